@@ -70,9 +70,9 @@ impl Answering {
 pub struct AwaitedClient(Arc<Answering>);
 
 impl AwaitedClient {
-    pub fn new(answering: &Arc<Answering>) -> Self {
-        answering.set(AnswerStage::Streams);
-        Self(Arc::clone(answering))
+    pub fn new(answer_stage: &Arc<Answering>) -> Self {
+        answer_stage.set(AnswerStage::Streams);
+        Self(Arc::clone(answer_stage))
     }
 
     /// Returns true, once, if the stream should send a comment now. The comment reveals whether the
@@ -98,12 +98,18 @@ pub struct HalfClosed {
 impl HalfClosed {
     /// Sends the client something that it ignores. `is_silent` is true if no data waits to be
     /// written.
-    pub fn begin(stream: &TcpStream, answering: &Answering, is_silent: bool) -> io::Result<Self> {
-        if is_silent && answering.is(AnswerStage::Awaited) {
+    pub fn begin(
+        stream: &TcpStream,
+        answer_stage: &Answering,
+        is_silent: bool,
+    ) -> io::Result<Self> {
+        if is_silent && answer_stage.is(AnswerStage::Awaited) {
             stream.try_write(PROBE)?;
         }
-        if answering.is(AnswerStage::Streams) {
-            answering.comment_requested.store(true, Ordering::Relaxed);
+        if answer_stage.is(AnswerStage::Streams) {
+            answer_stage
+                .comment_requested
+                .store(true, Ordering::Relaxed);
         }
         Ok(Self {
             pause: FIRST_PAUSE,

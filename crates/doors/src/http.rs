@@ -80,11 +80,11 @@ pub async fn serve(listeners: Listeners, door: Arc<HttpServer>, stop: Cancellati
     let connections = TaskTracker::new();
     let mut accept_failures = Throttle::default();
     loop {
-        let accepted = tokio::select! {
+        let accept_result = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = listeners.accept() => accepted,
+            accept_result = listeners.accept() => accept_result,
         };
-        match accepted {
+        match accept_result {
             Ok((stream, address)) => {
                 let place = door.connections.enter(address);
                 let client = ConnectedClient {
@@ -118,32 +118,32 @@ async fn connection(stream: TcpStream, client: ConnectedClient, stop: Cancellati
     let traffic = Arc::new(Traffic::default());
     let service = service_fn({
         let client = Arc::clone(&client);
-        let answering = Arc::clone(&traffic.answering);
+        let answer_stage = Arc::clone(&traffic.answering);
         move |request: Request<Incoming>| {
             client.requests.fetch_add(1, Ordering::Relaxed);
-            answering.set(match request.version() {
+            answer_stage.set(match request.version() {
                 Version::HTTP_11 => AnswerStage::Awaited,
                 _ => AnswerStage::AwaitedOverHttp10,
             });
-            let (client, answering) = (Arc::clone(&client), Arc::clone(&answering));
+            let (client, answer_stage) = (Arc::clone(&client), Arc::clone(&answer_stage));
             // Boxed until it is answered: hyper reserves the future's size for the life of the
             // connection.
             Box::pin(async move {
                 let mut response = client.serve(request).await;
                 match response.body_mut() {
                     ResponseBody::Events(events) if events.outlasts_its_client() => {
-                        events.await_client(AwaitedClient::new(&answering));
+                        events.await_client(AwaitedClient::new(&answer_stage));
                     }
-                    body if is_stream(body) => answering.set(AnswerStage::Sent),
-                    _ => answering.set(AnswerStage::Made),
+                    body if is_stream(body) => answer_stage.set(AnswerStage::Sent),
+                    _ => answer_stage.set(AnswerStage::Made),
                 }
                 Ok::<_, Infallible>(response)
             })
         }
     });
-    let unread = Share::new(Arc::clone(&client.door.unread));
-    let given_up = unread.given_up();
-    let stream = TokioIo::new(Counted::new(stream, Arc::clone(&traffic), unread));
+    let unread_share = Share::new(Arc::clone(&client.door.unread));
+    let give_up_signal = unread_share.given_up();
+    let stream = TokioIo::new(Counted::new(stream, Arc::clone(&traffic), unread_share));
     let connection = http1::Builder::new().serve_connection(stream, service);
     let mut connection = std::pin::pin!(connection);
     let mut watch = ConnectionWatch {
@@ -151,7 +151,7 @@ async fn connection(stream: TcpStream, client: ConnectedClient, stop: Cancellati
         client: &client,
         stop: &stop,
         traffic: &traffic,
-        given_up: &given_up,
+        given_up: &give_up_signal,
         requests: 0,
         quiet: 0,
         blocked_at: None,
@@ -265,8 +265,8 @@ impl ConnectionWatch<'_> {
             {
                 return Leave::Soon;
             }
-            if is_due && let Some(leave) = self.check() {
-                return leave;
+            if is_due && let Some(reason) = self.check() {
+                return reason;
             }
         }
     }
@@ -277,16 +277,18 @@ impl ConnectionWatch<'_> {
             // The client has not sent a request.
             return Some(Leave::Now);
         }
-        let written = self.traffic.written();
+        let written_bytes = self.traffic.written();
         let was_blocked_at = self.blocked_at.take();
         if self.traffic.is_blocked() {
             let min_bytes =
                 u128::from(MIN_BYTES_PER_SECOND) * self.client.door.look.as_millis() / 1000;
-            if was_blocked_at.is_some_and(|before| u128::from(written - before) < min_bytes) {
+            if was_blocked_at
+                .is_some_and(|bytes_before| u128::from(written_bytes - bytes_before) < min_bytes)
+            {
                 tracing::debug!(address = %self.client.address, "an answer is not read");
                 return Some(Leave::Reset);
             }
-            self.blocked_at = Some(written);
+            self.blocked_at = Some(written_bytes);
         }
         self.quiet = if requests == self.requests {
             self.quiet + 1
@@ -310,12 +312,12 @@ impl HttpServer {
         is_reserved: bool,
     ) -> Response<ResponseBody> {
         let endpoint = self.endpoint(request.uri().path());
-        if let Err(forbidden) = self.guard.check(request.uri(), request.headers()) {
-            let (status, code) = match forbidden {
+        if let Err(violation) = self.guard.check(request.uri(), request.headers()) {
+            let (status, code) = match violation {
                 Forbidden::Malformed => (StatusCode::BAD_REQUEST, "invalid_request"),
                 Forbidden::Host | Forbidden::Origin => (StatusCode::FORBIDDEN, "forbidden"),
             };
-            let reason = forbidden.to_string();
+            let reason = violation.to_string();
             return match endpoint {
                 Some(_) => refuse(status, &reason),
                 None => not_sniffed(refuse_plainly(status, code, &reason)),

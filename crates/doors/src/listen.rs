@@ -73,8 +73,11 @@ impl Listeners {
         };
         let mut address = v6;
         address.set_port(first.local_addr()?.port());
-        let second = bind(address).ok();
-        Ok(Self { first, second })
+        let second_listener = bind(address).ok();
+        Ok(Self {
+            first,
+            second: second_listener,
+        })
     }
 
     fn has_taken_neighbour(&self) -> bool {
@@ -97,14 +100,14 @@ impl Listeners {
 
     /// The next connection. Cancel-safe.
     pub async fn accept(&self) -> io::Result<(TcpStream, IpAddr)> {
-        let accepted = match &self.second {
+        let accept_result = match &self.second {
             None => self.first.accept().await,
             Some(second) => tokio::select! {
-                accepted = self.first.accept() => accepted,
-                accepted = second.accept() => accepted,
+                accept_result = self.first.accept() => accept_result,
+                accept_result = second.accept() => accept_result,
             },
         };
-        let (stream, address) = accepted?;
+        let (stream, address) = accept_result?;
         stream.set_nodelay(true)?;
         bound_send_queue(&stream);
         Ok((stream, address.ip()))
@@ -134,28 +137,28 @@ mod tests {
         let has_v6 = bind(loopback::both(0)[1]).is_ok();
         assert_eq!(addresses.len(), if has_v6 { 2 } else { 1 });
         for address in addresses {
-            let connecting = TcpStream::connect(address);
-            let (client, accepted) = tokio::join!(connecting, listeners.accept());
+            let connect_future = TcpStream::connect(address);
+            let (client, accept_result) = tokio::join!(connect_future, listeners.accept());
             client.expect("connected");
-            assert_eq!(accepted.expect("accepted").1, address.ip());
+            assert_eq!(accept_result.expect("accepted").1, address.ip());
         }
     }
 
     #[tokio::test]
     async fn where_the_second_family_is_taken_the_first_is_served() {
-        let Ok(other) = bind(loopback::both(0)[1]) else {
+        let Ok(other_listener) = bind(loopback::both(0)[1]) else {
             return;
         };
-        let taken_address = other.local_addr().expect("bound");
+        let occupied_address = other_listener.local_addr().expect("bound");
         let listeners =
-            Listeners::localhost(taken_address.port()).expect("the other family is free");
+            Listeners::localhost(occupied_address.port()).expect("the other family is free");
         let addresses: Vec<_> = listeners.addresses().collect();
-        assert_eq!(addresses, [loopback::both(taken_address.port())[0]]);
-        assert_eq!(loopback::taken_beside(addresses[0]), Some(taken_address));
-        drop(other);
+        assert_eq!(addresses, [loopback::both(occupied_address.port())[0]]);
+        assert_eq!(loopback::taken_beside(addresses[0]), Some(occupied_address));
+        drop(other_listener);
         assert_eq!(loopback::taken_beside(addresses[0]), None);
         // Most clients use the first family.
-        let error = Listeners::localhost(taken_address.port()).expect_err("it is taken");
+        let error = Listeners::localhost(occupied_address.port()).expect_err("it is taken");
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }
 }

@@ -74,18 +74,18 @@ impl UnreadTotals {
         }
     }
 
-    fn remove(&mut self, number: u64, then: impl FnOnce(&UnreadAnswer)) {
+    fn remove(&mut self, number: u64, action: impl FnOnce(&UnreadAnswer)) {
         if let Some(answer) = self.by_connection.remove(&number) {
             self.all -= answer.bytes;
-            then(&answer);
+            action(&answer);
         }
     }
 }
 
 impl Share {
-    pub fn new(unread: Arc<UnreadAnswers>) -> Self {
+    pub fn new(unread_answers: Arc<UnreadAnswers>) -> Self {
         Self {
-            unread,
+            unread: unread_answers,
             number: None,
             given_up: CancellationToken::new(),
         }
@@ -125,12 +125,12 @@ impl Share {
             // The connection has been given up.
             return;
         };
-        let before = std::mem::replace(&mut answer.bytes, bytes);
+        let previous_bytes = std::mem::replace(&mut answer.bytes, bytes);
         if progress {
             answer.since = Instant::now();
         }
-        totals.all = totals.all - before + bytes;
-        if bytes > before {
+        totals.all = totals.all - previous_bytes + bytes;
+        if bytes > previous_bytes {
             totals.reduce(self.unread.limit);
         }
     }
@@ -156,8 +156,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn those_who_read_nothing_for_longest_are_given_up() {
-        let unread = UnreadAnswers::new(10 * MIB);
-        let mut shares: Vec<Share> = (0..4).map(|_| Share::new(Arc::clone(&unread))).collect();
+        let unread_answers = UnreadAnswers::new(10 * MIB);
+        let mut shares: Vec<Share> = (0..4)
+            .map(|_| Share::new(Arc::clone(&unread_answers)))
+            .collect();
         for share in &mut shares[..3] {
             share.wait(3 * MIB, true);
             advance(Duration::from_millis(1)).await;
@@ -170,22 +172,22 @@ mod tests {
         assert_eq!(given_up, [false, true, false, false]);
         // A connection that was given up is neither counted nor subtracted again.
         shares[1].wait(3 * MIB, true);
-        assert_eq!(unread.totals().all, 9 * MIB);
+        assert_eq!(unread_answers.totals().all, 9 * MIB);
         drop(shares);
-        let totals = unread.totals();
+        let totals = unread_answers.totals();
         assert_eq!((totals.all, totals.by_connection.len()), (0, 0));
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_answer_may_exceed_the_limit_and_small_ones_are_not_counted() {
-        let unread = UnreadAnswers::new(MIB);
-        let mut large = Share::new(Arc::clone(&unread));
-        large.wait(20 * MIB, false);
-        let mut small = Share::new(Arc::clone(&unread));
-        small.wait(FREE, false);
-        assert!(!large.given_up.is_cancelled());
-        assert_eq!(unread.totals().all, 20 * MIB);
-        large.wait(FREE, true);
-        assert_eq!(unread.totals().all, 0);
+        let unread_answers = UnreadAnswers::new(MIB);
+        let mut large_share = Share::new(Arc::clone(&unread_answers));
+        large_share.wait(20 * MIB, false);
+        let mut small_share = Share::new(Arc::clone(&unread_answers));
+        small_share.wait(FREE, false);
+        assert!(!large_share.given_up.is_cancelled());
+        assert_eq!(unread_answers.totals().all, 20 * MIB);
+        large_share.wait(FREE, true);
+        assert_eq!(unread_answers.totals().all, 0);
     }
 }

@@ -120,8 +120,8 @@ mod tests {
                 sleep(Duration::from_secs(1)).await;
             }
         });
-        let waited = timeout(Duration::from_secs(6), woken_only).await;
-        waited.expect("every one of its calls is heard");
+        let wait_result = timeout(Duration::from_secs(6), woken_only).await;
+        wait_result.expect("every one of its calls is heard");
     }
 
     #[tokio::test]
@@ -129,11 +129,11 @@ mod tests {
         let (tell, signal) = oneshot::channel::<()>();
         let mut woken_only = WokenOnly::new(signal);
         assert!(futures_util::poll!(&mut woken_only).is_pending());
-        let waiting = tokio::spawn(timeout(Duration::from_secs(5), woken_only));
+        let waiting_task = tokio::spawn(timeout(Duration::from_secs(5), woken_only));
         // On a single thread, the new task has polled it when this test continues.
         tokio::task::yield_now().await;
         tell.send(()).expect("it waits");
-        waiting
+        waiting_task
             .await
             .expect("no panic")
             .expect("in time")

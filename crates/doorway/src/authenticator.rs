@@ -82,13 +82,13 @@ impl Visit {
 impl Authenticator {
     /// `required` is the setting of the configuration. `exposed` is true if other machines can reach the
     /// address.
-    pub fn new(tokens: Tokens, required: Option<bool>, exposed: bool) -> Self {
-        let mcp = match (required, exposed) {
+    pub fn new(tokens: Tokens, required: Option<bool>, is_exposed: bool) -> Self {
+        let mcp = match (required, is_exposed) {
             (Some(false), _) => Demand::Never,
             (None, false) => Demand::WithTokens,
             (Some(true), _) | (None, true) => Demand::Always,
         };
-        let metrics = if exposed {
+        let metrics = if is_exposed {
             Demand::Always
         } else {
             Demand::Never
@@ -170,22 +170,22 @@ impl Authenticator {
         visit: &Visit,
     ) -> Option<Result<Principal, &'h [u8]>> {
         let header = headers.get(header::AUTHORIZATION)?;
-        let mut last = visit.last();
-        if let Last::Bearer(checked) = &*last
-            && checked.holds(header, &self.tokens)
+        let mut last_sign = visit.last();
+        if let Last::Bearer(checked_token) = &*last_sign
+            && checked_token.holds(header, &self.tokens)
         {
-            return Some(Ok(checked.pass.principal.clone()));
+            return Some(Ok(checked_token.pass.principal.clone()));
         }
         let token = bearer(header)?;
         // Read the edition first: if the tokens change meanwhile, the token is looked up again.
         let edition = self.tokens.edition();
-        let Some(pass) = self.tokens.bearer(token) else {
+        let Some(bearer_token) = self.tokens.bearer(token) else {
             return Some(Err(token));
         };
-        let principal = pass.principal.clone();
-        *last = Last::Bearer(CheckedToken {
+        let principal = bearer_token.principal.clone();
+        *last_sign = Last::Bearer(CheckedToken {
             header: header.clone(),
-            pass,
+            pass: bearer_token,
             edition,
         });
         Some(Ok(principal))
@@ -235,7 +235,7 @@ mod tests {
     /// A token is demanded by the configuration, or depending on the reach of the address.
     #[test]
     fn a_token_is_demanded_where_others_reach_or_clients_have_one() {
-        for (required, exposed, has_clients, expected) in [
+        for (required, is_exposed, has_clients, expected) in [
             (None, false, false, false),
             (None, false, true, true),
             (None, true, false, true),
@@ -248,17 +248,17 @@ mod tests {
             if has_clients {
                 tokens.add("a", None).expect("added");
             }
-            let authenticator = Authenticator::new(tokens, required, exposed);
+            let authenticator = Authenticator::new(tokens, required, is_exposed);
             for (authorization, error) in [
                 ("", "missing"),
                 ("Basic eA==", "missing"),
                 ("Bearer x", "invalid"),
             ] {
                 let expected = if expected { error } else { "anonymous" };
-                let found = admitted(&authenticator, authorization, &Visit::default());
+                let admission = admitted(&authenticator, authorization, &Visit::default());
                 assert_eq!(
-                    found, expected,
-                    "{required:?} {exposed} {has_clients} {authorization:?}"
+                    admission, expected,
+                    "{required:?} {is_exposed} {has_clients} {authorization:?}"
                 );
             }
             // A token of Mainstay's own form is always checked, and so is a valid one.
@@ -280,10 +280,10 @@ mod tests {
     fn a_connection_is_known_by_its_token_until_the_tokens_change() {
         let tokens = Tokens::from(Secret::new("control"));
         let authenticator = Authenticator::new(tokens.clone(), None, false);
-        let (visit, stranger) = (Visit::default(), Visit::default());
-        assert_eq!(admitted(&authenticator, "", &stranger), "anonymous");
+        let (visit, other_visit) = (Visit::default(), Visit::default());
+        assert_eq!(admitted(&authenticator, "", &other_visit), "anonymous");
         let (token, _) = tokens.add("a", None).expect("added");
-        assert!(!authenticator.is_open_to(&stranger) && authenticator.is_open_to(&visit));
+        assert!(!authenticator.is_open_to(&other_visit) && authenticator.is_open_to(&visit));
 
         let authorization = format!("Bearer {}", token.expose());
         for _ in 0..2 {
@@ -325,18 +325,18 @@ mod tests {
             let at_mcp = authenticator.admit(authenticator.mcp, &headers, &Visit::default());
             (visit, at_mcp.is_ok())
         };
-        let long = sign_in(Duration::from_hours(1));
-        let (visit, at_mcp) = visit_with_cookie(&long, "");
-        let (bearer, _) = visit_with_cookie(&long, "Bearer control");
+        let long_session = sign_in(Duration::from_hours(1));
+        let (visit, at_mcp) = visit_with_cookie(&long_session, "");
+        let (bearer, _) = visit_with_cookie(&long_session, "Bearer control");
         assert!(!at_mcp && authenticator.is_open_to(&visit));
-        tokens.sign_out(&long).expect("signed out");
+        tokens.sign_out(&long_session).expect("signed out");
         assert!(!authenticator.is_open_to(&visit));
         // Beside a token, the cookie does not count.
         assert!(authenticator.is_open_to(&bearer));
 
-        let short = sign_in(Duration::from_millis(1));
-        *visit.last() = Last::Browser(short.clone());
-        while tokens.session(short.expose().as_bytes()).is_some() {
+        let short_session = sign_in(Duration::from_millis(1));
+        *visit.last() = Last::Browser(short_session.clone());
+        while tokens.session(short_session.expose().as_bytes()).is_some() {
             std::thread::yield_now();
         }
         assert!(!authenticator.is_open_to(&visit));

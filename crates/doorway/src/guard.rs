@@ -64,11 +64,11 @@ impl Guard {
 
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Forbidden> {
         let mut hosts = headers.get_all(header::HOST).iter();
-        let (host, second) = (hosts.next(), hosts.next());
+        let (host, second_host) = (hosts.next(), hosts.next());
         // A request line in absolute form names the host once more. Both names must be allowed.
         let line_host = uri.authority().map(http::uri::Authority::as_str);
         let header_host = host.map(|host| host.to_str().map_err(|_| Forbidden::Malformed));
-        if second.is_some() || header_host.is_none() && line_host.is_none() {
+        if second_host.is_some() || header_host.is_none() && line_host.is_none() {
             return Err(Forbidden::Malformed);
         }
         for host in line_host.map(Ok).into_iter().chain(header_host) {
@@ -96,11 +96,11 @@ impl Guard {
 
     /// True if pages of this origin may send requests. Programs send no origin.
     pub fn allows(&self, origin: &str) -> bool {
-        let parsed = web_origin(origin);
-        parsed.as_ref().is_some_and(|(_, host, _)| host.is_loopback())
+        let parsed_origin = web_origin(origin);
+        parsed_origin.as_ref().is_some_and(|(_, host, _)| host.is_loopback())
             // Origins of applications, such as `app://x`, have no known grammar.
             || self.origins.any(|allowed| {
-                allowed == origin || parsed.is_some() && web_origin(allowed) == parsed
+                allowed == origin || parsed_origin.is_some() && web_origin(allowed) == parsed_origin
             })
     }
 }
@@ -147,11 +147,16 @@ const fn default_port(is_tls: bool) -> u16 {
 
 impl<T> Allowed<T> {
     /// Omits entries that can never match.
-    fn from_config(configured: &[String], parse: impl Fn(&str) -> Option<T>) -> Self {
-        if configured.iter().any(|entry| entry == "*") {
+    fn from_config(configured_values: &[String], parse: impl Fn(&str) -> Option<T>) -> Self {
+        if configured_values.iter().any(|entry| entry == "*") {
             return Self::All;
         }
-        Self::These(configured.iter().filter_map(|entry| parse(entry)).collect())
+        Self::These(
+            configured_values
+                .iter()
+                .filter_map(|entry| parse(entry))
+                .collect(),
+        )
     }
 
     fn any(&self, matches: impl Fn(&T) -> bool) -> bool {
@@ -182,8 +187,8 @@ impl Host {
     /// Parses a host. Returns `None` if the text is not a host. IPv6 addresses with a zone are refused: zones
     /// only have a meaning on the sender's machine (RFC 6874, section 4).
     fn parse(text: &str) -> Option<Self> {
-        if let Some(inner) = text.strip_prefix('[') {
-            let address: Ipv6Addr = inner.strip_suffix(']')?.parse().ok()?;
+        if let Some(inner_address) = text.strip_prefix('[') {
+            let address: Ipv6Addr = inner_address.strip_suffix(']')?.parse().ok()?;
             return Some(Self::Address(address.into()));
         }
         if let Ok(address) = text.parse() {
@@ -211,7 +216,7 @@ impl Host {
 /// information, which neither `Host` nor `Origin` can have.
 fn authority(text: &str) -> Option<(Host, Option<NonZeroU16>)> {
     // An IPv6 address contains colons, but only inside of its brackets.
-    let after_brackets = text.rfind(']').map_or(0, |at| at + 1);
+    let after_brackets = text.rfind(']').map_or(0, |index| index + 1);
     let Some(colon) = text[after_brackets..].find(':') else {
         return Some((Host::parse(text)?, None));
     };

@@ -221,9 +221,9 @@ fn answered(text: &str) -> Option<(&str, &str)> {
     (is_answer && id.bytes().all(|byte| byte.is_ascii_digit())).then_some((id, rest))
 }
 
-fn with_id(text: String, other: impl Fn(&str) -> String) -> String {
+fn with_id(text: String, other_id: impl Fn(&str) -> String) -> String {
     match answered(&text) {
-        Some((id, rest)) => format!(r#"{{"jsonrpc":"2.0","id":{}{rest}"#, other(id)),
+        Some((id, rest)) => format!(r#"{{"jsonrpc":"2.0","id":{}{rest}"#, other_id(id)),
         None => text,
     }
 }

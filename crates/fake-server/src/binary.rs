@@ -32,19 +32,19 @@ fn find() -> PathBuf {
 /// True if the program is older than its sources. Unreadable sources (of a test archive that was moved) do
 /// not count.
 fn is_stale(binary: &Path) -> bool {
-    let Some(built) = modified(binary) else {
+    let Some(build_time) = modified(binary) else {
         return true;
     };
-    has_newer(&Path::new(PACKAGE).join("src"), built)
+    has_newer(&Path::new(PACKAGE).join("src"), build_time)
 }
 
-fn has_newer(folder: &Path, built: SystemTime) -> bool {
+fn has_newer(folder: &Path, build_time: SystemTime) -> bool {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).any(|path| {
         if path.is_dir() {
-            has_newer(&path, built)
+            has_newer(&path, build_time)
         } else {
-            modified(&path).is_some_and(|edited| edited > built)
+            modified(&path).is_some_and(|edit_time| edit_time > build_time)
         }
     })
 }

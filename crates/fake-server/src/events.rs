@@ -51,26 +51,26 @@ impl EventBody {
     }
 
     /// Sends the first half of a JSON document, after which the connection breaks.
-    pub fn broken_json(half: String) -> Self {
-        let (_, nothing) = mpsc::unbounded_channel();
+    pub fn broken_json(half_text: String) -> Self {
+        let (_, empty_channel) = mpsc::unbounded_channel();
         Self {
             bare: true,
-            ..Self::new(nothing).starting_with(Some(Outgoing::Half(half)))
+            ..Self::new(empty_channel).starting_with(Some(Outgoing::Half(half_text)))
         }
     }
 
     /// Sends this text, and ends.
     pub fn ended(text: &str) -> Self {
-        let (_, nothing) = mpsc::unbounded_channel();
+        let (_, empty_channel) = mpsc::unbounded_channel();
         Self {
             chunk: text.to_owned(),
-            ..Self::new(nothing)
+            ..Self::new(empty_channel)
         }
     }
 
     /// Leaves out the blank line after the last message.
-    pub fn unfinished(mut self, unfinished: bool) -> Self {
-        self.unfinished = unfinished;
+    pub fn unfinished(mut self, is_unfinished: bool) -> Self {
+        self.unfinished = is_unfinished;
         self
     }
 

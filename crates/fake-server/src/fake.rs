@@ -66,29 +66,29 @@ impl Fake {
 
     /// Number of received messages with this JSON-RPC method.
     pub fn count(&self, method: &str) -> usize {
-        let received = self.service.received();
-        let received = received.borrow();
-        let of_method = |message: &&Received| message.method().as_deref() == Some(method);
-        received.iter().filter(of_method).count()
+        let received_requests = self.service.received();
+        let received_requests = received_requests.borrow();
+        let has_method = |message: &&Received| message.method().as_deref() == Some(method);
+        received_requests.iter().filter(has_method).count()
     }
 
     /// Number of runs of this tool.
     pub fn runs(&self, tool: &str) -> u64 {
-        let shared = self.service.shared();
-        shared.runs.get(tool).copied().unwrap_or_default()
+        let shared_state = self.service.shared();
+        shared_state.runs.get(tool).copied().unwrap_or_default()
     }
 
     /// Number of calls of this tool, prompt or resource (by its URI) that have ended. A call that asks its
     /// client and is retried ends once, however often it ran.
     pub fn finished(&self, subject: &str) -> u64 {
-        let shared = self.service.shared();
-        shared.ends.get(subject).copied().unwrap_or_default()
+        let shared_state = self.service.shared();
+        shared_state.ends.get(subject).copied().unwrap_or_default()
     }
 
     /// Number of open modern subscriptions.
     pub fn listens(&self) -> usize {
-        let shared = self.service.shared();
-        shared
+        let shared_state = self.service.shared();
+        shared_state
             .listens
             .iter()
             .filter(|listen| listen.is_open())
@@ -116,11 +116,11 @@ impl Fake {
 
     /// Waits until the received messages satisfy the condition. Fails the test after ten seconds.
     pub async fn until(&self, condition: impl Fn(&[Received]) -> bool) {
-        let mut received = self.service.received();
-        let met = received.wait_for(|all| condition(all));
-        let in_time = tokio::time::timeout(PATIENCE, met).await.is_ok();
+        let mut received_requests = self.service.received();
+        let matching_wait = received_requests.wait_for(|requests| condition(requests));
+        let is_met = tokio::time::timeout(PATIENCE, matching_wait).await.is_ok();
         assert!(
-            in_time,
+            is_met,
             "the fake waited in vain; it received {:#?}",
             self.received()
         );
@@ -139,8 +139,8 @@ impl Fake {
     }
 
     /// Stops answering on all connections, or continues.
-    pub fn hang(&self, hangs: bool) {
-        self.service.hang(hangs);
+    pub fn hang(&self, should_hang: bool) {
+        self.service.hang(should_hang);
     }
 
     /// Breaks every open stream: those of GET and those of calls.
@@ -160,12 +160,12 @@ impl Fake {
 
     /// Closes the listener and all connections (sessions stay), or listens again on the same port.
     pub async fn refuse(&self, refuse: bool) -> io::Result<()> {
-        let (done, outcome) = oneshot::channel();
-        let gone = || io::Error::other("the fake has stopped");
+        let (done_sender, outcome) = oneshot::channel();
+        let stopped_error = || io::Error::other("the fake has stopped");
         self.commands
-            .send(ListenerCommand::Refuse(refuse, done))
-            .map_err(|_| gone())?;
-        outcome.await.map_err(|_| gone())?
+            .send(ListenerCommand::Refuse(refuse, done_sender))
+            .map_err(|_| stopped_error())?;
+        outcome.await.map_err(|_| stopped_error())?
     }
 
     /// Ends all sessions and connections, and waits until they are closed.

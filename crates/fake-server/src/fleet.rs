@@ -20,8 +20,8 @@ impl Fleet {
         #[cfg(unix)]
         raise_file_limit()?;
         let backend = Fake::http(script).await?;
-        let open = |_| Gate::open(backend.address());
-        let gates = (0..size).map(open).collect::<io::Result<_>>()?;
+        let open_gate = |_| Gate::open(backend.address());
+        let gates = (0..size).map(open_gate).collect::<io::Result<_>>()?;
         Ok(Self { backend, gates })
     }
 
@@ -48,8 +48,8 @@ impl Fleet {
     /// Returns the times of attempts to open a session, in order: an `initialize`, or a connection to a
     /// gate that resets. A closed port does not count.
     pub fn attempts(&self) -> Vec<Instant> {
-        let received = self.backend.received();
-        let greetings = received
+        let received_requests = self.backend.received();
+        let greetings = received_requests
             .iter()
             .filter(|request| request.method().as_deref() == Some("initialize"))
             .map(|request| request.at);

@@ -40,14 +40,14 @@ pub(crate) enum Pipe {
 
 /// Writes the flood on a separate thread. If it is not read, it must not stop the answers.
 pub(crate) async fn pour(order: Flood) {
-    let poured = tokio::task::spawn_blocking(move || {
+    let flood_task = tokio::task::spawn_blocking(move || {
         let mut to: Box<dyn Write> = match order.to {
             Pipe::Stdout => Box::new(io::stdout()),
             Pipe::Stderr => Box::new(io::stderr()),
         };
         to.write_all(order.begin.as_bytes())?;
-        let until = order.time.map(|time| Instant::now() + time);
-        flood(&mut to, order.bytes, &order.text, until)?;
+        let deadline = order.time.map(|time| Instant::now() + time);
+        flood(&mut to, order.bytes, &order.text, deadline)?;
         // The next message starts on a new line.
         if matches!(order.text, FloodText::Endless) {
             to.write_all(b"\n")?;
@@ -55,15 +55,15 @@ pub(crate) async fn pour(order: Flood) {
         io::Result::Ok(())
     });
     // A pipe without a reader takes no flood.
-    let _ = poured.await.expect("a flood does not panic");
+    let _ = flood_task.await.expect("a flood does not panic");
 }
 
 /// Writes the text repeatedly: this number of bytes, or until this time.
 pub(crate) fn flood(
-    mut to: impl Write,
+    mut output: impl Write,
     bytes: usize,
     text: &FloodText,
-    until: Option<Instant>,
+    deadline: Option<Instant>,
 ) -> io::Result<()> {
     let mut line = vec![b'x'; 80];
     match text {
@@ -73,20 +73,20 @@ pub(crate) fn flood(
     }
     // A write for each line would be slower than any reader.
     let lines = line.repeat((64_000 / line.len()).max(1));
-    let mut left = bytes;
-    while left > 0 || until.is_some_and(|until| Instant::now() < until) {
-        let size = if until.is_some() {
+    let mut remaining_bytes = bytes;
+    while remaining_bytes > 0 || deadline.is_some_and(|deadline| Instant::now() < deadline) {
+        let size = if deadline.is_some() {
             lines.len()
         } else {
-            left.min(lines.len())
+            remaining_bytes.min(lines.len())
         };
-        left = left.saturating_sub(size);
+        remaining_bytes = remaining_bytes.saturating_sub(size);
         // The last line ends too. Meaningful lines are complete.
         let size = match text {
             FloodText::Line(_) => size.div_ceil(line.len()) * line.len(),
             FloodText::Junk | FloodText::Endless => size,
         };
-        to.write_all(&lines[lines.len() - size..])?;
+        output.write_all(&lines[lines.len() - size..])?;
     }
-    to.flush()
+    output.flush()
 }

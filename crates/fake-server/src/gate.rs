@@ -81,11 +81,16 @@ struct Attempt {
 }
 
 /// Returns the largest number of these ordered times within any span of this length.
-pub fn most_within(at: &[Instant], span: Duration) -> usize {
+pub fn most_within(times: &[Instant], span: Duration) -> usize {
     let count = |(first, start): (usize, &Instant)| {
-        at[first..].partition_point(|time| time.duration_since(*start) < span)
+        times[first..].partition_point(|time| time.duration_since(*start) < span)
     };
-    at.iter().enumerate().map(count).max().unwrap_or_default()
+    times
+        .iter()
+        .enumerate()
+        .map(count)
+        .max()
+        .unwrap_or_default()
 }
 
 #[derive(Debug)]
@@ -113,7 +118,7 @@ impl Gate {
         });
         let attempts = Arc::<Attempts>::default();
         let (commands, inbox) = mpsc::unbounded_channel();
-        let keeper = Keeper {
+        let gate_keeper = Keeper {
             address,
             backend,
             listener: Some(listener),
@@ -126,7 +131,7 @@ impl Gate {
             orders,
             attempts,
             commands,
-            keeper: Some(tokio::spawn(keeper.run(inbox))),
+            keeper: Some(tokio::spawn(gate_keeper.run(inbox))),
         })
     }
 
@@ -137,26 +142,27 @@ impl Gate {
     /// Sets the treatment of new connections before this returns. After `Closed`, connections are refused.
     /// After the other modes they are accepted again, on the same port.
     pub async fn set(&self, mode: GateMode) -> io::Result<()> {
-        let (done, outcome) = oneshot::channel();
-        let gone = || io::Error::other("the gate has stopped");
+        let (done_sender, outcome) = oneshot::channel();
+        let stopped_error = || io::Error::other("the gate has stopped");
         self.commands
-            .send(Command::Mode(mode, done))
-            .map_err(|_| gone())?;
-        outcome.await.map_err(|_| gone())?
+            .send(Command::Mode(mode, done_sender))
+            .map_err(|_| stopped_error())?;
+        outcome.await.map_err(|_| stopped_error())?
     }
 
     /// Resets (RST) every open connection.
     pub fn reset(&self) {
-        let next = self.next();
-        self.orders.send_modify(|orders| orders.reset_below = next);
+        let next_number = self.next();
+        self.orders
+            .send_modify(|orders| orders.reset_below = next_number);
     }
 
     /// Makes every open connection half-open for good. New ones work. This happens after a sleep, or when a
     /// NAT has forgotten connections.
     pub fn strand(&self) {
-        let next = self.next();
+        let next_number = self.next();
         self.orders
-            .send_modify(|orders| orders.stranded_below = next);
+            .send_modify(|orders| orders.stranded_below = next_number);
     }
 
     fn next(&self) -> u64 {
@@ -175,8 +181,8 @@ impl Gate {
     /// Returns the times of connections that were accepted to be reset at once ([`GateMode::Reset`]).
     pub fn refusals(&self) -> Vec<Instant> {
         let attempts = self.attempts.lock();
-        let refused = attempts.iter().filter(|attempt| attempt.refused);
-        refused.map(|attempt| attempt.at).collect()
+        let refused_attempts = attempts.iter().filter(|attempt| attempt.refused);
+        refused_attempts.map(|attempt| attempt.at).collect()
     }
 
     /// Returns the largest number of attempts within any span of this length.
@@ -188,8 +194,8 @@ impl Gate {
     pub async fn stop(mut self) {
         // The task may have ended by a panic, which is reported below.
         let _ = self.commands.send(Command::Stop);
-        if let Some(keeper) = self.keeper.take()
-            && let Err(error) = keeper.await
+        if let Some(gate_keeper) = self.keeper.take()
+            && let Err(error) = gate_keeper.await
             && error.is_panic()
         {
             std::panic::resume_unwind(error.into_panic());
@@ -236,11 +242,11 @@ impl Keeper {
 
     fn admit(&mut self, stream: TcpStream) {
         let number = {
-            let refused = self.orders.borrow().mode == GateMode::Reset;
+            let is_refused = self.orders.borrow().mode == GateMode::Reset;
             let mut attempts = self.attempts.lock();
             attempts.push(Attempt {
                 at: Instant::now(),
-                refused,
+                refused: is_refused,
             });
             attempts.len() as u64 - 1
         };
@@ -296,8 +302,8 @@ async fn connection(
     backend: SocketAddr,
     mut orders: watch::Receiver<Orders>,
 ) {
-    let connected = until(&mut orders, number, TcpStream::connect(backend)).await;
-    let Some(Ok(mut backend)) = connected else {
+    let connect_result = until(&mut orders, number, TcpStream::connect(backend)).await;
+    let Some(Ok(mut backend)) = connect_result else {
         // Without a backend behind the gate, the connection is reset.
         return reset(&client);
     };
@@ -354,7 +360,7 @@ mod tests {
         let fates = |orders: Orders| [0, 1, 2].map(|number| orders.fate(number));
         assert_eq!(fates(orders), [Fate::Reset, Fate::Rest, Fate::Rest]);
         let mode = GateMode::Forward;
-        let open = Orders { mode, ..orders };
-        assert_eq!(fates(open), [Fate::Reset, Fate::Rest, Fate::Move]);
+        let open_orders = Orders { mode, ..orders };
+        assert_eq!(fates(open_orders), [Fate::Reset, Fate::Rest, Fate::Move]);
     }
 }

@@ -18,16 +18,16 @@ pub(crate) fn interview(
     subject: Subject,
     rounds: Rounds,
 ) -> Result<Vec<ServiceAction>, RpcError> {
-    let missing = missing(&request.client.capabilities, &rounds)
+    let missing_capability = missing(&request.client.capabilities, &rounds)
         .filter(|_| !request.script.bends(Bend::UndeclaredQuestions));
     if request.is_modern() {
-        return match missing {
+        return match missing_capability {
             None => rounds::interview(request, &subject, &rounds),
-            Some(missing) => Err(result::missing_capability(&missing)),
+            Some(missing_capability) => Err(result::missing_capability(&missing_capability)),
         };
     }
-    if let Some(missing) = missing {
-        let text = format!("the client did not declare {missing}");
+    if let Some(missing_capability) = missing_capability {
+        let text = format!("the client did not declare {missing_capability}");
         return Ok(vec![ServiceAction::Send(
             subject.failure(request.id, &text),
         )]);

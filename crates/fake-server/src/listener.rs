@@ -109,44 +109,44 @@ async fn answer(door: Door, service: &Arc<Service>, request: Request<Incoming>) 
     let Ok(body) = body.collect().await else {
         return plain(StatusCode::BAD_REQUEST, "the body broke off");
     };
-    let mut received = Received {
+    let mut received_request = Received {
         at: Instant::now(),
         verb: head.method.to_string(),
         path: head.uri.to_string(),
         headers: head.headers,
         body: String::from_utf8_lossy(&body.to_bytes()).into_owned(),
     };
-    service.record(received.clone());
+    service.record(received_request.clone());
     let turn = service.turn().await;
     let script = service.script();
-    if let Some(refusal) = refuse(service, &script, &received) {
+    if let Some(refusal) = refuse(service, &script, &received_request) {
         return refusal;
     }
-    if let Some(reply) = bent::answer(&script, &mut received) {
+    if let Some(reply) = bent::answer(&script, &mut received_request) {
         return reply;
     }
     let mut reply = match door {
-        Door::Http => http::answer(service, &script, &received, turn).await,
+        Door::Http => http::answer(service, &script, &received_request, turn).await,
         // The modern era has no such transport.
         Door::Sse if !script.is_legacy() => plain(StatusCode::NOT_FOUND, "not found"),
-        Door::Sse => sse::answer(service, &received, turn),
+        Door::Sse => sse::answer(service, &received_request, turn),
     };
-    bent::change(&script, &received, &mut reply);
+    bent::change(&script, &received_request, &mut reply);
     reply
 }
 
 /// Refuses a request before its session is looked up.
-fn refuse(service: &Service, script: &Script, received: &Received) -> Option<HttpReply> {
+fn refuse(service: &Service, script: &Script, received_request: &Received) -> Option<HttpReply> {
     if let Some(required) = &script.require_header
-        && header(&received.headers, &required.name) != Some(&required.value)
+        && header(&received_request.headers, &required.name) != Some(&required.value)
     {
         let mut reply = plain(StatusCode::UNAUTHORIZED, "unauthorized");
         let scheme = HeaderValue::from_static("Bearer");
         reply.headers_mut().insert(WWW_AUTHENTICATE, scheme);
         return Some(reply);
     }
-    if !service.takes_scripted_status(received.verb == "POST") {
-        let health = (received.path == "/health").then_some(script.health)??;
+    if !service.takes_scripted_status(received_request.verb == "POST") {
+        let health = (received_request.path == "/health").then_some(script.health)??;
         return Some(scripted(health));
     }
     let mut reply = scripted(script.status?);

@@ -46,8 +46,10 @@ pub(crate) fn answer(request: &ReceivedRequest) -> Result<Option<Vec<ServiceActi
                 let subject = Subject::Resource(uri.to_owned());
                 return interview::interview(request, subject, rounds).map(Some);
             }
-            let missing = |error| missing_resource(request.client.era, error);
-            catalog::read(script, uri).map_err(missing)?.to_string()
+            let missing_reply = |error| missing_resource(request.client.era, error);
+            catalog::read(script, uri)
+                .map_err(missing_reply)?
+                .to_string()
         }
         "prompts/list" => list("prompts", &catalog::prompts(script))?,
         "prompts/get" => {
@@ -84,8 +86,8 @@ fn apply_list_bends(request: &ReceivedRequest) {
     };
     let alternates = list == "tools" && script.bends(Bend::AlternatingTools);
     if alternates {
-        let mut shared = service.shared();
-        shared.extra_tool = !shared.extra_tool;
+        let mut shared_state = service.shared();
+        shared_state.extra_tool = !shared_state.extra_tool;
     }
     if alternates || script.bends(Bend::AnnounceAtLists) {
         tools::changed(service, list);

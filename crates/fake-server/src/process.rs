@@ -66,11 +66,16 @@ pub async fn run(arguments: Arguments) -> io::Result<()> {
     let listener = listener::bind(port).await?;
     println!("listening on {}", listener.local_addr()?);
     // Held, so that the listener waits for commands that never come.
-    let (_commands, never) = mpsc::unbounded_channel();
+    let (_commands, no_commands) = mpsc::unbounded_channel();
     let until_stdin_ends = script.until_stdin_ends;
-    let serving = listener::serve(door, Service::new(script, Host::Process), listener, never);
+    let serve_task = listener::serve(
+        door,
+        Service::new(script, Host::Process),
+        listener,
+        no_commands,
+    );
     tokio::select! {
-        ended = serving => ended,
+        ended = serve_task => ended,
         () = stdin_end(), if until_stdin_ends => Ok(()),
     }
 }
@@ -79,15 +84,15 @@ pub async fn run(arguments: Arguments) -> io::Result<()> {
 async fn work(script: &Script) -> io::Result<()> {
     burn(Duration::from_millis(script.burn));
     let mut pause = tokio::time::interval(Duration::from_millis(100));
-    let until = Instant::now() + Duration::from_millis(script.download);
+    let deadline = Instant::now() + Duration::from_millis(script.download);
     let mut piece = 0;
-    while Instant::now() < until {
+    while Instant::now() < deadline {
         piece += 1;
         eprintln!("downloading piece {piece}");
         pause.tick().await;
     }
-    let until = Instant::now() + Duration::from_millis(script.churn);
-    while Instant::now() < until {
+    let deadline = Instant::now() + Duration::from_millis(script.churn);
+    while Instant::now() < deadline {
         std::fs::write("/dev/null", vec![0; 64_000])?;
         pause.tick().await;
     }
@@ -97,12 +102,12 @@ async fn work(script: &Script) -> io::Result<()> {
 /// Uses this much CPU time of its own thread, even if other processes keep the processors busy.
 #[cfg(unix)]
 fn burn(time: Duration) {
-    let spent = || {
+    let spent_time = || {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         Duration::try_from(now).expect("a clock that runs forward")
     };
-    let end = spent() + time;
-    while spent() < end {}
+    let end = spent_time() + time;
+    while spent_time() < end {}
 }
 
 #[cfg(not(unix))]

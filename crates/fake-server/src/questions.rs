@@ -88,7 +88,7 @@ impl ClientQuestion {
     /// Returns the capability that the client must declare to be asked, or `None` if it did.
     pub fn lacks(&self, capabilities: &Value) -> Option<Value> {
         let elicitation = &capabilities["elicitation"];
-        let (declared, required) = match self.method.as_str() {
+        let (is_declared, required) = match self.method.as_str() {
             "sampling/createMessage" => (
                 capabilities["sampling"].is_object(),
                 json!({"sampling": {}}),
@@ -105,7 +105,7 @@ impl ClientQuestion {
             "roots/list" => (capabilities["roots"].is_object(), json!({"roots": {}})),
             _ => return None,
         };
-        (!declared).then_some(required)
+        (!is_declared).then_some(required)
     }
 }
 
@@ -147,20 +147,20 @@ impl Subject {
 
 /// Returns all capabilities that some question needs and the client lacks.
 pub(crate) fn missing(capabilities: &Value, rounds: &Rounds) -> Option<Value> {
-    let mut all = json!({});
-    for lacked in rounds
+    let mut all_required = json!({});
+    for capability in rounds
         .iter()
         .flatten()
         .filter_map(|question| question.lacks(capabilities))
     {
-        for (name, modes) in lacked.as_object().into_iter().flatten() {
-            match (all[name].as_object_mut(), modes.as_object()) {
+        for (name, modes) in capability.as_object().into_iter().flatten() {
+            match (all_required[name].as_object_mut(), modes.as_object()) {
                 (Some(all_modes), Some(modes)) => all_modes.extend(modes.clone()),
-                _ => all[name] = modes.clone(),
+                _ => all_required[name] = modes.clone(),
             }
         }
     }
-    (all != json!({})).then_some(all)
+    (all_required != json!({})).then_some(all_required)
 }
 
 /// Returns the notification of a legacy server after the user has visited the URL.

@@ -42,15 +42,15 @@ impl ClientDescription {
     /// Reads the description in `initialize`.
     pub fn from_session(session: &FakeSession) -> Self {
         let state = session.state();
-        let words = state.client.clone().unwrap_or_default();
+        let client_meta = state.client.clone().unwrap_or_default();
         // A text that is no JSON declares nothing.
-        let params: Value = serde_json::from_str(&words).unwrap_or_default();
+        let params: Value = serde_json::from_str(&client_meta).unwrap_or_default();
         Self {
             era: RevisionEra::Legacy,
             revision: state.revision.clone().unwrap_or_default(),
             capabilities: params["capabilities"].clone(),
             level: Some(state.level),
-            words,
+            words: client_meta,
         }
     }
 }
@@ -67,8 +67,8 @@ impl<'a> ReceivedRequest<'a> {
 
     /// Returns the definitions of the tools that this client is offered.
     pub fn tools(&self) -> Vec<String> {
-        let extra = self.service.shared().extra_tool;
-        catalog::tools(self.script, extra, &self.client.revision)
+        let has_extra_tool = self.service.shared().extra_tool;
+        catalog::tools(self.script, has_extra_tool, &self.client.revision)
     }
 
     /// Returns the response with this result, and adds the members of the era.

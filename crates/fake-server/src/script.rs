@@ -266,9 +266,9 @@ impl Script {
 
     /// Returns the revisions it is pinned to, oldest first.
     pub(crate) fn pinned(&self) -> Vec<Revision> {
-        let mut pinned = self.revisions.clone();
-        pinned.sort_unstable();
-        pinned
+        let mut pinned_revisions = self.revisions.clone();
+        pinned_revisions.sort_unstable();
+        pinned_revisions
     }
 }
 

@@ -122,12 +122,12 @@ impl SharedState {
     }
 
     /// Puts a task into its next state, and notifies its subscribers. Returns true if the state changed.
-    pub fn change_task(&mut self, id: &str, next: impl FnOnce(&Task) -> TaskState) -> bool {
+    pub fn change_task(&mut self, id: &str, next_state: impl FnOnce(&Task) -> TaskState) -> bool {
         let Some(task) = self.tasks.get_mut(id) else {
             return false;
         };
-        let next = next(task);
-        if !task.put(next) {
+        let next_state = next_state(task);
+        if !task.put(next_state) {
             return false;
         }
         let detailed = task.detailed(id);
@@ -195,13 +195,17 @@ impl Service {
 
     async fn until(&self, condition: impl Fn(Mood) -> bool) {
         let mut mood = self.mood.subscribe();
-        let met = mood.wait_for(|mood| condition(*mood)).await;
-        met.expect("the sender is ours");
+        let wait_result = mood.wait_for(|mood| condition(*mood)).await;
+        wait_result.expect("the sender is ours");
     }
 
     /// Stops answering, or continues.
-    pub fn hang(&self, hangs: bool) {
-        let mood = if hangs { Mood::Hanging } else { Mood::Awake };
+    pub fn hang(&self, should_hang: bool) {
+        let mood = if should_hang {
+            Mood::Hanging
+        } else {
+            Mood::Awake
+        };
         self.mood.send_replace(mood);
     }
 
@@ -213,12 +217,12 @@ impl Service {
     /// Returns true if this request gets the scripted status, and counts it.
     pub fn takes_scripted_status(&self, is_post: bool) -> bool {
         let script = &mut *self.script.lock();
-        let late = script.status_until.is_some_and(|end| Instant::now() >= end);
-        let used_up = script.status_times == Some(0);
-        if late || used_up || script.status.is_none() || !(is_post || script.status_on_all) {
+        let is_late = script.status_until.is_some_and(|end| Instant::now() >= end);
+        let is_used_up = script.status_times == Some(0);
+        if is_late || is_used_up || script.status.is_none() || !(is_post || script.status_on_all) {
             return false;
         }
-        script.status_times = script.status_times.map(|left| left - 1);
+        script.status_times = script.status_times.map(|count| count - 1);
         true
     }
 
@@ -231,12 +235,13 @@ impl Service {
     }
 
     /// Keeps a received message. A process writes it to `--record` instead, because it may run for long.
-    pub fn record(&self, received: Received) {
+    pub fn record(&self, received_request: Received) {
         if let Some(path) = &self.script().record {
-            append(path, &received.body);
+            append(path, &received_request.body);
         }
         if let Host::Test(_) = self.host {
-            self.received.send_modify(|all| all.push(received));
+            self.received
+                .send_modify(|requests| requests.push(received_request));
         }
     }
 
@@ -288,8 +293,8 @@ impl Service {
     }
 
     pub fn lose_sessions(&self) {
-        let lost = std::mem::take(&mut *self.sessions.lock());
-        self.lost.lock().extend(lost);
+        let lost_sessions = std::mem::take(&mut *self.sessions.lock());
+        self.lost.lock().extend(lost_sessions);
     }
 
     pub fn close_sessions(&self) {
@@ -301,11 +306,11 @@ impl Service {
     /// Ends the sessions, the subscriptions and the tasks, and forgets pending questions.
     pub fn forget(&self) {
         self.close_sessions();
-        let mut shared = self.shared();
-        shared.listens.clear();
-        shared.pending.clear();
-        shared.probed = false;
-        for task in std::mem::take(&mut shared.tasks).into_values() {
+        let mut shared_state = self.shared();
+        shared_state.listens.clear();
+        shared_state.pending.clear();
+        shared_state.probed = false;
+        for task in std::mem::take(&mut shared_state.tasks).into_values() {
             task.stop();
         }
     }

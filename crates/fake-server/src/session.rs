@@ -163,14 +163,14 @@ impl FakeSession {
     /// Does the work of a call until it has to wait, and the rest in a task of its own.
     pub fn drive(&self, call: Option<&str>, work: impl Future<Output = ()> + Send + 'static) {
         let mut work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(work);
-        let mut nobody = Context::from_waker(Waker::noop());
-        if work.as_mut().poll(&mut nobody).is_ready() {
+        let mut noop_context = Context::from_waker(Waker::noop());
+        if work.as_mut().poll(&mut noop_context).is_ready() {
             return;
         }
         let mut state = self.state();
-        while let Some(ended) = state.tasks.try_join_next() {
+        while let Some(ended_task) = state.tasks.try_join_next() {
             // Cancelled calls end as aborted tasks.
-            if let Err(error) = ended
+            if let Err(error) = ended_task
                 && error.is_panic()
             {
                 std::panic::resume_unwind(error.into_panic());

@@ -26,17 +26,17 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
     let (outlet, outgoing) = mpsc::unbounded_channel();
     session.attach(outlet);
     // One line at a time, because a server that hangs does not read either.
-    let (lines, mut incoming) = mpsc::channel(1);
+    let (lines, mut incoming_lines) = mpsc::channel(1);
     // Threads, because the runtime's end must not wait for stdin, and closing it needs a moment without
     // a reader.
-    let close_after = script.close_stdin_after;
-    std::thread::spawn(move || read(&lines, close_after));
+    let close_limit = script.close_stdin_after;
+    std::thread::spawn(move || read(&lines, close_limit));
     let writer = std::thread::spawn({
         let script = script.clone();
         move || write(outgoing, &script)
     });
 
-    while let Some(line) = incoming.recv().await {
+    while let Some(line) = incoming_lines.recv().await {
         let line = line?;
         service.record(Received {
             at: std::time::Instant::now(),
@@ -84,7 +84,7 @@ fn receive(
 }
 
 /// Forwards lines without their ends. Leaves out blank lines.
-fn read(lines: &mpsc::Sender<io::Result<Vec<u8>>>, close_after: Option<usize>) {
+fn read(lines: &mpsc::Sender<io::Result<Vec<u8>>>, close_limit: Option<usize>) {
     let mut stdin = io::stdin().lock();
     let mut calls = 0;
     loop {
@@ -106,11 +106,11 @@ fn read(lines: &mpsc::Sender<io::Result<Vec<u8>>>, close_after: Option<usize>) {
             calls += 1;
         }
         // Stdin closes before the answer is sent, so that a client with the answer finds it closed.
-        let last = close_after == Some(calls);
-        if last {
+        let is_last = close_limit == Some(calls);
+        if is_last {
             close_stdin();
         }
-        if lines.blocking_send(Ok(line)).is_err() || last {
+        if lines.blocking_send(Ok(line)).is_err() || is_last {
             return;
         }
     }

@@ -62,13 +62,13 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
         ..
     } = *request;
     let name = params.name.as_str();
-    let extra = service.shared().extra_tool;
-    if !catalog::has_tool(name, script, extra, &client.revision) {
+    let has_extra_tool = service.shared().extra_tool;
+    if !catalog::has_tool(name, script, has_extra_tool, &client.revision) {
         return Err(RpcError::invalid_params(format!("unknown tool: {name}")));
     }
-    let raw = params.arguments.map_or("{}", RawValue::get);
+    let raw_arguments = params.arguments.map_or("{}", RawValue::get);
     // Only tool `echo` gets values that `Value` cannot hold.
-    let arguments: Value = serde_json::from_str(raw).unwrap_or_default();
+    let arguments: Value = serde_json::from_str(raw_arguments).unwrap_or_default();
     let runs = service.shared().count_run(name);
     if script.hang_after.is_some_and(|limit| runs >= limit) {
         service.turn_deaf();
@@ -79,7 +79,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
         append(path, &format!("{name} {id}{key}"));
     }
     let number = |key: &str| arguments[key].as_u64().unwrap_or_default();
-    let word = |key: &str| arguments[key].as_str().unwrap_or_default();
+    let text_argument = |key: &str| arguments[key].as_str().unwrap_or_default();
     let answer = |result: &str| request.answer(result);
     let text_answer = |text: &str| vec![answer(&message::text(text))];
 
@@ -87,7 +87,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
         return Ok(actions);
     }
     let actions = match name {
-        "echo" => vec![answer(&echo(raw)?)],
+        "echo" => vec![answer(&echo(raw_arguments)?)],
         "add" => text_answer(&sum(&arguments["a"], &arguments["b"])?.to_string()),
         "sleep" => {
             let ms = number("ms");
@@ -120,7 +120,9 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
         "log" => {
             let level = arguments["level"].as_str().unwrap_or("info");
             let severity = catalog::level_index(level)?;
-            let is_logged = client.level.is_some_and(|least| severity >= least);
+            let is_logged = client
+                .level
+                .is_some_and(|min_severity| severity >= min_severity);
             let count = if is_logged { number("n").max(1) } else { 0 };
             let mut actions: Vec<ServiceAction> = (1..=count)
                 .map(|n| {
@@ -157,7 +159,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
             };
             vec![ServiceAction::Send(message::error(id, &error))]
         }
-        "env" => text_answer(&std::env::var(word("name")).unwrap_or_default()),
+        "env" => text_answer(&std::env::var(text_argument("name")).unwrap_or_default()),
         "pid" => text_answer(&std::process::id().to_string()),
         "cwd" => text_answer(
             &std::env::current_dir()
@@ -242,7 +244,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
             answer(&message::text("right id")),
         ],
         "ask" => {
-            let AskArguments { method, params } = serde_json::from_str(raw)
+            let AskArguments { method, params } = serde_json::from_str(raw_arguments)
                 .map_err(|error| RpcError::invalid_params(error.to_string()))?;
             let question = match method {
                 None => ClientQuestion::sampling(),
@@ -274,7 +276,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
             text_answer("prompts changed")
         }
         "touch" => {
-            let uri = word("uri");
+            let uri = text_argument("uri");
             let count = touch(service, uri);
             text_answer(&format!("{count} sessions told"))
         }
@@ -298,23 +300,23 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
         }
         "client" => text_answer(&client.words),
         "out_of_order" => {
-            let mut shared = service.shared();
-            if let Some(first) = shared.parked.take().filter(|call| !call.is_closed()) {
+            let mut shared_state = service.shared();
+            if let Some(first) = shared_state.parked.take().filter(|call| !call.is_closed()) {
                 vec![
                     answer(&message::text("called second")),
                     ServiceAction::Release(first),
                 ]
             } else {
-                let (sender, second) = oneshot::channel();
-                shared.parked = Some(sender);
+                let (sender, second_answer) = oneshot::channel();
+                shared_state.parked = Some(sender);
                 vec![
-                    ServiceAction::Park(second),
+                    ServiceAction::Park(second_answer),
                     answer(&message::text("called first")),
                 ]
             }
         }
         "stderr" => {
-            flood::complain(word("text"));
+            flood::complain(text_argument("text"));
             text_answer("printed")
         }
         "weird" => vec![answer(WEIRD_RESULT)],
@@ -350,13 +352,13 @@ fn flood_text(arguments: &Value) -> Result<FloodText, RpcError> {
 }
 
 /// Returns the text and the arguments byte for byte, as they were received.
-fn echo(raw: &str) -> Result<String, RpcError> {
-    let EchoArguments { text } =
-        serde_json::from_str(raw).map_err(|error| RpcError::invalid_params(error.to_string()))?;
+fn echo(raw_arguments: &str) -> Result<String, RpcError> {
+    let EchoArguments { text } = serde_json::from_str(raw_arguments)
+        .map_err(|error| RpcError::invalid_params(error.to_string()))?;
     let text = text.map(RawValue::get);
     let text = text.filter(|text| text.starts_with('"')).unwrap_or(r#""""#);
     Ok(format!(
-        r#"{{"content":[{{"type":"text","text":{text}}}],"structuredContent":{raw}}}"#
+        r#"{{"content":[{{"type":"text","text":{text}}}],"structuredContent":{raw_arguments}}}"#
     ))
 }
 
@@ -426,9 +428,9 @@ fn touch(service: &Service, uri: &str) -> usize {
 }
 
 fn counts(service: &Service) -> Value {
-    let shared = service.shared();
-    let total: u64 = shared.runs.values().sum();
-    let mut counts = json!(shared.runs);
+    let shared_state = service.shared();
+    let total: u64 = shared_state.runs.values().sum();
+    let mut counts = json!(shared_state.runs);
     counts["total"] = json!(total);
     counts
 }

@@ -53,12 +53,12 @@ pub(crate) fn run(
 /// Sends the user of a legacy session to a URL, once.
 fn visit(request: &ReceivedRequest) -> Result<(), RpcError> {
     let url = ClientQuestion::url(RevisionEra::Legacy, "sign-in");
-    if let Some(missing) = url.lacks(&request.client.capabilities) {
-        let text = format!("the client did not declare {missing}");
+    if let Some(missing_capability) = url.lacks(&request.client.capabilities) {
+        let text = format!("the client did not declare {missing_capability}");
         return Err(RpcError::new(-32603, text));
     }
-    let been_there = std::mem::replace(&mut request.session.state().sent_to_url, true);
-    if been_there {
+    let was_sent = std::mem::replace(&mut request.session.state().sent_to_url, true);
+    if was_sent {
         return Ok(());
     }
     let elicitation: Value = serde_json::from_str(&url.params).expect("ours");

@@ -62,15 +62,15 @@ impl Absent {
     }
 }
 
-fn hint(name: Option<&str>, next: &str) -> String {
+fn hint(name: Option<&str>, next_step: &str) -> String {
     let question = name.map_or_else(String::new, |name| format!("did you mean {name}? "));
-    format!("{question}{next}")
+    format!("{question}{next_step}")
 }
 
 /// The configuration of a daemon on this machine.
-fn config_of(found: LocatedDaemon) -> Option<Config> {
+fn config_of(located_daemon: LocatedDaemon) -> Option<Config> {
     let origin = ConfigurationSource {
-        flag: Some(found.file?.config?.into()),
+        flag: Some(located_daemon.file?.config?.into()),
         ..ConfigurationSource::default()
     };
     Some(origin.load().ok()?.config)

@@ -66,17 +66,17 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
 
     /// Gives the client's lines to a door, until the client or the door has ended. When the client will be
     /// handed over, requests are held back, and messages about running requests still go to the door.
-    pub async fn feed(&mut self, mut door: DoorFeed, leaving: &Leaving) {
+    pub async fn feed(&mut self, mut door: DoorFeed, leave_state: &Leaving) {
         let mut is_leaving = false;
         loop {
             let has_room = self.held_bytes < MAX_HELD;
             let line = tokio::select! {
                 biased;
                 () = door.lines.closed() => return,
-                () = leaving.requested.cancelled(), if !is_leaving => {
+                () = leave_state.requested.cancelled(), if !is_leaving => {
                     is_leaving = true;
                     door.processed().await;
-                    leaving.leave.cancel();
+                    leave_state.leave.cancel();
                     continue;
                 }
                 line = self.lines.next(), if has_room => line,
@@ -123,14 +123,14 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
 
     /// Drops a held request with this id. Returns whether there was one.
     fn drop_held(&mut self, id: Option<&str>) -> bool {
-        let is_it = |line: &Bytes| {
+        let is_cancelled = |line: &Bytes| {
             Frame::read(line.clone()).is_ok_and(|frame| frame.id().is_some() && frame.id() == id)
         };
-        let Some(at) = self.held.iter().position(is_it) else {
+        let Some(index) = self.held.iter().position(is_cancelled) else {
             return false;
         };
-        let dropped = self.held.remove(at);
-        self.held_bytes -= dropped.map_or(0, |line| line.len());
+        let removed_line = self.held.remove(index);
+        self.held_bytes -= removed_line.map_or(0, |line| line.len());
         true
     }
 }
@@ -152,8 +152,11 @@ impl DoorFeed {
 
     /// Waits until the door has processed all lines, or has ended.
     async fn processed(&mut self) {
-        let sent = self.sent;
-        self.dealt_with.wait_for(|count| *count >= sent).await.ok();
+        let sent_count = self.sent;
+        self.dealt_with
+            .wait_for(|count| *count >= sent_count)
+            .await
+            .ok();
     }
 }
 
@@ -193,8 +196,8 @@ impl AsyncRead for DoorInput {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.line.is_empty() && self.is_line_ended {
-            let read = self.read;
-            self.dealt_with.send_replace(read);
+            let read_count = self.read;
+            self.dealt_with.send_replace(read_count);
             let Some(line) = ready!(self.lines.poll_recv(context)) else {
                 return Poll::Ready(Ok(()));
             };
@@ -234,7 +237,7 @@ mod tests {
         let (mut client, stdin) = duplex(MAX);
         let mut input = ClientInput::new(stdin, MAX);
         let (feed, door) = door_input();
-        let leaving = Leaving::default();
+        let leave_state = Leaving::default();
         let mut door = BufReader::with_capacity(16, door).lines();
         let line_bytes = |line: String| format!("{line}\n").into_bytes();
         let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}"#;
@@ -251,7 +254,7 @@ mod tests {
                 let line = door.next_line().await.expect("UTF-8");
                 assert_eq!(line, Some(expected));
             }
-            leaving.requested.cancel();
+            leave_state.requested.cancel();
             let answer = r#"{"jsonrpc":"2.0","id":7,"result":{}}"#;
             let cancel = |id| {
                 let method = "notifications/cancelled";
@@ -263,7 +266,7 @@ mod tests {
                 tokio::select! {
                     biased;
                     line = &mut reading => panic!("{line:?}"),
-                    () = leaving.leave.cancelled() => {}
+                    () = leave_state.leave.cancelled() => {}
                 }
                 for line in [request(2), request(3), cancel(2), answer.into(), cancel(1)] {
                     client.write_all(&line_bytes(line)).await.expect("written");
@@ -275,7 +278,7 @@ mod tests {
             assert_eq!(line, Some(cancel(1)));
             drop(door);
         };
-        tokio::join!(input.feed(feed, &leaving), scene);
+        tokio::join!(input.feed(feed, &leave_state), scene);
         client
             .write_all(&line_bytes(request(4)))
             .await
@@ -295,28 +298,28 @@ mod tests {
         let (mut client, stdin) = duplex(MAX);
         let mut input = ClientInput::new(stdin, MAX);
         let (feed, mut door) = door_input();
-        let leaving = Leaving::default();
+        let leave_state = Leaving::default();
         let scene = async {
             let line = format!("{}\n", request(1));
             client.write_all(line.as_bytes()).await.expect("written");
-            let mut read = vec![0; line.len()];
-            tokio::io::AsyncReadExt::read_exact(&mut door, &mut read)
+            let mut content = vec![0; line.len()];
+            tokio::io::AsyncReadExt::read_exact(&mut door, &mut content)
                 .await
                 .expect("the line");
-            leaving.requested.cancel();
+            leave_state.requested.cancel();
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }
-            assert!(!leaving.leave.is_cancelled());
-            let mut more = [0];
+            assert!(!leave_state.leave.is_cancelled());
+            let mut extra_byte = [0];
             tokio::select! {
                 biased;
-                read = tokio::io::AsyncReadExt::read(&mut door, &mut more) => panic!("{read:?}"),
-                () = leaving.leave.cancelled() => {}
+                content = tokio::io::AsyncReadExt::read(&mut door, &mut extra_byte) => panic!("{content:?}"),
+                () = leave_state.leave.cancelled() => {}
             }
             drop(door);
         };
-        tokio::join!(input.feed(feed, &leaving), scene);
+        tokio::join!(input.feed(feed, &leave_state), scene);
     }
 
     #[tokio::test]
@@ -327,7 +330,7 @@ mod tests {
         let mut input = ClientInput::new(stdin, LIMIT);
         let (feed, door) = door_input();
         let mut door = LineReader::new(door, LIMIT);
-        let leaving = Leaving::default();
+        let write_task = Leaving::default();
         let writing = async {
             let lines = format!("{}\n{}\n", "y".repeat(3 * LIMIT), request(1));
             client.write_all(lines.as_bytes()).await.expect("written");
@@ -336,10 +339,10 @@ mod tests {
         let reading = async {
             let first = door.next().await.expect("a line");
             assert!(matches!(first, Some(InputLine::TooLong { .. })));
-            let second = door.next().await.expect("a line");
-            assert_eq!(second, Some(InputLine::Whole(request(1).into())));
+            let second_line = door.next().await.expect("a line");
+            assert_eq!(second_line, Some(InputLine::Whole(request(1).into())));
             assert_eq!(door.next().await.expect("the end"), None);
         };
-        tokio::join!(input.feed(feed, &leaving), writing, reading);
+        tokio::join!(input.feed(feed, &write_task), writing, reading);
     }
 }

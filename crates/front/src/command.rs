@@ -61,7 +61,7 @@ impl RunCommand for Connect {
 
 /// The path of the endpoint for a profile or a server.
 pub fn path(profile: Option<&str>, server: Option<&str>) -> Result<String, CommandError> {
-    let checked = |name: &str| {
+    let checked_name = |name: &str| {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if !name.is_empty() && name.bytes().all(is_name) {
             return Ok(name.to_owned());
@@ -72,9 +72,9 @@ pub fn path(profile: Option<&str>, server: Option<&str>) -> Result<String, Comma
         })
     };
     Ok(match (profile, server) {
-        (_, Some(server)) => format!("/servers/{}/mcp", checked(server)?),
+        (_, Some(server)) => format!("/servers/{}/mcp", checked_name(server)?),
         (None | Some(ProfileName::DEFAULT), None) => "/mcp".to_owned(),
-        (Some(profile), None) => format!("/mcp/{}", checked(profile)?),
+        (Some(profile), None) => format!("/mcp/{}", checked_name(profile)?),
     })
 }
 

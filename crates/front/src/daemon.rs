@@ -98,8 +98,8 @@ impl From<CommandError> for NoDaemon {
 impl Finder {
     /// The daemon that runs now.
     pub fn find(&self, epoch: u64) -> Result<AttachedDaemon, NoDaemon> {
-        let found = locate(self.url.clone())?;
-        if let Some(file) = &found.file {
+        let located_daemon = locate(self.url.clone())?;
+        if let Some(file) = &located_daemon.file {
             if file.stops_within().is_some() {
                 return Err(NoDaemon::Stopping(file.pid));
             }
@@ -107,29 +107,30 @@ impl Finder {
                 return Err(NoDaemon::OtherConfiguration);
             }
         }
-        AttachedDaemon::new(found, &self.path, epoch)
+        AttachedDaemon::new(located_daemon, &self.path, epoch)
     }
 }
 
 impl AttachedDaemon {
-    fn new(found: LocatedDaemon, path: &str, epoch: u64) -> Result<Self, NoDaemon> {
-        let unusable = |reason: String| NoDaemon::Unusable(found.url.clone(), reason);
-        let base = found.url.trim_end_matches('/');
+    fn new(located_daemon: LocatedDaemon, path: &str, epoch: u64) -> Result<Self, NoDaemon> {
+        let unusable_daemon =
+            |reason: String| NoDaemon::Unusable(located_daemon.url.clone(), reason);
+        let base = located_daemon.url.trim_end_matches('/');
         let uri: Uri = format!("{base}{path}")
             .parse()
-            .map_err(|error: http::uri::InvalidUri| unusable(error.to_string()))?;
+            .map_err(|error: http::uri::InvalidUri| unusable_daemon(error.to_string()))?;
         let client = HttpClient::waiting_for_reset(&uri, RESET_WAIT)
-            .map_err(|error| unusable(error.to_string()))?;
+            .map_err(|error| unusable_daemon(error.to_string()))?;
         let mut common = format!(
             "host: {}\r\nuser-agent: mainstay/{}\r\n{}: 1\r\n",
             client.authority(),
             env!("CARGO_PKG_VERSION"),
             headers::FRONT,
         );
-        if let Some(token) = &found.token {
+        if let Some(token) = &located_daemon.token {
             let is_plain = token.expose().bytes().all(|byte| byte.is_ascii_graphic());
             if !is_plain {
-                return Err(unusable(
+                return Err(unusable_daemon(
                     "the token has characters that no token has".to_owned(),
                 ));
             }
@@ -142,12 +143,12 @@ impl AttachedDaemon {
         }
         Ok(Self {
             epoch,
-            pid: found.file.as_ref().map(|file| file.pid),
+            pid: located_daemon.file.as_ref().map(|file| file.pid),
             client,
             url: base.to_owned(),
             path: path.to_owned(),
             common: Common(common),
-            is_direct: found.file.is_some_and(|file| file.is_loopback()),
+            is_direct: located_daemon.file.is_some_and(|file| file.is_loopback()),
             session: None,
         })
     }
@@ -208,9 +209,9 @@ impl AttachedDaemon {
         let meta = modern::request_meta(frame.text(), frame.envelope());
         // For an unreadable message the daemon reports the error.
         if let (Ok(meta), MessageKind::Request { .. }) = (meta, frame.envelope().kind) {
-            let named = |member| message::text_param(frame.text(), frame.envelope(), member);
+            let named_text = |member| message::text_param(frame.text(), frame.envelope(), member);
             let method = frame.method_name();
-            for (name, value) in headers::standard(&method, named, &meta.protocol_version) {
+            for (name, value) in headers::standard(&method, named_text, &meta.protocol_version) {
                 if value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
                     let _ = write!(head, "{name}: {value}\r\n");
                 }

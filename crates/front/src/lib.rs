@@ -164,7 +164,7 @@ pub async fn serve(
     mut starter: Option<Starter>,
     mut signals: Signals,
 ) -> Result<Exit, CommandError> {
-    let (stdout, printing) = screen::protocol();
+    let (stdout, print_task) = screen::protocol();
     let front = Arc::new(Front {
         finder,
         output: LineWriter::default(),
@@ -181,12 +181,12 @@ pub async fn serve(
         tasks: TaskTracker::new(),
     });
     let writing = async {
-        let (written, ()) = tokio::join!(front.output.run(stdout), printing);
-        written
+        let (write_result, ()) = tokio::join!(front.output.run(stdout), print_task);
+        write_result
     };
-    let serving = async {
-        let served = tokio::select! {
-            served = front.serve(client, wait) => served,
+    let serve_task = async {
+        let serve_result = tokio::select! {
+            serve_result = front.serve(client, wait) => serve_result,
             never = link::keep(&front, starter.as_mut()) => match never {},
             _ = signals.next() => Ok(Exit::DONE),
             () = screen::gone() => Ok(Exit::DONE),
@@ -196,14 +196,14 @@ pub async fn serve(
         if let Some(starter) = &mut starter {
             starter.end().await;
         }
-        served
+        serve_result
     };
-    let (written, served) = tokio::join!(writing, serving);
-    match written {
+    let (write_result, serve_result) = tokio::join!(writing, serve_task);
+    match write_result {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(CommandError::Output(error))
         }
-        _ => served,
+        _ => serve_result,
     }
 }
 
@@ -248,9 +248,9 @@ impl Front {
             }
             is_current
         });
-        self.lost.send_if_modified(|lost| {
-            let is_news = *lost < daemon.epoch;
-            *lost = (*lost).max(daemon.epoch);
+        self.lost.send_if_modified(|lost_epoch| {
+            let is_news = *lost_epoch < daemon.epoch;
+            *lost_epoch = (*lost_epoch).max(daemon.epoch);
             is_news
         });
     }
@@ -258,7 +258,7 @@ impl Front {
     /// Waits for a daemon. Returns an error if there is none.
     async fn up(&self) -> Result<Arc<AttachedDaemon>, Unsent> {
         let mut link = self.link.subscribe();
-        let last = async {
+        let last_wait = async {
             self.ending.cancelled().await;
             sleep(LAST_PATIENCE).await;
         };
@@ -270,7 +270,7 @@ impl Front {
             }
             () = self.hopeless.cancelled() => Err(self.unsent_reason()),
             () = sleep(PATIENCE) => Err(self.unsent_reason()),
-            () = last => Err(self.unsent_reason()),
+            () = last_wait => Err(self.unsent_reason()),
         }
     }
 
@@ -297,8 +297,8 @@ impl Front {
             // Batches have no entry, and neither have abandoned requests.
             return message.cancelled.is_cancelled();
         }
-        let over = state.in_flight.remove(message.id());
-        over.is_some_and(|request| request.is_cancelled)
+        let removed_request = state.in_flight.remove(message.id());
+        removed_request.is_some_and(|request| request.is_cancelled)
     }
 
     /// Abandons the requests of a client that opens another session, because it may use the same ids again.
@@ -319,28 +319,28 @@ impl Front {
         wait: Duration,
     ) -> Result<Exit, CommandError> {
         // The bytes of the messages are bounded by their permits.
-        let (queue, queued) = mpsc::unbounded_channel();
+        let (queue, queue_receiver) = mpsc::unbounded_channel();
         let reading = async {
             self.read(client, queue).await;
             self.end_input();
         };
-        let sending = async {
-            self.send(queued).await;
+        let send_task = async {
+            self.send(queue_receiver).await;
             self.tasks.close();
             self.tasks.wait().await;
         };
-        let waiting = self.wait_at_start(wait);
-        let serving = async { tokio::join!(reading, sending) };
-        tokio::pin!(serving);
+        let start_wait = self.wait_at_start(wait);
+        let serve_task = async { tokio::join!(reading, send_task) };
+        tokio::pin!(serve_task);
         tokio::select! {
             biased;
-            _ = &mut serving => match self.state().absence() {
+            _ = &mut serve_task => match self.state().absence() {
                 Some(cause) => Err(cause.into()),
                 None => Ok(Exit::DONE),
             },
             // Open requests are refused before the end.
             () = async {
-                waiting.await;
+                start_wait.await;
                 self.hopeless.cancel();
                 timeout(DELETE_LIMIT, self.refused()).await.ok();
             } => Err(self.state().unattached.take().unwrap_or(Unattached::Late).into()),
@@ -351,10 +351,10 @@ impl Front {
     async fn wait_at_start(&self, wait: Duration) {
         let mut link = self.link.subscribe();
         // The result holds a lock on the link, and is dropped at once.
-        let up = async { drop(link.wait_for(|link| link.daemon().is_some()).await) };
+        let connection_wait = async { drop(link.wait_for(|link| link.daemon().is_some()).await) };
         tokio::select! {
             biased;
-            () = up => std::future::pending().await,
+            () = connection_wait => std::future::pending().await,
             // Waiting would not help.
             () = self.nowhere.cancelled() => {}
             () = sleep(wait) => {}
@@ -363,11 +363,11 @@ impl Front {
 
     /// Resolves when the waiting requests were refused.
     async fn refused(&self) {
-        let mut look = tokio::time::interval(Duration::from_millis(10));
+        let mut interval = tokio::time::interval(Duration::from_millis(10));
         // One pause, for a message that is being read now.
-        look.tick().await;
+        interval.tick().await;
         loop {
-            look.tick().await;
+            interval.tick().await;
             if self.state().in_flight.is_empty() {
                 return;
             }
@@ -406,11 +406,11 @@ impl Front {
             };
             let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
             let room = Arc::clone(&room).acquire_many_owned(permits).await.ok();
-            let queued = Queued {
+            let queued_message = Queued {
                 message,
                 _room: room,
             };
-            if queue.send(queued).is_err() {
+            if queue.send(queued_message).is_err() {
                 return;
             }
         }
@@ -418,20 +418,20 @@ impl Front {
 
     /// Decides the next step for a line.
     fn sort(self: &Arc<Self>, line: Bytes) -> Sorted {
-        let cancelled = CancellationToken::new();
+        let cancel_token = CancellationToken::new();
         if message::is_batch(&line) {
-            let read = match std::str::from_utf8(&line) {
+            let read_result = match std::str::from_utf8(&line) {
                 Err(_) => Err(UnreadableMessage::Utf8),
                 Ok(text) => message::batch(text).map_err(UnreadableMessage::Malformed),
             };
-            if let Err(error) = read {
+            if let Err(error) = read_result {
                 return Sorted::Answer(unreadable(&error));
             }
             return Sorted::Queue(ClientMessage {
                 text: line,
                 frame: None,
                 is_modern: false,
-                cancelled,
+                cancelled: cancel_token,
                 serial: 0,
             });
         }
@@ -485,7 +485,7 @@ impl Front {
                     serial,
                     is_stream: method == Method::Listen,
                     cancellation: None,
-                    give_up: cancelled.clone(),
+                    give_up: cancel_token.clone(),
                 };
                 state.in_flight.insert(id.to_owned(), request);
             }
@@ -494,7 +494,7 @@ impl Front {
             text: line,
             frame: Some(frame),
             is_modern,
-            cancelled,
+            cancelled: cancel_token,
             serial,
         })
     }
@@ -517,16 +517,16 @@ impl Front {
     fn cancel(&self, frame: &Frame) {
         let id = frame.param("requestId").unwrap_or("null");
         let text = frame.one_line();
-        let at = {
+        let request_time = {
             let mut state = self.state();
             let Some(request) = state.in_flight.get_mut(id) else {
                 return;
             };
             request.is_cancelled = true;
             match &request.at {
-                Some(at) if !request.is_modern => {
+                Some(request_time) if !request.is_modern => {
                     request.cancellation = Some(text.clone());
-                    Arc::clone(at)
+                    Arc::clone(request_time)
                 }
                 // Nothing was sent, or the end of the connection cancels it.
                 _ => {
@@ -535,7 +535,7 @@ impl Front {
                 }
             }
         };
-        self.post_aside(at, text);
+        self.post_aside(request_time, text);
     }
 
     /// Notes that the client has closed stdin: it gets answers, but sends none.
@@ -558,9 +558,9 @@ impl Front {
     }
 
     /// Sends messages in the order in which they came. Other tasks wait for the answers.
-    async fn send(self: &Arc<Self>, mut queued: mpsc::UnboundedReceiver<Queued>) {
-        while let Some(queued) = queued.recv().await {
-            let message = &queued.message;
+    async fn send(self: &Arc<Self>, mut queue_receiver: mpsc::UnboundedReceiver<Queued>) {
+        while let Some(queue_receiver) = queue_receiver.recv().await {
+            let message = &queue_receiver.message;
             let kind = message.frame.as_ref().map(|frame| frame.envelope().kind);
             if let Some(MessageKind::Notification { method }) = kind {
                 // The daemon must take this message before the ones that follow.
@@ -581,14 +581,14 @@ impl Front {
                 continue;
             }
             let Some(attempt) = self.begin(message).await else {
-                let (front, message) = (Arc::clone(self), queued.message);
+                let (front, message) = (Arc::clone(self), queue_receiver.message);
                 self.tasks
                     .spawn(async move { front.carry(&message, None).await });
                 continue;
             };
             let front = Arc::clone(self);
             self.tasks
-                .spawn(async move { front.carry(&queued.message, Some(attempt)).await });
+                .spawn(async move { front.carry(&queue_receiver.message, Some(attempt)).await });
         }
     }
 

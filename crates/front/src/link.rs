@@ -81,7 +81,7 @@ pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infa
         epoch += 1;
         match attach(front, before.as_ref(), epoch).await {
             Ok(listening) => {
-                let since = Instant::now();
+                let start = Instant::now();
                 if let Some(starter) = &mut starter {
                     starter.is_back();
                 }
@@ -89,7 +89,7 @@ pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infa
                 is_lost = false;
                 before = Some(listen(front, listening).await);
                 front.link.send_replace(FrontLink::Down);
-                if since.elapsed() >= HELD {
+                if start.elapsed() >= HELD {
                     pause = FIRST_PAUSE;
                 }
             }
@@ -111,10 +111,10 @@ pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infa
 }
 
 /// Prints the daemon on stderr that the client now uses.
-fn tell(daemon: &AttachedDaemon, before: Option<&Listening>) {
+fn tell(daemon: &AttachedDaemon, previous_stream: Option<&Listening>) {
     let url = daemon.url();
-    match (before, daemon.pid) {
-        (Some(before), _) if before.daemon.is_same_run(daemon) => {}
+    match (previous_stream, daemon.pid) {
+        (Some(previous_stream), _) if previous_stream.daemon.is_same_run(daemon) => {}
         (Some(_), Some(pid)) => {
             complain(&format!("attached to the new daemon at {url} (pid {pid})"))
         }
@@ -127,14 +127,14 @@ fn tell(daemon: &AttachedDaemon, before: Option<&Listening>) {
 /// Finds the daemon, and restores the client's session in it.
 async fn attach(
     front: &Arc<Front>,
-    before: Option<&Listening>,
+    previous_stream: Option<&Listening>,
     epoch: u64,
 ) -> Result<Listening, Unattached> {
-    let found = front.finder.find(epoch)?;
-    let attached = timeout(ATTACH_LIMIT, settle(front, before, found));
-    let listening = attached.await.unwrap_or(Err(Unattached::Late))?;
-    let daemon = &listening.daemon;
-    let gone = {
+    let located_daemon = front.finder.find(epoch)?;
+    let attach_future = timeout(ATTACH_LIMIT, settle(front, previous_stream, located_daemon));
+    let daemon_stream = attach_future.await.unwrap_or(Err(Unattached::Late))?;
+    let daemon = &daemon_stream.daemon;
+    let lost_session = {
         let mut state = front.state();
         if state.held.is_some() && daemon.session.is_none() {
             // `initialize` was answered meanwhile.
@@ -143,41 +143,42 @@ async fn attach(
         state.was_attached = true;
         state.questions.forget(|from| !from.is_same_run(daemon))
     };
-    for question in gone {
+    for question in lost_session {
         let params = format!(
             r#"{{"requestId":{question},"reason":"Mainstay was restarted, and nobody waits for the answer"}}"#
         );
-        let cancelled = message::request(None, Method::Cancelled.name(), Some(&params));
-        front.send_line(&cancelled).await;
+        let cancel_notice = message::request(None, Method::Cancelled.name(), Some(&params));
+        front.send_line(&cancel_notice).await;
     }
     front.link.send_replace(FrontLink::Up(Arc::clone(daemon)));
-    Ok(listening)
+    Ok(daemon_stream)
 }
 
 async fn settle(
     front: &Arc<Front>,
-    before: Option<&Listening>,
-    found: AttachedDaemon,
+    previous_stream: Option<&Listening>,
+    attached_daemon: AttachedDaemon,
 ) -> Result<Listening, Unattached> {
-    let (held, is_open) = {
+    let (held_session, is_open) = {
         let state = front.state();
         (state.held.clone(), state.session.is_open())
     };
-    let Some(session) = held else {
+    let Some(session) = held_session else {
         if is_open {
             // The client was handed over, with a session of another door.
-            return begin_anew(front, &found).await;
+            return begin_anew(front, &attached_daemon).await;
         }
-        check(front, found.get(None).await?).await?;
+        check(front, attached_daemon.get(None).await?).await?;
         return Ok(Listening {
-            daemon: Arc::new(found),
+            daemon: Arc::new(attached_daemon),
             events: None,
             last_event: None,
         });
     };
-    let is_same_run = before.is_some_and(|before| before.daemon.is_same_run(&found));
-    let daemon = found.with_session(Some(session));
-    let last_event = before.and_then(|before| before.last_event.clone());
+    let is_same_run = previous_stream
+        .is_some_and(|previous_stream| previous_stream.daemon.is_same_run(&attached_daemon));
+    let daemon = attached_daemon.with_session(Some(session));
+    let last_event = previous_stream.and_then(|previous_stream| previous_stream.last_event.clone());
     let mut response = daemon.get(last_event.as_deref()).await?;
     if response.head.status == 400 && last_event.is_some() {
         response = daemon.get(None).await?;
@@ -236,10 +237,14 @@ async fn open_anew(
     front: &Arc<Front>,
     daemon: &AttachedDaemon,
 ) -> Result<AttachedDaemon, Unattached> {
-    let refused = || Unattached::NoSession("there is none".to_owned());
-    let initialize = front.state().session.initialize().ok_or_else(refused)?;
-    let fresh = daemon.with_session(None);
-    let response = fresh.post(&initialize).await?;
+    let missing_session = || Unattached::NoSession("there is none".to_owned());
+    let initialize = front
+        .state()
+        .session
+        .initialize()
+        .ok_or_else(missing_session)?;
+    let new_daemon = daemon.with_session(None);
+    let response = new_daemon.post(&initialize).await?;
     let status = response.head.status;
     let id = response.head.get("mcp-session-id").map(str::to_owned);
     let answer = read(response).await?;
@@ -262,7 +267,7 @@ async fn open_anew(
         state.held = Some(session.clone());
         (session, state.session.initialized())
     };
-    let daemon = fresh.with_session(Some(session));
+    let daemon = new_daemon.with_session(Some(session));
     if let Some(initialized) = initialized {
         read(daemon.post(&initialized).await?).await?;
     }
@@ -314,31 +319,36 @@ async fn read(mut response: Response) -> Result<bytes::Bytes, Unattached> {
 }
 
 /// Forwards messages that belong to no call, until the daemon is lost.
-async fn listen(front: &Arc<Front>, mut listening: Listening) -> Listening {
-    let mut lost = front.lost.subscribe();
-    let epoch = listening.daemon.epoch;
+async fn listen(front: &Arc<Front>, mut daemon_stream: Listening) -> Listening {
+    let mut lost_epochs = front.lost.subscribe();
+    let epoch = daemon_stream.daemon.epoch;
     loop {
-        let is_lost = async { lost.wait_for(|lost| *lost >= epoch).await.is_ok() };
+        let is_lost = async {
+            lost_epochs
+                .wait_for(|lost_epochs| *lost_epochs >= epoch)
+                .await
+                .is_ok()
+        };
         let event = async {
-            match &mut listening.events {
+            match &mut daemon_stream.events {
                 Some(events) => timeout(SILENCE, events.next()).await,
                 None => pending().await,
             }
         };
         let event = tokio::select! {
-            _ = is_lost => return listening,
+            _ = is_lost => return daemon_stream,
             // The client's first session, or one that replaces it.
             () = front.opened.notified() => {
-                let held = front.state().held.clone();
-                let daemon = Arc::new(listening.daemon.with_session(held));
-                listening.daemon = Arc::clone(&daemon);
-                listening.last_event = None;
+                let held_session = front.state().held.clone();
+                let daemon = Arc::new(daemon_stream.daemon.with_session(held_session));
+                daemon_stream.daemon = Arc::clone(&daemon);
+                daemon_stream.last_event = None;
                 match daemon.get(None).await {
                     Ok(response) if response.head.status == 200 => {
-                        listening.events = Some(EventReader::new(response, MAX_MESSAGE));
+                        daemon_stream.events = Some(EventReader::new(response, MAX_MESSAGE));
                     }
                     // The link was attached anew.
-                    Ok(_) | Err(_) => return listening,
+                    Ok(_) | Err(_) => return daemon_stream,
                 }
                 continue;
             }
@@ -347,10 +357,10 @@ async fn listen(front: &Arc<Front>, mut listening: Listening) -> Listening {
         match event {
             Ok(Some(Ok(event))) => {
                 if let Some(id) = event.id {
-                    listening.last_event = Some(id);
+                    daemon_stream.last_event = Some(id);
                 }
                 if let Some(data) = event.data.filter(|data| !data.is_empty()) {
-                    let answer = front.pass_on(&listening.daemon, data).await;
+                    let answer = front.pass_on(&daemon_stream.daemon, data).await;
                     if answer.is_some() {
                         tracing::debug!("an answer came where none belongs");
                     }
@@ -360,11 +370,11 @@ async fn listen(front: &Arc<Front>, mut listening: Listening) -> Listening {
                 tracing::warn!(limit, "a message was too large, and is dropped");
             }
             Ok(Some(Err(StreamBroken::Broken(_))) | None) | Err(_) => {
-                if !front.has_another_session(&listening.daemon) {
-                    return listening;
+                if !front.has_another_session(&daemon_stream.daemon) {
+                    return daemon_stream;
                 }
                 // The session of this stream has ended. The stream of the next one is opened in a moment.
-                listening.events = None;
+                daemon_stream.events = None;
             }
         }
     }

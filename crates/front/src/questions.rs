@@ -51,13 +51,13 @@ impl<D> ForwardedQuestions<D> {
 
     /// Removes a question that the daemon takes back. Returns our id of it.
     pub fn taken_back(&mut self, id: &str, is_from: impl Fn(&D) -> bool) -> Option<u64> {
-        let found = self.open.iter();
-        let found = found
+        let matching_question = self.open.iter();
+        let matching_question = matching_question
             .rev()
             .find(|(_, question)| question.id == id && is_from(&question.from))
             .map(|(number, _)| *number)?;
-        self.open.remove(&found);
-        Some(found)
+        self.open.remove(&matching_question);
+        Some(matching_question)
     }
 
     /// Removes all questions, and returns them.
@@ -67,15 +67,15 @@ impl<D> ForwardedQuestions<D> {
 
     /// Removes the questions of daemons that are gone. Returns our ids of them.
     pub fn forget(&mut self, is_gone: impl Fn(&D) -> bool) -> Vec<u64> {
-        let gone = self
+        let removed_questions = self
             .open
             .iter()
             .filter(|(_, question)| is_gone(&question.from));
-        let gone: Vec<u64> = gone.map(|(number, _)| *number).collect();
-        for number in &gone {
+        let removed_questions: Vec<u64> = removed_questions.map(|(number, _)| *number).collect();
+        for number in &removed_questions {
             self.open.remove(number);
         }
-        gone
+        removed_questions
     }
 }
 
@@ -92,25 +92,25 @@ mod tests {
             steps in prop::collection::vec((0..4u8, 0..3u8), 0..60)
         ) {
             let mut questions = ForwardedQuestions::default();
-            let (mut run, mut open) = (0u32, Vec::new());
+            let (mut run, mut open_questions) = (0u32, Vec::new());
             for (step, number) in steps {
                 match step {
                     // Each run of the daemon uses the same ids.
                     0 | 1 => {
                         let id = number.to_string();
-                        let ours = questions.ask(&id, run);
-                        open.push((ours, id, run));
+                        let own_id = questions.ask(&id, run);
+                        open_questions.push((own_id, id, run));
                     }
                     2 => {
                         run += 1;
                         questions.forget(|from| *from < run);
                     }
                     _ => {
-                        let Some((ours, id, from)) = open.pop() else { continue };
-                        let found = questions.answered(&ours.to_string());
+                        let Some((own_id, id, from)) = open_questions.pop() else { continue };
+                        let question = questions.answered(&own_id.to_string());
                         let expected = (from == run).then_some(ForwardedQuestion { id, from });
-                        prop_assert_eq!(found, expected);
-                        prop_assert_eq!(questions.answered(&ours.to_string()), None);
+                        prop_assert_eq!(question, expected);
+                        prop_assert_eq!(questions.answered(&own_id.to_string()), None);
                     }
                 }
             }
@@ -121,8 +121,11 @@ mod tests {
     fn a_question_that_is_taken_back_is_named_by_our_id() {
         let mut questions = ForwardedQuestions::default();
         questions.ask("7", 1);
-        let second = questions.ask("7", 2);
-        assert_eq!(questions.taken_back("7", |from| *from == 2), Some(second));
+        let second_id = questions.ask("7", 2);
+        assert_eq!(
+            questions.taken_back("7", |from| *from == 2),
+            Some(second_id)
+        );
         assert_eq!(questions.taken_back("7", |from| *from == 2), None);
     }
 

@@ -78,17 +78,17 @@ impl SendAttempt {
 
     /// Resolves when the message was written, or cannot be.
     async fn written(&mut self) {
-        let done = poll_fn(|context| {
+        let write_wait = poll_fn(|context| {
             if self.responding.is_written() {
                 return Poll::Ready(None);
             }
             match Pin::new(&mut self.responding).poll(context) {
-                Poll::Ready(done) => Poll::Ready(Some(done)),
+                Poll::Ready(write_wait) => Poll::Ready(Some(write_wait)),
                 Poll::Pending if self.responding.is_written() => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
             }
         });
-        self.done = done.await;
+        self.done = write_wait.await;
     }
 
     async fn response(self) -> Result<Response, Error> {
@@ -159,8 +159,8 @@ impl ClientMessage {
     }
 
     /// The answer for a message that was not sent.
-    fn not_sent(&self, unsent: &Unsent) -> Option<String> {
-        self.each(|id, _| not_sent(id, unsent))
+    fn not_sent(&self, unsent_message: &Unsent) -> Option<String> {
+        self.each(|id, _| not_sent(id, unsent_message))
     }
 
     fn refused(&self, reason: &str) -> Option<String> {
@@ -240,8 +240,8 @@ impl Front {
         message: &ClientMessage,
         mut first: Option<SendAttempt>,
     ) -> Option<Answer> {
-        let plain = |text| Answer { text, frame: None };
-        let (mut denied, mut acknowledged) = (0, false);
+        let plain_answer = |text| Answer { text, frame: None };
+        let (mut denied_count, mut is_acknowledged) = (0, false);
         loop {
             let attempt = match first.take() {
                 Some(attempt) => attempt,
@@ -249,7 +249,7 @@ impl Front {
                     Ok(daemon) => SendAttempt::new(message, daemon),
                     Err(unsent) => {
                         self.state().is_unserved = true;
-                        return message.not_sent(&unsent).map(plain);
+                        return message.not_sent(&unsent).map(plain_answer);
                     }
                 },
             };
@@ -261,17 +261,17 @@ impl Front {
                     lost_by(&daemon, &error)
                 }
                 Ok(response) if matches!(response.head.status, 401 | 403) => {
-                    denied += 1;
-                    if denied >= MAX_DENIED {
+                    denied_count += 1;
+                    if denied_count >= MAX_DENIED {
                         let reason = "the daemon refuses the token, or needs one";
-                        return message.refused(reason).map(plain);
+                        return message.refused(reason).map(plain_answer);
                     }
                     self.lose(&daemon);
                     Loss::NotTaken
                 }
                 Ok(response) => {
                     match self
-                        .receive(message, &daemon, response, &mut acknowledged)
+                        .receive(message, &daemon, response, &mut is_acknowledged)
                         .await
                     {
                         End::Answer(answer) => return Some(answer),
@@ -284,7 +284,9 @@ impl Front {
                 MessageFate::Again => {}
                 MessageFate::Dropped => return None,
                 // The stream could not be resumed.
-                MessageFate::Resume | MessageFate::Unknown => return message.unknown().map(plain),
+                MessageFate::Resume | MessageFate::Unknown => {
+                    return message.unknown().map(plain_answer);
+                }
             }
         }
     }
@@ -295,12 +297,14 @@ impl Front {
         message: &ClientMessage,
         daemon: &Arc<AttachedDaemon>,
         mut response: Response,
-        acknowledged: &mut bool,
+        is_acknowledged: &mut bool,
     ) -> End {
         let status = response.head.status;
         if response.head.is_event_stream {
             self.cancel_again(message.id(), daemon);
-            return self.follow(message, daemon, response, acknowledged).await;
+            return self
+                .follow(message, daemon, response, is_acknowledged)
+                .await;
         }
         if is_put_off(&response) {
             // The daemon takes no calls because it is stopping. The link will notice its end.
@@ -347,7 +351,7 @@ impl Front {
         message: &ClientMessage,
         daemon: &Arc<AttachedDaemon>,
         response: Response,
-        acknowledged: &mut bool,
+        is_acknowledged: &mut bool,
     ) -> End {
         let mut from = Arc::clone(daemon);
         let mut events = EventReader::new(response, MAX_MESSAGE);
@@ -365,7 +369,7 @@ impl Front {
                     let Some(data) = event.data.filter(|data| !data.is_empty()) else {
                         continue;
                     };
-                    if let Some(repeated) = again_acknowledged(message, &data, acknowledged) {
+                    if let Some(repeated) = again_acknowledged(message, &data, is_acknowledged) {
                         for change in repeated {
                             self.send_line(&change).await;
                         }
@@ -444,8 +448,8 @@ impl Front {
                     self.refuse(daemon, id);
                     return None;
                 }
-                let ours = self.state().questions.ask(id, Arc::clone(daemon));
-                self.send_line(&frame.with_id(&ours.to_string())).await;
+                let own_id = self.state().questions.ask(id, Arc::clone(daemon));
+                self.send_line(&frame.with_id(&own_id.to_string())).await;
             }
             MessageKind::Notification {
                 method: Method::Cancelled,
@@ -454,9 +458,9 @@ impl Front {
                 let is_from = |from: &Arc<AttachedDaemon>| {
                     from.epoch == daemon.epoch || from.is_same_run(daemon)
                 };
-                let ours = self.state().questions.taken_back(id, is_from);
-                if let Some(ours) = ours {
-                    let text = frame.with_param("requestId", &ours.to_string());
+                let own_id = self.state().questions.taken_back(id, is_from);
+                if let Some(own_id) = own_id {
+                    let text = frame.with_param("requestId", &own_id.to_string());
                     self.send_line(&text).await;
                 }
             }
@@ -484,11 +488,11 @@ impl Front {
     }
 
     /// True if the client has replaced this session by another.
-    pub fn has_another_session(&self, than: &AttachedDaemon) -> bool {
+    pub fn has_another_session(&self, previous_daemon: &AttachedDaemon) -> bool {
         let id =
             |session: &Option<DaemonSession>| session.as_ref().map(|session| session.id.clone());
-        let held = id(&self.state().held);
-        held.is_some() && held != id(&than.session)
+        let held_session = id(&self.state().held);
+        held_session.is_some() && held_session != id(&previous_daemon.session)
     }
 
     /// Ends a session that the client no longer has. If that fails, the session ends by being idle.
@@ -516,8 +520,8 @@ impl Front {
             match daemon.get(last_event).await {
                 Ok(response) if is_put_off(&response) => self.pause(&daemon).await,
                 Ok(response) => {
-                    let is_it = response.head.status == 200 && response.head.is_event_stream;
-                    return is_it.then_some((daemon, response));
+                    let is_stream = response.head.status == 200 && response.head.is_event_stream;
+                    return is_stream.then_some((daemon, response));
                 }
                 Err(_) => self.lose(&daemon),
             }
@@ -527,12 +531,12 @@ impl Front {
     /// Waits a moment, or until the link has changed.
     async fn pause(&self, daemon: &AttachedDaemon) {
         let mut link = self.link.subscribe();
-        let changed = link.wait_for(|link| {
-            let now = link.daemon().map(|daemon| daemon.epoch);
-            now != Some(daemon.epoch)
+        let has_changed = link.wait_for(|link| {
+            let current_epoch = link.daemon().map(|daemon| daemon.epoch);
+            current_epoch != Some(daemon.epoch)
         });
         tokio::select! {
-            _ = changed => {}
+            _ = has_changed => {}
             () = sleep(BUSY_PAUSE) => {}
         }
     }
@@ -548,7 +552,7 @@ impl Front {
         let (Some(request), Some(frame)) = (&message.frame, &answer.frame) else {
             return;
         };
-        let (session, before) = {
+        let (session, previous_session) = {
             let mut state = self.state();
             state.session.forget();
             state.session.answered(request, frame);
@@ -556,11 +560,11 @@ impl Front {
             state.questions.forget(|_| true);
             let version = state.session.version_header().map(str::to_owned);
             let session = DaemonSession { id, version };
-            let before = state.held.replace(session.clone());
-            (session, before)
+            let previous_session = state.held.replace(session.clone());
+            (session, previous_session)
         };
-        if let Some(before) = before {
-            self.end_session(Arc::new(daemon.with_session(Some(before))));
+        if let Some(previous_session) = previous_session {
+            self.end_session(Arc::new(daemon.with_session(Some(previous_session))));
         }
         self.link.send_if_modified(|link| {
             let is_current = link
@@ -588,15 +592,15 @@ fn lost_by(daemon: &AttachedDaemon, error: &Error) -> Loss {
 fn again_acknowledged(
     message: &ClientMessage,
     data: &Bytes,
-    acknowledged: &mut bool,
+    is_acknowledged: &mut bool,
 ) -> Option<Vec<String>> {
     let listen = message.frame.as_ref().filter(|_| message.is_listen())?;
     let frame = Frame::read(data.clone()).ok()?;
     if frame.method() != Some(Method::Acknowledged) {
         return None;
     }
-    let before = std::mem::replace(acknowledged, true);
-    before.then(|| listen_changes(listen))
+    let was_acknowledged = std::mem::replace(is_acknowledged, true);
+    was_acknowledged.then(|| listen_changes(listen))
 }
 
 /// The answer in a body that is one line already.

@@ -132,8 +132,9 @@ impl ClientSession {
     /// The revision, for `MCP-Protocol-Version`; `None` if the revision has no such header.
     pub fn version_header(&self) -> Option<&str> {
         let version = self.opened.as_ref()?.version.as_str();
-        let sends = Revision::parse_legacy(version).is_some_and(Revision::sends_version_header);
-        sends.then_some(version)
+        let sends_header =
+            Revision::parse_legacy(version).is_some_and(Revision::sends_version_header);
+        sends_header.then_some(version)
     }
 
     /// The message that follows `initialize` in a new session.
@@ -164,9 +165,9 @@ impl ClientSession {
 
     /// The notifications for a client whose lists may have changed.
     pub fn list_changes(&self) -> Vec<String> {
-        let promised = self.opened.iter().filter(|_| self.is_initialized);
-        promised
-            .flat_map(|opened| &opened.promised)
+        let promised_lists = self.opened.iter().filter(|_| self.is_initialized);
+        promised_lists
+            .flat_map(|opened_session| &opened_session.promised)
             .map(|method| message::request(None, method.name(), None))
             .collect()
     }
@@ -193,14 +194,14 @@ fn promised(result: &str) -> Vec<Method> {
 /// `listen` is the request (2026-07-28).
 pub fn listen_changes(listen: &Frame) -> Vec<String> {
     let id = listen.id().unwrap_or("null");
-    let requested = listen.param("notifications").unwrap_or("{}");
+    let requested_filter = listen.param("notifications").unwrap_or("{}");
     [
         ("toolsListChanged", Method::ToolsChanged),
         ("promptsListChanged", Method::PromptsChanged),
         ("resourcesListChanged", Method::ResourcesChanged),
     ]
     .into_iter()
-    .filter(|(list, _)| message::member(requested, list) == Some("true"))
+    .filter(|(list, _)| message::member(requested_filter, list) == Some("true"))
     .map(|(_, method)| {
         let params = format!(
             r#"{{"_meta":{{"{}":{id}}}}}"#,
@@ -224,9 +225,9 @@ impl Unsent {
 }
 
 /// The answer to a request that was not sent, and will not be.
-pub fn not_sent(id: &str, unsent: &Unsent) -> String {
-    let text = format!("{}; the request was not sent", unsent.reason);
-    let data = serde_json::json!({"kind": unsent.kind});
+pub fn not_sent(id: &str, unsent_message: &Unsent) -> String {
+    let text = format!("{}; the request was not sent", unsent_message.reason);
+    let data = serde_json::json!({"kind": unsent_message.kind});
     message::error_response(Some(id), code::INTERNAL_ERROR, &text, Some(&data))
 }
 
@@ -271,17 +272,17 @@ mod tests {
         ) {
             let mut session = opened("2025-11-25");
             let (mut level, mut uris) = (None, BTreeSet::new());
-            for (step, number, succeeds) in steps {
+            for (step, number, is_accepted) in steps {
                 let uri = format!(r#"{{"uri":"fake://{number}"}}"#);
                 let request = match step {
                     0 => request("logging/setLevel", &format!(r#"{{"level":"l{number}"}}"#)),
                     1 => request("resources/subscribe", &uri),
                     _ => request("resources/unsubscribe", &uri),
                 };
-                let answer = if succeeds { result("{}") } else { error() };
+                let answer = if is_accepted { result("{}") } else { error() };
                 session.answered(&request, &answer);
                 match step {
-                    _ if !succeeds => {}
+                    _ if !is_accepted => {}
                     0 => level = Some(format!("l{number}")),
                     1 => { uris.insert(format!("fake://{number}")); },
                     _ => { uris.remove(&format!("fake://{number}")); }

@@ -49,8 +49,9 @@ impl Starter {
     /// Notes that there is no daemon. Starts one if that has lasted for a while.
     pub fn is_away(&mut self) {
         let now = Instant::now();
-        let since = *self.since.get_or_insert(now);
-        if self.is_running() || now - since < AWAY || self.not_before.is_some_and(|at| now < at) {
+        let start = *self.since.get_or_insert(now);
+        if self.is_running() || now - start < AWAY || self.not_before.is_some_and(|time| now < time)
+        {
             return;
         }
         self.not_before = Some(now + AGAIN);

@@ -58,9 +58,12 @@ const CONFIG_DEPENDENCIES: &str = "
 fn packages_know_packages_further_down_only() {
     let order: Vec<&str> = lines(PACKAGES).map(|(from, _)| from).collect();
     let place = |package: &str| order.iter().position(|name| *name == package);
-    for (from, to) in arrows(&table(PACKAGES)) {
-        let below = place(&to).unwrap_or_else(|| panic!("{to} has no line"));
-        assert!(place(&from) < Some(below), "{from} -> {to} points up");
+    for (from, callee) in arrows(&table(PACKAGES)) {
+        let callee_place = place(&callee).unwrap_or_else(|| panic!("{callee} has no line"));
+        assert!(
+            place(&from) < Some(callee_place),
+            "{from} -> {callee} points up"
+        );
     }
 }
 
@@ -71,8 +74,8 @@ fn packages_need_what_the_table_says_and_no_more() {
         .iter()
         .map(|(name, dependencies)| {
             let needed = dependencies.values().flatten().cloned();
-            let ours = needed.filter(|needed| packages.contains_key(needed));
-            (name.clone(), ours.collect())
+            let own_packages = needed.filter(|needed| packages.contains_key(needed));
+            (name.clone(), own_packages.collect())
         })
         .collect();
     assert_eq!(found, table(PACKAGES));
@@ -95,24 +98,26 @@ fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
     lines
         .filter(|line| !line.is_empty())
         .map(|line| line.split_once("->").expect("FROM -> TO"))
-        .map(|(from, to)| (from.trim(), to))
+        .map(|(from, callees)| (from.trim(), callees))
 }
 
 fn table(text: &str) -> Table {
     lines(text)
-        .map(|(from, to)| {
+        .map(|(from, callees)| {
             (
                 from.to_owned(),
-                to.split_whitespace().map(str::to_owned).collect(),
+                callees.split_whitespace().map(str::to_owned).collect(),
             )
         })
         .collect()
 }
 
 fn arrows(table: &Table) -> impl Iterator<Item = (String, String)> {
-    table
-        .iter()
-        .flat_map(|(from, to)| to.iter().map(|to| (from.clone(), to.clone())))
+    table.iter().flat_map(|(from, callees)| {
+        callees
+            .iter()
+            .map(|callees| (from.clone(), callees.clone()))
+    })
 }
 
 /// The packages of the workspace, each with the dependencies in its manifest, by kind.

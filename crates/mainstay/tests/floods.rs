@@ -123,7 +123,7 @@ async fn flooded(servers: usize, flood: Value) -> FloodReport {
     for _ in 0..20 {
         echo(&client, "calm").await;
     }
-    let idle = memory(pid, "VmRSS");
+    let idle_memory = memory(pid, "VmRSS");
 
     let started_at = Instant::now();
     let mut floods = JoinSet::new();
@@ -140,23 +140,23 @@ async fn flooded(servers: usize, flood: Value) -> FloodReport {
         }
     }
     let mut calls = Vec::new();
-    let mut over = Vec::new();
+    let mut finished_floods = Vec::new();
     while !floods.is_empty() {
         assert!(
             started_at.elapsed() < patience(),
             "{} floods still run",
             floods.len()
         );
-        let before = Instant::now();
+        let previous_time = Instant::now();
         echo(&client, "calm").await;
-        calls.push(before.elapsed());
-        while let Some(ended) = floods.try_join_next() {
-            over.push(ended.expect("no panic"));
+        calls.push(previous_time.elapsed());
+        while let Some(finished_flood) = floods.try_join_next() {
+            finished_floods.push(finished_flood.expect("no panic"));
         }
     }
     let elapsed = started_at.elapsed();
     let peak = memory(pid, "VmHWM");
-    for name in over {
+    for name in finished_floods {
         echo(&client, &name).await;
     }
     daemon.signal(Signal::TERM);
@@ -171,14 +171,14 @@ async fn flooded(servers: usize, flood: Value) -> FloodReport {
     check_logs(&home, servers);
 
     calls.sort_unstable();
-    let at = |share: usize| calls[(calls.len() - 1) * share / 100];
+    let quantile = |share: usize| calls[(calls.len() - 1) * share / 100];
     let report = FloodReport {
-        above_idle: peak.saturating_sub(idle),
+        above_idle: peak.saturating_sub(idle_memory),
         peak,
         calls: calls.len(),
-        p50: at(50),
-        p99: at(99),
-        worst: at(100),
+        p50: quantile(50),
+        p99: quantile(99),
+        worst: quantile(100),
         elapsed,
     };
     assert!(report.peak < ALLOWED_ALL, "{report:?}");

@@ -50,9 +50,15 @@ async fn a_hundred_processes_start_within_their_limit() {
         .await;
     let elapsed = started_at.elapsed();
     println!("{PROCESSES} processes, {LIMIT} at once: {elapsed:?}");
-    let least = HANDSHAKE * PROCESSES.div_ceil(LIMIT);
-    assert!(elapsed >= least, "more than {LIMIT} at once: {elapsed:?}");
-    assert!(elapsed <= least * 3 / 2, "{elapsed:?}, {least:?} would do");
+    let min_time = HANDSHAKE * PROCESSES.div_ceil(LIMIT);
+    assert!(
+        elapsed >= min_time,
+        "more than {LIMIT} at once: {elapsed:?}"
+    );
+    assert!(
+        elapsed <= min_time * 3 / 2,
+        "{elapsed:?}, {min_time:?} would do"
+    );
     gateway.stop().await;
 }
 
@@ -60,13 +66,13 @@ async fn a_hundred_processes_start_within_their_limit() {
 /// are refused and when they are back.
 #[tokio::test]
 async fn a_fleet_that_was_lost_comes_back_in_order() {
-    let nothing = Script {
+    let empty_script = Script {
         no_tools: true,
         no_prompts: true,
         no_resources: true,
         ..Script::default()
     };
-    let fleet = Fleet::http(BACKENDS, nothing).await.expect("ports");
+    let fleet = Fleet::http(BACKENDS, empty_script).await.expect("ports");
     let servers = fleet.urls().enumerate();
     let servers = servers.map(|(number, url)| (format!("s{number}"), json!({"url": url})));
     let settings = json!({"maxAttemptsPerSecond": MAX_ATTEMPTS_PER_SECOND});
@@ -75,16 +81,16 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
         .daemon
         .wait_for_stderr("ready: 200 of 200 servers")
         .await;
-    let before = fleet.attempts().len();
+    let previous_count = fleet.attempts().len();
 
     // After the cut, all servers would be tried at once, because each session opens its event stream again.
     fleet.set(gate::GateMode::Reset).await.expect("counted");
     gateway
         .until("all are lost", |server| !server.connected)
         .await;
-    let refused = before + BACKENDS / 2;
+    let refused_attempts = previous_count + BACKENDS / 2;
     gateway
-        .during("attempts", fleet_sees(&fleet, refused))
+        .during("attempts", fleet_sees(&fleet, refused_attempts))
         .await;
     fleet.set(gate::GateMode::Forward).await.expect("back");
     gateway
@@ -92,15 +98,15 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
         .await;
 
     let attempts = fleet.attempts();
-    let most = gate::most_within(&attempts, Duration::from_secs(1));
+    let max_attempts = gate::most_within(&attempts, Duration::from_secs(1));
     println!(
-        "{BACKENDS} backends: {} attempts, {most} in a second",
+        "{BACKENDS} backends: {} attempts, {max_attempts} in a second",
         attempts.len()
     );
-    assert!(attempts.len() >= before + BACKENDS);
-    assert!(most <= MAX_ATTEMPTS_PER_SECOND, "{most}");
+    assert!(attempts.len() >= previous_count + BACKENDS);
+    assert!(max_attempts <= MAX_ATTEMPTS_PER_SECOND, "{max_attempts}");
     // They are not delayed more than necessary.
-    assert!(most > MAX_ATTEMPTS_PER_SECOND / 2, "{most}");
+    assert!(max_attempts > MAX_ATTEMPTS_PER_SECOND / 2, "{max_attempts}");
     gateway.stop().await;
 }
 
@@ -136,14 +142,14 @@ impl Gateway {
     }
 
     /// Waits, and meanwhile reads the daemon's output, which has a line for every change of state.
-    async fn during(&mut self, description: &str, work: impl Future<Output = ()>) {
+    async fn during(&mut self, description: &str, action: impl Future<Output = ()>) {
         tokio::select! {
-            () = soon(STORM, description, work) => {}
+            () = soon(STORM, description, action) => {}
             line = self.daemon.wait_for_stderr("stopping") => panic!("it stops by itself: {line}"),
         }
     }
 
-    async fn until(&mut self, description: &str, fits: impl Fn(&Server) -> bool) {
+    async fn until(&mut self, description: &str, condition: impl Fn(&Server) -> bool) {
         let client = self.client.clone();
         let all_fit = async {
             let mut glance = glances(GLANCE);
@@ -153,7 +159,7 @@ impl Gateway {
                 .expect("a list")
                 .servers
                 .iter()
-                .all(&fits)
+                .all(&condition)
             {
                 glance.tick().await;
             }

@@ -70,18 +70,18 @@ impl McpClients {
     }
 
     /// Notifies every client that may have listed before the last change.
-    fn notify_list_changes(&self, changed: &HashMap<(ProfileName, Method), Instant>) {
+    fn notify_list_changes(&self, list_changes: &HashMap<(ProfileName, Method), Instant>) {
         let aggregates = self.aggregates();
-        for ((name, method), at) in changed {
+        for ((name, method), time) in list_changes {
             let change = message::request(None, method.name(), None);
             for (session, profile) in &aggregates {
-                if profile.name == *name && session.opened < *at {
+                if profile.name == *name && session.opened < *time {
                     session.outbox.push(change.clone());
                 }
             }
             self.stateless
                 .listen_streams
-                .notify_change(*method, *at, |client| client.is_of_profile(name));
+                .notify_change(*method, *time, |client| client.is_of_profile(name));
         }
     }
 
@@ -120,12 +120,12 @@ impl McpClients {
     /// Notifies the clients of one server that share its session. The server's own notification
     /// does not reach them.
     fn notify_shared_sessions(&self, server: &ServerName, kind: ListKind) {
-        let changed = message::request(None, kind.changed().name(), None);
+        let change_message = message::request(None, kind.changed().name(), None);
         for session in self.shared.sessions.all() {
             if let Backend::Shared(shared_server) = &session.backend
                 && shared_server.name == *server
             {
-                session.outbox.push(changed.clone());
+                session.outbox.push(change_message.clone());
             }
         }
         self.stateless
@@ -162,7 +162,8 @@ impl McpClients {
     /// Sends a log message to every client that it may concern. The call that caused it is unknown.
     fn relay_log(&self, server: &ServerName, frame: &Frame) {
         let level = calls::log_level(frame);
-        let is_requested = |requested: LogLevel| level.is_none_or(|level| level >= requested);
+        let is_requested =
+            |session_level: LogLevel| level.is_none_or(|level| level >= session_level);
         let sender = self.gateway().registry.named(server);
         // Clients with isolated sessions get these messages from their own session.
         let has_isolated_session = |session: &ClientSession| {
@@ -205,7 +206,7 @@ impl McpClients {
         let Some(uri) = frame.text_param("uri") else {
             return;
         };
-        for (name, used) in self.shared.subscriptions.listeners(server, &uri) {
+        for (name, client_uri) in self.shared.subscriptions.listeners(server, &uri) {
             if let Some(session) = self.session(&name) {
                 // A reload may have removed the server from its profile.
                 let may_receive = match &session.backend {
@@ -217,11 +218,11 @@ impl McpClients {
                 }
                 session
                     .outbox
-                    .push(frame.with_param("uri", &message::quote(&used)));
+                    .push(frame.with_param("uri", &message::quote(&client_uri)));
             } else {
                 self.stateless
                     .listen_streams
-                    .notify_update(server, &name, frame, &used);
+                    .notify_update(server, &name, frame, &client_uri);
             }
         }
     }

@@ -119,11 +119,11 @@ impl McpClients {
         let ended_file = state.map(|state| state.join(ENDED));
         let names = Arc::new(seal.names());
         let sessions = Crowd::new(limits.sessions);
-        let shared = SharedState::new(gateway, names, sessions, limits.page_size);
-        let shared = Arc::new(shared);
+        let shared_state = SharedState::new(gateway, names, sessions, limits.page_size);
+        let shared_state = Arc::new(shared_state);
         Self {
-            stateless: Arc::new(Stateless::new(Arc::clone(&shared))),
-            shared,
+            stateless: Arc::new(Stateless::new(Arc::clone(&shared_state))),
+            shared: shared_state,
             ended: EndedSessions::open(ended_file, seal.run()),
             evicted: AtomicU64::default(),
             seal,
@@ -149,16 +149,16 @@ impl McpClients {
         let mut caller = Caller::from_initialize(params);
         // Other clients may share the servers of `mainstay mcp`, but servers ask only the client
         // that started it.
-        if let (Some(sole), Door::McpStdio) = (self.gateway().registry.sole(), door) {
-            sole.greet(&caller.capabilities, client_sinks.sole_client(&caller));
+        if let (Some(sole_client), Door::McpStdio) = (self.gateway().registry.sole(), door) {
+            sole_client.greet(&caller.capabilities, client_sinks.sole_client(&caller));
         }
         let (backend, result) = match &scope {
             EndpointScope::Profile(profile) => {
                 // Wait for the servers first: their instructions become part of the answer.
                 self.gateway().registry.profile_settled(profile).await;
                 let view = self.gateway().view(profile, &principal, &caller);
-                let greeting = greeting(&view, caller.revision);
-                (Backend::Aggregate(Arc::clone(profile)), greeting)
+                let greeting_text = greeting(&view, caller.revision);
+                (Backend::Aggregate(Arc::clone(profile)), greeting_text)
             }
             EndpointScope::One(server) => {
                 let listener = || client_sinks.server_listener(server, &caller, &principal);
@@ -198,10 +198,10 @@ impl McpClients {
         match admission {
             Admission::In(evicted_session) => {
                 if let Some(evicted_session) = evicted_session {
-                    let evicted = self.evicted.fetch_add(1, Ordering::Relaxed) + 1;
-                    if evicted.is_power_of_two() {
+                    let evicted_count = self.evicted.fetch_add(1, Ordering::Relaxed) + 1;
+                    if evicted_count.is_power_of_two() {
                         tracing::warn!(
-                            evicted,
+                            evicted = evicted_count,
                             "idle sessions made room for others of their clients \
                              (http.maxSessionsPerClient, http.maxSessions)"
                         );
@@ -327,9 +327,10 @@ impl McpClients {
         };
         let (id, principal, scope) = (id.into(), principal.clone(), scope.clone());
         let door = Door::McpHttp;
-        let revived = ClientSession::new(id, caller, door, principal, scope, backend, client_sinks);
+        let revived_session =
+            ClientSession::new(id, caller, door, principal, scope, backend, client_sinks);
         // Concurrent requests revive the session only once.
-        let session = self.admit(Arc::new(revived), visitor.peer())?;
+        let session = self.admit(Arc::new(revived_session), visitor.peer())?;
         tracing::debug!(revision = %session.revision.as_str(), "a session of an earlier run goes on");
         Some(session)
     }
@@ -341,7 +342,7 @@ impl McpClients {
     /// Ends a session at the request of its client. No run revives it. Returns true if there was
     /// such a session. It need not be open: this run or a later one could have revived it.
     pub async fn delete(&self, id: &str, scope: &EndpointScope, principal: &Principal) -> bool {
-        let open = self
+        let has_session = self
             .session(id)
             .is_some_and(|session| session.serves(scope, principal));
         let unsealed = self.seal.read(id, principal);
@@ -349,11 +350,11 @@ impl McpClients {
             let is_here = unsealed.endpoint == scope.endpoint();
             is_here && !self.ended.has(unsealed.birth)
         });
-        let is_known = open || unsealed.is_some();
+        let is_known = has_session || unsealed.is_some();
         if let Some(unsealed) = unsealed {
             self.ended.add(unsealed.birth, unix_ms()).await;
         }
-        if open {
+        if has_session {
             self.end(id, "the client ended the session");
         }
         is_known
@@ -380,14 +381,14 @@ impl McpClients {
         for session in self.shared.sessions.all() {
             session.questions.expire();
             session.replay.expire();
-            let idle = session.idle();
-            let is_listened_to = idle.is_none_or(|idle| idle < UPSTREAM_IDLE);
+            let idle_time = session.idle();
+            let is_listened_to = idle_time.is_none_or(|idle_time| idle_time < UPSTREAM_IDLE);
             session.own_sessions.sweep(UPSTREAM_IDLE, is_listened_to);
-            let Some(idle) = idle else { continue };
-            if idle >= SESSION_IDLE {
+            let Some(idle_time) = idle_time else { continue };
+            if idle_time >= SESSION_IDLE {
                 self.end(&session.id, "idle");
             } else if let (true, Backend::Transparent(isolated_session)) =
-                (idle >= UPSTREAM_IDLE, &session.backend)
+                (idle_time >= UPSTREAM_IDLE, &session.backend)
             {
                 isolated_session.close_idle(UPSTREAM_IDLE);
             }
@@ -420,13 +421,13 @@ fn in_revision(result: &str, revision: Revision) -> String {
 /// The result of `initialize` on an aggregate endpoint.
 fn greeting(view: &View, revision: Revision) -> String {
     let offer = offer(view);
-    let mut greeting = json!({
+    let mut greeting_json = json!({
         "protocolVersion": revision.as_str(),
         "capabilities": offer.capabilities,
         "serverInfo": offer.server_info,
     });
     if let Some(instructions) = offer.instructions {
-        greeting["instructions"] = instructions.into();
+        greeting_json["instructions"] = instructions.into();
     }
-    greeting.to_string()
+    greeting_json.to_string()
 }

@@ -90,12 +90,12 @@ impl KeptObjects {
         self.clients
             .lock()
             .retain(|_, turn| turn.strong_count() > 0);
-        let mut cached = self.last.get();
-        if cached
+        let mut cached_object = self.last.get();
+        if cached_object
             .as_ref()
             .is_some_and(|object| object.last_read.elapsed() >= CACHED_FOR)
         {
-            *cached = None;
+            *cached_object = None;
         }
     }
 
@@ -136,14 +136,14 @@ impl KeptObjects {
         reach: Reach,
         cid: &str,
         reading: Reading,
-        read: impl FnOnce(&ReadableObject, &Budget) -> T + Send + 'static,
+        read_object: impl FnOnce(&ReadableObject, &Budget) -> T + Send + 'static,
     ) -> Result<T, ToolRefusal> {
-        let unknown = ToolRefusal::CidNotFound(bare(cid).to_owned());
+        let unknown_cid = ToolRefusal::CidNotFound(bare(cid).to_owned());
         let Ok(cid) = bare(cid).parse::<Cid>() else {
-            return Err(unknown);
+            return Err(unknown_cid);
         };
-        let (journal, last) = (Arc::clone(journal(calls)?), Arc::clone(&self.last));
-        let stopped = |error: &dyn std::error::Error| {
+        let (journal, cache) = (Arc::clone(journal(calls)?), Arc::clone(&self.last));
+        let stopped_read = |error: &dyn std::error::Error| {
             Failure::new(FailureKind::JournalUnreadable, error.to_string())
         };
         let turns = self.acquire_turns(reach.identity(), reading).await;
@@ -157,18 +157,18 @@ impl KeptObjects {
             if !runtime.block_on(journal.is_held(cid, move |holder| reach.shows_holder(holder)))? {
                 return Err(JournalError::NoSuchObject(cid));
             }
-            let object = match last.find(cid) {
+            let object = match cache.find(cid) {
                 Some(object) => object,
-                None => last.keep(
+                None => cache.keep(
                     cid,
                     ReadableObject::new(runtime.block_on(journal.object(cid))?),
                 ),
             };
-            Ok(read(&object, &budget))
+            Ok(read_object(&object, &budget))
         });
-        match reading.await.map_err(|error| stopped(&error))? {
-            Err(JournalError::NoSuchObject(_) | JournalError::NotKept(_)) => Err(unknown),
-            read => Ok(read.map_err(failure)?),
+        match reading.await.map_err(|error| stopped_read(&error))? {
+            Err(JournalError::NoSuchObject(_) | JournalError::NotKept(_)) => Err(unknown_cid),
+            read_object => Ok(read_object.map_err(failure)?),
         }
     }
 }
@@ -181,20 +181,22 @@ impl ObjectCache {
 
     fn find(&self, cid: Cid) -> Option<Arc<ReadableObject>> {
         let mut slot = self.get();
-        let cached = slot.as_mut().filter(|cached| cached.cid == cid)?;
-        cached.last_read = Instant::now();
-        Some(Arc::clone(&cached.object))
+        let cached_object = slot
+            .as_mut()
+            .filter(|cached_object| cached_object.cid == cid)?;
+        cached_object.last_read = Instant::now();
+        Some(Arc::clone(&cached_object.object))
     }
 
     fn keep(&self, cid: Cid, object: ReadableObject) -> Arc<ReadableObject> {
         let object = Arc::new(object);
         if object.weight() <= MAX_CACHED {
-            let cached = CachedObject {
+            let cached_object = CachedObject {
                 cid,
                 object: Arc::clone(&object),
                 last_read: Instant::now(),
             };
-            *self.get() = Some(cached);
+            *self.get() = Some(cached_object);
         }
         object
     }
@@ -216,18 +218,19 @@ mod tests {
     /// cached, and does not replace the cached one.
     #[test]
     fn the_object_read_last_is_at_hand() {
-        let last = ObjectCache::default();
-        let (one, other) = (Cid::for_content(b"one"), Cid::for_content(b"other"));
-        let cached = last.keep(one, ReadableObject::new(b"one".to_vec()));
+        let cache = ObjectCache::default();
+        let (first_cid, other_cid) = (Cid::for_content(b"one"), Cid::for_content(b"other"));
+        let cached_object = cache.keep(first_cid, ReadableObject::new(b"one".to_vec()));
         assert!(
-            last.find(one)
-                .is_some_and(|found| Arc::ptr_eq(&found, &cached))
+            cache
+                .find(first_cid)
+                .is_some_and(|object| Arc::ptr_eq(&object, &cached_object))
         );
-        assert!(last.find(other).is_none());
-        last.keep(other, ReadableObject::new(vec![b'x'; MAX_CACHED + 1]));
-        assert!(last.find(other).is_none() && last.find(one).is_some());
-        last.keep(other, ReadableObject::new(b"other".to_vec()));
-        assert!(last.find(one).is_none() && last.find(other).is_some());
+        assert!(cache.find(other_cid).is_none());
+        cache.keep(other_cid, ReadableObject::new(vec![b'x'; MAX_CACHED + 1]));
+        assert!(cache.find(other_cid).is_none() && cache.find(first_cid).is_some());
+        cache.keep(other_cid, ReadableObject::new(b"other".to_vec()));
+        assert!(cache.find(first_cid).is_none() && cache.find(other_cid).is_some());
     }
 
     /// A client that reads much does not keep others from their turn.
@@ -243,29 +246,29 @@ mod tests {
                 version: "1".to_owned(),
             }),
         };
-        let greedy = objects
+        let greedy_turns = objects
             .acquire_turns(&identity("greedy"), Reading::AsText)
             .await;
         for _ in 0..MAX_READERS {
-            let more = objects
+            let second_attempt = objects
                 .acquire_turns(&identity("greedy"), Reading::AsText)
                 .now_or_never();
-            assert!(more.is_none());
+            assert!(second_attempt.is_none());
         }
-        let other = objects
+        let other_turns = objects
             .acquire_turns(&identity("other"), Reading::AsValues)
             .now_or_never();
-        assert!(other.is_some());
-        let last = identity("third");
-        let third = objects.acquire_turns(&last, Reading::AsValues);
-        tokio::pin!(third);
+        assert!(other_turns.is_some());
+        let last_identity = identity("third");
+        let third_turns = objects.acquire_turns(&last_identity, Reading::AsValues);
+        tokio::pin!(third_turns);
         assert!(
-            (&mut third).now_or_never().is_none(),
+            (&mut third_turns).now_or_never().is_none(),
             "one document at a time"
         );
-        drop(other);
-        assert!(third.now_or_never().is_some());
-        drop(greedy);
+        drop(other_turns);
+        assert!(third_turns.now_or_never().is_some());
+        drop(greedy_turns);
         objects.expire();
         assert!(objects.clients.lock().is_empty());
     }

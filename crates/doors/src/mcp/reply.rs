@@ -101,9 +101,9 @@ impl RpcReply {
 
     /// Marks this reply as a refusal of the given call, or of none.
     #[must_use]
-    pub fn refused_as(self, refused: Option<CallRefusal>) -> Self {
+    pub fn refused_as(self, refusal: Option<CallRefusal>) -> Self {
         Self {
-            refused: refused.map(Box::new),
+            refused: refusal.map(Box::new),
             ..self
         }
     }

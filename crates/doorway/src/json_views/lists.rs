@@ -70,9 +70,9 @@ pub enum NotFound {
 }
 
 /// The server in `server/tool`, or else `named`, the server that another spelling names.
-pub fn named_server<'a>(name: &'a str, named: Option<&'a str>) -> Option<&'a str> {
+pub fn named_server<'a>(name: &'a str, requested_server: Option<&'a str>) -> Option<&'a str> {
     let before_slash = name.split_once('/').map(|(server, _)| server);
-    before_slash.or(named)
+    before_slash.or(requested_server)
 }
 
 /// The error for a name that leads to no tool or prompt: the server is unknown or not connected, or has no
@@ -81,19 +81,19 @@ pub fn named_server<'a>(name: &'a str, named: Option<&'a str>) -> Option<&'a str
 pub fn not_found(
     server: impl FnOnce(&str) -> Result<Arc<ServerHandle>, Failure>,
     kind: ListKind,
-    named: Option<&str>,
+    requested_server: Option<&str>,
     name: &str,
-    unresolved: Unresolved,
+    unresolved_item: Unresolved,
 ) -> NotFound {
     let (item_kind, failure) = match kind {
         ListKind::Prompts => ("prompt", FailureKind::PromptNotFound),
         _ => ("tool", FailureKind::ToolNotFound),
     };
-    let unclear = match unresolved {
+    let reason = match unresolved_item {
         Unresolved::Ambiguous(candidates) => format!("it may mean {}", candidates.join(" or ")),
         Unresolved::Unknown => format!("expected server/{item_kind}"),
     };
-    let failure = match named_server(name, named).map(server) {
+    let failure = match named_server(name, requested_server).map(server) {
         Some(Err(failure)) => failure,
         Some(Ok(server)) if server.view().status.state != SessionState::Connected => {
             server.not_connected()
@@ -110,10 +110,10 @@ pub fn not_found(
         None if kind == ListKind::Tools => {
             return NotFound::Unclear {
                 name: name.to_owned(),
-                reason: unclear,
+                reason: reason,
             };
         }
-        None => Failure::new(failure, format!("Unknown {item_kind} {name}: {unclear}"))
+        None => Failure::new(failure, format!("Unknown {item_kind} {name}: {reason}"))
             .with(item_kind, name),
     };
     failure.into()

@@ -14,8 +14,8 @@ pub(crate) fn is_absent(script: &Script, method: &str) -> bool {
 /// The capabilities, which both eras declare in the same form.
 pub(crate) fn capabilities(script: &Script, revision: &str) -> Value {
     let mut capabilities = json!({"logging": {}});
-    let mut declare = |absent: bool, name: &str, value: Value| {
-        if !absent {
+    let mut declare = |is_absent: bool, name: &str, value: Value| {
+        if !is_absent {
             capabilities[name] = value;
         }
     };

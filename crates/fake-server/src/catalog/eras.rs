@@ -92,13 +92,16 @@ pub(super) const PROMPT: &str = r#"{"name":"ask_name","description":"asks the us
 pub(super) fn tools(script: &Script, revision: &str) -> impl Iterator<Item = &'static str> {
     let is_modern = revision >= "2026-07-28";
     let task = (script.tasks && is_modern).then_some(TASK);
-    let bad = (script.bad_tool && is_modern).then_some(BAD);
+    let bad_tool = (script.bad_tool && is_modern).then_some(BAD);
     let defined = TOOLS
         .into_iter()
-        .filter(move |(since, _)| *since <= revision)
+        .filter(move |(revision_start, _)| *revision_start <= revision)
         .map(|(_, tool)| tool);
-    let pinned = script.is_pinned();
-    defined.chain(task).chain(bad).filter(move |_| pinned)
+    let is_pinned = script.is_pinned();
+    defined
+        .chain(task)
+        .chain(bad_tool)
+        .filter(move |_| is_pinned)
 }
 
 pub(super) fn name(tool: &str) -> &str {

@@ -122,11 +122,13 @@ fn number(header: &str, body: &str) -> bool {
 }
 
 fn decoded(header: &str, body: &str) -> bool {
-    let encoded = header
+    let encoded_text = header
         .strip_prefix("=?base64?")
         .and_then(|rest| rest.strip_suffix("?="));
-    match encoded {
-        Some(encoded) => base64::decode(encoded).is_some_and(|bytes| bytes == body.as_bytes()),
+    match encoded_text {
+        Some(encoded_text) => {
+            base64::decode(encoded_text).is_some_and(|bytes| bytes == body.as_bytes())
+        }
         None => header == body,
     }
 }

@@ -56,11 +56,11 @@ pub(crate) async fn post(
         params,
         client: &client,
     };
-    let checked = match request.method {
+    let check_result = match request.method {
         "tools/call" => headers::check_call(headers, &request.tools(), params),
         _ => Ok(()),
     };
-    let actions = match checked.and_then(|()| answer(&request)) {
+    let actions = match check_result.and_then(|()| answer(&request)) {
         Ok(actions) => actions,
         Err(error) => return refuse(status(&error), error),
     };

@@ -69,7 +69,7 @@ pub(crate) fn updated(listens: &[ListenStream], uri: &str) -> usize {
             .filter
             .resource_subscriptions
             .iter()
-            .any(|subscribed| subscribed == uri)
+            .any(|subscribed_uri| subscribed_uri == uri)
         {
             listen.tell("notifications/resources/updated", &json!({"uri": uri}));
             count += 1;
@@ -84,7 +84,7 @@ pub(crate) fn task_changed(listens: &[ListenStream], id: &str, task: &Value) {
             .filter
             .task_ids
             .iter()
-            .any(|subscribed| subscribed == id)
+            .any(|subscribed_id| subscribed_id == id)
         {
             listen.tell("notifications/tasks", task);
         }
@@ -93,8 +93,9 @@ pub(crate) fn task_changed(listens: &[ListenStream], id: &str, task: &Value) {
 
 /// Returns the subscribed resources. Each is repeated for each of its subscriptions.
 pub(crate) fn resources(listens: &[ListenStream]) -> Vec<String> {
-    let open = listens.iter().filter(|listen| listen.is_open());
-    open.flat_map(|listen| listen.filter.resource_subscriptions.clone())
+    let open_listens = listens.iter().filter(|listen| listen.is_open());
+    open_listens
+        .flat_map(|listen| listen.filter.resource_subscriptions.clone())
         .collect()
 }
 

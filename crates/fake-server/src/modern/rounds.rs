@@ -30,24 +30,28 @@ pub(crate) fn interview(
 ) -> Result<Vec<ServiceAction>, RpcError> {
     let retry: Retry = request.read()?;
     let has_state = subject.name() != "ask_without_state";
-    let fresh = PendingRequest {
+    let new_request = PendingRequest {
         id: request.id.to_owned(),
         request: request_key(request)?,
         round: 0,
         answers: Vec::new(),
     };
     let mut pending = match (&retry.state, &retry.responses) {
-        (None, None) => return Ok(vec![ask(request, fresh, &rounds[0], has_state)]),
+        (None, None) => return Ok(vec![ask(request, new_request, &rounds[0], has_state)]),
         (None, Some(_)) if has_state => return Err(lost(request, "requestState is missing")),
-        (None, Some(_)) => fresh,
+        (None, Some(_)) => new_request,
         (Some(_), _) if !has_state => return Err(lost(request, "no requestState was given")),
-        (Some(state), _) => resume(request, &fresh, state)?,
+        (Some(state), _) => resume(request, &new_request, state)?,
     };
     let responses = retry.responses.unwrap_or_default();
     let keys = rounds.iter().flatten().map(|question| question.key);
     let answers = keys.filter_map(|key| Some((key, responses.get(key)?.get().to_owned())));
     for (key, answer) in answers {
-        if !pending.answers.iter().any(|(earlier, _)| *earlier == key) {
+        if !pending
+            .answers
+            .iter()
+            .any(|(earlier_key, _)| *earlier_key == key)
+        {
             pending.answers.push((key, answer));
         }
     }
@@ -60,12 +64,12 @@ pub(crate) fn interview(
         return Ok(vec![ask(request, pending, &open, has_state)]);
     }
     pending.round += 1;
-    if let Some(next) = rounds.get(pending.round) {
+    if let Some(next_round) = rounds.get(pending.round) {
         // A round may repeat a question of an earlier one.
         pending
             .answers
-            .retain(|(key, _)| next.iter().all(|question| question.key != *key));
-        return Ok(vec![ask(request, pending, next, has_state)]);
+            .retain(|(key, _)| next_round.iter().all(|question| question.key != *key));
+        return Ok(vec![ask(request, pending, next_round, has_state)]);
     }
     let answers: Vec<_> = pending
         .answers
@@ -122,8 +126,9 @@ fn resume(
     retry: &PendingRequest,
     state: &str,
 ) -> Result<PendingRequest, RpcError> {
-    let earlier = request.service.shared().pending.get(state).cloned();
-    let mut pending = earlier.ok_or_else(|| lost(request, "requestState is not what was given"))?;
+    let earlier_request = request.service.shared().pending.get(state).cloned();
+    let mut pending =
+        earlier_request.ok_or_else(|| lost(request, "requestState is not what was given"))?;
     if pending.request != retry.request {
         return Err(lost(
             request,

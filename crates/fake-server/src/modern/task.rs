@@ -74,11 +74,11 @@ impl Task {
     }
 
     /// Puts it into its next state. Returns true if that is a different one.
-    pub fn put(&mut self, next: TaskState) -> bool {
-        if next == self.state {
+    pub fn put(&mut self, next_state: TaskState) -> bool {
+        if next_state == self.state {
             return false;
         }
-        self.state = next;
+        self.state = next_state;
         self.updated = now();
         true
     }

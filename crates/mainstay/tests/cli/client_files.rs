@@ -54,14 +54,14 @@ fn three_clients(home: &Home) {
 async fn the_servers_of_all_clients_are_imported() {
     let home = home!();
     three_clients(&home);
-    let dry = home.run(&["import", "--dry-run"]).await;
-    assert_eq!(dry.code, Some(0), "{dry}");
+    let dry_run = home.run(&["import", "--dry-run"]).await;
+    assert_eq!(dry_run.code, Some(0), "{dry_run}");
     assert!(!home.state().join("config.json").exists());
     let transcript = home
         .transcript(&[&["import"], &["import"], &["validate"]])
         .await;
     assert!(!transcript.contains("very-secret"), "{transcript}");
-    assert!(!dry.to_string().contains("very-secret"), "{dry}");
+    assert!(!dry_run.to_string().contains("very-secret"), "{dry_run}");
     assert_snapshot!(transcript);
     assert_snapshot!("the_configuration", read(&home, "state/config.json"));
     // The files of the clients are unchanged.
@@ -73,8 +73,8 @@ async fn the_servers_of_all_clients_are_imported() {
 async fn what_the_configuration_has_stays_as_it_is() {
     let home = home!();
     put(&home, ".cursor/mcp.json", CURSOR);
-    let mine = "// mine\n{\n  \"mcpServers\": {\n    \"files\": {\"command\": \"mine\"}, // first\n    \"t\": {\"url\": \"https://tracker.example.com/mcp\", \"headers\": {\"Authorization\": \"Bearer very-secret\"}}\n  }\n}\n";
-    let config = home.file("mine.jsonc", mine);
+    let own_text = "// mine\n{\n  \"mcpServers\": {\n    \"files\": {\"command\": \"mine\"}, // first\n    \"t\": {\"url\": \"https://tracker.example.com/mcp\", \"headers\": {\"Authorization\": \"Bearer very-secret\"}}\n  }\n}\n";
+    let config = home.file("mine.jsonc", own_text);
     let run = home.run(&["import", "--json", "--config", &config]).await;
     assert_eq!(run.code, Some(0), "{run}");
     let report = run.json();
@@ -121,10 +121,12 @@ async fn servers_of_a_project_that_claude_code_leaves_out_are_disabled() {
         .await;
     assert_eq!(run.code, Some(0), "{run}");
     let report = run.json();
-    let enabled = report["servers"].as_array().expect("servers").iter();
-    let enabled: Vec<&Value> = enabled.map(|entry| &entry["entry"]["enabled"]).collect();
+    let enabled_servers = report["servers"].as_array().expect("servers").iter();
+    let enabled_servers: Vec<&Value> = enabled_servers
+        .map(|entry| &entry["entry"]["enabled"])
+        .collect();
     assert_eq!(
-        enabled,
+        enabled_servers,
         [&json!(false), &json!(false), &Value::Null],
         "{report}"
     );
@@ -210,8 +212,11 @@ async fn a_client_is_pointed_at_mainstay() {
     for client in ["cursor", "codex", "goose"] {
         let run = home.run(&point(client)).await;
         assert_eq!(run.code, Some(0), "{run}");
-        let again = home.run(&point(client)).await;
-        assert!(again.stdout.contains("has it already"), "{again}");
+        let repeated_run = home.run(&point(client)).await;
+        assert!(
+            repeated_run.stdout.contains("has it already"),
+            "{repeated_run}"
+        );
     }
     let text = [
         read(&home, ".cursor/mcp.json"),
@@ -248,10 +253,10 @@ async fn a_file_that_cannot_be_written_in_place_is_pasted() {
 #[tokio::test]
 async fn a_file_without_servers_says_so() {
     let home = home!();
-    let empty = home.file("empty.json", r#"{"mcpServers": {}}"#);
-    let run = home.run(&["import", "--from", &empty]).await;
-    let words = "nothing to import: no server was found that could be taken";
-    assert!(run.stdout.contains(words), "{run}");
+    let empty_file = home.file("empty.json", r#"{"mcpServers": {}}"#);
+    let run = home.run(&["import", "--from", &empty_file]).await;
+    let expected_error = "nothing to import: no server was found that could be taken";
+    assert!(run.stdout.contains(expected_error), "{run}");
     assert_eq!(run.code, Some(0), "{run}");
 }
 
@@ -288,8 +293,8 @@ async fn files_of_programs_that_mainstay_replaces_are_imported_with_every_key() 
             let config: Value =
                 serde_json::from_str(&read(&home, "state/config.json")).expect("JSON");
             assert_eq!(config["mcpServers"], expected, "{arguments:?}");
-            let valid = home.run(&["validate"]).await;
-            assert_eq!(valid.code, Some(0), "{valid}");
+            let valid_run = home.run(&["validate"]).await;
+            assert_eq!(valid_run.code, Some(0), "{valid_run}");
         }
     }
 }
@@ -325,8 +330,8 @@ async fn a_file_in_which_the_servers_stand_twice_is_not_written() {
     let error = "was not written: `mcpServers` stands twice, the second time in line 3";
     assert!(run.stderr.contains(error), "{run}");
     assert!(run.stdout.contains("\"mainstay\""), "{run}");
-    let setup = home.run(&["setup", "--yes", "--no-service"]).await;
-    assert!(setup.stderr.contains("stands twice"), "{setup}");
+    let setup_run = home.run(&["setup", "--yes", "--no-service"]).await;
+    assert!(setup_run.stderr.contains("stands twice"), "{setup_run}");
     assert_eq!(read(&home, ".cursor/mcp.json"), text);
 }
 
@@ -337,20 +342,24 @@ async fn a_client_that_leaves_mainstay_out_is_told_of() {
     let gemini = r#"{"mcp": {"allowed": ["a"]}, "mcpServers": {"a": {"command": "a"}}}"#;
     put(&home, ".gemini/settings.json", gemini);
     let warning = "mcp.allowed: Gemini CLI leaves mainstay out by this list, and has none of its tools: add \"mainstay\" to that list";
-    for more in [&[][..], &["--write"]] {
-        let export = [&["export", "--for", "gemini-cli", "--connect"], more].concat();
+    for extra_arguments in [&[][..], &["--write"]] {
+        let export = [
+            &["export", "--for", "gemini-cli", "--connect"],
+            extra_arguments,
+        ]
+        .concat();
         let run = home.run(&export).await;
         assert!(run.stderr.contains(warning), "{run}");
         assert_eq!(run.code, Some(0), "{run}");
     }
     // Nothing changes if no person can be asked to repair the list.
     put(&home, ".gemini/settings.json", gemini);
-    let setup = home.run(&["setup", "--yes", "--no-service"]).await;
-    assert_eq!(setup.code, Some(0), "{setup}");
-    assert!(setup.stderr.contains(warning), "{setup}");
+    let setup_run = home.run(&["setup", "--yes", "--no-service"]).await;
+    assert_eq!(setup_run.code, Some(0), "{setup_run}");
+    assert!(setup_run.stderr.contains(warning), "{setup_run}");
     assert!(
-        setup.stderr.contains("settings.json: left alone; "),
-        "{setup}"
+        setup_run.stderr.contains("settings.json: left alone; "),
+        "{setup_run}"
     );
     assert_eq!(read(&home, ".gemini/settings.json"), gemini);
     assert!(!home.state().join("config.json").exists());
@@ -404,11 +413,14 @@ async fn what_has_no_name_and_what_has_no_servers_is_said() {
         path.display()
     );
     assert!(run.stderr.starts_with(&error), "{run}");
-    let empty = home.file("empty.json", "{\"mcpServers\": {}}");
+    let empty_file = home.file("empty.json", "{\"mcpServers\": {}}");
     let run = home
-        .run(&["export", "--for", "zed", "--config", &empty])
+        .run(&["export", "--for", "zed", "--config", &empty_file])
         .await;
-    assert!(run.stderr.contains(&format!("{empty} has none")), "{run}");
+    assert!(
+        run.stderr.contains(&format!("{empty_file} has none")),
+        "{run}"
+    );
 }
 
 /// The daemon reads the entries of a client's file, and not its rules.
@@ -428,8 +440,11 @@ async fn a_clients_file_as_the_configuration_tells_which_rules_do_not_hold() {
     let file = home.path().join(".claude.json").display().to_string();
     let transcript = home.transcript(&[&["validate", &file]]).await;
     assert_snapshot!(transcript);
-    let called = home.run(&["tools", "--config", &file]).await;
-    assert!(called.stderr.contains("permissions.deny"), "{called}");
+    let called_run = home.run(&["tools", "--config", &file]).await;
+    assert!(
+        called_run.stderr.contains("permissions.deny"),
+        "{called_run}"
+    );
 }
 
 /// The entry is valid, but its server would not start here.

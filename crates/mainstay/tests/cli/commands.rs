@@ -18,12 +18,12 @@ fn the_readme_and_the_docs_have_every_command() {
         .filter(|command| !command.is_hide_set());
     let commands: BTreeSet<&str> = commands.map(clap::Command::get_name).collect();
     let readme = include_str!("../../../../README.md");
-    let named = readme
+    let named_commands = readme
         .split_once("The commands are ")
         .and_then(|(_, rest)| rest.split_once(". "))
-        .map(|(named, _)| named.split('`').skip(1).step_by(2));
-    let named: BTreeSet<&str> = named.expect("a list of commands").collect();
-    assert_eq!(named, commands);
+        .map(|(named_commands, _)| named_commands.split('`').skip(1).step_by(2));
+    let named_commands: BTreeSet<&str> = named_commands.expect("a list of commands").collect();
+    assert_eq!(named_commands, commands);
     let docs = include_str!("../../../../docs/cli.md");
     for command in commands {
         let usage = format!("    mainstay {command}");

@@ -13,31 +13,31 @@ use tokio::process::Command;
 use crate::{connect::front::Front, fakes::fakes, installed::is_installed};
 
 /// The completions of the last of these words, one for each line, in the format for fish, with help.
-async fn offered(home: &Home, words: &[&str]) -> Vec<String> {
-    let run = complete(home, words, "fish").await;
+async fn offered(home: &Home, arguments: &[&str]) -> Vec<String> {
+    let run = complete(home, arguments, "fish").await;
     assert_eq!((run.code, &*run.stderr), (Some(0), ""), "{run}");
     run.stdout.lines().map(str::to_owned).collect()
 }
 
-async fn complete(home: &Home, words: &[&str], shell: &str) -> Run {
-    let arguments = [&["--", "mainstay"], words].concat();
+async fn complete(home: &Home, command_line: &[&str], shell: &str) -> Run {
+    let arguments = [&["--", "mainstay"], command_line].concat();
     let mut command = home.command(&arguments);
     command
         .env("MAINSTAY_COMPLETE", shell)
-        .env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+        .env("_CLAP_COMPLETE_INDEX", command_line.len().to_string());
     let output = within(command.output()).await.expect("it starts");
     Run::new(&arguments, &output)
 }
 
 /// Only the values.
-fn values(offered: &[String]) -> Vec<&str> {
-    let values = offered.iter().map(|line| line.split('\t').next());
+fn values(offered_lines: &[String]) -> Vec<&str> {
+    let values = offered_lines.iter().map(|line| line.split('\t').next());
     values.flatten().collect()
 }
 
 /// The values without the options.
-fn without_options(offered: &[String]) -> Vec<&str> {
-    let values = values(offered).into_iter();
+fn without_options(offered_lines: &[String]) -> Vec<&str> {
+    let values = values(offered_lines).into_iter();
     values.filter(|value| !value.starts_with('-')).collect()
 }
 
@@ -53,18 +53,18 @@ async fn names_come_from_the_daemon() {
     );
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 2").await;
-    for words in [
+    for command_line in [
         &["get", ""][..],
         &["logs", ""],
         &["restart", "good", ""],
         &["events", "--server", ""],
         &["tools", ""],
     ] {
-        let offered = offered(&home, words).await;
-        let names = values(&offered);
+        let offered_lines = offered(&home, command_line).await;
+        let names = values(&offered_lines);
         assert!(
             names.contains(&"good") && names.contains(&"bad"),
-            "{words:?}: {offered:?}"
+            "{command_line:?}: {offered_lines:?}"
         );
     }
     let servers = offered(&home, &["get", "g"]).await;
@@ -79,10 +79,10 @@ async fn names_come_from_the_daemon() {
     home.run(&["token", "add", "laptop"]).await;
     let clients = offered(&home, &["token", "remove", ""]).await;
     assert!(values(&clients).contains(&"laptop"), "{clients:?}");
-    let both = offered(&home, &["switches", "off", "laptop", "good"]).await;
+    let both_lines = offered(&home, &["switches", "off", "laptop", "good"]).await;
     assert!(
-        values(&both).contains(&"good") && values(&both).contains(&"good/echo"),
-        "{both:?}"
+        values(&both_lines).contains(&"good") && values(&both_lines).contains(&"good/echo"),
+        "{both_lines:?}"
     );
     // A client that has neither a token nor switches, but is connected.
     let front = Front::open(&home, &["connect"], "2025-11-25").await;
@@ -143,12 +143,12 @@ async fn names_come_from_the_file_without_a_daemon() {
     let profiles = offered(&home, &["mcp", "--profile", ""]).await;
     assert_eq!(values(&profiles), ["review", "default", "meta"]);
     // A file that the command line names.
-    let other = home.file(
+    let other_file = home.file(
         "other.json",
         r#"{"mcpServers": {"other": {"command": "x"}}}"#,
     );
-    let named = offered(&home, &["get", "--config", &other, "o"]).await;
-    assert_eq!(values(&named), ["other"]);
+    let offered_lines = offered(&home, &["get", "--config", &other_file, "o"]).await;
+    assert_eq!(values(&offered_lines), ["other"]);
     let programs = offered(&home, &["export", "--for", "cur"]).await;
     assert_eq!(programs, ["cursor\tCursor"]);
     // Commands and options are completed in any case.
@@ -156,8 +156,8 @@ async fn names_come_from_the_file_without_a_daemon() {
     assert_eq!(values(&commands), ["records", "reconnect"]);
     let options = offered(&home, &["list", "--wa"]).await;
     assert_eq!(values(&options), ["--watch"]);
-    let forms = offered(&home, &["list", "-o", "y"]).await;
-    assert_eq!(values(&forms), ["yaml"]);
+    let form_lines = offered(&home, &["list", "-o", "y"]).await;
+    assert_eq!(values(&form_lines), ["yaml"]);
     assert!(!marker.exists(), "a server was started");
     assert!(!home.state().join("daemon.json").exists());
 }
@@ -167,30 +167,34 @@ async fn names_come_from_the_file_without_a_daemon() {
 async fn what_cannot_be_asked_is_not_waited_for() {
     let home = home!();
     // It accepts connections and never answers.
-    let mute = tokio::net::TcpListener::bind("127.0.0.1:0")
+    let mute_listener = tokio::net::TcpListener::bind("127.0.0.1:0")
         .await
         .expect("bound");
-    let url = format!("http://{}", mute.local_addr().expect("bound"));
+    let url = format!("http://{}", mute_listener.local_addr().expect("bound"));
     fs::create_dir_all(home.state()).expect("made");
     home.file("state/config.json", "{\"mcpServers\": {\"files\": ");
-    for words in [
+    for arguments in [
         &["get", "--url", &url, ""][..],
         &["call", ""],
         &["mcp", "--profile", "m"],
     ] {
         let started_at = Instant::now();
-        let run = complete(&home, words, "fish").await;
+        let run = complete(&home, arguments, "fish").await;
         let elapsed = started_at.elapsed();
-        assert_eq!((run.code, &*run.stderr), (Some(0), ""), "{words:?}: {run}");
-        assert!(!run.stdout.contains("files"), "{words:?}: {run}");
+        assert_eq!(
+            (run.code, &*run.stderr),
+            (Some(0), ""),
+            "{arguments:?}: {run}"
+        );
+        assert!(!run.stdout.contains("files"), "{arguments:?}: {run}");
         // The limit is 300 ms. A busy machine takes longer to start the program.
         assert!(
             elapsed < Duration::from_secs(5),
-            "{words:?} took {elapsed:?}"
+            "{arguments:?} took {elapsed:?}"
         );
     }
-    let unknown = complete(&home, &["get", ""], "tcsh").await;
-    assert_eq!((&*unknown.stdout, &*unknown.stderr), ("", ""));
+    let unknown_run = complete(&home, &["get", ""], "tcsh").await;
+    assert_eq!((&*unknown_run.stdout, &*unknown_run.stderr), ("", ""));
 }
 
 #[tokio::test]
@@ -206,8 +210,8 @@ async fn every_shell_has_its_script() {
         assert!(run.stdout.contains("list"), "{shell}: {run}");
         assert!(!run.stdout.contains('\u{1b}'), "{shell}: {run}");
     }
-    let unknown = home.run(&["completions", "tcsh"]).await;
-    assert_eq!(unknown.code, Some(2), "{unknown}");
+    let unknown_run = home.run(&["completions", "tcsh"]).await;
+    assert_eq!(unknown_run.code, Some(2), "{unknown_run}");
 }
 
 /// A daemon with two servers.
@@ -278,11 +282,11 @@ async fn fish_completes() {
 }
 
 /// An interactive shell in the home, after its first prompt.
-async fn shell(home: &Home, words: &[&str]) -> Terminal {
-    let like = home.command(&[]);
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]).current_dir(home.path());
-    for (name, value) in like.as_std().get_envs() {
+async fn shell(home: &Home, command_line: &[&str]) -> Terminal {
+    let template_command = home.command(&[]);
+    let mut command = Command::new(command_line[0]);
+    command.args(&command_line[1..]).current_dir(home.path());
+    for (name, value) in template_command.as_std().get_envs() {
         match value {
             Some(value) => command.env(name, value),
             None => command.env_remove(name),

@@ -86,8 +86,11 @@ async fn a_daemon_takes_what_it_is_told_and_writes_it_down() {
         ])
         .await;
     assert_snapshot!(redacted(&home, &transcript));
-    let listed = servers(&home).await;
-    let names: Vec<&str> = listed.iter().map(|(name, _)| name.as_str()).collect();
+    let listed_servers = servers(&home).await;
+    let names: Vec<&str> = listed_servers
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
     assert_eq!(names, ["one", "bad"]);
     daemon.stop().await;
     let text = std::fs::read_to_string(config).expect("there");
@@ -146,19 +149,19 @@ async fn without_a_daemon_the_file_is_changed() {
         .mode();
     assert_eq!(mode & 0o777, 0o600);
     // Another file, by its name.
-    let named = home.file("other.jsonc", "{\"servers\": []} // none yet\n");
+    let named_file = home.file("other.jsonc", "{\"servers\": []} // none yet\n");
     let run = home
         .run(&[
             "add",
             "--no-check",
             "--config",
-            &named,
+            &named_file,
             "s",
             "http://127.0.0.1:1/",
         ])
         .await;
     assert_eq!(run.code, Some(0), "{run}");
-    let text = std::fs::read_to_string(named).expect("there");
+    let text = std::fs::read_to_string(named_file).expect("there");
     assert!(
         text.contains("\"name\": \"s\"") && text.ends_with("// none yet\n"),
         "{text}"
@@ -175,20 +178,20 @@ async fn servers_can_be_given_on_the_command_line() {
     let entry = json!({"command": "no-such-program-anywhere", "transport": "stdio"});
     let config = json!({"servers": {"one": entry, "two": entry}});
     let config = home.file("clients.json", &config.to_string());
-    let (one, three) = (format!("one:{program}"), format!("three:{program} stdio"));
+    let (first_server, third_server) = (format!("one:{program}"), format!("three:{program} stdio"));
     let arguments = [
         "--mcp-clients-config",
         &config,
         "--mcp-client",
-        &one,
+        &first_server,
         "--mcp-client",
-        &three,
+        &third_server,
     ];
     let mut daemon = home.serve(&arguments).await;
     daemon.wait_for_stderr("ready: 2 of 3").await;
-    let connected = |name: &str| (name.to_owned(), "connected".to_owned());
-    let down = ("two".to_owned(), "error".to_owned());
-    let expected = vec![connected("one"), down, connected("three")];
+    let connected_row = |name: &str| (name.to_owned(), "connected".to_owned());
+    let broken_row = ("two".to_owned(), "error".to_owned());
+    let expected = vec![connected_row("one"), broken_row, connected_row("three")];
     assert_eq!(servers(&home).await, expected);
     // They survive a reload, and are in no file.
     assert_eq!(home.run(&["reload"]).await.stdout, "nothing changes\n");
@@ -313,8 +316,8 @@ async fn what_is_shown_is_approved() {
         "env": {"NODE_OPTIONS": "--require x"}, "inheritEnv": "none",
     });
     add_from_inside(&home, &daemon.url, &entry).await;
-    let refused = home.run(&["approve", "y"]).await;
-    for words in [
+    let refused_run = home.run(&["approve", "y"]).await;
+    for expected_text in [
         program.to_str().expect("UTF-8"),
         r#"env NODE_OPTIONS="--require x""#,
         "inheritEnv none",
@@ -322,16 +325,25 @@ async fn what_is_shown_is_approved() {
         "stdin is no terminal",
         "--yes",
     ] {
-        assert!(refused.stderr.contains(words), "{words}: {refused}");
+        assert!(
+            refused_run.stderr.contains(expected_text),
+            "{expected_text}: {refused_run}"
+        );
     }
     assert_eq!(
         servers(&home).await,
         [("y".to_owned(), "pending".to_owned())]
     );
-    let approved = home.run(&["approve", "y", "--yes"]).await;
-    assert!(approved.stdout.starts_with("y is connected"), "{approved}");
-    let again = home.run(&["approve", "y", "--yes"]).await;
-    assert!(again.stderr.contains("waits for no approval"), "{again}");
+    let approved_run = home.run(&["approve", "y", "--yes"]).await;
+    assert!(
+        approved_run.stdout.starts_with("y is connected"),
+        "{approved_run}"
+    );
+    let repeated_run = home.run(&["approve", "y", "--yes"]).await;
+    assert!(
+        repeated_run.stderr.contains("waits for no approval"),
+        "{repeated_run}"
+    );
     daemon.stop().await;
 }
 
@@ -340,20 +352,21 @@ async fn what_is_shown_is_approved() {
 #[tokio::test]
 async fn the_former_target_of_a_name_is_shown() {
     let home = home!();
-    let old = json!({"command": "old-server", "args": ["--token", "s3cret"], "enabled": false});
+    let old_entry =
+        json!({"command": "old-server", "args": ["--token", "s3cret"], "enabled": false});
     let file = |servers: Value| {
         let config = json!({"mcpServers": servers, "ownTools": ["control"]});
         home.file("servers.json", &config.to_string())
     };
-    let config = file(json!({"y": old}));
+    let config = file(json!({"y": old_entry}));
     home.serve(&["--config", &config]).await.stop().await;
     file(json!({}));
     let daemon = home.serve(&["--config", &config]).await;
     let entry = json!({"name": "y", "url": "http://127.0.0.1:1/mcp"});
     add_from_inside(&home, &daemon.url, &entry).await;
-    let refused = home.run(&["approve", "y"]).await;
-    let words = "this name had another target before: old-server --token \"***\"";
-    assert!(refused.stderr.contains(words), "{refused}");
-    assert!(!refused.stderr.contains("s3cret"), "{refused}");
+    let refused_run = home.run(&["approve", "y"]).await;
+    let expected_text = "this name had another target before: old-server --token \"***\"";
+    assert!(refused_run.stderr.contains(expected_text), "{refused_run}");
+    assert!(!refused_run.stderr.contains("s3cret"), "{refused_run}");
     daemon.stop().await;
 }

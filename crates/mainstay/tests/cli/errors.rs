@@ -55,16 +55,18 @@ async fn every_error_says_what_to_do_next() {
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 2 of 2").await;
     assert_eq!(home.run(&["token", "add", "client"]).await.code, Some(0));
-    let mut all = String::new();
+    let mut errors_text = String::new();
     for arguments in WRONG {
-        let plain = home.run(arguments).await;
-        assert_ne!(plain.code, Some(0), "{plain}");
-        all += &plain.to_string();
+        let plain_run = home.run(arguments).await;
+        assert_ne!(plain_run.code, Some(0), "{plain_run}");
+        errors_text += &plain_run.to_string();
         // An error of clap has the usage below it.
         let has_next = ["hint: "];
         assert!(
-            has_next.iter().any(|next| plain.stderr.contains(next)),
-            "{plain}"
+            has_next
+                .iter()
+                .any(|phrase| plain_run.stderr.contains(phrase)),
+            "{plain_run}"
         );
 
         let as_json = [arguments, ["--json"].as_slice()].concat();
@@ -77,18 +79,18 @@ async fn every_error_says_what_to_do_next() {
             _ => as_json,
         };
         let run = home.run(&as_json).await;
-        assert_eq!((run.code, &*run.stdout), (plain.code, ""), "{run}");
-        let last = run.stderr.lines().last().unwrap_or_default();
+        assert_eq!((run.code, &*run.stdout), (plain_run.code, ""), "{run}");
+        let last_line = run.stderr.lines().last().unwrap_or_default();
         let body: Value =
-            serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {run}"));
+            serde_json::from_str(last_line).unwrap_or_else(|error| panic!("{error}: {run}"));
         assert!(
             body["error"].is_string() && body["message"].is_string(),
             "{run}"
         );
         assert!(body["hint"].is_string(), "{run}");
-        all.extend([last, "\n\n"]);
+        errors_text.extend([last_line, "\n\n"]);
     }
-    let redacted = home.redacted(&all);
+    let redacted = home.redacted(&errors_text);
     assert_snapshot!(redacted);
     daemon.stop().await;
 }

@@ -55,8 +55,8 @@ async fn what_happened_to_a_server_is_told_in_order() {
   good          reconnected   after 1 attempt
 ");
 
-    let all = home.run(&["events", "--json"]).await;
-    let events: Vec<Value> = all
+    let all_run = home.run(&["events", "--json"]).await;
+    let events: Vec<Value> = all_run
         .stdout
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
@@ -65,11 +65,11 @@ async fn what_happened_to_a_server_is_told_in_order() {
     let of_other: Vec<&Value> = of_other.map(|event| &event["type"]).collect();
     assert_eq!(of_other, ["server_starting", "server_failed"]);
     let place = events[events.len() - 2]["id"].as_str().expect("an id");
-    let last = home.run(&["events", "--json", "--after", place]).await;
-    assert_eq!(last.json(), events[events.len() - 1]);
+    let last_run = home.run(&["events", "--json", "--after", place]).await;
+    assert_eq!(last_run.json(), events[events.len() - 1]);
 
-    let wrong = home.run(&["events", "--after", "yesterday"]).await;
-    assert_eq!(wrong.code, Some(2), "{wrong}");
+    let wrong_run = home.run(&["events", "--after", "yesterday"]).await;
+    assert_eq!(wrong_run.code, Some(2), "{wrong_run}");
     daemon.stop().await;
 }
 
@@ -92,7 +92,7 @@ async fn following_goes_on_with_a_daemon_that_was_started_anew() {
         .spawn()
         .expect("it starts");
     let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
-    let mut until = async |kind: &str| loop {
+    let mut until_event = async |kind: &str| loop {
         let line = within(lines.next_line())
             .await
             .expect("UTF-8")
@@ -102,20 +102,20 @@ async fn following_goes_on_with_a_daemon_that_was_started_anew() {
             return event;
         }
     };
-    let snapshot = until("snapshot").await;
+    let snapshot = until_event("snapshot").await;
     assert_eq!(snapshot["servers"][0]["status"], "connected");
     home.run(&["call", "good/crash"]).await;
-    let lost = until("server_disconnected").await;
-    assert_eq!(lost["data"]["wasIntentional"], false);
-    assert_eq!(lost["data"]["name"], "good");
-    until("server_reconnected").await;
+    let lost_event = until_event("server_disconnected").await;
+    assert_eq!(lost_event["data"]["wasIntentional"], false);
+    assert_eq!(lost_event["data"]["name"], "good");
+    until_event("server_reconnected").await;
 
     daemon.stop().await;
     let mut daemon = home.serve(&["--config", &config]).await;
-    until("snapshot").await;
+    until_event("snapshot").await;
     daemon.wait_for_stderr("good  connected").await;
     home.run(&["call", "good/crash"]).await;
-    until("server_disconnected").await;
+    until_event("server_disconnected").await;
     daemon.stop().await;
     follower.kill().await.expect("it can be ended");
     let output = within(follower.wait_with_output())
@@ -174,9 +174,9 @@ async fn a_reload_is_told_and_so_is_one_that_is_refused() {
     let config = fakes(&home, &[("stays", &[]), ("goes", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 2 of 2").await;
-    let recent = home.run(&["events", "--json"]).await;
-    let last = recent.stdout.lines().last().expect("an event");
-    let place: Value = serde_json::from_str(last).expect("JSON");
+    let recent_run = home.run(&["events", "--json"]).await;
+    let last_line = recent_run.stdout.lines().last().expect("an event");
+    let place: Value = serde_json::from_str(last_line).expect("JSON");
     let place = place["id"].as_str().expect("an id");
 
     home.file("servers.json", "nonsense");
@@ -190,8 +190,8 @@ async fn a_reload_is_told_and_so_is_one_that_is_refused() {
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
     let data = |kind: &str| -> Vec<&Value> {
-        let matching = events.iter().filter(|event| event["type"] == kind);
-        matching.map(|event| &event["data"]).collect()
+        let matching_events = events.iter().filter(|event| event["type"] == kind);
+        matching_events.map(|event| &event["data"]).collect()
     };
     let reason = data("config_rejected")[0]["reason"]
         .as_str()

@@ -11,17 +11,17 @@ const WIDTH: usize = 80;
 const FOLDER: &str = "snapshots/help";
 
 /// Collects every command with its path: `mainstay`, `mainstay config show`.
-fn walk(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
+fn walk(command: &Command, path: &str, commands: &mut Vec<(String, Command)>) {
     for subcommand in command.get_subcommands() {
         if subcommand.get_name() != "help" {
             walk(
                 subcommand,
                 &format!("{path} {}", subcommand.get_name()),
-                found,
+                commands,
             );
         }
     }
-    found.push((path.to_owned(), command.clone()));
+    commands.push((path.to_owned(), command.clone()));
 }
 
 fn commands() -> Vec<(String, Command)> {
@@ -29,9 +29,9 @@ fn commands() -> Vec<(String, Command)> {
         .term_width(WIDTH)
         .color(clap::ColorChoice::Never);
     root.build();
-    let mut found = Vec::new();
-    walk(&root, "mainstay", &mut found);
-    found
+    let mut commands = Vec::new();
+    walk(&root, "mainstay", &mut commands);
+    commands
 }
 
 /// `-h`, and `--help` where it has more text.
@@ -39,12 +39,12 @@ fn commands() -> Vec<(String, Command)> {
 fn the_help_of_every_command() {
     let mut names = BTreeSet::new();
     for (path, mut command) in commands() {
-        let short = command.render_help().to_string();
-        let long = command.render_long_help().to_string();
-        let text = if long == short {
-            short
+        let short_text = command.render_help().to_string();
+        let long_text = command.render_long_help().to_string();
+        let text = if long_text == short_text {
+            short_text
         } else {
-            format!("{short}\n==== --help\n{long}")
+            format!("{short_text}\n==== --help\n{long_text}")
         };
         let name = path.replace(' ', "_");
         let mut settings = insta::Settings::clone_current();

@@ -8,15 +8,15 @@ use crate::control::call_as;
 
 /// Asserts that exactly these servers exist, and that each of them answers a call.
 async fn assert_connected(home: &Home, expected: &[&str]) {
-    let listed = home.run(&["list", "--json"]).await.json();
-    let servers = listed["servers"].as_array().expect("a list").iter();
+    let list_output = home.run(&["list", "--json"]).await.json();
+    let servers = list_output["servers"].as_array().expect("a list").iter();
     let (names, statuses): (Vec<_>, Vec<_>) = servers
         .map(|server| (&server["name"], &server["status"]))
         .unzip();
     assert_eq!(names, expected);
     assert!(
         statuses.iter().all(|status| *status == "connected"),
-        "{listed}"
+        "{list_output}"
     );
     for name in expected {
         let run = home
@@ -88,8 +88,8 @@ async fn a_named_file_brings_its_own_behaviour() {
         (server["name"] == "_missing__one" && server["status"] == "error").then_some(())
     })
     .await;
-    let none = json!({});
-    let answer = call_as(&home, &url, "any", "external_list_servers", &none).await;
+    let no_arguments = json!({});
+    let answer = call_as(&home, &url, "any", "external_list_servers", &no_arguments).await;
     assert!(answer.contains("_missing__one"), "{answer}");
     let arguments = json!({"cid": "unknown"});
     let answer = call_as(&home, &url, "any", "breakpoint_inspect_object", &arguments).await;

@@ -32,29 +32,32 @@ async fn what_a_server_says_beside_the_protocol_is_shown() {
     let config = fakes(&home, &[("fake", CHATTY), ("silent", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 2 of 2").await;
-    let all = home.run(&["logs", "fake", "--tail", "1000"]).await;
-    let lines = messages_of(&all);
-    assert!(lines[0].starts_with("mainstay started pid "), "{all}");
+    let all_run = home.run(&["logs", "fake", "--tail", "1000"]).await;
+    let lines = messages_of(&all_run);
+    assert!(lines[0].starts_with("mainstay started pid "), "{all_run}");
     for line in [
         "stderr   hello, Authorization: Bearer [redacted]",
         "stdout   Server ready on stdio!",
         "stdout   {\"a\":1}",
         "mainstay connected",
     ] {
-        assert!(lines.iter().any(|message| message == line), "{line}: {all}");
+        assert!(
+            lines.iter().any(|message| message == line),
+            "{line}: {all_run}"
+        );
     }
-    assert!(!all.stdout.contains("jsonrpc"), "{all}");
+    assert!(!all_run.stdout.contains("jsonrpc"), "{all_run}");
 
-    let last = home.run(&["logs", "fake", "-n", "2", "--json"]).await;
-    let last = last.json()["lines"].clone();
-    let [.., before, end] = all.stdout.lines().collect::<Vec<_>>()[..] else {
-        panic!("{all}")
+    let last_run = home.run(&["logs", "fake", "-n", "2", "--json"]).await;
+    let last_run = last_run.json()["lines"].clone();
+    let [.., line_before, end] = all_run.stdout.lines().collect::<Vec<_>>()[..] else {
+        panic!("{all_run}")
     };
-    for (line, printed) in [(&last[0], before), (&last[1], end)] {
+    for (line, printed_line) in [(&last_run[0], line_before), (&last_run[1], end)] {
         let text = line["text"].as_str().expect("a text");
-        assert!(printed.ends_with(text), "{last}: {all}");
+        assert!(printed_line.ends_with(text), "{last_run}: {all_run}");
     }
-    assert!(last.get(2).is_none(), "{last}");
+    assert!(last_run.get(2).is_none(), "{last_run}");
     daemon.stop().await;
 }
 
@@ -75,24 +78,24 @@ async fn long_messages_are_told() {
         let run = home.run(&["call", "fake/big", bytes]).await;
         assert_eq!(run.code, Some(code), "{}", run.stderr);
     }
-    let all = home.run(&["logs", "fake", "--tail", "1000"]).await;
-    let count = |words: &str| {
-        messages_of(&all)
+    let all_run = home.run(&["logs", "fake", "--tail", "1000"]).await;
+    let count = |text: &str| {
+        messages_of(&all_run)
             .iter()
-            .filter(|line| line.contains(words))
+            .filter(|line| line.contains(text))
             .count()
     };
-    let half = "more than half of maxMessageBytes (1048576)";
-    assert_eq!(count(half), 1, "{all}");
+    let half_text = "more than half of maxMessageBytes (1048576)";
+    assert_eq!(count(half_text), 1, "{all_run}");
     assert_eq!(
         count("exceeds 1048576 bytes (maxMessageBytes); "),
         1,
-        "{all}"
+        "{all_run}"
     );
     assert_eq!(
         count(" messages were read before it, 0 lines were none"),
         1,
-        "{all}"
+        "{all_run}"
     );
     daemon.stop().await;
 }
@@ -108,11 +111,11 @@ async fn a_log_is_followed_until_the_daemon_stops() {
         .spawn()
         .expect("it starts");
     let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
-    let mut next = async || -> Option<serde_json::Value> {
+    let mut next_entry = async || -> Option<serde_json::Value> {
         let line = within(lines.next_line()).await.expect("UTF-8")?;
         Some(serde_json::from_str(&line).expect("JSON"))
     };
-    let first = next().await.expect("a line");
+    let first = next_entry().await.expect("a line");
     // Each message of the server has noise around it.
     home.run(&["call", "fake/echo", "text=x"]).await;
     let mut texts = vec![first["text"].clone()];
@@ -121,10 +124,10 @@ async fn a_log_is_followed_until_the_daemon_stops() {
         .is_none_or(|text| *text != "Server ready on stdio!")
         || texts.len() < 2
     {
-        texts.push(next().await.expect("a line")["text"].clone());
+        texts.push(next_entry().await.expect("a line")["text"].clone());
     }
     daemon.stop().await;
-    while next().await.is_some() {}
+    while next_entry().await.is_some() {}
     let status = within(follower.wait()).await.expect("waited for");
     assert_eq!(status.code(), Some(0));
 }

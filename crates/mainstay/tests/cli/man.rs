@@ -10,7 +10,7 @@ use mainstay_testkit::home;
 use crate::installed::is_installed;
 
 /// Collects the page names of all visible commands.
-fn pages(command: &Command, name: &str, found: &mut BTreeSet<String>) {
+fn pages(command: &Command, name: &str, names: &mut BTreeSet<String>) {
     for subcommand in command
         .get_subcommands()
         .filter(|subcommand| !subcommand.is_hide_set())
@@ -18,10 +18,10 @@ fn pages(command: &Command, name: &str, found: &mut BTreeSet<String>) {
         pages(
             subcommand,
             &format!("{name}-{}", subcommand.get_name()),
-            found,
+            names,
         );
     }
-    found.insert(format!("{name}.1"));
+    names.insert(format!("{name}.1"));
 }
 
 #[tokio::test]

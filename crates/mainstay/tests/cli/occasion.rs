@@ -27,9 +27,9 @@ async fn a_configuration_is_enough() {
         .await
     );
     // The calls are recorded, and nothing else of the state directory is touched.
-    let left = std::fs::read_dir(home.state()).expect("a folder");
-    let left = left.map(|entry| entry.expect("an entry").file_name());
-    assert_eq!(left.collect::<Vec<_>>(), ["instances"]);
+    let remaining_entries = std::fs::read_dir(home.state()).expect("a folder");
+    let remaining_entries = remaining_entries.map(|entry| entry.expect("an entry").file_name());
+    assert_eq!(remaining_entries.collect::<Vec<_>>(), ["instances"]);
 }
 
 /// The command uses the servers of its file, whatever a daemon serves meanwhile.

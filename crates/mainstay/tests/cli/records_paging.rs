@@ -97,10 +97,11 @@ impl Fake {
     }
 }
 
-fn page(calls: &[Value], next: Option<usize>) -> Value {
-    let mut page = json!({"calls": calls, "total_count": 4 * PAGE, "truncated": next.is_some()});
-    if let Some(next) = next {
-        page["next"] = next.to_string().into();
+fn page(calls: &[Value], next_cursor: Option<usize>) -> Value {
+    let mut page =
+        json!({"calls": calls, "total_count": 4 * PAGE, "truncated": next_cursor.is_some()});
+    if let Some(next_cursor) = next_cursor {
+        page["next"] = next_cursor.to_string().into();
     }
     page
 }
@@ -114,23 +115,23 @@ async fn a_page_is_written_before_the_next_one_is_asked_for() {
     let arguments = ["records", "export", "--format", "jsonl"];
     let mut child: Child = fake.command(&home, &arguments).spawn().expect("it starts");
     let mut rows = lines(child.stdout.take());
-    let mut newest = 4 * PAGE;
-    while newest > 0 {
+    let mut newest_number = 4 * PAGE;
+    while newest_number > 0 {
         let request = fake.next_request().await;
         assert!(request.has(&format!("limit={PAGE}")), "{}", request.path);
-        let is_first = newest == 4 * PAGE;
+        let is_first = newest_number == 4 * PAGE;
         assert_eq!(
             !is_first,
-            request.has(&format!("before={}", newest + 1)),
+            request.has(&format!("before={}", newest_number + 1)),
             "{}",
             request.path
         );
         // The count is requested once.
         assert_eq!(is_first, !request.has("count=false"), "{}", request.path);
-        let ids = (newest - PAGE + 1..=newest).rev();
-        let next = (newest > PAGE).then_some(newest - PAGE + 1);
+        let ids = (newest_number - PAGE + 1..=newest_number).rev();
+        let next_cursor = (newest_number > PAGE).then_some(newest_number - PAGE + 1);
         request
-            .answer(&page(&fake.calls(ids.clone(), "ok"), next))
+            .answer(&page(&fake.calls(ids.clone(), "ok"), next_cursor))
             .await;
         // If another page is requested first, it gets no answer, and these lines never arrive.
         for id in ids {
@@ -141,7 +142,7 @@ async fn a_page_is_written_before_the_next_one_is_asked_for() {
             let row: Value = serde_json::from_str(&row).expect("JSON");
             assert_eq!(row["id"], id.to_string());
         }
-        newest -= PAGE;
+        newest_number -= PAGE;
     }
     assert!(within(child.wait()).await.expect("it ends").success());
 }
@@ -160,46 +161,53 @@ async fn to_follow_asks_for_what_is_new_and_no_more() {
     let is_look = |request: &PendingRequest| {
         request.has("since=") && request.has("count=false") && !request.has("status=")
     };
-    let earlier = fake.next_request().await;
-    assert!(earlier.has("status=open"), "{}", earlier.path);
-    earlier.answer(&page(&[], None)).await;
+    let earlier_request = fake.next_request().await;
+    assert!(
+        earlier_request.has("status=open"),
+        "{}",
+        earlier_request.path
+    );
+    earlier_request.answer(&page(&[], None)).await;
     for _ in 0..3 {
-        let look = fake.next_request().await;
-        assert!(is_look(&look), "{}", look.path);
-        look.answer(&page(&[], None)).await;
+        let poll_request = fake.next_request().await;
+        assert!(is_look(&poll_request), "{}", poll_request.path);
+        poll_request.answer(&page(&[], None)).await;
     }
 
-    let open = fake.calls((1..=20).rev(), "open");
-    fake.next_request().await.answer(&page(&open, None)).await;
+    let open_calls = fake.calls((1..=20).rev(), "open");
+    fake.next_request()
+        .await
+        .answer(&page(&open_calls, None))
+        .await;
     for _ in 0..2 {
-        let look = fake.next_request().await;
-        assert!(is_look(&look), "{}", look.path);
-        look.answer(&page(&open, None)).await;
+        let poll_request = fake.next_request().await;
+        assert!(is_look(&poll_request), "{}", poll_request.path);
+        poll_request.answer(&page(&open_calls, None)).await;
         let list = fake.next_request().await;
         assert!(
             list.has("status=open") && list.has("since="),
             "{}",
             list.path
         );
-        list.answer(&page(&open, None)).await;
+        list.answer(&page(&open_calls, None)).await;
     }
 
     // One of them ends, and only that call is requested.
-    let look = fake.next_request().await;
-    assert!(is_look(&look), "{}", look.path);
-    look.answer(&page(&open, None)).await;
+    let poll_request = fake.next_request().await;
+    assert!(is_look(&poll_request), "{}", poll_request.path);
+    poll_request.answer(&page(&open_calls, None)).await;
     let list = fake.next_request().await;
-    let left: Vec<Value> = open
+    let left: Vec<Value> = open_calls
         .iter()
         .filter(|call| call["id"] != "7")
         .cloned()
         .collect();
     list.answer(&page(&left, None)).await;
-    let ended = fake.next_request().await;
-    assert!(ended.path.ends_with("/7"), "{}", ended.path);
-    let ok = fake.calls(7..=7, "ok");
-    ended
-        .answer(&json!({"call": ok[0], "arguments": null, "result": null}))
+    let ended_request = fake.next_request().await;
+    assert!(ended_request.path.ends_with("/7"), "{}", ended_request.path);
+    let ok_calls = fake.calls(7..=7, "ok");
+    ended_request
+        .answer(&json!({"call": ok_calls[0], "arguments": null, "result": null}))
         .await;
     let row = within(rows.next_line())
         .await

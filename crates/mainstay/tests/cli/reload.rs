@@ -36,11 +36,11 @@ fn folder_with(folder: &Path, file: &str, names: &[&str]) -> PathBuf {
 async fn servers(home: &Home) -> Vec<(String, u64)> {
     let servers = home.run(&["list", "--json"]).await.json()["servers"].clone();
     let servers = servers.as_array().expect("a list").iter();
-    let named = |server: &Value| {
+    let name_and_pid = |server: &Value| {
         let name = server["name"].as_str().expect("a name").to_owned();
         (name, server["pid"].as_u64().unwrap_or_default())
     };
-    servers.map(named).collect()
+    servers.map(name_and_pid).collect()
 }
 
 /// Waits until exactly these servers have a process. Returns them.
@@ -48,8 +48,8 @@ async fn until_up(home: &Home, names: &[&str]) -> Vec<(String, u64)> {
     within(async {
         loop {
             let servers = servers(home).await;
-            let up = servers.iter().filter(|(_, pid)| *pid > 0);
-            if servers.len() == names.len() && up.map(|(name, _)| name).eq(names) {
+            let running_servers = servers.iter().filter(|(_, pid)| *pid > 0);
+            if servers.len() == names.len() && running_servers.map(|(name, _)| name).eq(names) {
                 return servers;
             }
         }
@@ -62,7 +62,7 @@ async fn a_file_that_changes_is_read_again() {
     let home = home!();
     let path = home.file("servers.json", &config(&["one"]));
     let mut daemon = serving(&home, &["--config", &path], 1).await;
-    let before = servers(&home).await;
+    let servers_before = servers(&home).await;
 
     // Written in place. Each change has a line.
     home.file("servers.json", &config(&["one", "two"]));
@@ -74,14 +74,14 @@ async fn a_file_that_changes_is_read_again() {
     );
     assert_eq!(daemon.wait_for_stderr("unchanged").await, "  = 1 unchanged");
     let after = until_up(&home, &["one", "two"]).await;
-    assert_eq!(after[0], before[0], "the same process");
+    assert_eq!(after[0], servers_before[0], "the same process");
 
     // As editors do it: another file replaces it. Twice, because then the first file is gone.
     for names in [&["one", "three"][..], &["one", "four"]] {
-        let new = home.file("servers.json.swp", &config(names));
-        std::fs::rename(new, &path).expect("renamed");
+        let new_file = home.file("servers.json.swp", &config(names));
+        std::fs::rename(new_file, &path).expect("renamed");
         daemon.wait_for_stderr("reloaded:").await;
-        assert_eq!(until_up(&home, names).await[0], before[0]);
+        assert_eq!(until_up(&home, names).await[0], servers_before[0]);
     }
 
     // An unreadable file changes nothing, and has a reason.
@@ -112,17 +112,17 @@ async fn a_file_that_changes_is_read_again() {
 #[tokio::test]
 async fn a_hangup_reloads() {
     let home = home!();
-    let real = folder_with(&home.path().join("elsewhere"), "servers.json", &["one"]);
+    let target_folder = folder_with(&home.path().join("elsewhere"), "servers.json", &["one"]);
     let link = home.path().join("servers.json");
-    std::os::unix::fs::symlink(&real, &link).expect("linked");
+    std::os::unix::fs::symlink(&target_folder, &link).expect("linked");
     let link = link.to_str().expect("UTF-8");
     let mut daemon = serving(&home, &["--config", link], 1).await;
-    std::fs::write(&real, config(&["one", "two"])).expect("written");
+    std::fs::write(&target_folder, config(&["one", "two"])).expect("written");
     daemon.signal(Signal::HUP);
     daemon.wait_for_stderr("reloaded:").await;
     until_up(&home, &["one", "two"]).await;
     // The daemon's own process gets the signal, too.
-    std::fs::write(&real, config(&["two"])).expect("written");
+    std::fs::write(&target_folder, config(&["two"])).expect("written");
     let pid = i32::try_from(daemon.daemon_pid())
         .ok()
         .and_then(Pid::from_raw);
@@ -137,11 +137,12 @@ async fn a_hangup_reloads() {
 async fn a_reload_says_what_is_odd_about_the_file() {
     let home = home!();
     let program = fake_server::binary();
-    let odd = |key: &str| json!({"mcpServers": {"one": {"command": program, key: 1}}}).to_string();
+    let odd_config =
+        |key: &str| json!({"mcpServers": {"one": {"command": program, key: 1}}}).to_string();
     let path = home.file("servers.json", &config(&["one"]));
     let mut daemon = serving(&home, &["--config", &path], 1).await;
 
-    home.file("servers.json", &odd("comand"));
+    home.file("servers.json", &odd_config("comand"));
     let line = daemon.wait_for_stderr("unknown key").await;
     assert!(
         line.starts_with("warning: ") && line.contains("servers.json:1:"),
@@ -154,8 +155,8 @@ async fn a_reload_says_what_is_odd_about_the_file() {
     );
 
     // Written again, and with another key.
-    home.file("servers.json", &odd("comand"));
-    home.file("servers.json", &odd("arsg"));
+    home.file("servers.json", &odd_config("comand"));
+    home.file("servers.json", &odd_config("arsg"));
     assert!(daemon.wait_for_stderr("arsg").await.contains("unknown key"));
     daemon.wait_for_stderr("reloaded: nothing changes").await;
     assert_eq!(
@@ -185,13 +186,13 @@ async fn the_command_reloads_or_says_what_it_would() {
     }});
     let path = home.file("servers.json", &text.to_string());
     let daemon = serving(&home, &["--config", &path], 2).await;
-    let before = servers(&home).await;
+    let servers_before = servers(&home).await;
     std::fs::write(&number, "2").expect("written");
 
-    let dry = home.run(&["reload", "--dry-run"]).await;
-    assert_eq!(dry.code, Some(0), "{dry}");
-    assert!(dry.stdout.contains("one  is restarted"), "{dry}");
-    assert_eq!(servers(&home).await, before);
+    let dry_run = home.run(&["reload", "--dry-run"]).await;
+    assert_eq!(dry_run.code, Some(0), "{dry_run}");
+    assert!(dry_run.stdout.contains("one  is restarted"), "{dry_run}");
+    assert_eq!(servers(&home).await, servers_before);
 
     let json = home.run(&["reload", "--dry-run", "--json"]).await.json();
     assert_eq!(json["applied"], false, "{json}");
@@ -201,18 +202,21 @@ async fn the_command_reloads_or_says_what_it_would() {
     let after = within(async {
         loop {
             let after = until_up(&home, &["one", "two"]).await;
-            if after[0] != before[0] {
+            if after[0] != servers_before[0] {
                 return after;
             }
         }
     })
     .await;
-    assert_eq!(after[1], before[1]);
+    assert_eq!(after[1], servers_before[1]);
 
     std::fs::write(&path, "{\"mcpServers\": {\"a\": {}}").expect("written");
-    let bad = home.run(&["reload"]).await;
-    assert_eq!(bad.code, Some(2), "{bad}");
-    assert!(bad.stderr.contains("servers.json:1:"), "{bad}");
+    let invalid_run = home.run(&["reload"]).await;
+    assert_eq!(invalid_run.code, Some(2), "{invalid_run}");
+    assert!(
+        invalid_run.stderr.contains("servers.json:1:"),
+        "{invalid_run}"
+    );
     assert_eq!(servers(&home).await, after);
     daemon.stop().await;
 }
@@ -224,14 +228,14 @@ async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
     let home = home!();
     let path = folder_with(&home.state(), "config.json", &["one", "two"]);
     let mut daemon = serving(&home, &[], 2).await;
-    let before = servers(&home).await;
+    let servers_before = servers(&home).await;
 
     std::fs::remove_file(&path).expect("removed");
     daemon
         .wait_for_stderr("not reloaded: the configuration stays")
         .await;
     daemon.wait_for_stderr("config.json has gone").await;
-    assert_eq!(servers(&home).await, before);
+    assert_eq!(servers(&home).await, servers_before);
     for command in [&["list"][..], &["health"]] {
         let run = home.run(command).await;
         let warning = "warning: the configuration stays as it was: ";
@@ -246,12 +250,12 @@ async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
     daemon
         .wait_for_stderr("it is a folder, not a regular file")
         .await;
-    assert_eq!(servers(&home).await, before);
+    assert_eq!(servers(&home).await, servers_before);
     std::fs::remove_dir(&path).expect("removed");
 
     std::fs::write(&path, config(&["one", "two"])).expect("written");
     daemon.wait_for_stderr("reloaded: nothing changes").await;
-    assert_eq!(servers(&home).await, before);
+    assert_eq!(servers(&home).await, servers_before);
     let run = home.run(&["list"]).await;
     assert_eq!(run.stderr, "", "{run}");
 
@@ -314,29 +318,29 @@ async fn a_file_that_is_gone_is_done_without_by_reload() {
 #[tokio::test]
 async fn a_folder_that_is_swapped_is_followed_by_its_name() {
     let home = home!();
-    let at = |name: &str| home.path().join(name);
-    let write = |folder: &str, names: &[&str]| folder_with(&at(folder), "servers.json", names);
+    let path_of = |name: &str| home.path().join(name);
+    let write = |folder: &str, names: &[&str]| folder_with(&path_of(folder), "servers.json", names);
     let path = write("cfg", &["one"]);
     let path = path.to_str().expect("UTF-8");
     let mut daemon = serving(&home, &["--config", path], 1).await;
-    let before = servers(&home).await;
+    let servers_before = servers(&home).await;
 
-    std::fs::rename(at("cfg"), at("cfg2")).expect("renamed");
+    std::fs::rename(path_of("cfg"), path_of("cfg2")).expect("renamed");
     daemon.wait_for_stderr("not reloaded: ").await;
     let run = home.run(&["list"]).await;
     assert!(run.stderr.contains("stays as it was"), "{run}");
-    assert_eq!(servers(&home).await, before);
+    assert_eq!(servers(&home).await, servers_before);
     write("cfg", &["one", "two"]);
     daemon.wait_for_stderr("reloaded:").await;
-    assert_eq!(until_up(&home, &["one", "two"]).await[0], before[0]);
+    assert_eq!(until_up(&home, &["one", "two"]).await[0], servers_before[0]);
 
     write("new", &["one", "three"]);
-    std::fs::rename(at("cfg"), at("old")).expect("renamed");
-    std::fs::rename(at("new"), at("cfg")).expect("renamed");
+    std::fs::rename(path_of("cfg"), path_of("old")).expect("renamed");
+    std::fs::rename(path_of("new"), path_of("cfg")).expect("renamed");
     until_up(&home, &["one", "three"]).await;
     // The watch continues in the new folder.
-    std::fs::write(at("cfg").join("servers.json"), config(&["one"])).expect("written");
-    assert_eq!(until_up(&home, &["one"]).await, before);
+    std::fs::write(path_of("cfg").join("servers.json"), config(&["one"])).expect("written");
+    assert_eq!(until_up(&home, &["one"]).await, servers_before);
     let run = home.run(&["list"]).await;
     assert_eq!(run.stderr, "", "{run}");
     daemon.stop().await;
@@ -346,21 +350,21 @@ async fn a_folder_that_is_swapped_is_followed_by_its_name() {
 #[tokio::test]
 async fn the_target_of_a_link_is_watched() {
     let home = home!();
-    let at = |name: &str| home.path().join(name);
+    let path_of = |name: &str| home.path().join(name);
     for (folder, names) in [("etc", &[][..]), ("real", &["one"]), ("next", &["three"])] {
-        folder_with(&at(folder), "c.json", names);
+        folder_with(&path_of(folder), "c.json", names);
     }
-    let link = at("etc").join("config.json");
+    let link = path_of("etc").join("config.json");
     std::os::unix::fs::symlink("../real/c.json", &link).expect("linked");
     let path = link.to_str().expect("UTF-8");
     let daemon = serving(&home, &["--config", path], 1).await;
-    std::fs::write(at("real").join("c.json"), config(&["two"])).expect("written");
+    std::fs::write(path_of("real").join("c.json"), config(&["two"])).expect("written");
     until_up(&home, &["two"]).await;
-    std::fs::rename(at("real"), at("old")).expect("renamed");
-    std::fs::rename(at("next"), at("real")).expect("renamed");
+    std::fs::rename(path_of("real"), path_of("old")).expect("renamed");
+    std::fs::rename(path_of("next"), path_of("real")).expect("renamed");
     until_up(&home, &["three"]).await;
-    std::os::unix::fs::symlink("../old/c.json", at("etc").join("new")).expect("linked");
-    std::fs::rename(at("etc").join("new"), &link).expect("renamed");
+    std::os::unix::fs::symlink("../old/c.json", path_of("etc").join("new")).expect("linked");
+    std::fs::rename(path_of("etc").join("new"), &link).expect("renamed");
     until_up(&home, &["two"]).await;
     daemon.stop().await;
 }
@@ -371,12 +375,12 @@ async fn a_referenced_file_that_is_away_stops_nothing() {
     let home = home!();
     let token = home.path().join("token");
     let program = fake_server::binary();
-    let config = |more: &[&str]| {
+    let config = |extra_arguments: &[&str]| {
         let mut entries = json!({
             "one": {"command": program, "env": {"TOKEN": "${file:token}"}},
             "env": {"command": program, "envFile": "token"},
         });
-        for name in more {
+        for name in extra_arguments {
             entries[*name] = json!({"command": program});
         }
         json!({"mcpServers": entries}).to_string()
@@ -384,11 +388,14 @@ async fn a_referenced_file_that_is_away_stops_nothing() {
     std::fs::write(&token, "A=1").expect("written");
     let path = home.file("servers.json", &config(&[]));
     let mut daemon = serving(&home, &["--config", &path], 2).await;
-    let before = servers(&home).await;
+    let servers_before = servers(&home).await;
     std::fs::remove_file(&token).expect("removed");
     home.file("servers.json", &config(&["two"]));
     daemon.wait_for_stderr("reloaded:").await;
-    assert_eq!(until_up(&home, &["one", "env", "two"]).await[..2], before);
+    assert_eq!(
+        until_up(&home, &["one", "env", "two"]).await[..2],
+        servers_before
+    );
     let run = home.run(&["list"]).await;
     let warning = "one goes on with what it was started with: ";
     assert!(run.stderr.contains(warning), "{run}");
@@ -396,7 +403,7 @@ async fn a_referenced_file_that_is_away_stops_nothing() {
     daemon.wait_for_stderr("reloaded: nothing changes").await;
     let run = home.run(&["list"]).await;
     assert_eq!(run.stderr, "", "{run}");
-    assert_eq!(servers(&home).await[..2], before);
+    assert_eq!(servers(&home).await[..2], servers_before);
     daemon.stop().await;
 
     // A server that never ran starts once its file exists.

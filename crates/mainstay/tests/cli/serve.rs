@@ -32,8 +32,8 @@ async fn the_demo_says_what_to_try_and_what_happens() {
     );
     kill_process(pid(&alpha["pid"]), Signal::KILL).expect("killed");
     let loss = daemon.wait_for_stderr("reconnecting").await;
-    let back = daemon.wait_for_stderr("alpha  connected").await;
-    assert_snapshot!(home.redacted(&format!("{loss}\n{back}")), @r"
+    let restored_line = daemon.wait_for_stderr("alpha  connected").await;
+    assert_snapshot!(home.redacted(&format!("{loss}\n{restored_line}")), @r"
     alpha  reconnecting  process exited unexpectedly (signal 9); attempt 1 in [TIME]
     alpha  connected     6 tools, 1 resource, 1 prompt ([TIME])
     ");
@@ -160,12 +160,12 @@ async fn every_start_has_its_line() {
         "{line}"
     );
     home.run(&["stop", "again"]).await;
-    let stopped = daemon.wait_for_stderr("again").await;
+    let stopped_line = daemon.wait_for_stderr("again").await;
     home.run(&["start", "again"]).await;
-    let started = daemon.wait_for_stderr("again").await;
+    let started_line = daemon.wait_for_stderr("again").await;
     home.run(&["restart", "again"]).await;
     daemon.wait_for_stderr("again    connected").await;
-    assert_snapshot!(home.redacted(&format!("{stopped}\n{started}")), @r#"
+    assert_snapshot!(home.redacted(&format!("{stopped_line}\n{started_line}")), @r#"
     again    disconnected  stopped; start it by "mainstay start again"
     again    connected     35 tools, 3 resources, 2 prompts ([TIME])
     "#);
@@ -240,35 +240,35 @@ async fn the_state_is_the_owners_alone() {
 
     daemon.stop().await;
     assert!(!state.join("daemon.json").exists());
-    let again = home.serve(&["--demo"]).await;
+    let repeated_daemon = home.serve(&["--demo"]).await;
     assert_eq!(
         std::fs::read_to_string(state.join("token")).expect("a token"),
         token,
         "it is kept"
     );
-    again.stop().await;
+    repeated_daemon.stop().await;
 }
 
 #[tokio::test]
 async fn one_directory_has_one_daemon() {
     let home = home!();
     let daemon = home.serve(&["--demo"]).await;
-    let second = home
+    let second_run = home
         .run(&["serve", "--demo", "--listen", "127.0.0.1:0"])
         .await;
-    assert_eq!(second.code, Some(1), "{second}");
-    assert!(second.stderr.contains(&daemon.url), "{second}");
-    assert_snapshot!(home.redacted(&second.stderr));
+    assert_eq!(second_run.code, Some(1), "{second_run}");
+    assert!(second_run.stderr.contains(&daemon.url), "{second_run}");
+    assert_snapshot!(home.redacted(&second_run.stderr));
     daemon.stop().await;
 }
 
 #[tokio::test]
 async fn a_port_that_is_taken_is_said_to_be() {
-    let (home, other) = (home!(), home!());
+    let (home, other_home) = (home!(), home!());
     let daemon = home.serve(&["--demo"]).await;
     let address = daemon.url.trim_start_matches("http://");
     assert_snapshot!(
-        other
+        other_home
             .transcript(&[&["serve", "--demo", "--listen", address]])
             .await
     );
@@ -311,14 +311,14 @@ async fn a_second_signal_stops_at_once() {
     );
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 1").await;
-    let stubborn = pid(&home.run(&["list", "--json"]).await.json()["servers"][0]["pid"]);
+    let stubborn_output = pid(&home.run(&["list", "--json"]).await.json()["servers"][0]["pid"]);
     daemon.signal(Signal::TERM);
     daemon.wait_for_stderr("SIGTERM: stopping").await;
     daemon.signal(Signal::INT);
     assert_eq!(daemon.ended().await, Some(130));
     // Killed, and reaped by the process that inherits it.
     within(async {
-        while test_kill_process(stubborn).is_ok() {
+        while test_kill_process(stubborn_output).is_ok() {
             tokio::task::yield_now().await;
         }
     })
@@ -337,31 +337,31 @@ async fn a_wrong_token_is_refused_and_a_right_one_is_found() {
             .env("MAINSTAY_TOKEN", token);
         command
     };
-    let wrong = within(ask(&home, &token.replace(|_: char| true, "0")).output())
+    let wrong_text = within(ask(&home, &token.replace(|_: char| true, "0")).output())
         .await
         .expect("it starts");
-    assert_eq!(wrong.status.code(), Some(1));
-    assert_snapshot!(home.redacted(&String::from_utf8_lossy(&wrong.stderr)));
+    assert_eq!(wrong_text.status.code(), Some(1));
+    assert_snapshot!(home.redacted(&String::from_utf8_lossy(&wrong_text.stderr)));
     // From another home, with the token.
-    let elsewhere = home!();
-    let right = within(ask(&elsewhere, &token).output())
+    let other_home = home!();
+    let right_response = within(ask(&other_home, &token).output())
         .await
         .expect("it starts");
     assert_eq!(
-        right.status.code(),
+        right_response.status.code(),
         Some(0),
         "{}",
-        String::from_utf8_lossy(&right.stderr)
+        String::from_utf8_lossy(&right_response.stderr)
     );
     // Without a token, the URL alone gives no access.
-    let none = within(ask(&elsewhere, "").output())
+    let empty_response = within(ask(&other_home, "").output())
         .await
         .expect("it starts");
     assert_eq!(
-        none.status.code(),
+        empty_response.status.code(),
         Some(1),
         "{}",
-        String::from_utf8_lossy(&none.stderr)
+        String::from_utf8_lossy(&empty_response.stderr)
     );
     daemon.stop().await;
 }

@@ -96,8 +96,8 @@ impl Machine {
 #[tokio::test]
 async fn a_unit_is_installed_shown_and_removed() {
     let machine = Machine::new();
-    let dry = machine.run(&["service", "install", "--dry-run"]).await;
-    assert_snapshot!("dry_run", machine.redacted(&dry.to_string()));
+    let dry_run = machine.run(&["service", "install", "--dry-run"]).await;
+    assert_snapshot!("dry_run", machine.redacted(&dry_run.to_string()));
     assert!(!machine.unit().exists());
     assert_eq!(machine.recorded_arguments(), "");
 
@@ -117,7 +117,11 @@ async fn a_unit_is_installed_shown_and_removed() {
         "systemctl --user daemon-reload\nsystemctl --user enable mainstay.service\nsystemctl --user restart mainstay.service\n"
     );
     let unit = fs::read_to_string(machine.unit()).expect("a unit");
-    assert!(dry.stdout.contains(unit.lines().nth(6).expect("a line")));
+    assert!(
+        dry_run
+            .stdout
+            .contains(unit.lines().nth(6).expect("a line"))
+    );
 
     // A repetition changes nothing and restarts nothing.
     machine.run(&["service", "install"]).await;
@@ -156,8 +160,8 @@ async fn a_unit_is_installed_shown_and_removed() {
 async fn without_a_session_nothing_is_written() {
     let machine = Machine::new();
     machine.home.file("no-session", "");
-    let refused = machine.transcript(&[&["service", "install"]]).await;
-    assert_snapshot!(refused);
+    let refused_output = machine.transcript(&[&["service", "install"]]).await;
+    assert_snapshot!(refused_output);
     assert!(!machine.unit().exists());
     let run = machine.run(&["service", "install", "--json"]).await;
     assert_eq!(run.code, Some(1));
@@ -175,9 +179,9 @@ async fn without_a_session_nothing_is_written() {
 #[tokio::test]
 async fn what_cannot_work_is_not_installed() {
     let machine = Machine::new();
-    let broken = machine.home.file("broken.json", "{");
+    let broken_file = machine.home.file("broken.json", "{");
     let run = machine
-        .run(&["service", "install", "--config", &broken])
+        .run(&["service", "install", "--config", &broken_file])
         .await;
     assert_eq!(run.code, Some(2), "{run}");
 

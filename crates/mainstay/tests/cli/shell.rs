@@ -33,16 +33,16 @@ async fn script(home: &Home, arguments: &[&str], lines: &[&str]) -> Run {
 async fn pid_of(home: &Home, server: &str) -> Pid {
     let get = home.run(&["list", "--json"]).await.json();
     let servers = get["servers"].as_array().expect("servers");
-    let found = servers.iter().find(|entry| entry["name"] == server);
-    let pid = found
+    let server_entry = servers.iter().find(|entry| entry["name"] == server);
+    let pid = server_entry
         .and_then(|server| server["pid"].as_i64())
         .expect("a process");
     Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("a process id")
 }
 
 /// True if the fake has received a message with these words.
-fn has_got(record: &Path, words: &str) -> bool {
-    std::fs::read_to_string(record).is_ok_and(|text| text.contains(words))
+fn has_got(record: &Path, expected_text: &str) -> bool {
+    std::fs::read_to_string(record).is_ok_and(|text| text.contains(expected_text))
 }
 
 #[tokio::test]
@@ -132,8 +132,8 @@ async fn what_is_wrong_is_told_with_a_hint() {
     assert_eq!((json.code, json.stdout.as_str()), (Some(4), ""), "{json}");
     assert!(json.stderr.contains(r#""hint":"did you mean /servers?"#));
     daemon.stop().await;
-    let none = home.run(&["shell", "-c", "/servers"]).await;
-    assert_eq!(none.code, Some(3), "{none}");
+    let empty_run = home.run(&["shell", "-c", "/servers"]).await;
+    assert_eq!(empty_run.code, Some(3), "{empty_run}");
 }
 
 /// B13: the shell's own servers, which are probed in the background.
@@ -145,13 +145,13 @@ async fn a_shell_may_have_servers_of_its_own() {
     }});
     let config = home.file("servers.json", &config.to_string());
     let program = fake_server::binary();
-    let inline = format!("more:{}", program.display());
+    let inline_text = format!("more:{}", program.display());
     let arguments = [
         "shell",
         "--config",
         &config,
         "--mcp-client",
-        &inline,
+        &inline_text,
         "--health-interval",
         "1",
     ];
@@ -170,7 +170,7 @@ async fn a_shell_may_have_servers_of_its_own() {
         .expect("it ends");
     let stdout = String::from_utf8(output.stdout).expect("UTF-8");
     let lines: Vec<&str> = stdout.lines().collect();
-    let [text, head, health, reconnected] = lines[..] else {
+    let [text, head, health, reconnect_line] = lines[..] else {
         panic!("{stdout}")
     };
     assert_eq!((text, head), ("hello", "Server Health"), "{stdout}");
@@ -178,13 +178,16 @@ async fn a_shell_may_have_servers_of_its_own() {
         health.starts_with("  more             healthy    ping: "),
         "{stdout}"
     );
-    assert!(reconnected.starts_with("late is connected, "), "{stdout}");
+    assert!(
+        reconnect_line.starts_with("late is connected, "),
+        "{stdout}"
+    );
     assert_eq!(output.status.code(), Some(0));
 
-    let off = home
+    let disabled_run = home
         .run(&["shell", "--health-interval", "1", "-c", "/servers"])
         .await;
-    assert_eq!(off.code, Some(2), "{off}");
+    assert_eq!(disabled_run.code, Some(2), "{disabled_run}");
 }
 
 /// An interrupted script cancels its call at the server, and ends.
@@ -218,12 +221,12 @@ async fn at_a_terminal(command: &Command) -> Terminal {
 /// The pauses between two presses let the editor redraw the line: it does not redraw while keys
 /// arrive.
 async fn completed(terminal: &Terminal, line: &str) {
-    let mut look = 0_u32;
+    let mut attempt = 0_u32;
     found(PROGRAMS, line, async || {
-        if look.is_multiple_of(25) {
+        if attempt.is_multiple_of(25) {
             terminal.press(&["Tab"]).await;
         }
-        look += 1;
+        attempt += 1;
         terminal.screen().await.contains(line).then_some(())
     })
     .await;
@@ -319,11 +322,11 @@ async fn every_command_does_what_help_says() {
             "\nShow what a server wrote beside the protocol",
         ),
     ];
-    let help = home
+    let help_run = home
         .run(&["shell", "-c", "/help", "-c", "/help server"])
         .await;
     let first = |line: &str| line.split([' ', '|']).next().unwrap_or_default().to_owned();
-    let commands = help
+    let commands = help_run
         .stdout
         .lines()
         .filter(|line| line.starts_with('/'))
@@ -373,13 +376,16 @@ async fn trouble_is_told_above_the_line() {
     kill_process(pid_of(&home, "two").await, Signal::KILL).expect("killed");
     let screen = terminal.wait_for_text("two reconnected").await;
     let lines: Vec<&str> = screen.lines().collect();
-    let at = |words: &str| lines.iter().position(|line| line.starts_with(words));
-    let (lost, back) = (
-        at("two lost: process exited unexpectedly (signal 9)"),
-        at("two reconnected: after 1 attempt"),
+    let line_index = |text: &str| lines.iter().position(|line| line.starts_with(text));
+    let (lost_index, restored_index) = (
+        line_index("two lost: process exited unexpectedly (signal 9)"),
+        line_index("two reconnected: after 1 attempt"),
     );
-    let typed = at("mainstay> /call two/echo text=typed");
-    assert!(lost.is_some() && lost < back && back < typed, "{screen}");
+    let typed_index = line_index("mainstay> /call two/echo text=typed");
+    assert!(
+        lost_index.is_some() && lost_index < restored_index && restored_index < typed_index,
+        "{screen}"
+    );
     terminal.types("_on").await;
     terminal.press(&["Enter"]).await;
     terminal.wait_for_text("\ntyped_on").await;

@@ -49,11 +49,11 @@ const COMMANDS: &[&[&str]] = &[
     &["add", "x", "--", "y"],
 ];
 
-async fn all_refused(home: &Home, words: &str) {
+async fn all_refused(home: &Home, text: &str) {
     for arguments in COMMANDS {
         let run = home.run(arguments).await;
         assert_eq!(run.code, Some(1), "{run}");
-        assert!(run.stderr.contains(words), "{words}: {run}");
+        assert!(run.stderr.contains(text), "{text}: {run}");
     }
 }
 
@@ -98,45 +98,51 @@ async fn a_directory_that_others_can_write_to_is_refused() {
 #[tokio::test]
 async fn so_is_one_that_others_can_put_another_in_the_place_of() {
     let home = home!();
-    let above = home.path().join("above");
-    fs::create_dir_all(above.join("state")).expect("made");
+    let parent_folder = home.path().join("above");
+    fs::create_dir_all(parent_folder.join("state")).expect("made");
     let run = async |arguments: &[&str]| -> Run {
         let mut command = home.command(arguments);
-        command.env("MAINSTAY_HOME", above.join("state"));
+        command.env("MAINSTAY_HOME", parent_folder.join("state"));
         Run::new(arguments, &command.output().await.expect("it starts"))
     };
-    mode(&above, 0o777);
+    mode(&parent_folder, 0o777);
     for arguments in [["token", "list"], ["token", "rotate"]] {
-        let refused = run(&arguments).await;
-        assert_eq!(refused.code, Some(1), "{refused}");
-        let words = format!("others can write to {} (mode 0777)", above.display());
-        assert!(refused.stderr.contains(&words), "{refused}");
-        assert!(refused.stderr.contains("chmod go-w"), "{refused}");
+        let refused_run = run(&arguments).await;
+        assert_eq!(refused_run.code, Some(1), "{refused_run}");
+        let expected_error = format!(
+            "others can write to {} (mode 0777)",
+            parent_folder.display()
+        );
+        assert!(
+            refused_run.stderr.contains(&expected_error),
+            "{refused_run}"
+        );
+        assert!(refused_run.stderr.contains("chmod go-w"), "{refused_run}");
     }
     // In a sticky folder, users can rename only their own files.
-    mode(&above, 0o1777);
+    mode(&parent_folder, 0o1777);
     assert_eq!(run(&["token", "rotate"]).await.code, Some(0));
 
     // A link of the own user may lead elsewhere. The directory at its target is checked.
-    mode(&above, 0o700);
+    mode(&parent_folder, 0o700);
     let link = home.path().join("link");
-    symlink(&above, &link).expect("linked");
+    symlink(&parent_folder, &link).expect("linked");
     let run = async |arguments: &[&str]| -> Run {
         let mut command = home.command(arguments);
         command.env("MAINSTAY_HOME", link.join("state"));
         Run::new(arguments, &command.output().await.expect("it starts"))
     };
     assert_eq!(run(&["token", "rotate"]).await.code, Some(0));
-    mode(&above, 0o777);
+    mode(&parent_folder, 0o777);
     assert_eq!(run(&["token", "rotate"]).await.code, Some(1));
-    mode(&above, 0o700);
+    mode(&parent_folder, 0o700);
     if is_root("somebody else's link") {
         lchown(&link, Some(12345), None).expect("given");
-        let refused = run(&["token", "rotate"]).await;
-        assert_eq!(refused.code, Some(1), "{refused}");
+        let refused_run = run(&["token", "rotate"]).await;
+        assert_eq!(refused_run.code, Some(1), "{refused_run}");
         assert!(
-            refused.stderr.contains("belongs to user 12345"),
-            "{refused}"
+            refused_run.stderr.contains("belongs to user 12345"),
+            "{refused_run}"
         );
     }
 }
@@ -181,8 +187,8 @@ async fn planted_links_and_pipes_are_not_followed() {
     let home = home!();
     let state = home.state();
     fs::create_dir(&state).expect("made");
-    let victim = home.path().join("victim");
-    fs::write(&victim, "precious").expect("written");
+    let victim_file = home.path().join("victim");
+    fs::write(&victim_file, "precious").expect("written");
     // The former names of new files.
     for name in [
         "token.new",
@@ -191,24 +197,24 @@ async fn planted_links_and_pipes_are_not_followed() {
         "daemon.new",
         "switches.new",
     ] {
-        symlink(&victim, state.join(name)).expect("linked");
+        symlink(&victim_file, state.join(name)).expect("linked");
     }
     let daemon = home.serve(&["--demo"]).await;
     let run = home.run(&["token", "add", "laptop"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     home.run(&["switches", "off", "laptop", "alpha"]).await;
     daemon.stop().await;
-    assert_eq!(fs::read_to_string(&victim).expect("read"), "precious");
-    let left = fs::read_dir(&state).expect("read").filter(|entry| {
+    assert_eq!(fs::read_to_string(&victim_file).expect("read"), "precious");
+    let remaining_entries = fs::read_dir(&state).expect("read").filter(|entry| {
         let name = entry.as_ref().expect("an entry").file_name();
         name.to_string_lossy().starts_with('.')
     });
-    assert_eq!(left.count(), 0, "no new file is left");
+    assert_eq!(remaining_entries.count(), 0, "no new file is left");
 
     for name in ["lock", "token", "session.key", "tokens.json"] {
         let file = state.join(name);
         fs::remove_file(&file).ok();
-        symlink(&victim, &file).expect("linked");
+        symlink(&victim_file, &file).expect("linked");
         let run = home.run(&["token", "add", "phone"]).await;
         assert_eq!(run.code, Some(1), "{name}: {run}");
         fs::remove_file(&file).expect("removed");
@@ -223,7 +229,7 @@ async fn planted_links_and_pipes_are_not_followed() {
         assert_eq!(run.code, Some(1), "{name}: {run}");
         fs::remove_file(&file).expect("removed");
     }
-    assert_eq!(fs::read_to_string(&victim).expect("read"), "precious");
+    assert_eq!(fs::read_to_string(&victim_file).expect("read"), "precious");
 
     // A folder that others can write to: its logs and catalogs are neither read nor written.
     let logs = state.join("logs");
@@ -278,33 +284,33 @@ impl Forged {
     }
 
     /// Asserts that a command is refused, and that no daemon is contacted.
-    async fn refuses(&self, words: &str) {
+    async fn refuses(&self, text: &str) {
         for arguments in [["list"].as_slice(), &["token", "list"], &["call", "a/b"]] {
             let run = self.home.run(arguments).await;
             assert_eq!(run.code, Some(1), "{run}");
-            assert!(run.stderr.contains(words), "{words}: {run}");
+            assert!(run.stderr.contains(text), "{text}: {run}");
         }
-        let nobody = self.listener.accept().expect_err("nobody came");
-        assert_eq!(nobody.kind(), ErrorKind::WouldBlock);
+        let accept_error = self.listener.accept().expect_err("nobody came");
+        assert_eq!(accept_error.kind(), ErrorKind::WouldBlock);
     }
 }
 
 #[tokio::test]
 async fn what_a_forged_file_says_is_not_believed() {
-    let forged = Forged::new();
-    let state = forged.home.state();
+    let forgery = Forged::new();
+    let state = forgery.home.state();
     let file = state.join("daemon.json");
-    let (url, token) = (forged.url(), state.join("token"));
+    let (url, token) = (forgery.url(), state.join("token"));
 
     // A token outside of the directory would be sent.
-    let outside = "the token that it names is not in the same directory";
+    let outside_text = "the token that it names is not in the same directory";
     for path in ["../secret", "/etc/hostname", "x/../../secret", ".."] {
-        forged.announce(&url, &state.join(path));
-        forged.refuses(outside).await;
+        forgery.announce(&url, &state.join(path));
+        forgery.refuses(outside_text).await;
     }
-    symlink(forged.home.path().join("secret"), state.join("link")).expect("linked");
-    forged.announce(&url, &state.join("link"));
-    forged.refuses("cannot use").await;
+    symlink(forgery.home.path().join("secret"), state.join("link")).expect("linked");
+    forgery.announce(&url, &state.join("link"));
+    forgery.refuses("cannot use").await;
 
     // The token would be sent to another machine.
     for url in [
@@ -315,37 +321,37 @@ async fn what_a_forged_file_says_is_not_believed() {
         "http://localhost:7420",
         "",
     ] {
-        forged.announce(url, &token);
-        forged.refuses("which is not loopback").await;
+        forgery.announce(url, &token);
+        forgery.refuses("which is not loopback").await;
     }
 
     // A file that others can write, or that is no regular file.
-    forged.announce(&url, &token);
+    forgery.announce(&url, &token);
     mode(&file, 0o666);
-    forged.refuses("others can write to").await;
+    forgery.refuses("others can write to").await;
     fs::rename(&file, state.join("elsewhere")).expect("renamed");
     symlink("elsewhere", &file).expect("linked");
-    forged.refuses("cannot use").await;
+    forgery.refuses("cannot use").await;
     fs::remove_file(&file).expect("removed");
     rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RUSR).expect("made");
-    forged.refuses("is not a regular file").await;
+    forgery.refuses("is not a regular file").await;
     if is_root("somebody else's daemon.json") {
         fs::remove_file(&file).expect("removed");
-        forged.announce(&url, &token);
+        forgery.announce(&url, &token);
         chown(&file, Some(12345), None).expect("given");
-        forged.refuses("belongs to user 12345").await;
+        forgery.refuses("belongs to user 12345").await;
     }
 
     // With a correct file, the daemon is contacted.
     fs::remove_file(&file).expect("removed");
-    forged.announce(&url, &token);
+    forgery.announce(&url, &token);
     assert_eq!(fs::metadata(&file).expect("there").mode() & 0o022, 0);
-    let mut child = forged.home.command(&["list"]).spawn().expect("it starts");
-    let contacted = tokio::time::timeout(Duration::from_secs(30), async {
-        while forged.listener.accept().is_err() {
+    let mut child = forgery.home.command(&["list"]).spawn().expect("it starts");
+    let contact = tokio::time::timeout(Duration::from_secs(30), async {
+        while forgery.listener.accept().is_err() {
             tokio::task::yield_now().await;
         }
     });
-    contacted.await.expect("asked");
+    contact.await.expect("asked");
     child.kill().await.expect("killed");
 }

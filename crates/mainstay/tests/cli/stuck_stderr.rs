@@ -66,16 +66,16 @@ async fn goes_on((stderr, other_end): Stuck) {
         assert_eq!(run.code, Some(0), "{run}");
     }
     assert!(get(url, "/healthz").await.starts_with("HTTP/1.1 200"));
-    let ended = stop(&mut daemon).await;
-    assert_eq!(ended.code(), Some(0), "{ended}");
+    let exit_status = stop(&mut daemon).await;
+    assert_eq!(exit_status.code(), Some(0), "{exit_status}");
     drop(other_end);
 }
 
 async fn stop(daemon: &mut Child) -> ExitStatus {
     let pid = daemon.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     kill_process(pid.expect("it runs"), Signal::TERM).expect("told");
-    let ended = soon(PROGRAMS, "its end", daemon.wait()).await;
-    ended.expect("waited for")
+    let exit_result = soon(PROGRAMS, "its end", daemon.wait()).await;
+    exit_result.expect("waited for")
 }
 
 #[tokio::test]

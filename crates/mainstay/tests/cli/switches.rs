@@ -77,13 +77,13 @@ async fn one_client_on_stdio_has_its_profile() {
     .await;
     let tools = ask(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#).await;
     assert!(tools.contains(r#""name":"echo""#), "{tools}");
-    for hidden in [
+    for hidden_name in [
         "one__echo",
         "two__echo",
         r#""name":"hang""#,
         r#""name":"count""#,
     ] {
-        assert!(!tools.contains(hidden), "{hidden}: {tools}");
+        assert!(!tools.contains(hidden_name), "{hidden_name}: {tools}");
     }
     drop(input);
     assert!(within(child.wait()).await.expect("it ends").success());

@@ -56,14 +56,14 @@ impl Terminal {
             ws_ypixel: 0,
         };
         tcsetwinsize(&slave, size).expect("a size");
-        let (written, output) = watch::channel(Vec::new());
+        let (output_sender, output) = watch::channel(Vec::new());
         let mut master = File::from(master);
         let keys = master.try_clone().expect("another handle");
         let reader = tokio::task::spawn_blocking(move || {
             let mut piece = [0; 4096];
             // The end of the other side is an error.
-            while let Ok(read @ 1..) = master.read(&mut piece) {
-                written.send_modify(|output| output.extend(&piece[..read]));
+            while let Ok(length @ 1..) = master.read(&mut piece) {
+                output_sender.send_modify(|output| output.extend(&piece[..length]));
             }
         });
         Self {
@@ -97,9 +97,11 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).expect("typed");
     }
 
-    pub async fn until(&mut self, words: &str) {
-        let has = |output: &Vec<u8>| String::from_utf8_lossy(output).contains(words);
-        within(self.output.wait_for(has)).await.expect("it goes on");
+    pub async fn until(&mut self, text: &str) {
+        let has_text = |output: &Vec<u8>| String::from_utf8_lossy(output).contains(text);
+        within(self.output.wait_for(has_text))
+            .await
+            .expect("it goes on");
     }
 
     /// All output, once the command has ended.

@@ -45,26 +45,29 @@ async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
     assert!(list.stderr.starts_with("no client has a token"), "{list}");
     assert!(!home.state().exists(), "asking makes nothing");
 
-    let early = home
+    let early_run = home
         .run(&["token", "add", "early", "--expires", "90d"])
         .await;
-    let early = printed(&early);
-    assert!(early.starts_with("mst_") && early.len() == 68, "{early}");
+    let early_run = printed(&early_run);
+    assert!(
+        early_run.starts_with("mst_") && early_run.len() == 68,
+        "{early_run}"
+    );
     let path = home.state().join("tokens.json");
     let mode = fs::metadata(&path).expect("kept").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert!(
         !fs::read_to_string(&path)
             .expect("UTF-8")
-            .contains(&early[4..])
+            .contains(&early_run[4..])
     );
 
     let daemon = home.serve(&["--demo"]).await;
-    let late = printed(&home.run(&["token", "add", "late"]).await);
+    let late_run = printed(&home.run(&["token", "add", "late"]).await);
     // Without a session, once it is let in.
     for (token, expected) in [
-        (&*early, "400"),
-        (&late, "400"),
+        (&*early_run, "400"),
+        (&late_run, "400"),
         ("mst_x", "401"),
         ("", "401"),
     ] {
@@ -78,13 +81,13 @@ async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
     );
     assert!(tokens[0]["expiresAt"].is_string() && tokens[1].get("expiresAt").is_none());
 
-    let removed = home.run(&["token", "remove", "early"]).await;
-    assert_eq!(removed.code, Some(0), "{removed}");
-    assert_eq!(status(&daemon.url, &early).await, "401");
+    let removed_run = home.run(&["token", "remove", "early"]).await;
+    assert_eq!(removed_run.code, Some(0), "{removed_run}");
+    assert_eq!(status(&daemon.url, &early_run).await, "401");
     daemon.stop().await;
 
-    let gone = home.run(&["token", "remove", "late", "--json"]).await;
-    assert_eq!(gone.json()["name"], "late");
+    let second_removal = home.run(&["token", "remove", "late", "--json"]).await;
+    assert_eq!(second_removal.json()["name"], "late");
     assert_eq!(
         home.run(&["token", "list", "--json"]).await.json()["tokens"],
         serde_json::json!([])
@@ -97,10 +100,10 @@ async fn a_rotated_control_token_is_the_one_in_the_state_directory() {
     let home = home!();
     let daemon = home.serve(&["--demo"]).await;
     let path = home.state().join("token");
-    let old = fs::read_to_string(&path).expect("a token");
-    let new = printed(&home.run(&["token", "rotate"]).await);
-    assert_ne!(new, old);
-    assert_eq!(fs::read_to_string(&path).expect("a token"), new);
+    let old_text = fs::read_to_string(&path).expect("a token");
+    let new_run = printed(&home.run(&["token", "rotate"]).await);
+    assert_ne!(new_run, old_text);
+    assert_eq!(fs::read_to_string(&path).expect("a token"), new_run);
     assert_eq!(
         fs::metadata(&path).expect("kept").permissions().mode() & 0o777,
         0o600
@@ -108,14 +111,14 @@ async fn a_rotated_control_token_is_the_one_in_the_state_directory() {
 
     assert_eq!(home.run(&["list"]).await.code, Some(0));
     let mut with_old = home.command(&["list"]);
-    let output = within(with_old.env("MAINSTAY_TOKEN", &old).output())
+    let output = within(with_old.env("MAINSTAY_TOKEN", &old_text).output())
         .await
         .expect("it starts");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     daemon.stop().await;
 
-    let newest = printed(&home.run(&["token", "rotate"]).await);
-    assert_eq!(fs::read_to_string(&path).expect("a token"), newest);
+    let newest_run = printed(&home.run(&["token", "rotate"]).await);
+    assert_eq!(fs::read_to_string(&path).expect("a token"), newest_run);
 }
 
 #[tokio::test]
@@ -141,7 +144,7 @@ async fn what_cannot_be_a_token_is_said_to_be_so() {
 #[tokio::test]
 async fn an_address_that_others_can_reach_takes_tokens() {
     let home = home!();
-    let open = home.file(
+    let open_file = home.file(
         "open.json",
         r#"{"mcpServers": {}, "http": {"requireToken": false}}"#,
     );
@@ -154,7 +157,7 @@ async fn an_address_that_others_can_reach_takes_tokens() {
         "{run}"
     );
     let run = home
-        .run(&[&beyond[..], &["--config", &open]].concat())
+        .run(&[&beyond[..], &["--config", &open_file]].concat())
         .await;
     assert_eq!(run.code, Some(2), "{run}");
     assert!(run.stderr.contains("http.requireToken"), "{run}");

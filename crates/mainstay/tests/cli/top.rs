@@ -54,8 +54,11 @@ async fn shell(home: &Home) -> Terminal {
 }
 
 async fn server(home: &Home, name: &str) -> Value {
-    let listed = home.run(&["list", "--json"]).await.json();
-    let servers = listed["servers"].as_array().expect("servers").clone();
+    let listed_output = home.run(&["list", "--json"]).await.json();
+    let servers = listed_output["servers"]
+        .as_array()
+        .expect("servers")
+        .clone();
     let server = servers.into_iter().find(|server| server["name"] == name);
     server.expect("a server")
 }
@@ -64,16 +67,16 @@ async fn server(home: &Home, name: &str) -> Value {
 fn row(screen: &str, name: &str) -> String {
     let rows = screen.lines();
     let row = rows.into_iter().find(|line| {
-        let named = line.get(2..).unwrap_or_default();
-        named.starts_with(name) && named[name.len()..].starts_with(' ')
+        let row_text = line.get(2..).unwrap_or_default();
+        row_text.starts_with(name) && row_text[name.len()..].starts_with(' ')
     });
     row.unwrap_or_default().to_owned()
 }
 
 async fn shows_in_row(terminal: &Terminal, name: &str, text: &str) -> String {
     let description = format!("{name}: {text}");
-    let has = |screen: &str| row(screen, name).contains(text);
-    terminal.shows_when(&description, has).await
+    let has_text = |screen: &str| row(screen, name).contains(text);
+    terminal.shows_when(&description, has_text).await
 }
 
 #[tokio::test]
@@ -92,7 +95,7 @@ async fn a_server_that_is_killed_is_seen_to_come_back() {
         .shows_when("processes", |screen| {
             let row = row(screen, "files");
             let words: Vec<&str> = row.split_whitespace().collect();
-            words.get(7) == Some(&"1") && words.get(8).is_some_and(|word| word.ends_with('M'))
+            words.get(7) == Some(&"1") && words.get(8).is_some_and(|column| column.ends_with('M'))
         })
         .await;
     for _ in 0..20 {
@@ -200,7 +203,7 @@ async fn every_key_does_what_help_says() {
     terminal.hides("(y/n)").await;
     assert_eq!(server(&home, "tracker").await["status"], "connected");
     let pid = async || server(&home, "tracker").await["pid"].clone();
-    let mut before = pid().await;
+    let mut previous_pid = pid().await;
     for (key, verb, message) in [
         ("x", "stop", "tracker is disconnected"),
         ("t", "start", "tracker is connected"),
@@ -218,8 +221,8 @@ async fn every_key_does_what_help_says() {
         terminal.press(&["y"]).await;
         terminal.wait_for_text(message).await;
         let after = pid().await;
-        assert_ne!(before, after, "{verb}");
-        before = after;
+        assert_ne!(previous_pid, after, "{verb}");
+        previous_pid = after;
     }
     terminal.press(&["C-l"]).await;
     terminal.press(&["C-c"]).await;
@@ -238,7 +241,7 @@ async fn a_daemon_that_is_started_anew_is_found() {
     let terminal = top(&home).await;
     terminal.press(&["j"]).await;
     terminal.wait_for_text("> tracker").await;
-    let before = daemon.url.clone();
+    let previous_url = daemon.url.clone();
     daemon.stop().await;
     let screen = terminal
         .wait_for_text("the daemon is gone, trying again in")
@@ -247,15 +250,15 @@ async fn a_daemon_that_is_started_anew_is_found() {
         screen.contains("> tracker") && screen.contains("  files"),
         "{screen}"
     );
-    let styled = terminal.styled_screen().await;
+    let styled_text = terminal.styled_screen().await;
     assert!(
-        styled.contains("\u{1b}[2m") || styled.contains(";2m"),
-        "{styled:?}"
+        styled_text.contains("\u{1b}[2m") || styled_text.contains(";2m"),
+        "{styled_text:?}"
     );
     fs::remove_file(home.state().join("token")).expect("there was a token");
 
     let daemon = home.serve(&["--config", &config(&home)]).await;
-    assert_ne!(daemon.url, before);
+    assert_ne!(daemon.url, previous_url);
     let screen = terminal.hides("the daemon is gone").await;
     assert!(screen.contains("> tracker"), "{screen}");
     shows_in_row(&terminal, "tracker", "connected").await;
@@ -281,11 +284,11 @@ async fn the_picture_fits_whatever_size_there_is() {
         terminal
             .shows_when(&description, |screen| {
                 let has_detail = screen.contains("DETAIL");
-                let widest = screen.lines().map(|line| line.chars().count()).max();
+                let widest_text = screen.lines().map(|line| line.chars().count()).max();
                 screen.contains("> files")
                     && has_detail == (columns > 110)
                     && screen.contains("NAME") == (rows > 4)
-                    && widest <= Some(columns.into())
+                    && widest_text <= Some(columns.into())
             })
             .await;
     }
@@ -380,22 +383,25 @@ async fn a_quiet_picture_costs_few_bytes() {
     command.env("NO_COLOR", "1");
     let terminal = Terminal::start(&command, 80, 24).await;
     shows_in_row(&terminal, "files", " 1 ").await;
-    let styled = terminal.styled_screen().await;
+    let styled_text = terminal.styled_screen().await;
     for colour in ["\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m", "\u{1b}[36m"] {
-        assert!(!styled.contains(colour), "{styled:?}");
+        assert!(!styled_text.contains(colour), "{styled_text:?}");
     }
     let file = home.path().join("bytes");
     terminal.records(&file).await;
     let size = || fs::metadata(&file).map_or(0, |metadata| metadata.len());
     terminal.press(&["C-l"]).await;
     until(PROGRAMS, "a whole picture", || size() > 300).await;
-    let (whole, started_at) = (size(), std::time::Instant::now());
+    let (full_size, started_at) = (size(), std::time::Instant::now());
     found(PROGRAMS, "three seconds", async || {
         (started_at.elapsed().as_secs() >= 3).then_some(())
     })
     .await;
-    let more = size() - whole;
-    assert!(more < 3000, "{more} bytes in three seconds, after {whole}");
+    let extra_bytes = size() - full_size;
+    assert!(
+        extra_bytes < 3000,
+        "{extra_bytes} bytes in three seconds, after {full_size}"
+    );
     terminal.press(&["q"]).await;
     assert_eq!(terminal.ended().await, Some(0));
     daemon.stop().await;

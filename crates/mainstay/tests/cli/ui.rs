@@ -76,14 +76,14 @@ async fn serve(home: &Home) -> Serving {
 async fn the_link_is_printed_where_nothing_can_open_it() {
     let home = home!();
     let daemon = serve(&home).await;
-    for (arguments, words) in [
+    for (arguments, expected_text) in [
         (["ui", "--no-open"], ""),
         (["ui", "--print"], ""),
         (["ui", "--color=never"], "there is no display here"),
     ] {
         let ui = run(&home, &arguments, &[]).await;
         assert_eq!(ui.code, Some(0), "{ui}");
-        assert!(ui.stderr.contains(words), "{ui}");
+        assert!(ui.stderr.contains(expected_text), "{ui}");
         assert!(
             ui.stderr.contains("within 15 minutes") && !ui.stderr.contains("code="),
             "{ui}"
@@ -113,14 +113,14 @@ async fn the_link_is_printed_where_nothing_can_open_it() {
 async fn the_desktop_opens_the_link_and_nobody_else_sees_it() {
     let home = home!();
     let daemon = serve(&home).await;
-    let (programs, opened) = (home.path().join("bin"), home.path().join("seen"));
+    let (programs, opened_path) = (home.path().join("bin"), home.path().join("seen"));
     fs::create_dir(&programs).expect("made");
     let desktop = programs.join("xdg-open");
     // The opener runs as long as the folder exists, as a browser that it starts may do.
     let script = format!(
         "#!/bin/sh\necho noise\necho \"$@\" > {0}.new\nmv {0}.new {0}\n\
          while [ -d {1} ]; do sleep 0.1; done\n",
-        opened.display(),
+        opened_path.display(),
         programs.display()
     );
     fs::write(&desktop, script).expect("written");
@@ -134,9 +134,9 @@ async fn the_desktop_opens_the_link_and_nobody_else_sees_it() {
             "{ui}"
         );
         assert!(!ui.stderr.contains("code="), "{ui}");
-        until(PROGRAMS, "the link to be opened", || opened.exists()).await;
-        let link = fs::read_to_string(&opened).expect("a link");
-        fs::remove_file(&opened).expect("removed");
+        until(PROGRAMS, "the link to be opened", || opened_path.exists()).await;
+        let link = fs::read_to_string(&opened_path).expect("a link");
+        fs::remove_file(&opened_path).expect("removed");
         assert!(
             follow(&daemon.url, link.trim_end()).await.is_some(),
             "{link}"
@@ -224,8 +224,8 @@ async fn a_new_control_token_signs_every_browser_out() {
     let daemon = serve(&home).await;
     assert!(opens(&daemon.url, &browser).await);
     daemon.stop().await;
-    let rotated = home.run(&["token", "rotate"]).await;
-    assert_eq!(rotated.code, Some(0), "{rotated}");
+    let rotated_run = home.run(&["token", "rotate"]).await;
+    assert_eq!(rotated_run.code, Some(0), "{rotated_run}");
     let daemon = serve(&home).await;
     assert!(!opens(&daemon.url, &browser).await);
     daemon.stop().await;

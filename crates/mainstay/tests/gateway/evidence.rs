@@ -1,5 +1,5 @@
-//! Evidence of a server's health: its signs, and the consequences. Only a message of the protocol is a sign of
-//! life. An error status, a page or a cut connection is none.
+//! Evidence of a server's health, and its effect. Only a protocol message is a sign of life; an
+//! error status, a page or a closed connection is not.
 
 use std::{
     sync::{
@@ -22,25 +22,25 @@ use crate::{
 
 const OFTEN: Duration = Duration::from_millis(100);
 
-/// A page that a proxy shows in place of its server.
+/// A maintenance page of a proxy.
 const PAGE: &str = "<!doctype html><title>Maintenance</title>";
 
-/// An error of a server that has read no id.
+/// An error without a request id.
 const ERROR: &str =
     r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"not like this"}}"#;
 
-fn reason_contains(server: &Value, words: &str) -> bool {
+fn reason_contains(server: &Value, text: &str) -> bool {
     let reason = server["lastError"].as_str();
-    reason.is_some_and(|reason| reason.contains(words))
+    reason.is_some_and(|reason| reason.contains(text))
 }
 
-/// A server with frequent health checks. `action` follows when it does not answer.
+/// A server with frequent health checks and this action on failure.
 async fn checked_often(kind: BackendKind, action: &str) -> Backend {
     let backend = Backend::start(kind, &[]).await;
     backend.option("health", health_checks(OFTEN, action))
 }
 
-/// A gateway with this server as `x`, a client that has called the server, and the REST door.
+/// A gateway with this server as `x`, a client that has called the server, and a REST client.
 async fn in_front_of(backend: &Backend) -> (Gateway, Http, Rest) {
     let gateway = Gateway::with_servers(&[("x", backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
@@ -53,7 +53,7 @@ fn is_degraded(server: &Value) -> bool {
     server["healthStatus"] == "degraded"
 }
 
-/// A server that is probed only after a failed call.
+/// A server that is probed only after failed calls.
 async fn probed_after_failures(flags: &[&str], action: &str) -> Backend {
     let mut health = health_checks(Duration::from_secs(10), action);
     health["intervalMs"] = json!(0);
@@ -63,8 +63,8 @@ async fn probed_after_failures(flags: &[&str], action: &str) -> Backend {
         .option("reconnect", promptly())
 }
 
-/// A server that answers everything with an error status or with a page is not connected, whatever it answered
-/// before. It is connected again once it sends messages.
+/// A server that answers every request with an error status or a page is disconnected. It
+/// reconnects after its first message.
 #[tokio::test]
 async fn a_server_that_answers_with_errors_alone_is_reconnected() {
     for (kind, status, body) in [
@@ -89,7 +89,7 @@ async fn a_server_that_answers_with_errors_alone_is_reconnected() {
     }
 }
 
-/// The policies that only report do nothing else. They report the reason.
+/// Policies that only report change the status and the reason only.
 #[tokio::test]
 async fn where_trouble_is_only_reported_errors_are_reported() {
     let backend = checked_often(BackendKind::Http, "event").await;
@@ -126,11 +126,11 @@ async fn a_server_that_refuses_everybody_is_unauthorized() {
     }
 }
 
-/// If a server accepts connections and resets them, the session is lost, even under a policy that only reports.
+/// A connection reset ends the session under every policy.
 #[tokio::test]
 async fn a_server_that_resets_every_connection_is_reconnected() {
     for action in ["verify", "reconnect", "event"] {
-        // Without a stream, whose end would show it at once.
+        // An event stream would reveal the reset immediately.
         let (backend, gate) = Backend::gated(BackendKind::Http, &["--no-get"]).await;
         let backend = backend
             .option("health", health_checks(OFTEN, action))
@@ -144,24 +144,24 @@ async fn a_server_that_resets_every_connection_is_reconnected() {
     }
 }
 
-/// Failed calls are evidence without probes.
+/// Failed calls degrade a server without probes.
 #[tokio::test]
 async fn calls_that_fail_are_evidence() {
     let backend = probed_after_failures(&[], "verify").await;
     let (_gateway, client, rest) = in_front_of(&backend).await;
     backend.fake().edit(|script| script.status = Some(500));
-    let failing = async {
+    let failing_result = async {
         while rest.server("x").await["status"] == "connected" {
             client.call("x__echo", json!({})).await;
         }
     };
-    soon("the calls to be heeded", failing).await;
+    soon("the calls to be heeded", failing_result).await;
     backend.fake().edit(|script| script.status = None);
     rest.until_status("x", "connected").await;
     client.assert_echo("x__echo").await;
 }
 
-/// One failed call among many good ones changes nothing.
+/// One failed call among successful calls does not degrade a server.
 #[tokio::test]
 async fn a_failed_call_among_good_ones_degrades_no_server() {
     for threshold in [1, 3] {
@@ -184,8 +184,8 @@ async fn a_failed_call_among_good_ones_degrades_no_server() {
     }
 }
 
-/// An error that names no request is no sign of life. A new handshake follows. While the server refuses that,
-/// too, the reason quotes the error.
+/// An error without a request id is not a sign of life. Mainstay repeats the handshake, and the
+/// reason quotes the error.
 #[tokio::test]
 async fn an_error_that_names_no_request_is_no_sign_of_life() {
     let backend = checked_often(BackendKind::Http, "verify")
@@ -213,13 +213,13 @@ fn response(status: u16, body: &Value) -> RogueReply {
     ))
 }
 
-/// A server whose calls all fail is not healthy, whatever its answers to `ping`. It keeps its session, and is
-/// healthy once it answers a call.
+/// A server whose calls all fail is degraded in spite of `ping` answers, keeps its session, and is
+/// healthy after a successful call.
 #[tokio::test]
 async fn a_server_that_fails_every_call_is_degraded() {
     let is_well = Arc::new(AtomicBool::new(false));
     let greetings = Arc::new(AtomicUsize::new(0));
-    let (mends, greeted) = (Arc::clone(&is_well), Arc::clone(&greetings));
+    let (is_repaired, greeting_count) = (Arc::clone(&is_well), Arc::clone(&greetings));
     let mut server = rogue::start_scripted(move |input| {
         let RogueInput::Message(message) = input else {
             return None;
@@ -247,14 +247,17 @@ async fn a_server_that_fails_every_call_is_degraded() {
         let result = client.call("x__act", json!({})).await;
         assert_eq!(result["isError"], true, "{result}");
     }
-    let is_newer_than = |before: Value| move |server: &Value| server["lastSuccessAt"] != before;
+    let is_newer_than =
+        |previous_time: Value| move |server: &Value| server["lastSuccessAt"] != previous_time;
     rest.until("x", "degraded", is_degraded).await;
     let answers_pings = |server: &Value| reason_contains(server, "answers pings");
     let mut server = rest.until("x", "seen to answer pings", answers_pings).await;
-    // Each answer to `ping` is a sign of life. None is an answer to a call.
+    // An answer to `ping` is a sign of life, but not an answered call.
     for _ in 0..5 {
-        let before = server["lastSuccessAt"].clone();
-        server = rest.until("x", "asked again", is_newer_than(before)).await;
+        let previous_time = server["lastSuccessAt"].clone();
+        server = rest
+            .until("x", "asked again", is_newer_than(previous_time))
+            .await;
         assert!(is_degraded(&server), "{server}");
         assert!(
             reason_contains(&server, "answers pings; its last 4 calls failed"),
@@ -272,23 +275,27 @@ async fn a_server_that_fails_every_call_is_degraded() {
     );
     let calls = &rest.server("x").await["failingCalls"];
     assert_eq!((&calls["failed"], &calls["of"]), (&json!(4), &json!(4)));
-    assert!(calls["since"].as_str().is_some_and(|at| at.ends_with('Z')));
-    mends.store(true, Ordering::Relaxed);
+    assert!(
+        calls["since"]
+            .as_str()
+            .is_some_and(|time| time.ends_with('Z'))
+    );
+    is_repaired.store(true, Ordering::Relaxed);
     let result = client.call("x__act", json!({})).await;
     assert_eq!(text(&result), "done", "{result}");
     rest.until("x", "well again", |server| !is_degraded(server))
         .await;
-    assert_eq!(greeted.load(Ordering::Relaxed), 1);
+    assert_eq!(greeting_count.load(Ordering::Relaxed), 1);
 }
 
-/// A server that answers a request by its id has its session, whatever the HTTP status of an error. Only the
-/// error that means the end of the session has the effect of a bare 404.
+/// A JSON-RPC answer with the request's id proves the session, under any HTTP status. Only the
+/// error for a lost session counts like a bare 404.
 #[tokio::test]
 async fn an_answer_under_404_ends_no_session() {
     for (code, is_kept) in [(-32601, true), (-32001, false)] {
         let greetings = Arc::new(AtomicUsize::new(0));
         let pings = Arc::new(AtomicUsize::new(0));
-        let (greeted, pinged) = (Arc::clone(&greetings), Arc::clone(&pings));
+        let (greeting_count, ping_count) = (Arc::clone(&greetings), Arc::clone(&pings));
         let mut server = rogue::start_scripted(move |input| {
             let RogueInput::Message(message) = input else {
                 return None;
@@ -318,8 +325,12 @@ async fn an_answer_under_404_ends_no_session() {
         server["health"] = health_checks(OFTEN, "verify");
         server["reconnect"] = promptly();
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
-        until("pings", || pinged.load(Ordering::Relaxed) >= 3).await;
-        assert_eq!(greeted.load(Ordering::Relaxed) == 1, is_kept, "{code}");
+        until("pings", || ping_count.load(Ordering::Relaxed) >= 3).await;
+        assert_eq!(
+            greeting_count.load(Ordering::Relaxed) == 1,
+            is_kept,
+            "{code}"
+        );
         if is_kept {
             let server = gateway.rest().server("x").await;
             assert_eq!(server["healthStatus"], "healthy", "{server}");

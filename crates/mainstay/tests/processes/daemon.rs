@@ -18,10 +18,13 @@ async fn an_orderly_stop_leaves_nobody() {
     let world = TestHome::new();
     let servers = json!({"one": family(&[]), "two": family(&[])});
     let mut mainstay = world.serve_ready(&servers).await;
-    let here = world.until("two families", families(2)).await;
+    let processes = world.until("two families", families(2)).await;
     // Their environment has the variables that identify them, and no others of Mainstay's.
-    for one in here.iter().filter(|one| one.server().is_some()) {
-        let mut ours: Vec<&str> = one.environment.keys().map(String::as_str).collect();
+    for process in processes
+        .iter()
+        .filter(|process| process.server().is_some())
+    {
+        let mut ours: Vec<&str> = process.environment.keys().map(String::as_str).collect();
         ours.retain(|name| name.starts_with("MAINSTAY_"));
         ours.sort_unstable();
         assert_eq!(
@@ -51,18 +54,18 @@ async fn only_servers_have_huge_pages() {
     assert_eq!(huge_pages_of_all().await, [false, false, true]);
     // This cannot be undone: a user who starts Mainstay without huge pages means the servers, too.
     disable_transparent_huge_pages(true).expect("Linux can");
-    let inherited = huge_pages_of_all().await;
+    let inherited_bytes = huge_pages_of_all().await;
     disable_transparent_huge_pages(false).expect("Linux can");
-    assert_eq!(inherited, [false, false, false]);
+    assert_eq!(inherited_bytes, [false, false, false]);
 }
 
 /// True for each of guardian, daemon and server that has them.
 async fn huge_pages_of_all() -> [bool; 3] {
     let world = TestHome::new();
     let mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
-    let here = world.until("a family", families(1)).await;
+    let processes = world.until("a family", families(1)).await;
     let daemon = world.daemon_of(&mainstay).pid;
-    [mainstay.pid(), daemon, leader(&here).pid].map(|pid| {
+    [mainstay.pid(), daemon, leader(&processes).pid].map(|pid| {
         let path = format!("/proc/{}/status", pid.as_raw_pid());
         let status = std::fs::read_to_string(path).expect("it runs");
         let line = status.lines().find(|line| line.starts_with("THP_enabled"));
@@ -76,17 +79,17 @@ async fn huge_pages_of_all() -> [bool; 3] {
 async fn the_daemon_leaves_no_core_dump() {
     let world = TestHome::new();
     let mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
-    let here = world.until("a family", families(1)).await;
+    let processes = world.until("a family", families(1)).await;
     let daemon = world.daemon_of(&mainstay).pid;
     let test_process = Pid::from_raw(std::process::id().cast_signed()).expect("a process id");
-    let [daemon, server, own_limit] = [daemon, leader(&here).pid, test_process].map(|pid| {
+    let [daemon, server, own_limit] = [daemon, leader(&processes).pid, test_process].map(|pid| {
         let path = format!("/proc/{}/limits", pid.as_raw_pid());
         let limits = std::fs::read_to_string(path).expect("it runs");
         let line = limits
             .lines()
             .find_map(|line| line.strip_prefix("Max core file size"));
-        let soft = line.expect("Linux says so").split_whitespace().next();
-        soft.expect("a soft limit").to_owned()
+        let soft_limit = line.expect("Linux says so").split_whitespace().next();
+        soft_limit.expect("a soft limit").to_owned()
     });
     assert_eq!(daemon, "1");
     assert_eq!(server, own_limit);
@@ -143,11 +146,11 @@ async fn a_second_signal_leaves_nobody_at_once() {
     world.until("a family", families(1)).await;
     mainstay.signal(Signal::INT);
     mainstay.wait_for_stderr("SIGINT: stopping").await;
-    let since = std::time::Instant::now();
+    let start = std::time::Instant::now();
     mainstay.signal(Signal::TERM);
     assert_eq!(mainstay.ended().await.code(), Some(143));
     assert!(
-        since.elapsed().as_secs() < 5,
+        start.elapsed().as_secs() < 5,
         "the stop sequence alone takes 6 s"
     );
     world.assert_deserted();
@@ -171,8 +174,8 @@ async fn a_second_signal_without_a_guardian_leaves_nobody() {
 #[tokio::test]
 async fn one_signal_to_everyone_stops_in_order() {
     let world = TestHome::new();
-    let slow = json!({"command": fake_server::binary(), "args": STUBBORN});
-    let mut mainstay = world.serve_ready(&json!({"it": slow})).await;
+    let slow_entry = json!({"command": fake_server::binary(), "args": STUBBORN});
+    let mut mainstay = world.serve_ready(&json!({"it": slow_entry})).await;
     let daemon = world.daemon_of(&mainstay);
     daemon.signal(Signal::TERM);
     mainstay.signal(Signal::TERM);

@@ -114,8 +114,8 @@ impl BrowserAnswer {
 
     /// The status and the error word.
     pub fn refused(&self) -> (u16, String) {
-        let word = self.json()["error"].as_str().map(str::to_owned);
-        (self.status.as_u16(), word.unwrap_or_default())
+        let word_text = self.json()["error"].as_str().map(str::to_owned);
+        (self.status.as_u16(), word_text.unwrap_or_default())
     }
 }
 
@@ -196,8 +196,8 @@ impl Browser {
     }
 
     /// Signs in, and stores the cookie and the page key of the answer.
-    pub async fn sign_in(&mut self, with: &Value) -> BrowserAnswer {
-        let answer = self.change(Method::POST, "/api/session", with).await;
+    pub async fn sign_in(&mut self, credentials: &Value) -> BrowserAnswer {
+        let answer = self.change(Method::POST, "/api/session", credentials).await;
         if let Some(cookie) = answer.header("set-cookie") {
             let cookie = cookie.split(';').next().expect("a value");
             self.cookie = Some(cookie.to_owned());

@@ -61,14 +61,14 @@ impl World {
             command: "no-such-tool-anywhere".to_owned(),
             ..StdioLaunch::default()
         };
-        let mut reached = server("fake", Launch::Http(http));
-        reached.call_timeout = Duration::from_secs(1);
-        reached.withheld.disabled = ["count".to_owned()].into();
-        let mut down = server("down", Launch::Stdio(stdio));
+        let mut reachable_server = server("fake", Launch::Http(http));
+        reachable_server.call_timeout = Duration::from_secs(1);
+        reachable_server.withheld.disabled = ["count".to_owned()].into();
+        let mut down_server = server("down", Launch::Stdio(stdio));
         // Not retried, so that nothing more happens to it.
-        down.policy = Preset::Manual.policy();
+        down_server.policy = Preset::Manual.policy();
         let config = Config {
-            servers: vec![reached, down],
+            servers: vec![reachable_server, down_server],
             max_body_bytes: MAX_BODY,
             ..Config::default()
         };
@@ -184,17 +184,17 @@ async fn clients_are_told_of_as_002_has_it() {
         tools.contains(&json!("fake/echo")) && !tools.contains(&json!("fake/count")),
         "{fake}"
     );
-    let down = &clients["down"];
+    let down_client = &clients["down"];
     assert_eq!(
-        (&down["status"], &down["tools"]),
+        (&down_client["status"], &down_client["tools"]),
         (&json!("error"), &json!([]))
     );
     assert!(
-        down.get("connected_at").is_none()
-            && down["error"]
+        down_client.get("connected_at").is_none()
+            && down_client["error"]
                 .as_str()
                 .is_some_and(|reason| !reason.is_empty()),
-        "{down}"
+        "{down_client}"
     );
     world.end().await;
 }
@@ -334,20 +334,23 @@ async fn refusals_have_one_shape() {
     }
     assert_snapshot!(answers);
 
-    let down = world
+    let broken_result = world
         .post("/api/mcp-tools/call", r#"{"tool":"down/echo"}"#)
         .await;
-    assert_eq!(down.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(broken_result.status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(
-        (&down.json()["error"], &down.json()["server"]),
+        (
+            &broken_result.json()["error"],
+            &broken_result.json()["server"]
+        ),
         (&json!("server_not_connected"), &json!("down"))
     );
 
-    let large = format!(
+    let large_text = format!(
         r#"{{"tool":"fake/echo","arguments":{{"text":"{}"}}}}"#,
         "x".repeat(MAX_BODY)
     );
-    let answer = world.post("/api/mcp-tools/call", large).await;
+    let answer = world.post("/api/mcp-tools/call", large_text).await;
     assert_eq!(
         (answer.status, &answer.json()["error"]),
         (StatusCode::PAYLOAD_TOO_LARGE, &json!("request_too_large"))
@@ -404,9 +407,9 @@ async fn writes_say_that_they_are_json() {
     // No write had an effect. A request without a body need not declare a type.
     let servers = world.get("/api/servers").await.json();
     assert_eq!(servers["servers"][0]["status"], "connected");
-    let bare = request(Method::POST, "/api/servers/fake/stop");
+    let bare_request = request(Method::POST, "/api/servers/fake/stop");
     let answer = world
-        .send(bare.body(Body::empty()).expect("a request"))
+        .send(bare_request.body(Body::empty()).expect("a request"))
         .await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
     world.end().await;
@@ -450,8 +453,8 @@ async fn a_dropped_request_goes_on() {
         .router
         .clone()
         .call(request.body(body).expect("a request"));
-    let request_sent = world.fake.until(|received| {
-        received
+    let request_sent = world.fake.until(|requests| {
+        requests
             .iter()
             .any(|request| request.method().as_deref() == Some("tools/call"))
     });
@@ -473,10 +476,10 @@ type EventParts = (String, String, Value);
 struct Stream(Body, String);
 
 impl Stream {
-    async fn open(world: &World, path: &str, last: Option<&str>) -> Self {
+    async fn open(world: &World, path: &str, last_id: Option<&str>) -> Self {
         let mut request = request(Method::GET, path);
-        if let Some(last) = last {
-            request = request.header("last-event-id", last);
+        if let Some(last_id) = last_id {
+            request = request.header("last-event-id", last_id);
         }
         let request = request.body(Body::empty()).expect("a request");
         let response = within(world.router.clone().call(request))
@@ -537,35 +540,35 @@ async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
     let (first, name, event) = stream.next().await.expect("an event");
     assert!(first > place);
     assert_eq!(name, "config_rejected");
-    let created = event["createdAt"].as_str().expect("a time").to_owned();
+    let created_text = event["createdAt"].as_str().expect("a time").to_owned();
     assert_eq!(
         event,
         json!({
-            "id": first, "type": name, "server": "fake", "createdAt": created,
+            "id": first, "type": name, "server": "fake", "createdAt": created_text,
             "data": {"name": "fake", "reason": "one"},
         })
     );
     drop(stream);
 
-    for (path, last) in [
+    for (path, last_id) in [
         ("/api/events".to_owned(), Some(first.as_str())),
         (format!("/api/events?after={first}"), None),
         // The header is newer than the URL.
         (format!("/api/events?after={place}"), Some(first.as_str())),
     ] {
-        let mut stream = Stream::open(&world, &path, last).await;
+        let mut stream = Stream::open(&world, &path, last_id).await;
         let (_, _, event) = stream.next().await.expect("an event");
         assert_eq!(event["data"]["reason"], "two", "{path}");
     }
-    let recent = world
+    let recent_events = world
         .get(&format!("/api/events/recent?after={place}"))
         .await;
-    let recent = recent.json();
-    assert_eq!(recent["missed"], false);
-    assert_eq!(recent["events"].as_array().map(Vec::len), Some(2));
-    assert_eq!(recent["events"][1]["id"], recent["last"]);
-    let wrong = world.get("/api/events?after=x").await;
-    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+    let recent_events = recent_events.json();
+    assert_eq!(recent_events["missed"], false);
+    assert_eq!(recent_events["events"].as_array().map(Vec::len), Some(2));
+    assert_eq!(recent_events["events"][1]["id"], recent_events["last"]);
+    let wrong_response = world.get("/api/events?after=x").await;
+    assert_eq!(wrong_response.status, StatusCode::BAD_REQUEST);
 
     // A reader that missed events is told so, and gets the state.
     let mut stream = Stream::open(&world, "/api/events", Some("00000000000000001")).await;
@@ -582,8 +585,8 @@ async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
 #[tokio::test]
 async fn streams_of_events_are_bounded() {
     let world = World::new().await;
-    let mut open = Vec::new();
-    let refused = loop {
+    let mut open_streams = Vec::new();
+    let refusal = loop {
         let request = request(Method::GET, "/api/events")
             .body(Body::empty())
             .expect("a request");
@@ -593,11 +596,11 @@ async fn streams_of_events_are_bounded() {
         if response.status() != StatusCode::OK {
             break response;
         }
-        open.push(response);
-        assert!(open.len() < 10_000, "there is no bound");
+        open_streams.push(response);
+        assert!(open_streams.len() < 10_000, "there is no bound");
     };
-    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-    open.pop();
+    assert_eq!(refusal.status(), StatusCode::SERVICE_UNAVAILABLE);
+    open_streams.pop();
     Stream::open(&world, "/api/events", None).await;
     world.end().await;
 }
@@ -616,9 +619,9 @@ async fn the_schema_of_the_configuration_is_served() {
         answer.text,
         include_str!("../../../../docs/config.schema.json")
     );
-    let unauthorized = Request::get("/api/config/schema").body(Body::empty());
-    let refused = world.send(unauthorized.expect("a request")).await;
-    assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
+    let unauthorized_request = Request::get("/api/config/schema").body(Body::empty());
+    let refused_response = world.send(unauthorized_request.expect("a request")).await;
+    assert_eq!(refused_response.status, StatusCode::UNAUTHORIZED);
     world.end().await;
 }
 
@@ -628,14 +631,17 @@ async fn the_schema_of_the_configuration_is_served() {
 async fn figures_are_of_all_calls_that_ended() {
     let world = World::new().await;
     let figures = async || {
-        let all = world.get("/api/figures").await.json();
-        assert_eq!(all["seriesStepMs"], 5000);
-        let down = &all["servers"][1];
-        assert_eq!((&down["name"], &down["calls"]), (&"down".into(), &0.into()));
+        let all_response = world.get("/api/figures").await.json();
+        assert_eq!(all_response["seriesStepMs"], 5000);
+        let down_figures = &all_response["servers"][1];
+        assert_eq!(
+            (&down_figures["name"], &down_figures["calls"]),
+            (&"down".into(), &0.into())
+        );
         for name in ["processes", "series", "answeredAt"] {
-            assert_eq!(down.get(name), None);
+            assert_eq!(down_figures.get(name), None);
         }
-        all["servers"][0].clone()
+        all_response["servers"][0].clone()
     };
     for tool in ["fake/weird", "fake/error"] {
         let body = json!({"tool": tool}).to_string();
@@ -644,21 +650,27 @@ async fn figures_are_of_all_calls_that_ended() {
     let first = figures().await;
     assert_eq!(first["name"], "fake");
     assert_eq!((&first["calls"], &first["errors"]), (&2.into(), &1.into()));
-    let recent = &first["recent"];
+    let recent_figures = &first["recent"];
     assert_eq!(
-        (&recent["calls"], &recent["errors"]),
+        (&recent_figures["calls"], &recent_figures["errors"]),
         (&2.into(), &1.into())
     );
-    let number = |name: &str| recent[name].as_f64().unwrap_or_default();
+    let number = |name: &str| recent_figures[name].as_f64().unwrap_or_default();
     // The period is at least five seconds.
-    assert!((0.0..=0.4).contains(&number("callsPerSecond")), "{recent}");
-    assert!((1.0..60_000.0).contains(&number("spanMs")), "{recent}");
+    assert!(
+        (0.0..=0.4).contains(&number("callsPerSecond")),
+        "{recent_figures}"
+    );
+    assert!(
+        (1.0..60_000.0).contains(&number("spanMs")),
+        "{recent_figures}"
+    );
     assert!(
         number("p50Ms") > 0.0 && number("p95Ms") >= number("p50Ms"),
-        "{recent}"
+        "{recent_figures}"
     );
-    let read = async || figures().await.get("series").cloned();
-    let series = found(PROGRAMS, "the counters to be read", read).await;
+    let read_series = async || figures().await.get("series").cloned();
+    let series = found(PROGRAMS, "the counters to be read", read_series).await;
     let counts = series["calls"].as_array().expect("a list").iter();
     assert_eq!(counts.filter_map(Value::as_u64).sum::<u64>(), 2, "{series}");
     let p95 = series["p95Ms"].as_array().expect("a list");
@@ -671,17 +683,17 @@ async fn figures_are_of_all_calls_that_ended() {
 async fn a_server_that_answers_a_call_was_heard_just_now() {
     let world = World::new().await;
     let body = json!({"tool": "fake/weird"}).to_string();
-    let before = SystemTime::now();
+    let previous_time = SystemTime::now();
     world.post("/api/mcp-tools/call", body).await;
     // Times are in whole milliseconds.
-    let before = before - Duration::from_millis(2);
+    let previous_time = previous_time - Duration::from_millis(2);
     let server = world.get("/api/servers").await.json()["servers"][0].clone();
     let last_success = server["lastSuccessAt"].as_str().expect("a time");
-    assert!(*last_success >= *utc::rfc3339(before), "{server}");
+    assert!(*last_success >= *utc::rfc3339(previous_time), "{server}");
     let figures = world.get("/api/figures").await.json()["servers"][0].clone();
-    let answered = figures["answeredAt"].as_u64().map(Duration::from_millis);
+    let answered_at = figures["answeredAt"].as_u64().map(Duration::from_millis);
     assert!(
-        answered >= before.duration_since(UNIX_EPOCH).ok(),
+        answered_at >= previous_time.duration_since(UNIX_EPOCH).ok(),
         "{figures}"
     );
     world.end().await;

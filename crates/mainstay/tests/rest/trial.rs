@@ -42,7 +42,7 @@ fn pid_in(file: &Path) -> Option<String> {
 #[tokio::test]
 async fn a_trial_lists_the_tools_and_leaves_nothing() {
     let world = RestDaemon::with_servers(json!({"one": fake_entry(&[])})).await;
-    let before = world.get("/api/servers").await["servers"][0].clone();
+    let previous_response = world.get("/api/servers").await["servers"][0].clone();
     let mut entry = fake_entry(&["--spawn-grandchild", "--token", "s3cret"]);
     entry["args"] = json!(["--spawn-grandchild", "--name", "tried"]);
     entry["env"] = json!({"API_KEY": "s3cret"});
@@ -75,7 +75,7 @@ async fn a_trial_lists_the_tools_and_leaves_nothing() {
     assert!(
         echo["description"]
             .as_str()
-            .is_some_and(|words| words.starts_with("returns its text")),
+            .is_some_and(|description| description.starts_with("returns its text")),
         "{echo}"
     );
     assert!(
@@ -94,8 +94,8 @@ async fn a_trial_lists_the_tools_and_leaves_nothing() {
     // The server of that name still runs, and nothing was written.
     let after = world.get("/api/servers").await["servers"].clone();
     assert_eq!(after.as_array().map(Vec::len), Some(1));
-    assert_eq!(after[0]["pid"], before["pid"]);
-    assert_eq!(after[0]["connectedAt"], before["connectedAt"]);
+    assert_eq!(after[0]["pid"], previous_response["pid"]);
+    assert_eq!(after[0]["connectedAt"], previous_response["connectedAt"]);
     assert!(!world.text().contains("tried"));
     world.end().await;
 }
@@ -220,11 +220,11 @@ async fn trials_are_bounded_and_end_with_their_callers() {
         let pid = pid_in(file).expect("its id");
         until("it is gone", || !is_running(&pid)).await;
     }
-    let answered = found(IN_PROCESS, "room for another", async || {
+    let actual_status = found(IN_PROCESS, "room for another", async || {
         let (status, _) = world.post("/api/servers/try", &entry).await;
         (status != StatusCode::SERVICE_UNAVAILABLE).then_some(status)
     });
-    assert_eq!(answered.await, StatusCode::OK);
+    assert_eq!(actual_status.await, StatusCode::OK);
     world.end().await;
 }
 

@@ -122,6 +122,6 @@ pub fn request(method: Method, path: &str, body: Option<&Value>) -> Request<Body
 }
 
 /// Waits for a condition that no event announces. Polls it.
-pub async fn until(description: &str, is_so: impl Fn() -> bool) {
-    mainstay_testkit::until(PROGRAMS, description, is_so).await;
+pub async fn until(description: &str, condition: impl Fn() -> bool) {
+    mainstay_testkit::until(PROGRAMS, description, condition).await;
 }

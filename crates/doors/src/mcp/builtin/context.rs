@@ -91,19 +91,20 @@ impl<'a> Context<'a> {
         &self,
         catalog: &'c Catalog,
         kind: ListKind,
-        only: Option<&ServerHandle>,
+        server_filter: Option<&ServerHandle>,
     ) -> impl Iterator<Item = (&'c ItemTarget, &'c str)> {
         let items = catalog.targets(kind).iter().zip(catalog.items(kind));
-        let items = items
-            .filter(move |(target, _)| belongs_to(target, only) && !self.view.hides(kind, target));
+        let items = items.filter(move |(target, _)| {
+            belongs_to(target, server_filter) && !self.view.hides(kind, target)
+        });
         items.map(|(target, item)| (target, &**item))
     }
 
     /// A filter for the tools that this client can see, of one server or of all servers.
-    pub fn sieve(&self, only: Option<Arc<ServerHandle>>) -> Sieve {
+    pub fn sieve(&self, server_filter: Option<Arc<ServerHandle>>) -> Sieve {
         Sieve {
             view: self.view.clone(),
-            only,
+            only: server_filter,
         }
     }
 
@@ -134,31 +135,37 @@ impl<'a> Context<'a> {
         let find = || match (self.view.find(kind, name), server) {
             (Ok(target), Some(server)) if is_on_server(&target, server) => Ok(target),
             (_, Some(server)) => {
-                let found = self.view.find(kind, &format!("{server}/{name}"))?;
-                is_on_server(&found, server)
-                    .then_some(found)
+                let item_target = self.view.find(kind, &format!("{server}/{name}"))?;
+                is_on_server(&item_target, server)
+                    .then_some(item_target)
                     .ok_or(Unresolved::Unknown)
             }
-            (found, None) => found,
+            (item_target, None) => item_target,
         };
         if let Ok(target) = find() {
             return Ok(target);
         }
         self.settled().await;
-        let named = self.view.named_by(name);
-        let named = named.as_ref().map(ServerName::as_str);
+        let server_name = self.view.named_by(name);
+        let server_name = server_name.as_ref().map(ServerName::as_str);
         if let Some(Ok(server)) = server
-            .or(named_server(name, named))
+            .or(named_server(name, server_name))
             .map(|server| self.server(server))
         {
-            let in_time = self.gateway().registry.listed_for_call(&server).await;
+            let list_result = self.gateway().registry.listed_for_call(&server).await;
             if find().is_err() {
-                in_time?;
+                list_result?;
             }
         }
-        find().map_err(|unresolved| {
+        find().map_err(|unresolved_name| {
             let name = server.map_or(name.into(), |server| Cow::Owned(format!("{server}/{name}")));
-            not_found(|server| self.server(server), kind, named, &name, unresolved)
+            not_found(
+                |server| self.server(server),
+                kind,
+                server_name,
+                &name,
+                unresolved_name,
+            )
         })
     }
 
@@ -238,18 +245,18 @@ impl<'a> Context<'a> {
         &self,
         server: &str,
         uri: &str,
-        cancelled: oneshot::Receiver<String>,
+        cancel_signal: oneshot::Receiver<String>,
     ) -> Result<Raw, Failure> {
         let server = self.server(server)?;
         // The URI may name its server, as in the merged list.
-        let listed = self.view.resource(uri).target();
-        let listed = listed.filter(|target| target.server == server.name);
-        let original = listed.map_or_else(|| uri.into(), |target| target.original);
+        let listed_target = self.view.resource(uri).target();
+        let listed_target = listed_target.filter(|target| target.server == server.name);
+        let original = listed_target.map_or_else(|| uri.into(), |target| target.original);
         if !self.view.has_resource(&server.name, &original) {
             return Err(resource_not_found(uri));
         }
         let params = format!(r#"{{"uri":{}}}"#, quote(&original));
-        self.ask(server, Method::ResourcesRead, &params, cancelled)
+        self.ask(server, Method::ResourcesRead, &params, cancel_signal)
             .await
     }
 
@@ -259,11 +266,20 @@ impl<'a> Context<'a> {
         server: Arc<ServerHandle>,
         method: Method,
         params: &str,
-        cancelled: oneshot::Receiver<String>,
+        cancel_signal: oneshot::Receiver<String>,
     ) -> Result<Raw, Failure> {
         let (calls, client) = (&self.gateway().calls, self.client());
         let (sink, _) = CallSink::new(client, None);
-        mainstay_gateway::ask(calls, self.receipt, sink, server, method, params, cancelled).await
+        mainstay_gateway::ask(
+            calls,
+            self.receipt,
+            sink,
+            server,
+            method,
+            params,
+            cancel_signal,
+        )
+        .await
     }
 
     /// The server with this name, or `None` without a name.
@@ -285,8 +301,8 @@ impl Sieve {
 }
 
 /// True if the target belongs to the server, or if any server will do.
-fn belongs_to(target: &ItemTarget, only: Option<&ServerHandle>) -> bool {
-    only.is_none_or(|server| server.name == target.server)
+fn belongs_to(target: &ItemTarget, server_filter: Option<&ServerHandle>) -> bool {
+    server_filter.is_none_or(|server| server.name == target.server)
 }
 
 /// The arguments for a server's tool as JSON text. Absent arguments and `null` become `{}`.
@@ -304,16 +320,16 @@ pub fn object(arguments: Option<&RawValue>) -> Result<&str, ToolRefusal> {
 /// Turns the client's request into the call that it contains: the server's tool and its arguments
 /// replace those of the own tool. The id, the progress token and the answers to questions stay.
 pub fn unwrapped(frame: &Frame, tool: &str, arguments: &str) -> Result<Frame, ToolRefusal> {
-    let unreadable = |reason: &str| ToolRefusal::Arguments(reason.to_owned());
-    let (Some(name), Some(outer)) = (
+    let unreadable_arguments = |reason: &str| ToolRefusal::Arguments(reason.to_owned());
+    let (Some(name), Some(outer_span)) = (
         frame.param_span(&["name"]),
         frame.param_span(&["arguments"]),
     ) else {
-        return Err(unreadable("\"arguments\" is missing"));
+        return Err(unreadable_arguments("\"arguments\" is missing"));
     };
     let tool = quote(tool);
-    let text = message::splice(frame.text(), &mut [(name, &tool), (outer, arguments)]);
-    Frame::read(text.into()).map_err(|error| unreadable(&error.to_string()))
+    let text = message::splice(frame.text(), &mut [(name, &tool), (outer_span, arguments)]);
+    Frame::read(text.into()).map_err(|error| unreadable_arguments(&error.to_string()))
 }
 
 /// The address of an unwrapped request, and the name in it.

@@ -52,13 +52,13 @@ async fn add(context: &Context<'_>) -> ToolOutcome {
     let registry = &context.gateway().registry;
     let has_references = Value::Object(entry.clone()).to_string().contains("${");
     let NewServer {
-        runtime: mut new,
+        runtime: mut runtime_entry,
         warnings,
     } = registry.read_entry(&name, entry, Approval::Pending).await?;
-    if !has_references && matches!(new.config.launch, Launch::Http(_)) {
-        new.approval = Approval::Given;
+    if !has_references && matches!(runtime_entry.config.launch, Launch::Http(_)) {
+        runtime_entry.approval = Approval::Given;
     }
-    let server = registry.propose(new, context.origin()).await?;
+    let server = registry.propose(runtime_entry, context.origin()).await?;
     let server_details = details(registry, &server, Disclosure::Operator);
     let mut output = if server_details.pending.is_some() {
         json!({

@@ -65,8 +65,8 @@ pub enum OwnTool {
 pub fn descriptors(groups: &[OwnToolGroup]) -> impl Iterator<Item = &str> {
     static ALL: LazyLock<BTreeMap<OwnToolGroup, Vec<String>>> =
         LazyLock::new(|| OwnToolGroup::ALL.map(|group| (group, read(group))).into());
-    let of_group = |group: &OwnToolGroup| ALL.get(group).into_iter().flatten();
-    groups.iter().flat_map(of_group).map(String::as_str)
+    let group_tools = |group: &OwnToolGroup| ALL.get(group).into_iter().flatten();
+    groups.iter().flat_map(group_tools).map(String::as_str)
 }
 
 fn read(group: OwnToolGroup) -> Vec<String> {
@@ -143,8 +143,8 @@ pub async fn call(tool: OwnTool, request: RequestContext<'_>) -> RpcReply {
         OwnTool::Records(tool) => records::answer(tool, request).await,
         OwnTool::Control(tool) => control::answer(tool, request).await,
     };
-    let mut refused = None;
-    let (json, failed) = match outcome {
+    let mut call_refusal = None;
+    let (json, is_error) = match outcome {
         Ok(ToolOutput::Server(reply)) => return reply,
         Ok(ToolOutput::Json(json)) => (json, false),
         Ok(ToolOutput::Failed(json)) => (json, true),
@@ -152,20 +152,20 @@ pub async fn call(tool: OwnTool, request: RequestContext<'_>) -> RpcReply {
             let body = refusal.body().to_string();
             let failure = refusal.into_failure();
             // The other own tools make no call at a server.
-            refused = tool.calls().map(|method| CallRefusal {
+            call_refusal = tool.calls().map(|method| CallRefusal {
                 requested: requested_call(method, frame),
                 failure: failure.clone(),
             });
             if failure.kind == FailureKind::Cancelled {
-                return RpcReply::failure(id, &failure).refused_as(refused);
+                return RpcReply::failure(id, &failure).refused_as(call_refusal);
             }
             (body, true)
         }
     };
-    let failed = if failed { r#","isError":true"# } else { "" };
+    let is_error = if is_error { r#","isError":true"# } else { "" };
     let text = quote(&json);
-    let result = format!(r#"{{"content":[{{"type":"text","text":{text}}}]{failed}}}"#);
-    RpcReply::tool_result(id, &result, era).refused_as(refused)
+    let result = format!(r#"{{"content":[{{"type":"text","text":{text}}}]{is_error}}}"#);
+    RpcReply::tool_result(id, &result, era).refused_as(call_refusal)
 }
 
 #[cfg(test)]
@@ -188,9 +188,16 @@ mod tests {
                 assert!(find(&[], name).is_none(), "{name}");
             }
         }
-        let external = OwnToolGroup::External.tools();
-        assert!(external.iter().all(|name| name.starts_with("external_")));
-        assert_eq!((external.len(), OwnToolGroup::Meta.tools().len()), (5, 6));
+        let external_tools = OwnToolGroup::External.tools();
+        assert!(
+            external_tools
+                .iter()
+                .all(|name| name.starts_with("external_"))
+        );
+        assert_eq!(
+            (external_tools.len(), OwnToolGroup::Meta.tools().len()),
+            (5, 6)
+        );
     }
 
     /// Names are unique among all groups, because a profile may select all of them.
@@ -215,8 +222,8 @@ mod tests {
             let tool: Value = serde_json::from_str(tool).expect("JSON");
             assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
             assert!(tool["title"].is_string() && tool["annotations"].is_object());
-            let described = tool["description"].as_str().expect("a description");
-            assert!(described.len() < 200, "{described}");
+            let description = tool["description"].as_str().expect("a description");
+            assert!(description.len() < 200, "{description}");
         }
     }
 }

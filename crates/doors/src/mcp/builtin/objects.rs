@@ -36,21 +36,21 @@ pub fn is_one(uri: &str) -> bool {
 
 /// Answers `resources/read`. `reach` is `None` where objects cannot be read at all.
 pub async fn read(
-    shared: &SharedState,
+    shared_state: &SharedState,
     reach: Option<Reach>,
     id: &str,
     uri: &str,
     client: Era,
-    cancelled: oneshot::Receiver<String>,
+    cancel_signal: oneshot::Receiver<String>,
 ) -> RpcReply {
-    let part = match here(cancelled, part(shared, reach, uri)).await {
+    let part = match here(cancel_signal, part(shared_state, reach, uri)).await {
         Ok(part) => part,
         // This is not a call of a server, like the tools that read objects.
         Err(refusal) => return RpcReply::failure(id, &failed(refusal, uri)).refused_as(None),
     };
     let mut meta = json!({"mainstay/offset": part.offset, "mainstay/total": part.total});
-    if let Some(next) = part.next_offset {
-        meta["mainstay/nextOffset"] = next.into();
+    if let Some(next_start) = part.next_offset {
+        meta["mainstay/nextOffset"] = next_start.into();
     }
     let contents =
         json!([{"uri": uri, "mimeType": "text/plain", "text": part.text, "_meta": meta}]);
@@ -62,12 +62,12 @@ pub async fn read(
 }
 
 async fn part(
-    shared: &SharedState,
+    shared_state: &SharedState,
     reach: Option<Reach>,
     uri: &str,
 ) -> Result<Excerpt, ToolRefusal> {
     let (cid, query) = bare(uri).split_once('?').unwrap_or((bare(uri), ""));
-    let unclear =
+    let invalid_uri =
         |reason: &dyn std::fmt::Display| ToolRefusal::Arguments(format!("{uri}: {reason}"));
     // Reject other characters, which could change the query below.
     let cid: Cid = cid
@@ -75,11 +75,11 @@ async fn part(
         .map_err(|_| ToolRefusal::CidNotFound(cid.to_owned()))?;
     let query_uri: Uri = format!("/?cid={cid}&{query}")
         .parse()
-        .map_err(|error| unclear(&error))?;
+        .map_err(|error| invalid_uri(&error))?;
     let Query(excerpt_query) =
-        Query::<ExcerptQuery>::try_from_uri(&query_uri).map_err(|error| unclear(&error))?;
+        Query::<ExcerptQuery>::try_from_uri(&query_uri).map_err(|error| invalid_uri(&error))?;
     let reach = reach.ok_or_else(|| ToolRefusal::CidNotFound(cid.to_string()))?;
-    excerpt(shared, reach, excerpt_query).await
+    excerpt(shared_state, reach, excerpt_query).await
 }
 
 fn failed(refusal: ToolRefusal, uri: &str) -> Failure {
@@ -103,14 +103,14 @@ pub async fn read_part(context: &Context<'_>) -> ToolOutcome {
         next_offset,
     } = excerpt(context.shared, context.reach(), excerpt_query).await?;
     let mut output = json!({"cid": cid, "text": text, "offset": offset, "total": total});
-    if let Some(next) = next_offset {
-        output["next_offset"] = next.into();
+    if let Some(next_start) = next_offset {
+        output["next_offset"] = next_start.into();
     }
     Ok(ToolOutput::json(&output))
 }
 
 async fn excerpt(
-    shared: &SharedState,
+    shared_state: &SharedState,
     reach: Reach,
     excerpt_query: ExcerptQuery,
 ) -> Result<Excerpt, ToolRefusal> {
@@ -120,13 +120,14 @@ async fn excerpt(
     } else {
         Reading::AsText
     };
-    let read = shared.objects.read(
-        &shared.gateway.calls,
+    let excerpt = shared_state.objects.read(
+        &shared_state.gateway.calls,
         reach,
         &cid,
         reading,
         move |object, budget| excerpt_query.excerpt(object, budget),
     );
-    read.await?
+    excerpt
+        .await?
         .map_err(|error| ToolRefusal::Arguments(error.to_string()))
 }

@@ -42,9 +42,10 @@ pub async fn answer(request: RequestContext<'_>) -> RpcReply {
         Method::ResourcesRead => {
             let uri = request.address.uri.as_ref();
             if let Some(uri) = uri.filter(|uri| objects::is_one(&uri.value)) {
-                let (shared, reach, era) = (request.shared, request.reach(), request.era());
-                let read = objects::read(shared, reach, id, &uri.value, era, request.cancelled);
-                return Box::pin(read).await;
+                let (shared_state, reach, era) = (request.shared, request.reach(), request.era());
+                let read_future =
+                    objects::read(shared_state, reach, id, &uri.value, era, request.cancelled);
+                return Box::pin(read_future).await;
             }
             Box::pin(request.resource()).await.map(|(_, answer)| answer)
         }

@@ -52,10 +52,11 @@ pub fn initialize(caller: &Caller, config: &ServerConfig) -> Arc<str> {
 /// Removes the capabilities that allow requests from `initialize` params. A server whose requests
 /// are rejected must not wait for an answer that cannot come.
 pub fn without_requests(params: &str) -> String {
-    let declared = message::locate(params, message::Span::whole(params), &["capabilities"]);
-    let capabilities =
-        declared.and_then(|span| serde_json::from_str::<Map<String, Value>>(span.get(params)).ok());
-    let (Some(span), Some(mut capabilities)) = (declared, capabilities) else {
+    let capabilities_span =
+        message::locate(params, message::Span::whole(params), &["capabilities"]);
+    let capabilities = capabilities_span
+        .and_then(|span| serde_json::from_str::<Map<String, Value>>(span.get(params)).ok());
+    let (Some(span), Some(mut capabilities)) = (capabilities_span, capabilities) else {
         return message::one_line(params).into_owned();
     };
     capabilities.retain(|name, _| !ASKING.contains(&name.as_str()));
@@ -67,11 +68,11 @@ pub fn without_requests(params: &str) -> String {
 
 /// The client's capabilities (JSON text), with roots if the configuration has some.
 fn declared(capabilities: &str, config: &ServerConfig) -> String {
-    let mut declared = JsonObjectEditor::read(capabilities).unwrap_or_default();
-    if !config.roots.is_empty() && declared.get("roots").is_none() {
-        declared.set("roots", "{}");
+    let mut capabilities_editor = JsonObjectEditor::read(capabilities).unwrap_or_default();
+    if !config.roots.is_empty() && capabilities_editor.get("roots").is_none() {
+        capabilities_editor.set("roots", "{}");
     }
-    declared.to_string()
+    capabilities_editor.to_string()
 }
 
 /// The source of upstream sessions for a client's requests, if they are not shared.
@@ -138,13 +139,13 @@ pub fn own_session(
 /// The session of this isolated server that answers the client, and a lease to hold until it has
 /// answered.
 pub async fn upstream(
-    shared: &SharedState,
+    shared_state: &SharedState,
     session_source: SessionSource<'_>,
     client: &CallClient,
     server: Arc<ServerHandle>,
 ) -> (Upstream, Option<Lease>) {
     if server.eras().legacy.is_none() {
-        shared.gateway.registry.attempted(&server).await;
+        shared_state.gateway.registry.attempted(&server).await;
     }
     match session_source {
         SessionSource::Session(session) => match own_session(session, &server) {
@@ -153,7 +154,7 @@ pub async fn upstream(
         },
         SessionSource::Pool(_) if server.speaks_modern() => (Upstream::Shared(server), None),
         SessionSource::Pool(seat) => {
-            let lease = shared.pool.lease(&server, client);
+            let lease = shared_state.pool.lease(&server, client);
             if let Some(level) = client.caller.log_level {
                 // If the session does not open, the call itself fails.
                 lease.request_log_level(level).await.ok();
@@ -172,8 +173,8 @@ async fn upstream_of(isolated_session: Arc<IsolatedSession>) -> Upstream {
     let server = &isolated_session.server;
     if server.eras().legacy.is_none() {
         let limit = server.config().longest_start();
-        let opened = isolated_session.session(Instant::now() + limit).await;
-        if opened.is_err() && server.opens_no_sessions() {
+        let open_result = isolated_session.session(Instant::now() + limit).await;
+        if open_result.is_err() && server.opens_no_sessions() {
             return Upstream::Shared(Arc::clone(server));
         }
     }
@@ -184,9 +185,9 @@ async fn upstream_of(isolated_session: Arc<IsolatedSession>) -> Upstream {
 pub async fn leave(isolated_session: &IsolatedSession, uri: &str) {
     let _use = isolated_session.begin();
     if let Some(session) = isolated_session.live_session() {
-        let left = timeout(PATIENCE, session.unsubscribe(uri)).await;
-        if !matches!(left, Ok(Ok(()))) {
-            tracing::debug!(uri, ?left, "a subscription was not taken back");
+        let leave_result = timeout(PATIENCE, session.unsubscribe(uri)).await;
+        if !matches!(leave_result, Ok(Ok(()))) {
+            tracing::debug!(uri, left = ?leave_result, "a subscription was not taken back");
         }
     }
 }

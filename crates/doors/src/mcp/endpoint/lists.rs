@@ -62,7 +62,7 @@ impl List {
     /// Writes the page. The time depends on the length of the list.
     fn answer(&self) -> RpcReply {
         let (kind, snapshot) = (self.kind, &self.snapshot);
-        let visible = snapshot
+        let visible_items = snapshot
             .items(kind)
             .filter(|(target, _)| !self.view.hides(kind, target));
         // Own tools come first.
@@ -73,7 +73,7 @@ impl List {
         let objects = self.has_objects.then_some(objects::TEMPLATE);
         let items: Vec<&str> = builtin::descriptors(own_tools)
             .chain(objects)
-            .chain(visible.map(|(_, item)| item))
+            .chain(visible_items.map(|(_, item)| item))
             .collect();
         let (start, id) = (self.start, &self.id);
         if start > 0 && start >= items.len() {
@@ -109,8 +109,8 @@ impl List {
 
 /// A cursor: the index of the next item. Some clients turn numeric texts into numbers.
 fn read_cursor(cursor: &str) -> Option<usize> {
-    let quoted = cursor
+    let unquoted_cursor = cursor
         .strip_prefix('"')
         .and_then(|rest| rest.strip_suffix('"'));
-    quoted.unwrap_or(cursor).parse().ok()
+    unquoted_cursor.unwrap_or(cursor).parse().ok()
 }

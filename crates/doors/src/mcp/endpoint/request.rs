@@ -59,13 +59,15 @@ impl<'a> RequestContext<'a> {
 
     /// Calls the target tool. `name` is its name in the request.
     pub async fn call_target(self, target: &ItemTarget, name: &Text<'_>) -> RpcReply {
-        let (id, era, shared) = (self.id(), self.era(), self.shared);
+        let (id, era, shared_state) = (self.id(), self.era(), self.shared);
         let client = Arc::clone(&self.sink.client);
         let takes_tasks = client.caller.capabilities.tasks;
         match self.forward(target, name).await {
             Ok(answer) if takes_tasks && answer.frame.result().is_some_and(tasks::is_task) => {
                 let server = target.server.as_str();
-                let answer = shared.names.renamed(&client.principal, server, answer);
+                let answer = shared_state
+                    .names
+                    .renamed(&client.principal, server, answer);
                 RpcReply::answer(id, &answer)
             }
             Ok(answer) => RpcReply::answer(id, &answer),
@@ -95,16 +97,16 @@ impl<'a> RequestContext<'a> {
     ) -> Result<ItemTarget, Failure> {
         self.settled().await;
         let registry = &self.shared.gateway.registry;
-        let named = self.view.named_by(&name.value);
-        let mut in_time = Ok(());
-        if let Some(server) = named.and_then(|server| registry.named(&server)) {
-            in_time = registry.listed_for_call(&server).await;
+        let server_name = self.view.named_by(&name.value);
+        let mut list_result = Ok(());
+        if let Some(server) = server_name.and_then(|server| registry.named(&server)) {
+            list_result = registry.listed_for_call(&server).await;
         }
-        let found = resolve(&self.view, &name.value);
-        if found.is_err() {
-            in_time?;
+        let resolution = resolve(&self.view, &name.value);
+        if resolution.is_err() {
+            list_result?;
         }
-        found.map_err(|unseen| match unseen {
+        resolution.map_err(|unseen_name| match unseen_name {
             Unseen::Unresolved(Unresolved::Unknown) => self.unknown_name(kind, &name.value),
             Unseen::Unresolved(Unresolved::Ambiguous(candidates)) => {
                 let message = format!(
@@ -149,8 +151,9 @@ impl<'a> RequestContext<'a> {
     /// A hint for calling tools that the profile does not list.
     pub fn instead(&self, kind: FailureKind) -> &'static str {
         let snapshot = self.view.snapshot();
-        let hidden = kind == FailureKind::ToolNotFound && !snapshot.lists_kind(ListKind::Tools);
-        if hidden && snapshot.own_tools().contains(&OwnToolGroup::Meta) {
+        let is_hidden_tool =
+            kind == FailureKind::ToolNotFound && !snapshot.lists_kind(ListKind::Tools);
+        if is_hidden_tool && snapshot.own_tools().contains(&OwnToolGroup::Meta) {
             "; servers' tools are found by search_tools, and called by execute_tool"
         } else {
             ""
@@ -161,7 +164,7 @@ impl<'a> RequestContext<'a> {
     pub async fn forward(
         self,
         target: &ItemTarget,
-        exposed: &Text<'_>,
+        exposed_name: &Text<'_>,
     ) -> Result<CallAnswer, Failure> {
         let server = self
             .shared
@@ -173,7 +176,7 @@ impl<'a> RequestContext<'a> {
                     .with_server(&target.server)
             })?;
         self.check_state(&server)?;
-        let request = request(self.frame, self.address, exposed, &target.original)?;
+        let request = request(self.frame, self.address, exposed_name, &target.original)?;
         let client = Arc::clone(&self.sink.client);
         let (upstream, _lease) = if self.session_source.has_isolated_session(&server) {
             Box::pin(isolation::upstream(
@@ -219,9 +222,9 @@ impl<'a> RequestContext<'a> {
 
     /// Finds the server of a resource that is in no list. Cancelling the call ends the search.
     pub async fn find_owner(&mut self, uri: &str) -> Result<ItemTarget, Failure> {
-        let (shared, view) = (self.shared, self.view.clone());
-        let searching = shared.gateway.find_owner(&view, uri);
-        let cancelled = async {
+        let (shared_state, view) = (self.shared, self.view.clone());
+        let search = shared_state.gateway.find_owner(&view, uri);
+        let cancellation = async {
             match (&mut self.cancelled).await {
                 Ok(reason) => reason,
                 // The sender is gone, so the call cannot be cancelled any more. A finished receiver
@@ -233,12 +236,12 @@ impl<'a> RequestContext<'a> {
             }
         };
         tokio::select! {
-            found = searching => match found {
+            found = search => match found {
                 Owner::Server(target) => Ok(target),
                 Owner::Shared(servers) => Err(shared_page(uri, &servers)),
                 Owner::Absent(_) | Owner::Unlisted => Err(unknown_resource(uri)),
             },
-            reason = cancelled => {
+            reason = cancellation => {
                 let message = format!("cancelled: {reason}");
                 Err(Failure::new(FailureKind::Cancelled, message))
             }
@@ -249,24 +252,24 @@ impl<'a> RequestContext<'a> {
 fn request(
     frame: &Frame,
     address: &Address<'_>,
-    exposed: &Text<'_>,
+    exposed_name: &Text<'_>,
     original: &Arc<str>,
 ) -> Result<CallRequest, Failure> {
     CallRequest::new(frame.clone(), address.progress_token)
-        .map(|request| request.renamed(exposed, original))
+        .map(|request| request.renamed(exposed_name, original))
         .ok_or_else(|| Failure::new(FailureKind::InvalidRequest, "a request is expected"))
 }
 
 /// Replaces the state in an answer that asks the client by a sealed name for this client.
 fn restated(
-    shared: &SharedState,
+    shared_state: &SharedState,
     client: &CallClient,
     target: &ItemTarget,
     frame: &Frame,
     answer: CallAnswer,
 ) -> CallAnswer {
     let (principal, server) = (&client.principal, target.server.as_str());
-    shared
+    shared_state
         .names
         .restated(principal, server, frame, &client.caller, answer)
 }

@@ -30,11 +30,11 @@ use mainstay_doorway::json_views::lists::unknown_tool;
 pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply {
     let id = context.id();
     let RequestContext {
-        shared,
+        shared: shared_state,
         view,
         frame,
         address,
-        cancelled,
+        cancelled: cancel_signal,
         sink,
         receipt,
         ..
@@ -43,21 +43,21 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
     let Some(bound) = &client.bound else {
         return RpcReply::error(id, code::INTERNAL_ERROR, "the client is bound to no server");
     };
-    let invalid =
+    let invalid_params =
         |error: InvalidParams| RpcReply::error(id, code::INVALID_PARAMS, &error.to_string());
-    let renamed = match bound.request(frame) {
-        Ok(renamed) => renamed,
-        Err(error) => return invalid(error),
+    let renamed_request = match bound.request(frame) {
+        Ok(renamed_request) => renamed_request,
+        Err(error) => return invalid_params(error),
     };
-    let readdressed;
-    let (frame, address) = match &renamed {
+    let addressed_frame;
+    let (frame, address) = match &renamed_request {
         None => (frame, address),
         Some(frame) => {
-            readdressed = match message::address(frame.text(), frame.envelope()) {
+            addressed_frame = match message::address(frame.text(), frame.envelope()) {
                 Ok(address) => address,
-                Err(error) => return invalid(error),
+                Err(error) => return invalid_params(error),
             };
-            (frame, &readdressed)
+            (frame, &addressed_frame)
         }
     };
     let Some(mut request) = CallRequest::new(frame.clone(), address.progress_token) else {
@@ -92,10 +92,18 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
         && objects::is_one(&uri.value)
     {
         let reach = Reach::new(&sink.client, view);
-        return objects::read(shared, Some(reach), id, &uri.value, era, cancelled).await;
+        return objects::read(
+            shared_state,
+            Some(reach),
+            id,
+            &uri.value,
+            era,
+            cancel_signal,
+        )
+        .await;
     }
     let list = frame.method().and_then(ListKind::for_method);
-    let edited_list =
+    let edited_kind =
         list.filter(|kind| view.may_hide(*kind) || (*kind == ListKind::Tools && cuts_results));
     let setting_request = match &upstream {
         Upstream::IsolatedSession(isolated_session) => {
@@ -103,10 +111,10 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
         }
         Upstream::Shared(_) => None,
     };
-    let answer = shared
+    let answer = shared_state
         .gateway
         .calls
-        .call(receipt, upstream, request, sink, cancelled)
+        .call(receipt, upstream, request, sink, cancel_signal)
         .await;
     if let Some(setting_request) = setting_request {
         setting_request.apply_answer(&answer);
@@ -116,7 +124,7 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
         Ok(answer) => {
             let reply = RpcReply::answer(id, &answer);
             let is_hidden = |kind, original: &str| view.hides_item(kind, &server.name, original);
-            let text = edited_list
+            let text = edited_kind
                 .and_then(|kind| edited(&answer.frame, id, kind, is_hidden, cuts_results));
             match text {
                 Some(text) => reply.edited(text),
@@ -161,8 +169,8 @@ fn hidden_item(
         },
         Method::Listen if view.may_hide(ListKind::Resources) => {
             let filter = ListenFilter::read(frame.params()?).ok()?;
-            let hidden = filter.uris.iter().find(|uri| is_hidden_resource(uri));
-            hidden.map(|uri| unknown_resource(uri))
+            let hidden_uri = filter.uris.iter().find(|uri| is_hidden_resource(uri));
+            hidden_uri.map(|uri| unknown_resource(uri))
         }
         _ => None,
     }
@@ -272,7 +280,7 @@ pub async fn share(
 ) -> RpcReply {
     let id = context.id();
     let RequestContext {
-        shared,
+        shared: shared_state,
         frame,
         address,
         ..
@@ -289,7 +297,7 @@ pub async fn share(
                 return RpcReply::error(id, code::INVALID_PARAMS, reason);
             };
             session.set_log_level(level);
-            Box::pin(shared.set_log_levels()).await;
+            Box::pin(shared_state.set_log_levels()).await;
             return RpcReply::result(id, "{}");
         }
         (Some(Method::ResourcesSubscribe), Some(uri)) => {
@@ -298,7 +306,7 @@ pub async fn share(
                 return RpcReply::failure(id, &failure);
             }
             let resource = resource(&uri.value);
-            if let Err(error) = shared.subscriptions.check(&session.id, &uri.value) {
+            if let Err(error) = shared_state.subscriptions.check(&session.id, &uri.value) {
                 return RpcReply::error(id, code::INVALID_PARAMS, &error.to_string());
             }
             let mut reply = RpcReply::result(id, "{}");
@@ -308,7 +316,7 @@ pub async fn share(
                 reply.error.is_none()
             };
             Box::pin(
-                shared
+                shared_state
                     .subscriptions
                     .join(resource, &session.id, &uri.value, subscribe),
             )
@@ -316,7 +324,7 @@ pub async fn share(
             return reply;
         }
         (Some(Method::ResourcesUnsubscribe), Some(uri)) => {
-            shared.leave(resource(&uri.value), &session.id);
+            shared_state.leave(resource(&uri.value), &session.id);
             return RpcReply::result(id, "{}");
         }
         _ => {}

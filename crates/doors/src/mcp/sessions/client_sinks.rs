@@ -147,16 +147,16 @@ impl Isolated {
         let frame = &notice.frame;
         match notice.method {
             Method::ResourceUpdated => {
-                let used = settings.client_uri(&frame.text_param("uri")?)?;
-                Some(frame.with_param("uri", &message::quote(&used)))
+                let client_uri = settings.client_uri(&frame.text_param("uri")?)?;
+                Some(frame.with_param("uri", &message::quote(&client_uri)))
             }
             Method::LogMessage => {
                 let is_requested = settings.accepts_level(calls::log_level(frame));
                 is_requested.then(|| frame.one_line())
             }
             changed if is_list_change(changed) => {
-                let ignored = self.server.config().list_changed == ListChanged::Ignore;
-                (!ignored).then(|| message::request(None, changed.name(), None))
+                let is_ignored = self.server.config().list_changed == ListChanged::Ignore;
+                (!is_ignored).then(|| message::request(None, changed.name(), None))
             }
             _ => Some(frame.one_line()),
         }
@@ -184,10 +184,10 @@ impl Listener for Isolated {
         let name = message::text_member(info, "name");
         self.server
             .show_question(name.as_deref(), &self.principal, &mut question);
-        let sent = self
+        let ask_result = self
             .client_sinks
             .ask(&self.caller, &self.server.name, question);
-        let Err(mut question) = sent else {
+        let Err(mut question) = ask_result else {
             return;
         };
         question.set_note(None);

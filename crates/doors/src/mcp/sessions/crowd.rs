@@ -67,25 +67,25 @@ impl Queue {
     /// The session that has been idle for longest; `None` if each session has an open call or
     /// stream.
     fn longest_idle(&mut self) -> Option<Arc<ClientSession>> {
-        let mut busy = Vec::new();
-        let mut found = None;
+        let mut busy_entries = Vec::new();
+        let mut longest = None;
         while let Some(Reverse((queued_use, number))) = self.waiting.pop() {
             let Some(session) = self.members.get(&number) else {
                 continue;
             };
             let last_use = session.last_used();
             if session.idle().is_none() {
-                busy.push(Reverse((last_use, number)));
+                busy_entries.push(Reverse((last_use, number)));
                 continue;
             }
             self.waiting.push(Reverse((last_use, number)));
             if last_use == queued_use {
-                found = Some(Arc::clone(session));
+                longest = Some(Arc::clone(session));
                 break;
             }
         }
-        self.waiting.extend(busy);
-        found
+        self.waiting.extend(busy_entries);
+        longest
     }
 }
 
@@ -153,31 +153,31 @@ impl Crowd {
     /// sessions is removed.
     pub fn admit(&self, session: &Arc<ClientSession>, peer: LimitedPeer) -> Admission {
         let mut state = self.write();
-        if let Some(existing) = state.sessions.get(&session.id) {
-            return Admission::Existing(Arc::clone(&existing.session));
+        if let Some(existing_entry) = state.sessions.get(&session.id) {
+            return Admission::Existing(Arc::clone(&existing_entry.session));
         }
-        let of_peer = state.peers.get_mut(&peer);
-        let evicted = if of_peer
+        let peer_queue = state.peers.get_mut(&peer);
+        let evicted_session = if peer_queue
             .as_ref()
             .is_some_and(|queue| queue.members.len() >= self.limits.of_one)
         {
-            match of_peer.and_then(Queue::longest_idle) {
-                Some(evicted) => Some(evicted),
+            match peer_queue.and_then(Queue::longest_idle) {
+                Some(evicted_session) => Some(evicted_session),
                 None => return Admission::Full,
             }
         } else if state.sessions.len() >= self.limits.all {
             match state.longest_idle_of_most() {
-                Some(evicted) => Some(evicted),
+                Some(evicted_session) => Some(evicted_session),
                 None => return Admission::Full,
             }
         } else {
             None
         };
-        if let Some(evicted) = &evicted {
-            state.remove(&evicted.id);
+        if let Some(evicted_session) = &evicted_session {
+            state.remove(&evicted_session.id);
         }
         state.insert(Arc::clone(session), peer);
-        Admission::In(evicted)
+        Admission::In(evicted_session)
     }
 
     pub fn remove(&self, id: &str) -> Option<Arc<ClientSession>> {
@@ -219,12 +219,12 @@ impl CrowdState {
             let counts = self.peers.values().map(|queue| queue.members.len());
             bound = counts.filter(|count| *count < bound).max()?;
             let equals = self.peers.values_mut();
-            let found = equals
+            let fullest = equals
                 .filter(|queue| queue.members.len() == bound)
                 .filter_map(Queue::longest_idle)
                 .min_by_key(|session| session.last_used());
-            if found.is_some() {
-                return found;
+            if fullest.is_some() {
+                return fullest;
             }
         }
     }
@@ -259,15 +259,20 @@ mod tests {
         LimitedPeer::for_principal(&Principal::Anonymous, [192, 0, 2, number].into())
     }
 
-    fn crowd(all: usize, of_one: usize) -> Crowd {
-        Crowd::new(SessionLimits { all, of_one })
+    fn crowd(total: usize, peer_limit: usize) -> Crowd {
+        Crowd::new(SessionLimits {
+            all: total,
+            of_one: peer_limit,
+        })
     }
 
     /// Admits a session one second later. Returns the id of the session that it replaced.
     async fn enter(crowd: &Crowd, id: &str, peer: LimitedPeer) -> Option<String> {
         advance(Duration::from_secs(1)).await;
         match crowd.admit(&session(id), peer) {
-            Admission::In(evicted) => evicted.map(|evicted| evicted.id.to_string()),
+            Admission::In(evicted_session) => {
+                evicted_session.map(|evicted_session| evicted_session.id.to_string())
+            }
             other => panic!("{id}: {other:?}"),
         }
     }
@@ -309,10 +314,12 @@ mod tests {
             .map(|id| crowd.get(id).expect("it is in").busy())
             .into();
         // Among peers with as many sessions, the longest idle session is removed.
-        for (id, number, evicted) in [("z", 4, "x"), ("v", 5, "y"), ("w", 6, "z"), ("u", 7, "v")] {
+        for (id, number, expected_id) in
+            [("z", 4, "x"), ("v", 5, "y"), ("w", 6, "z"), ("u", 7, "v")]
+        {
             assert_eq!(
                 enter(&crowd, id, peer(number)).await.as_deref(),
-                Some(evicted)
+                Some(expected_id)
             );
         }
         drop(busy);

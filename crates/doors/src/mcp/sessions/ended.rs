@@ -103,17 +103,20 @@ impl EndedSet {
     /// Parses the lines of a file; `None` if a line is invalid. An incomplete last line is ignored.
     fn read(text: &str) -> Option<Self> {
         let mut set = Self::default();
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        for line in whole.lines() {
+        let complete_lines = text.rfind('\n').map_or("", |end| &text[..end]);
+        for line in complete_lines.lines() {
             let (time, seal) = line.split_at_checked(TIME)?;
-            let opened = u64::from_str_radix(time, 16).ok()?;
+            let opened_at = u64::from_str_radix(time, 16).ok()?;
             if seal.is_empty() {
-                set.floor = set.floor.max(opened);
+                set.floor = set.floor.max(opened_at);
                 continue;
             }
             let seal = Some(seal).filter(|seal| seal.len() == SEAL)?;
             let seal = u64::from_str_radix(seal, 16).ok()?;
-            set.add(Birth { opened, seal });
+            set.add(Birth {
+                opened: opened_at,
+                seal,
+            });
         }
         Some(set)
     }
@@ -207,9 +210,9 @@ impl EndedSessions {
         if self.0.file.is_none() {
             return;
         }
-        let shared = Arc::clone(&self.0);
-        let written = try_off_the_runtime(move || shared.write(birth)).await;
-        if let Err(error) = written.map_err(io::Error::other).flatten() {
+        let shared_set = Arc::clone(&self.0);
+        let write_result = try_off_the_runtime(move || shared_set.write(birth)).await;
+        if let Err(error) = write_result.map_err(io::Error::other).flatten() {
             warn_not_stored(&error);
         }
     }
@@ -253,20 +256,24 @@ mod tests {
     async fn a_later_run_knows_them_until_their_seals_have_had_their_time() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("ended");
-        let ended = EndedSessions::open(Some(path.clone()), NOW);
+        let ended_sessions = EndedSessions::open(Some(path.clone()), NOW);
         for number in [1, 2] {
-            ended.add(birth(number), NOW).await;
+            ended_sessions.add(birth(number), NOW).await;
         }
         // A torn line of a run that was killed while writing.
         let mut file = File::options().append(true).open(&path).expect("a file");
         file.write_all(b"000").expect("written");
-        let later = EndedSessions::open(Some(path.clone()), NOW);
-        assert!(later.has(birth(1)) && later.has(birth(2)) && !later.has(birth(3)));
-        later.add(birth(3), NOW).await;
+        let later_sessions = EndedSessions::open(Some(path.clone()), NOW);
+        assert!(
+            later_sessions.has(birth(1))
+                && later_sessions.has(birth(2))
+                && !later_sessions.has(birth(3))
+        );
+        later_sessions.add(birth(3), NOW).await;
         assert!(EndedSessions::open(Some(path.clone()), NOW).has(birth(3)));
         let lifetime = u64::try_from(REVIVED_FOR.as_millis()).expect("it fits");
-        let last = EndedSessions::open(Some(path.clone()), NOW + lifetime + 3);
-        assert!(!last.has(birth(2)) && last.has(birth(3)));
+        let last_sessions = EndedSessions::open(Some(path.clone()), NOW + lifetime + 3);
+        assert!(!last_sessions.has(birth(2)) && last_sessions.has(birth(3)));
     }
 
     #[tokio::test]
@@ -275,8 +282,11 @@ mod tests {
         let path = folder.path().join("ended");
         for text in ["what?\n\n", "00000000001g\n", "000000000010000\n"] {
             fs::write(&path, text).expect("written");
-            let ended = EndedSessions::open(Some(path.clone()), NOW);
-            assert!(ended.has(birth(0)) && !ended.has(birth(1)), "{text:?}");
+            let ended_sessions = EndedSessions::open(Some(path.clone()), NOW);
+            assert!(
+                ended_sessions.has(birth(0)) && !ended_sessions.has(birth(1)),
+                "{text:?}"
+            );
         }
         fs::write(&path, b"\xff\n").expect("written");
         assert!(EndedSessions::open(Some(path.clone()), NOW).has(birth(0)));
@@ -289,20 +299,23 @@ mod tests {
     #[tokio::test]
     async fn what_stands_in_the_place_of_the_file_is_replaced() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let (path, other) = (folder.path().join("ended"), folder.path().join("other"));
+        let (path, other_path) = (folder.path().join("ended"), folder.path().join("other"));
         let make_pipe = || {
             let mode = rustix::fs::Mode::from_raw_mode(0o600);
             rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)
                 .expect("a pipe");
         };
-        let make_link = || std::os::unix::fs::symlink(&other, &path).expect("a link");
+        let make_link = || std::os::unix::fs::symlink(&other_path, &path).expect("a link");
         for make in [&make_pipe as &dyn Fn(), &make_link] {
-            fs::write(&other, "0000000000a\n").expect("written");
+            fs::write(&other_path, "0000000000a\n").expect("written");
             make();
-            let ended = EndedSessions::open(Some(path.clone()), NOW);
-            assert!(ended.has(birth(0)) && !ended.has(birth(1)));
-            ended.add(birth(1), NOW).await;
-            assert_eq!(fs::read_to_string(&other).expect("a file"), "0000000000a\n");
+            let ended_sessions = EndedSessions::open(Some(path.clone()), NOW);
+            assert!(ended_sessions.has(birth(0)) && !ended_sessions.has(birth(1)));
+            ended_sessions.add(birth(1), NOW).await;
+            assert_eq!(
+                fs::read_to_string(&other_path).expect("a file"),
+                "0000000000a\n"
+            );
             assert!(EndedSessions::open(Some(path.clone()), NOW).has(birth(1)));
             fs::remove_file(&path).expect("removed");
         }
@@ -311,15 +324,15 @@ mod tests {
     #[test]
     fn what_is_too_much_is_forgotten_and_ends_what_is_older() {
         let mut set = EndedSet::default();
-        let most = u64::try_from(MAX_ENDED).expect("it fits");
-        for number in (1..=most + 1).rev() {
+        let max_ended = u64::try_from(MAX_ENDED).expect("it fits");
+        for number in (1..=max_ended + 1).rev() {
             set.add(birth(number));
         }
         assert_eq!(set.births.len(), MAX_ENDED);
-        for number in 0..=most + 1 {
+        for number in 0..=max_ended + 1 {
             assert!(set.has(birth(number)), "{number}");
         }
-        assert!(!set.has(birth(most + 2)));
+        assert!(!set.has(birth(max_ended + 2)));
         assert_eq!(EndedSet::read(&set.text()), Some(set));
     }
 }

@@ -94,8 +94,8 @@ impl ListenStreams {
         filter: ListenFilter,
         audience: Option<Audience>,
     ) -> Option<Arc<ListenStream>> {
-        let mut open = self.open();
-        if open.len() >= MAX_LISTENS {
+        let mut open_streams = self.open();
+        if open_streams.len() >= MAX_LISTENS {
             return None;
         }
         let listen = Arc::new(ListenStream {
@@ -105,7 +105,7 @@ impl ListenStreams {
             opened: Instant::now(),
             outbox: Outbox::default(),
         });
-        open.insert(name.into(), Arc::clone(&listen));
+        open_streams.insert(name.into(), Arc::clone(&listen));
         Some(listen)
     }
 
@@ -120,13 +120,13 @@ impl ListenStreams {
     /// Notifies the concerned streams that a list changed at the given time.
     pub fn notify_change(
         &self,
-        changed: Method,
-        at: Instant,
+        change_method: Method,
+        time: Instant,
         concerns: impl Fn(&Audience) -> bool,
     ) {
         for listen in self.all() {
-            if listen.opened < at && listen.audience.as_ref().is_none_or(&concerns) {
-                listen.notify_change(changed);
+            if listen.opened < time && listen.audience.as_ref().is_none_or(&concerns) {
+                listen.notify_change(change_method);
             }
         }
     }
@@ -174,20 +174,20 @@ impl ListenStream {
         self.filter.acknowledged(&self.id)
     }
 
-    fn notify_change(&self, changed: Method) {
-        if self.filter.includes(changed) {
-            self.push(changed, "{}");
+    fn notify_change(&self, change_method: Method) {
+        if self.filter.includes(change_method) {
+            self.push(change_method, "{}");
         }
     }
 
     /// Notifies the stream that everything in its filter may have changed.
     pub fn notify_all(&self) {
-        for changed in [
+        for change_method in [
             Method::ToolsChanged,
             Method::PromptsChanged,
             Method::ResourcesChanged,
         ] {
-            self.notify_change(changed);
+            self.notify_change(change_method);
         }
         for uri in &self.filter.uris {
             let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));

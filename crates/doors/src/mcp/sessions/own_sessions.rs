@@ -32,7 +32,7 @@ impl OwnSessions {
     pub fn get_or_open(
         &self,
         server: &Arc<ServerHandle>,
-        open: impl FnOnce() -> IsolatedSession,
+        open_session: impl FnOnce() -> IsolatedSession,
     ) -> Arc<IsolatedSession> {
         let mut map = self.map();
         if let Some(isolated_session) = map.get(&server.name)
@@ -40,7 +40,7 @@ impl OwnSessions {
         {
             return Arc::clone(isolated_session);
         }
-        let isolated_session = Arc::new(open());
+        let isolated_session = Arc::new(open_session());
         map.insert(server.name.clone(), Arc::clone(&isolated_session));
         isolated_session
     }
@@ -74,7 +74,7 @@ impl OwnSessions {
 
     /// Closes sessions that have been idle for this long. A session with resource subscriptions
     /// stays open while its client listens.
-    pub fn sweep(&self, idle: Duration, is_listened_to: bool) {
+    pub fn sweep(&self, idle_limit: Duration, is_listened_to: bool) {
         self.map().retain(|_, isolated_session| {
             // The configuration may have changed since the session was opened.
             let server = &isolated_session.server;
@@ -83,9 +83,9 @@ impl OwnSessions {
             if is_listened_to && is_needed {
                 return true;
             }
-            isolated_session.close_idle(idle);
+            isolated_session.close_idle(idle_limit);
             // Dropping it saves memory for a client that does not use it again.
-            is_needed || !isolated_session.is_idle(idle)
+            is_needed || !isolated_session.is_idle(idle_limit)
         });
     }
 

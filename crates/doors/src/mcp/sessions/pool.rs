@@ -86,11 +86,11 @@ impl Pool {
         } else {
             let session = Arc::new(Pooled::new(server, &capabilities, client.principal.clone()));
             if sessions.len() >= MAX_POOLED
-                && let Some(idle) = sessions
+                && let Some(idle_index) = sessions
                     .iter()
                     .position(|session| session.isolated_session.is_idle(Duration::ZERO))
             {
-                sessions.remove(idle);
+                sessions.remove(idle_index);
             }
             sessions.push(Arc::clone(&session));
             session
@@ -102,9 +102,9 @@ impl Pool {
     }
 
     /// Closes sessions that have been idle for this long.
-    pub fn sweep(&self, idle: Duration) {
+    pub fn sweep(&self, idle_limit: Duration) {
         self.sessions()
-            .retain(|session| !session.isolated_session.is_idle(idle));
+            .retain(|session| !session.isolated_session.is_idle(idle_limit));
     }
 
     /// Ends the listen streams, and closes sessions without users.
@@ -118,8 +118,8 @@ impl Pool {
 
 impl Pooled {
     fn new(server: &Arc<ServerHandle>, capabilities: &str, principal: Principal) -> Self {
-        let declared = ClientCapabilities::read(capabilities);
-        let initialize = transport::own_initialize(Revision::LATEST_LEGACY, &declared);
+        let declared_capabilities = ClientCapabilities::read(capabilities);
+        let initialize = transport::own_initialize(Revision::LATEST_LEGACY, &declared_capabilities);
         let audience = Arc::<Audience>::default();
         let listener = Arc::new(Unattributed {
             server: Arc::clone(server),
@@ -249,8 +249,13 @@ impl Listener for Unattributed {
         match notice.method {
             Method::ResourceUpdated => {
                 let uri = notice.frame.text_param("uri").unwrap_or_default();
-                for (stream, used) in subscriptions.listeners(&self.server.name, &uri) {
-                    listen_streams.notify_update(&self.server.name, &stream, &notice.frame, &used);
+                for (stream, client_uri) in subscriptions.listeners(&self.server.name, &uri) {
+                    listen_streams.notify_update(
+                        &self.server.name,
+                        &stream,
+                        &notice.frame,
+                        &client_uri,
+                    );
                 }
             }
             changed => listen_streams.notify_change(changed, Instant::now(), |_| true),
@@ -266,8 +271,8 @@ impl Listener for Unattributed {
         let config = self.server.config();
         if !config.roots.is_empty() {
             question.result(&questions::roots(&config.roots));
-        } else if let Some(held) = self.held_requests.get().and_then(Weak::upgrade) {
-            held.keep(question);
+        } else if let Some(held_requests) = self.held_requests.get().and_then(Weak::upgrade) {
+            held_requests.keep(question);
         }
     }
 }

@@ -164,30 +164,30 @@ impl Replay {
     /// Resumes a stream after an event. The new connection replaces the previous one.
     pub fn resume(&self, last_event: &str) -> Result<StreamCursor, Gone> {
         let (run, kind, stream, event) = parse(last_event).ok_or(Gone::Unknown)?;
-        let gone = match kind {
+        let reason = match kind {
             StreamKind::Call => Gone::Forgotten,
             StreamKind::Session => Gone::Unknown,
         };
         if run != self.run {
-            return Err(gone);
+            return Err(reason);
         }
         let mut state = self.state();
         let stream_state = state
             .streams
             .get_mut(&stream)
             .filter(|stream_state| stream_state.kind == kind && event < stream_state.next);
-        let stream_state = stream_state.ok_or(gone)?;
+        let stream_state = stream_state.ok_or(reason)?;
         // The response of a finished call must be available. Progress and logs may be missing.
         if stream_state.is_over && stream_state.stored.is_empty() && event + 1 < stream_state.next {
-            return Err(gone);
+            return Err(reason);
         }
         stream_state.readers += 1;
         stream_state.is_read = true;
         stream_state.next_unread = event + 1;
         stream_state.parting = None;
         stream_state.has_returned = true;
-        if let Some(returned) = stream_state.returned.take() {
-            returned.wake();
+        if let Some(waker) = stream_state.returned.take() {
+            waker.wake();
         }
         // Wake the previous connection, which may not have ended yet.
         stream_state.wake();
@@ -218,8 +218,8 @@ impl Replay {
         // A message is one line, so one `data` field suffices.
         let text = Bytes::from(format!("id: {id}\nevent: message\ndata: {message}\n\n"));
         stream_state.next += 1;
-        let (bytes, since) = (text.len(), Instant::now());
-        stream_state.stored.push_back(Event { text, since });
+        let (bytes, time) = (text.len(), Instant::now());
+        stream_state.stored.push_back(Event { text, since: time });
         stream_state.wake();
         state.events += 1;
         state.bytes += bytes;
@@ -268,7 +268,7 @@ impl Replay {
         if !stream_state
             .returned
             .as_ref()
-            .is_some_and(|returned| returned.will_wake(waker))
+            .is_some_and(|stored_waker| stored_waker.will_wake(waker))
         {
             stream_state.returned = Some(waker.clone());
         }

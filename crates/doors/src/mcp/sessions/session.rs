@@ -220,23 +220,23 @@ impl ClientSession {
 
     /// Enters a call under its id.
     pub fn enter(self: &Arc<Self>, id: &str) -> Result<CallEntry, NoEntry> {
-        let (cancel, cancelled) = oneshot::channel();
-        let mut in_flight = self.in_flight();
-        if in_flight.cancels.contains_key(id) {
+        let (cancel, cancel_signal) = oneshot::channel();
+        let mut requests_in_flight = self.in_flight();
+        if requests_in_flight.cancels.contains_key(id) {
             return Err(NoEntry::Doubled(id.into()));
         }
-        if in_flight.cancels.len() >= MAX_IN_FLIGHT {
+        if requests_in_flight.cancels.len() >= MAX_IN_FLIGHT {
             return Err(NoEntry::TooMany);
         }
-        if in_flight.ended {
+        if requests_in_flight.ended {
             drop(cancel.send("the session has ended".to_owned()));
         } else {
-            in_flight.cancels.insert(id.into(), Some(cancel));
+            requests_in_flight.cancels.insert(id.into(), Some(cancel));
         }
-        drop(in_flight);
+        drop(requests_in_flight);
         Ok(CallEntry {
             id: id.into(),
-            cancelled: Some(cancelled),
+            cancelled: Some(cancel_signal),
             busy: self.busy(),
         })
     }
@@ -253,9 +253,9 @@ impl ClientSession {
     /// Ends the session: cancels its calls, closes its streams and ends its upstream session.
     pub fn end(&self, reason: &str) {
         let cancels = {
-            let mut in_flight = self.in_flight();
-            in_flight.ended = true;
-            std::mem::take(&mut in_flight.cancels)
+            let mut requests_in_flight = self.in_flight();
+            requests_in_flight.ended = true;
+            std::mem::take(&mut requests_in_flight.cancels)
         };
         for cancel in cancels.into_values().flatten() {
             drop(cancel.send(reason.to_owned()));
@@ -276,9 +276,11 @@ impl ClientSession {
     }
 
     fn touch(&self) {
-        let now = self.opened.elapsed().as_millis();
-        self.last_used
-            .store(u64::try_from(now).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let elapsed_ms = self.opened.elapsed().as_millis();
+        self.last_used.store(
+            u64::try_from(elapsed_ms).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
     }
 
     /// Time at which a call or a stream last began or ended.
@@ -289,8 +291,8 @@ impl ClientSession {
     /// The numbers of its calls in flight and of its open streams.
     pub fn load(&self) -> (usize, usize) {
         let calls = self.in_flight().cancels.len();
-        let busy = self.busy.load(Ordering::Relaxed);
-        (calls, busy.saturating_sub(calls))
+        let busy_count = self.busy.load(Ordering::Relaxed);
+        (calls, busy_count.saturating_sub(calls))
     }
 
     /// Time since the session became idle; `None` while a call or stream is open.

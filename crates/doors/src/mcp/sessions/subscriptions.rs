@@ -117,19 +117,20 @@ impl Subscriptions {
             return false;
         }
         let _turn = self.turn(&resource).await;
-        let joined = self.has_any(&resource) || subscribe().await;
-        if joined {
+        let is_joined = self.has_any(&resource) || subscribe().await;
+        if is_joined {
             self.add(resource, session, uri);
         }
-        joined
+        is_joined
     }
 
     /// Subscribes again in a new session of the server, if the resource still has subscribers.
     pub async fn renew(&self, resource: &SubscribedResource, upstream: &UpstreamSession) {
         let _turn = self.turn(resource).await;
         if self.has_any(resource) {
-            let subscribed = timeout(BACKGROUND_LIMIT, subscribe(upstream, &resource.uri)).await;
-            if subscribed.is_err() {
+            let subscribe_result =
+                timeout(BACKGROUND_LIMIT, subscribe(upstream, &resource.uri)).await;
+            if subscribe_result.is_err() {
                 tracing::debug!(?resource, "a subscription was not renewed in time");
             }
         }
@@ -168,32 +169,32 @@ impl Subscriptions {
             return false;
         };
         let was_there = subscribers.remove(session).is_some();
-        let last = subscribers.is_empty();
-        if last {
+        let is_last = subscribers.is_empty();
+        if is_last {
             book.resources.remove(resource);
         }
         if was_there {
             book.uncount(session);
         }
-        last
+        is_last
     }
 
     /// Removes a session. Returns the resources that have no subscriber any more.
     pub fn remove_session(&self, session: &str) -> Vec<SubscribedResource> {
-        let mut orphans = Vec::new();
+        let mut orphaned_resources = Vec::new();
         let mut book = self.book();
         // Most sessions have no subscriptions.
         if book.counts.remove(session).is_none() {
-            return orphans;
+            return orphaned_resources;
         }
         book.resources.retain(|resource, subscribers| {
             let is_orphan = subscribers.remove(session).is_some() && subscribers.is_empty();
             if is_orphan {
-                orphans.push(resource.clone());
+                orphaned_resources.push(resource.clone());
             }
             !is_orphan
         });
-        orphans
+        orphaned_resources
     }
 
     /// The resources of one server that have subscribers.
@@ -212,14 +213,14 @@ impl Subscriptions {
     pub fn listeners(&self, server: &ServerName, uri: &str) -> Vec<(Box<str>, Box<str>)> {
         let book = self.book();
         let map = &book.resources;
-        let exact = SubscribedResource {
+        let exact_resource = SubscribedResource {
             server: server.clone(),
             uri: uri.into(),
         };
-        if let Some(subscribers) = map.get(&exact) {
+        if let Some(subscribers) = map.get(&exact_resource) {
             return subscribers
                 .iter()
-                .map(|(session, used)| (session.clone(), used.clone()))
+                .map(|(session, client_uri)| (session.clone(), client_uri.clone()))
                 .collect();
         }
         map.iter()
@@ -232,11 +233,11 @@ impl Subscriptions {
 
 /// Asks a server for notifications about changes of a resource. Returns true if the server accepts.
 pub async fn subscribe(upstream: &UpstreamSession, uri: &str) -> bool {
-    let subscribed = upstream.subscribe(uri).await;
-    if let Err(error) = &subscribed {
+    let subscribe_result = upstream.subscribe(uri).await;
+    if let Err(error) = &subscribe_result {
         tracing::debug!(uri, %error, "a resource was not subscribed to");
     }
-    subscribed.is_ok()
+    subscribe_result.is_ok()
 }
 
 #[cfg(test)]
@@ -276,8 +277,8 @@ mod tests {
         }
         assert_eq!(subscriptions.check("one", "x"), Err(TooMuch::Resources));
         assert_eq!(subscriptions.check("two", "x"), Ok(()));
-        let long = "x".repeat(MAX_URI + 1);
-        assert_eq!(subscriptions.check("two", &long), Err(TooMuch::Uri));
+        let long_uri = "x".repeat(MAX_URI + 1);
+        assert_eq!(subscriptions.check("two", &long_uri), Err(TooMuch::Uri));
         subscriptions.remove(&resource("x://0"), "one");
         subscriptions.remove(&resource("x://0"), "one");
         assert_eq!(subscriptions.check("one", "x"), Ok(()));
@@ -291,15 +292,15 @@ mod tests {
     async fn turns_are_of_one_resource_and_leave_nothing() {
         let subscriptions = Subscriptions::default();
         let first = subscriptions.turn(&resource("x://1")).await;
-        let mut second = Box::pin(async { subscriptions.turn(&resource("x://1")).await });
-        assert!(futures_util::poll!(&mut second).is_pending());
+        let mut second_turn = Box::pin(async { subscriptions.turn(&resource("x://1")).await });
+        assert!(futures_util::poll!(&mut second_turn).is_pending());
         for number in 2..100 {
-            let other = resource(&format!("x://{number}"));
-            let mut other = Box::pin(async { subscriptions.turn(&other).await });
-            assert!(futures_util::poll!(&mut other).is_ready(), "{number}");
+            let other_turn = resource(&format!("x://{number}"));
+            let mut other_turn = Box::pin(async { subscriptions.turn(&other_turn).await });
+            assert!(futures_util::poll!(&mut other_turn).is_ready(), "{number}");
         }
         drop(first);
-        drop(second.await);
+        drop(second_turn.await);
         drop(subscriptions.turn(&resource("x://0")).await);
         assert_eq!(subscriptions.turns.lock().len(), 1);
     }

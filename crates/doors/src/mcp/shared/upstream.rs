@@ -95,11 +95,11 @@ impl SharedState {
     /// Requests log messages at this level and above for a request.
     pub async fn request_log_level(&self, level: LogLevel) {
         {
-            let mut requested = self.requested_log_level();
-            if requested.is_some_and(|requested| requested <= level) {
+            let mut requested_level = self.requested_log_level();
+            if requested_level.is_some_and(|requested_level| requested_level <= level) {
                 return;
             }
-            *requested = Some(level);
+            *requested_level = Some(level);
         }
         let updates = self
             .gateway
@@ -141,7 +141,7 @@ impl SharedState {
         if !session.takes_log_level() {
             return None;
         }
-        let (done_sender, done) = oneshot::channel();
+        let (done_sender, done_signal) = oneshot::channel();
         let server = server.name.clone();
         self.gateway.calls.in_background(async move {
             let _done_sender = done_sender;
@@ -150,6 +150,6 @@ impl SharedState {
                 tracing::debug!(%server, ?level, ?set, "a log level was not set");
             }
         });
-        Some(done)
+        Some(done_signal)
     }
 }

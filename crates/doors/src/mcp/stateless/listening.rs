@@ -93,12 +93,12 @@ impl ListenRequest<'_> {
 
 /// Listens to the servers of a profile.
 pub async fn listen_to_profile(request: ListenRequest<'_>, view: &View) -> RpcReply {
-    let requested = match request.filter() {
-        Ok(requested) => requested,
+    let requested_filter = match request.filter() {
+        Ok(requested_filter) => requested_filter,
         Err(refusal) => return refusal,
     };
     let has_tasks = request.sink.client.caller.capabilities.tasks;
-    if !requested.tasks.is_empty() && !has_tasks {
+    if !requested_filter.tasks.is_empty() && !has_tasks {
         return RpcReply::tasks_undeclared(request.id());
     }
     let stateless = Arc::clone(request.stateless);
@@ -108,46 +108,50 @@ pub async fn listen_to_profile(request: ListenRequest<'_>, view: &View) -> RpcRe
         stateless: &stateless,
         name: &name,
     };
-    let (shared, listen) = (&stateless.shared, &name);
-    let subscribed = requested.uris.iter().map(|uri| async move {
-        let owner = shared.gateway.settled_owner(view, uri).await?;
-        let subscribed = timeout(SUBSCRIBE_LIMIT, shared.subscribe(owner, listen, uri)).await;
-        subscribed.unwrap_or(false).then(|| uri.clone())
+    let (shared_state, listen) = (&stateless.shared, &name);
+    let subscribe_futures = requested_filter.uris.iter().map(|uri| async move {
+        let owner = shared_state.gateway.settled_owner(view, uri).await?;
+        let subscribe_futures =
+            timeout(SUBSCRIBE_LIMIT, shared_state.subscribe(owner, listen, uri)).await;
+        subscribe_futures.unwrap_or(false).then(|| uri.clone())
     });
-    let (promise, promised) = watch::channel(false);
+    let (promise, promise_receiver) = watch::channel(false);
     let (news, acknowledgements): (Vec<_>, Vec<_>) = TaskNews::for_tasks(
         &stateless.shared,
         view,
-        &requested.tasks,
+        &requested_filter.tasks,
         request.sink,
         request.id(),
     )
     .into_iter()
     .map(|news| {
-        let (acknowledged, acknowledgement) = oneshot::channel();
-        (news.tell(acknowledged, promised.clone()), acknowledgement)
+        let (acknowledge_sender, acknowledgement) = oneshot::channel();
+        (
+            news.tell(acknowledge_sender, promise_receiver.clone()),
+            acknowledgement,
+        )
     })
     .unzip();
     let mut news = pin!(async {
         join_all(news).await;
         std::future::pending().await
     });
-    let acknowledged = acknowledgements
+    let acknowledge_sender = acknowledgements
         .into_iter()
         .map(|acknowledgement| async move {
             let tasks = timeout(SUBSCRIBE_LIMIT, acknowledgement).await;
             tasks.ok().and_then(Result::ok).unwrap_or_default()
         });
-    let subscribed = join(join_all(subscribed), join_all(acknowledged));
+    let subscribe_futures = join(join_all(subscribe_futures), join_all(acknowledge_sender));
     let (uris, tasks) = tokio::select! {
         biased;
-        subscribed = subscribed => subscribed,
+        subscribe_futures = subscribe_futures => subscribe_futures,
         never = &mut news => match never {},
     };
     let filter = ListenFilter {
         uris: uris.into_iter().flatten().collect(),
         tasks: tasks.into_iter().flatten().collect(),
-        ..requested
+        ..requested_filter
     };
     let client = Arc::clone(&request.sink.client);
     let audience = Audience::Profile(Arc::clone(&view.profile), client);
@@ -180,8 +184,8 @@ pub async fn listen_to_shared_session(
     server: &Arc<ServerHandle>,
     view: &View,
 ) -> RpcReply {
-    let requested = match request.visible_filter(server, view) {
-        Ok(requested) => requested,
+    let requested_filter = match request.visible_filter(server, view) {
+        Ok(requested_filter) => requested_filter,
         Err(refusal) => return refusal,
     };
     let limit = server.config().longest_start();
@@ -196,19 +200,24 @@ pub async fn listen_to_shared_session(
         stateless,
         name: &name,
     };
-    let requested = requested.supported_by(&session.greeting.capabilities);
-    let (shared, listen) = (&stateless.shared, &name);
-    let subscribed = requested.uris.iter().map(|uri| async move {
+    let requested_filter = requested_filter.supported_by(&session.greeting.capabilities);
+    let (shared_state, listen) = (&stateless.shared, &name);
+    let subscribe_futures = requested_filter.uris.iter().map(|uri| async move {
         let target = ItemTarget {
             server: server.name.clone(),
             original: uri.as_str().into(),
         };
-        let subscribed = timeout(SUBSCRIBE_LIMIT, shared.subscribe(target, listen, uri)).await;
-        subscribed.unwrap_or(false).then(|| uri.clone())
+        let subscribe_futures =
+            timeout(SUBSCRIBE_LIMIT, shared_state.subscribe(target, listen, uri)).await;
+        subscribe_futures.unwrap_or(false).then(|| uri.clone())
     });
     let filter = ListenFilter {
-        uris: join_all(subscribed).await.into_iter().flatten().collect(),
-        ..requested
+        uris: join_all(subscribe_futures)
+            .await
+            .into_iter()
+            .flatten()
+            .collect(),
+        ..requested_filter
     };
     let audience = Audience::Server(server.name.clone());
     let Some(listen) = stateless
@@ -228,8 +237,8 @@ pub async fn listen_to_pooled_session(
     view: &View,
 ) -> RpcReply {
     let isolated_session = lease.isolated_session();
-    let requested = match request.visible_filter(&isolated_session.server, view) {
-        Ok(requested) => requested,
+    let requested_filter = match request.visible_filter(&isolated_session.server, view) {
+        Ok(requested_filter) => requested_filter,
         Err(refusal) => return refusal,
     };
     let limit = isolated_session.server.config().longest_start();
@@ -239,21 +248,25 @@ pub async fn listen_to_pooled_session(
     };
     let audience = lease.audience();
     let name = audience.listen_streams.name();
-    let requested = requested.supported_by(&session.greeting.capabilities);
+    let requested_filter = requested_filter.supported_by(&session.greeting.capabilities);
     let pooled_listener = PooledListener {
         calls: request.stateless.shared.gateway.calls.clone(),
         lease: &lease,
         name: &name,
     };
     let (listener, upstream) = (&pooled_listener, &session);
-    let subscribed = requested.uris.iter().map(|uri| async move {
-        let subscribed = timeout(SUBSCRIBE_LIMIT, listener.subscribe(upstream, uri)).await;
-        subscribed.unwrap_or(false).then(|| uri.clone())
+    let subscribe_futures = requested_filter.uris.iter().map(|uri| async move {
+        let subscribe_futures = timeout(SUBSCRIBE_LIMIT, listener.subscribe(upstream, uri)).await;
+        subscribe_futures.unwrap_or(false).then(|| uri.clone())
     });
-    let uris: Vec<String> = join_all(subscribed).await.into_iter().flatten().collect();
+    let uris: Vec<String> = join_all(subscribe_futures)
+        .await
+        .into_iter()
+        .flatten()
+        .collect();
     let filter = ListenFilter {
         uris: uris.clone(),
-        ..requested
+        ..requested_filter
     };
     let Some(listen) = audience
         .listen_streams
@@ -301,8 +314,8 @@ impl PooledListener<'_> {
         let mut pause = CHECK_PAUSE;
         loop {
             tokio::time::sleep(pause).await;
-            let live = isolated_session.live_session();
-            if live.is_some_and(|live| Arc::ptr_eq(&live, &session)) {
+            let live_session = isolated_session.live_session();
+            if live_session.is_some_and(|live_session| Arc::ptr_eq(&live_session, &session)) {
                 continue;
             }
             let limit = isolated_session.server.config().longest_start();
@@ -327,14 +340,14 @@ impl PooledListener<'_> {
 
 impl Drop for PooledListener<'_> {
     fn drop(&mut self) {
-        let orphans = self.lease.leave(self.name);
+        let orphaned_resources = self.lease.leave(self.name);
         let session = self.lease.isolated_session().live_session();
-        let Some(session) = session.filter(|_| !orphans.is_empty()) else {
+        let Some(session) = session.filter(|_| !orphaned_resources.is_empty()) else {
             return;
         };
         let subscriptions = Arc::clone(&self.lease.audience().subscriptions);
         self.calls.in_background(async move {
-            for resource in orphans {
+            for resource in orphaned_resources {
                 subscriptions.release(&resource, &session).await;
             }
         });

@@ -56,28 +56,28 @@ impl Requests {
     ) -> StatelessCall {
         let id: Box<str> = id(&frame).into();
         let refuse = |reply, frame| {
-            let (shared, scope, principal) = (
+            let (shared_state, scope, principal) = (
                 Arc::clone(&stateless.shared),
                 scope.clone(),
                 principal.clone(),
             );
             StatelessCall::silent(async move {
                 let origin = || Arc::new(scope.origin(door, &Caller::default(), &principal));
-                close(&shared, &scope, origin, &frame, Receipt::new(), reply).await
+                close(&shared_state, &scope, origin, &frame, Receipt::new(), reply).await
             })
         };
         let caller = match admit(&frame, None) {
             Ok(caller) => caller,
             Err(refused) => return refuse(refusal(&id, &refused), frame),
         };
-        let (cancel, cancelled) = oneshot::channel();
+        let (cancel, cancel_signal) = oneshot::channel();
         {
-            let mut in_flight = lock(&self.0);
-            if in_flight.contains_key(&id) {
+            let mut requests_in_flight = lock(&self.0);
+            if requests_in_flight.contains_key(&id) {
                 let reason = format!("a request with id {id} is in flight already");
                 return refuse(RpcReply::error(&id, code::INVALID_REQUEST, &reason), frame);
             }
-            in_flight.insert(id.clone(), Some(cancel));
+            requests_in_flight.insert(id.clone(), Some(cancel));
         }
         let StatelessCall { reply, messages } = answer(
             stateless,
@@ -95,7 +95,7 @@ impl Requests {
             tokio::select! {
                 reply = reply => reply,
                 // The call itself runs to its end, and is recorded.
-                Ok(reason) = cancelled => {
+                Ok(reason) = cancel_signal => {
                     Closed::of_the_same_call(RpcReply::cancelled(&entry.id, &reason))
                 }
             }

@@ -46,7 +46,7 @@ struct Task {
 impl TaskNews {
     /// Groups the tasks with these names by server. Unknown names are left out.
     pub fn for_tasks(
-        shared: &SharedState,
+        shared_state: &SharedState,
         view: &View,
         names: &[String],
         sink: &CallSink,
@@ -55,7 +55,7 @@ impl TaskNews {
         let mut news = Vec::<Self>::new();
         for name in names {
             let Some((server, original_id)) =
-                task_requests::find(shared, view, &sink.client.principal, name)
+                task_requests::find(shared_state, view, &sink.client.principal, name)
             else {
                 continue;
             };
@@ -69,7 +69,7 @@ impl TaskNews {
             {
                 Some(entry) => entry.tasks.push(task),
                 None => news.push(Self {
-                    calls: shared.gateway.calls.clone(),
+                    calls: shared_state.gateway.calls.clone(),
                     server,
                     tasks: vec![task],
                     sink: sink.clone(),
@@ -85,10 +85,10 @@ impl TaskNews {
     /// list is `promised` to the client, and the server must have answered by then.
     pub async fn tell(
         self,
-        acknowledged: oneshot::Sender<Vec<String>>,
-        mut promised: watch::Receiver<bool>,
+        acknowledge_sender: oneshot::Sender<Vec<String>>,
+        mut promise_receiver: watch::Receiver<bool>,
     ) {
-        let mut acknowledged = Some(acknowledged);
+        let mut acknowledge_sender = Some(acknowledge_sender);
         loop {
             let mut call = self.listen();
             loop {
@@ -98,18 +98,18 @@ impl TaskNews {
                     _ = &mut call.reply => None,
                     // The server acknowledged too late: the client already has a list without these
                     // tasks. It must poll them.
-                    Ok(_) = promised.wait_for(|is| *is), if acknowledged.is_some() => return,
+                    Ok(_) = promise_receiver.wait_for(|is| *is), if acknowledge_sender.is_some() => return,
                 };
                 let Some(frame) = message.and_then(|text| Frame::read(text.into()).ok()) else {
                     break;
                 };
                 let params = frame.params().unwrap_or("{}");
                 match frame.method() {
-                    Some(Method::Acknowledged) => match acknowledged.take() {
+                    Some(Method::Acknowledged) => match acknowledge_sender.take() {
                         Some(first) => {
                             // The loop above notices if the receiver is gone.
                             first.send(self.acknowledged_names(params)).ok();
-                            if promised.wait_for(|is| *is).await.is_err() {
+                            if promise_receiver.wait_for(|is| *is).await.is_err() {
                                 return;
                             }
                         }
@@ -128,15 +128,15 @@ impl TaskNews {
         let original_ids: Vec<&str> = self.tasks.iter().map(|task| &*task.original_id).collect();
         let text = listen::to_tasks(&self.id, &original_ids, &self.sink.client.caller);
         let (sink, messages) = CallSink::new(Arc::clone(&self.sink.client), None);
-        let (cancel, cancelled) = oneshot::channel();
+        let (cancel, cancel_signal) = oneshot::channel();
         let (calls, id) = (self.calls.clone(), self.id.clone());
         let upstream = Upstream::Shared(Arc::clone(&self.server));
         let receipt = Receipt::new();
         let reply = async move {
             let reply = match request(text) {
                 Some(request) => {
-                    let listening = calls.call(&receipt, upstream, request, sink, cancelled);
-                    match listening.await {
+                    let listen_call = calls.call(&receipt, upstream, request, sink, cancel_signal);
+                    match listen_call.await {
                         Ok(answer) => RpcReply::answer(&id, &answer),
                         Err(failure) => RpcReply::failure(&id, &failure),
                     }
@@ -149,8 +149,8 @@ impl TaskNews {
     }
 
     /// The client's names of the tasks in the server's acknowledgement.
-    fn acknowledged_names(&self, acknowledged: &str) -> Vec<String> {
-        let original_ids = listen::honoured_tasks(acknowledged);
+    fn acknowledged_names(&self, acknowledged_json: &str) -> Vec<String> {
+        let original_ids = listen::honoured_tasks(acknowledged_json);
         self.tasks
             .iter()
             .filter(|task| original_ids.contains(&task.original_id))
@@ -169,11 +169,11 @@ impl TaskNews {
             );
             let (sink, _messages) = CallSink::new(Arc::clone(&self.sink.client), None);
             let upstream = Upstream::Shared(Arc::clone(&self.server));
-            let (_keep, cancelled) = oneshot::channel();
+            let (_keep, cancel_signal) = oneshot::channel();
             let (receipt, request) = (Receipt::new(), request(text)?);
             let answer = self
                 .calls
-                .call(&receipt, upstream, request, sink, cancelled);
+                .call(&receipt, upstream, request, sink, cancel_signal);
             answer.await.ok()
         });
         for answer in join_all(states).await.into_iter().flatten() {

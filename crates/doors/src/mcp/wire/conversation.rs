@@ -190,7 +190,7 @@ impl Conversation {
         {
             let permit = self.permit(&frame).await?;
             let is_stream = frame.method() == Some(Method::Listen);
-            let at_work = (!is_stream).then(|| self.at_work.token());
+            let work_token = (!is_stream).then(|| self.at_work.token());
             let id = is_stream.then(|| id(&frame).to_owned());
             let StatelessCall { reply, messages } = self.requests.begin(
                 &self.clients.stateless,
@@ -199,7 +199,7 @@ impl Conversation {
                 &self.visitor.principal,
                 frame,
             );
-            let permit = (permit, at_work);
+            let permit = (permit, work_token);
             let is_left = Arc::clone(&self.is_left);
             self.answer(permit, messages, async move {
                 let reply = reply.await;
@@ -222,9 +222,9 @@ impl Conversation {
             && self.begin()
         {
             let id = frame.get(id).to_owned();
-            let this = Arc::clone(self);
-            let greeting = async move { this.greet(&id, &frame).await };
-            self.tasks.spawn(greeting.boxed());
+            let conversation = Arc::clone(self);
+            let greet_task = async move { conversation.greet(&id, &frame).await };
+            self.tasks.spawn(greet_task.boxed());
             return Ok(());
         }
         match (self.session(), frame.envelope().kind) {
@@ -268,8 +268,8 @@ impl Conversation {
             ));
         };
         let Ok(permit) = Arc::clone(&self.unanswered).try_acquire_owned() else {
-            let refused = self.refuse_batch(&text, &too_many()).await;
-            return Err(RejectedMessage::TooMany(refused));
+            let refusal = self.refuse_batch(&text, &too_many()).await;
+            return Err(RejectedMessage::TooMany(refusal));
         };
         let (sink, messages) = session.sink();
         let call = batch::answer(Arc::clone(&self.clients.shared), session, text, sink);
@@ -280,7 +280,7 @@ impl Conversation {
 
     async fn refuse_batch(&self, text: &Bytes, reason: &str) -> String {
         let reply = RpcReply::error("null", code::INVALID_REQUEST, reason);
-        let refused = batch::refuse(
+        let refusal = batch::refuse(
             &self.clients.shared,
             &self.scope,
             &self.origin(),
@@ -288,7 +288,7 @@ impl Conversation {
             reply,
         )
         .await;
-        refused.into_text()
+        refusal.into_text()
     }
 
     /// The origin of this client's calls.
@@ -338,8 +338,8 @@ impl Conversation {
             return Ok(permit);
         }
         let reply = RpcReply::error(id(frame), code::INVALID_REQUEST, &too_many());
-        let refused = self.close(frame, reply).await;
-        Err(RejectedMessage::TooMany(refused.into_text()))
+        let refusal = self.close(frame, reply).await;
+        Err(RejectedMessage::TooMany(refusal.into_text()))
     }
 
     /// Answers in a task. Messages of the call are sent before its reply.
@@ -349,35 +349,35 @@ impl Conversation {
         mut messages: CallStream,
         call: impl Future<Output = Option<String>> + Send + 'static,
     ) {
-        let this = Arc::clone(self);
-        let answering = async move {
+        let conversation = Arc::clone(self);
+        let answer_task = async move {
             let relay = async {
                 while let Some(message) = messages.next().await {
-                    this.output.send(message).await;
+                    conversation.output.send(message).await;
                 }
             };
             let (reply, ()) = tokio::join!(call, relay);
             if let Some(reply) = reply {
-                this.output.send(reply).await;
+                conversation.output.send(reply).await;
             }
             drop(permit);
         };
-        self.tasks.spawn(answering.boxed());
+        self.tasks.spawn(answer_task.boxed());
     }
 
     /// Begins a session. Returns `false` if the client has gone. A stream has one session: if a
     /// client initializes again, its earlier session ends. The calls of that session are cancelled
     /// without answers, because the client may use their ids again.
     fn begin(&self) -> bool {
-        let mut previous = None;
+        let mut previous_phase = None;
         let has_begun = self.phase.send_if_modified(|phase| {
             let may_begin = matches!(phase, Phase::Silent | Phase::Open { .. });
             if may_begin {
-                previous = Some(std::mem::replace(phase, Phase::Greeting));
+                previous_phase = Some(std::mem::replace(phase, Phase::Greeting));
             }
             may_begin
         });
-        if let Some(Phase::Open { session, .. }) = previous {
+        if let Some(Phase::Open { session, .. }) = previous_phase {
             self.clients
                 .end(&session.id, "the client has initialized anew");
         }
@@ -402,10 +402,10 @@ impl Conversation {
             }
         };
         self.output.send(message::response(id, &result)).await;
-        let busy = session.busy();
+        let busy_guard = session.busy();
         let is_open = self.leave_greeting(Phase::Open {
             session: Arc::clone(&session),
-            _busy: busy,
+            _busy: busy_guard,
         });
         if !is_open {
             self.clients
@@ -418,11 +418,11 @@ impl Conversation {
     }
 
     /// Returns `false` if the conversation is over.
-    fn leave_greeting(&self, next: Phase) -> bool {
+    fn leave_greeting(&self, next_phase: Phase) -> bool {
         self.phase.send_if_modified(|phase| {
             let is_greeting = matches!(phase, Phase::Greeting);
             if is_greeting {
-                *phase = next;
+                *phase = next_phase;
             }
             is_greeting
         })

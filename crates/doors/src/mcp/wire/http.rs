@@ -45,7 +45,7 @@ pub async fn serve(
     request: Request<Incoming>,
 ) -> HttpAnswer {
     let (head, body) = request.into_parts();
-    let served = match head.method {
+    let reply = match head.method {
         method if stateless_http::is_misplaced(&method, &head.headers) => {
             Err(stateless_http::misplaced())
         }
@@ -54,7 +54,7 @@ pub async fn serve(
         Method::DELETE => delete(mcp, &scope, &visitor, &head.headers).await,
         _ => Err(HttpRefusal::method("POST, GET, DELETE")),
     };
-    served.unwrap_or_else(|refusal| Receipt::new().no_call(refusal).into_response())
+    reply.unwrap_or_else(|refusal| Receipt::new().no_call(refusal).into_response())
 }
 
 /// Refuses a request to an unknown endpoint.
@@ -80,7 +80,7 @@ pub async fn too_many_connections(
         .body()
         .size_hint()
         .upper()
-        .is_some_and(|most| most <= FREE as u64)
+        .is_some_and(|limit| limit <= FREE as u64)
     {
         return refuse(mcp, visitor, request, refusal).await;
     }
@@ -105,8 +105,8 @@ async fn refuse(
     };
     let origin = || calls::origin(Door::McpHttp, &Caller::default(), &visitor.principal).into();
     let requested_call = || RequestedCall::from_frame(frame.as_ref()?);
-    let closing = Receipt::new().close(&mcp.gateway().calls, refusal, origin, requested_call);
-    closing.await.into_response()
+    let closed_answer = Receipt::new().close(&mcp.gateway().calls, refusal, origin, requested_call);
+    closed_answer.await.into_response()
 }
 
 async fn post(
@@ -125,11 +125,11 @@ async fn post(
         Arc::new(origin)
     };
     if body.trim_ascii_start().first() == Some(&b'[') {
-        let served = match session(mcp, &scope, &visitor, headers) {
+        let reply = match session(mcp, &scope, &visitor, headers) {
             Ok(session) => answer_batch(mcp, session, body.clone()).await,
             Err(refusal) => Err(refusal),
         };
-        return match served {
+        return match reply {
             Ok(answer) => answer,
             Err(refusal) => {
                 let refusal =
@@ -144,9 +144,9 @@ async fn post(
             let refusal = HttpRefusal::with_body(StatusCode::BAD_REQUEST, unreadable(&error));
             let requested_call =
                 || Some(RequestedCall::from_unreadable(&error)?.at(scope.server()));
-            let closing =
+            let closed_answer =
                 Receipt::new().close(&mcp.gateway().calls, refusal, origin, requested_call);
-            return closing.await.into_response();
+            return closed_answer.await.into_response();
         }
     };
     let route = if mcp.gateway().calls.closing().has_begun() && is_work(&frame) {
@@ -160,9 +160,9 @@ async fn post(
         Ok(route) => route,
         Err(refusal) => {
             let requested_call = || Some(RequestedCall::from_frame(&frame)?.at(scope.server()));
-            let closing =
+            let closed_answer =
                 Receipt::new().close(&mcp.gateway().calls, refusal, origin, requested_call);
-            let refusal = closing.await;
+            let refusal = closed_answer.await;
             return refusal.into_response();
         }
     };

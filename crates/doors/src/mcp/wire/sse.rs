@@ -55,14 +55,14 @@ pub async fn serve(
     request: Request<Incoming>,
 ) -> HttpAnswer {
     let (head, body) = request.into_parts();
-    let served = match (endpoint, &head.method) {
+    let reply = match (endpoint, &head.method) {
         (SseEndpoint::Stream, &Method::GET) => open(mcp, scope, visitor, &head),
         (SseEndpoint::Message, &Method::POST) => post(mcp, &scope, &visitor, &head, body).await,
         (SseEndpoint::Stream, _) => Err(HttpRefusal::method("GET")),
         (SseEndpoint::Message, _) => Err(HttpRefusal::method("POST")),
     };
     // Calls in the request have been recorded already.
-    served.unwrap_or_else(|refusal| Receipt::new().no_call(refusal).into_response())
+    reply.unwrap_or_else(|refusal| Receipt::new().no_call(refusal).into_response())
 }
 
 fn open(
@@ -94,14 +94,14 @@ fn open(
         mcp.gateway().calls.background().clone(),
     );
     mcp.streams.map().insert(id.clone(), Arc::new(client));
-    let open = Open {
+    let open_stream = Open {
         mcp: Arc::clone(mcp),
         id,
     };
     Ok(answer::events(EventStreamBody::for_sse_client(
         &endpoint,
         messages,
-        Box::new(open),
+        Box::new(open_stream),
     )))
 }
 

@@ -206,20 +206,20 @@ impl EventStreamBody {
             let cursor = session.replay.open(StreamKind::Session);
             return Self::at_cursor(session, cursor);
         }
-        let busy = session.busy();
+        let busy_guard = session.busy();
         Self::new(EventSource::Session {
             session,
-            _busy: busy,
+            _busy: busy_guard,
         })
     }
 
     /// A stream of the session, from this position on.
     pub fn at_cursor(session: Arc<ClientSession>, cursor: StreamCursor) -> Self {
-        let busy = session.busy();
+        let busy_guard = session.busy();
         Self::new(EventSource::Resumable(Connection {
             session,
             cursor,
-            _busy: busy,
+            _busy: busy_guard,
         }))
     }
 
@@ -228,13 +228,13 @@ impl EventStreamBody {
     pub fn for_sse_client(
         endpoint: &str,
         messages: mpsc::Receiver<String>,
-        open: Box<dyn Send + Sync>,
+        stream_guard: Box<dyn Send + Sync>,
     ) -> Self {
         let endpoint = format!("event: endpoint\ndata: {endpoint}\n\n");
         Self::new(EventSource::Client {
             endpoint: Some(endpoint.into()),
             messages,
-            _open: open,
+            _open: stream_guard,
         })
     }
 
@@ -281,10 +281,10 @@ impl EventSource {
                 last,
             } => {
                 if let Some(call) = reply
-                    && let Poll::Ready(closed) = call.as_mut().poll(context)
+                    && let Poll::Ready(call_end) = call.as_mut().poll(context)
                 {
                     *reply = None;
-                    *last = Some(closed.into_text());
+                    *last = Some(call_end.into_text());
                 }
                 // Send a result after its progress: all progress is in the channel by now.
                 match messages.poll_next(context) {
@@ -307,15 +307,15 @@ async fn write_call(
     call: PendingReply,
 ) {
     let replay = &session.replay;
-    let (mut call, mut last) = (Some(call), None);
+    let (mut call, mut last_reply) = (Some(call), None);
     poll_fn(|context| {
         if replay.take_return(stream, context) {
             messages.notify_return();
         }
         if let Some(pending) = &mut call
-            && let Poll::Ready(closed) = pending.as_mut().poll(context)
+            && let Poll::Ready(call_end) = pending.as_mut().poll(context)
         {
-            (call, last) = (None, Some(closed.into_text()));
+            (call, last_reply) = (None, Some(call_end.into_text()));
         }
         loop {
             ready!(replay.poll_room(stream, context));
@@ -327,10 +327,10 @@ async fn write_call(
                 replay.disconnect(stream, retry);
             }
             // Write a result after its progress: all progress has been written by now.
-            let Some(last) = last.take() else {
+            let Some(last_reply) = last_reply.take() else {
                 return Poll::Pending;
             };
-            replay.push(stream, &last);
+            replay.push(stream, &last_reply);
             replay.finish(stream);
             return Poll::Ready(());
         }

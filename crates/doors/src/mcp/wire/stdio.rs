@@ -53,12 +53,12 @@ pub async fn serve(
         tasks.clone(),
     ));
     let mut lines = LineReader::new(input, max_message);
-    let mut written = None;
+    let mut write_result = None;
     loop {
         let line = tokio::select! {
             line = lines.next() => line,
             result = &mut writing => {
-                written = Some(result);
+                write_result = Some(result);
                 break;
             }
             () = stop.cancelled() => break,
@@ -70,11 +70,11 @@ pub async fn serve(
                 break;
             }
         };
-        let refused = match line {
+        let refusal = match line {
             Ok(Some(InputLine::Whole(line))) if line.trim_ascii().is_empty() => continue,
             Ok(Some(InputLine::Whole(line))) => match client.take(line).await {
                 Ok(()) => continue,
-                Err(refused) => refused.into_text(),
+                Err(refusal) => refusal.into_text(),
             },
             Ok(Some(InputLine::TooLong { .. })) => {
                 let reason = format!("a message may have {max_message} bytes");
@@ -85,13 +85,13 @@ pub async fn serve(
             Ok(None) | Err(_) => {
                 tokio::select! {
                     () = client.answered() => {}
-                    result = &mut writing => written = Some(result),
+                    result = &mut writing => write_result = Some(result),
                     () = stop.cancelled() => {}
                 }
                 break;
             }
         };
-        client.output.send(refused).await;
+        client.output.send(refusal).await;
     }
     client.greeted().await;
     client.end("the client closed its end");
@@ -99,15 +99,15 @@ pub async fn serve(
     tasks.close();
     tasks.wait().await;
     writer.close();
-    let written = match written {
-        Some(written) => written,
+    let write_result = match write_result {
+        Some(write_result) => write_result,
         None => writing.await,
     };
-    match written? {
+    match write_result? {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
             tracing::debug!(%error, "stdout was closed");
             Ok(())
         }
-        written => written,
+        write_result => write_result,
     }
 }

@@ -27,10 +27,10 @@ pub fn meta(capabilities: &Value) -> Value {
 /// Makes a request of a client with these capabilities. The `_meta` of the params is added.
 pub fn request_as(capabilities: &Value, id: u32, method: &str, params: &Value) -> Value {
     let mut params = params.clone();
-    let mut all = meta(capabilities);
+    let mut full_meta = meta(capabilities);
     let more: Map<String, Value> = params["_meta"].as_object().cloned().unwrap_or_default();
-    all.as_object_mut().expect("an object").extend(more);
-    params["_meta"] = all;
+    full_meta.as_object_mut().expect("an object").extend(more);
+    params["_meta"] = full_meta;
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
@@ -74,8 +74,8 @@ pub fn headers(message: &Value) -> Vec<(String, String)> {
         _ => params["taskId"].as_str(),
     };
     headers.extend(name.map(|name| ("mcp-name", name)));
-    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-    headers.into_iter().map(owned).collect()
+    let owned_pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    headers.into_iter().map(owned_pair).collect()
 }
 
 pub async fn post(url: &str, message: &Value, headers: &[(String, String)]) -> Response<Incoming> {

@@ -61,7 +61,7 @@ fn bundle(
 
 /// The folders of unpacked bundles, as `NAME/DIGEST`.
 fn folders(home: &Home) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut folders = Vec::new();
     for server in fs::read_dir(home.state().join("bundles"))
         .into_iter()
         .flatten()
@@ -69,7 +69,7 @@ fn folders(home: &Home) -> Vec<String> {
         let server = server.expect("an entry").path();
         for version in fs::read_dir(&server).expect("a folder") {
             let version = version.expect("an entry").path();
-            found.push(
+            folders.push(
                 version
                     .strip_prefix(home.state().join("bundles"))
                     .expect("in it")
@@ -78,7 +78,7 @@ fn folders(home: &Home) -> Vec<String> {
             );
         }
     }
-    found
+    folders
 }
 
 /// Variables influence the started program as much as the command does.
@@ -125,8 +125,8 @@ async fn the_variables_of_a_bundle_are_shown_with_their_values() {
 #[tokio::test]
 async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    let good = bundle(&home, "greeter.mcpb", "1.0.0", |zip| zip);
-    let run = registry.run(&home, &["add", &good]).await;
+    let valid_bundle = bundle(&home, "greeter.mcpb", "1.0.0", |zip| zip);
+    let run = registry.run(&home, &["add", &valid_bundle]).await;
     assert!(
         run.code == Some(2) && run.stderr.contains("suffix: Suffix: One tool's name"),
         "{run}"
@@ -142,30 +142,30 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
         "--set",
         "names=two",
     ];
-    let add = |path: &'_ str, more: &[&str]| -> Vec<String> {
+    let add = |path: &'_ str, extra_arguments: &[&str]| -> Vec<String> {
         ["add", path]
             .iter()
             .chain(&settings)
-            .chain(more)
+            .chain(extra_arguments)
             .map(ToString::to_string)
             .collect()
     };
-    let run_all = async |words: Vec<String>| {
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        registry.run(&home, &words).await
+    let run_all = async |has_warning: Vec<String>| {
+        let has_warning: Vec<&str> = has_warning.iter().map(String::as_str).collect();
+        registry.run(&home, &has_warning).await
     };
-    let run = run_all(add(&good, &["--json"])).await;
+    let run = run_all(add(&valid_bundle, &["--json"])).await;
     assert_eq!(
         run.json()["tools"],
         json!(["greet", "wave", "one", "two"]),
         "{run}"
     );
     assert!(!run.stderr.contains("s3cret"), "{run}");
-    let words = run
+    let has_warning = run
         .stderr
         .contains(r#"{"warning":"key is saved in clear in the configuration"}"#)
         && run.stderr.contains("--set key='${file:PATH}'");
-    assert!(words, "{run}");
+    assert!(has_warning, "{run}");
     let first = folders(&home);
     assert_eq!(first.len(), 1);
     let entry = saved(&home).expect("saved")["mcpServers"]["Greeter"].clone();
@@ -180,14 +180,14 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
         })
     );
     // A version that does not start replaces nothing.
-    let broken = bundle(&home, "broken.mcpb", "2.0.0", |zip| {
+    let broken_bundle = bundle(&home, "broken.mcpb", "2.0.0", |zip| {
         zip.with("server/x.py", "").entry(ZipEntry::new("y", ""))
     });
-    let text = fs::read(&broken).expect("there");
+    let text = fs::read(&broken_bundle).expect("there");
     assert!(!text.is_empty());
-    let run = run_all(add(&broken, &["--replace", "--set", "nobody=asks"])).await;
+    let run = run_all(add(&broken_bundle, &["--replace", "--set", "nobody=asks"])).await;
     assert_eq!(run.code, Some(2), "{run}");
-    let mut crash = add(&broken, &["--replace"]);
+    let mut crash = add(&broken_bundle, &["--replace"]);
     stand_in(&home, "python3", "echo 'SyntaxError' >&2; exit 3");
     let run = run_all(crash.clone()).await;
     assert!(
@@ -205,7 +205,7 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
             &[
                 "add",
                 "other",
-                &good,
+                &valid_bundle,
                 "--set",
                 "suffix=wave",
                 "--set",
@@ -223,8 +223,11 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     crash.push("--yes".to_owned());
     let run = run_all(crash).await;
     assert_eq!(run.code, Some(0), "{run}");
-    let second = folders(&home);
-    assert!(second.len() == 1 && second != first, "{second:?}");
+    let second_folders = folders(&home);
+    assert!(
+        second_folders.len() == 1 && second_folders != first,
+        "{second_folders:?}"
+    );
     let run = registry.run(&home, &["remove", "Greeter"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert!(folders(&home).is_empty());
@@ -277,7 +280,7 @@ async fn a_bundle_of_a_registry_is_checked_by_its_hash() {
 #[tokio::test]
 async fn hostile_bundles_are_refused() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    let zeros = vec![0; 8 * 1024 * 1024];
+    let zero_bytes = vec![0; 8 * 1024 * 1024];
     let cases: [(&str, ZipEntry); 4] = [
         (
             "leads out of the bundle",
@@ -287,7 +290,7 @@ async fn hostile_bundles_are_refused() {
             "is a symbolic link",
             ZipEntry::new("link", "/etc").mode(0o120_777),
         ),
-        ("as in a ZIP bomb", ZipEntry::new("zeros", zeros)),
+        ("as in a ZIP bomb", ZipEntry::new("zeros", zero_bytes)),
         (
             "has a control character",
             ZipEntry::new("\u{1b}[2J/../..", "x"),
@@ -304,16 +307,16 @@ async fn hostile_bundles_are_refused() {
         );
         assert!(!run.stderr.contains('\u{1b}'), "{run}");
     }
-    let missing = home.path().join("missing.mcpb");
+    let missing_path = home.path().join("missing.mcpb");
     let run = registry
-        .run(&home, &["add", missing.to_str().expect("UTF-8")])
+        .run(&home, &["add", missing_path.to_str().expect("UTF-8")])
         .await;
     assert!(
         run.code == Some(1) && run.stderr.contains("cannot read the bundle"),
         "{run}"
     );
-    let no_zip = home.file("no.mcpb", "hello");
-    let run = registry.run(&home, &["add", &no_zip]).await;
+    let no_zip_file = home.file("no.mcpb", "hello");
+    let run = registry.run(&home, &["add", &no_zip_file]).await;
     assert!(
         run.code == Some(1) && run.stderr.contains("is no ZIP file"),
         "{run}"

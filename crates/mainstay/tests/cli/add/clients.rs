@@ -11,12 +11,16 @@ use super::{fake_registry::FakeRegistry, saved};
 async fn a_server_of_another_client_is_taken() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
     let fake = fake_server::binary();
-    let theirs = json!({"mcpServers": {
+    let client_config = json!({"mcpServers": {
         "files": {"command": fake, "args": ["--name", "files"], "env": {"KEY": "s3cret"}},
         "self": {"command": "mainstay", "args": ["mcp"]},
     }});
     fs::create_dir_all(home.path().join(".cursor")).expect("a folder");
-    fs::write(home.path().join(".cursor/mcp.json"), theirs.to_string()).expect("written");
+    fs::write(
+        home.path().join(".cursor/mcp.json"),
+        client_config.to_string(),
+    )
+    .expect("written");
     let run = registry
         .run(&home, &["add", "--from", "cursor", "file"])
         .await;

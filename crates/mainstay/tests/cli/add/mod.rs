@@ -26,8 +26,9 @@ fn stand_in(home: &Home, name: &str, script: &str) {
 }
 
 fn words(home: &Home, name: &str) -> Vec<String> {
-    let words = fs::read_to_string(home.path().join(format!("{name}.words"))).expect("it was run");
-    words.lines().map(str::to_owned).collect()
+    let arguments_text =
+        fs::read_to_string(home.path().join(format!("{name}.words"))).expect("it was run");
+    arguments_text.lines().map(str::to_owned).collect()
 }
 
 /// The saved configuration, if anything was saved.
@@ -36,9 +37,9 @@ fn saved(home: &Home) -> Option<Value> {
     Some(serde_json::from_str(&text).expect("JSON"))
 }
 
-fn npm(more: &Value) -> Value {
+fn npm(extra_members: &Value) -> Value {
     let mut package = json!({"registryType": "npm", "identifier": "@a/thing", "version": "1.2.3", "transport": {"type": "stdio"}});
-    for (key, value) in more.as_object().expect("an object") {
+    for (key, value) in extra_members.as_object().expect("an object") {
         package[key] = value.clone();
     }
     json!({"packages": [package]})

@@ -84,8 +84,8 @@ async fn a_package_is_shown_tried_and_saved() {
 async fn a_daemon_takes_a_package_and_a_remote() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
     stand_in(&home, "uvx", "exec FAKE");
-    let other = home!();
-    let remote = other.serve(&["--demo"]).await;
+    let other_home = home!();
+    let remote = other_home.serve(&["--demo"]).await;
     let python = json!({"registryType": "pypi", "identifier": "thing", "version": "2.0", "transport": {"type": "stdio"}});
     registry.publish("io.github.a/thing", &json!({"packages": [python]}));
     registry.publish(
@@ -115,8 +115,8 @@ async fn a_daemon_takes_a_package_and_a_remote() {
         )
         .await;
     assert_eq!(run.code, Some(0), "{run}");
-    let listed = home.run(&["list", "--json"]).await.json();
-    let names: Vec<_> = listed["servers"]
+    let listed_output = home.run(&["list", "--json"]).await.json();
+    let names: Vec<_> = listed_output["servers"]
         .as_array()
         .expect("a list")
         .iter()
@@ -178,8 +178,8 @@ async fn what_does_not_start_is_not_saved() {
 #[tokio::test]
 async fn a_slow_start_is_waited_for_and_told() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    let slow = "echo 'downloading thing' >&2\nsleep 6\nexec FAKE";
-    stand_in(&home, "npx", slow);
+    let slow_text = "echo 'downloading thing' >&2\nsleep 6\nexec FAKE";
+    stand_in(&home, "npx", slow_text);
     registry.publish("io.github.a/thing", &npm(&json!({})));
     let run = registry.run(&home, &["add", "io.github.a/thing"]).await;
     assert_eq!(run.code, Some(0), "{run}");
@@ -221,18 +221,19 @@ async fn a_trial_leaves_no_process() {
 async fn hostile_registries_are_refused() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
     stand_in(&home, "npx", "exec FAKE");
-    let huge = json!({"server": {"name": "a.b/huge", "description": "x".repeat(5 * 1024 * 1024)}});
-    let whole = json!({"server": {"name": "a.b/cut", "version": "1"}}).to_string();
-    let cut = format!(
+    let huge_answer =
+        json!({"server": {"name": "a.b/huge", "description": "x".repeat(5 * 1024 * 1024)}});
+    let full_text = json!({"server": {"name": "a.b/cut", "version": "1"}}).to_string();
+    let cut_text = format!(
         "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{}",
-        whole.len(),
-        &whole[..20]
+        full_text.len(),
+        &full_text[..20]
     );
-    let at = |name: &str| path_of(name, "latest");
+    let latest_path = |name: &str| path_of(name, "latest");
     let cases = [
         (
             "a.b/huge",
-            FakeAnswer::json(&huge),
+            FakeAnswer::json(&huge_answer),
             "more than 4194304 bytes",
         ),
         (
@@ -240,7 +241,11 @@ async fn hostile_registries_are_refused() {
             FakeAnswer::Endless,
             "more than 4194304 bytes",
         ),
-        ("a.b/cut", FakeAnswer::Raw(cut.into_bytes()), "broke off"),
+        (
+            "a.b/cut",
+            FakeAnswer::Raw(cut_text.into_bytes()),
+            "broke off",
+        ),
         (
             "a.b/html",
             FakeAnswer::with_body("200 OK", "text/html", b"<html>Sign in</html>"),
@@ -273,7 +278,7 @@ async fn hostile_registries_are_refused() {
         ),
         (
             "a.b/loop",
-            FakeAnswer::redirect(&at("a.b/loop")),
+            FakeAnswer::redirect(&latest_path("a.b/loop")),
             "redirects more than 5 times",
         ),
         (
@@ -288,7 +293,7 @@ async fn hostile_registries_are_refused() {
         ),
     ];
     for (name, answer, error) in cases {
-        registry.answer(&at(name), answer);
+        registry.answer(&latest_path(name), answer);
         let run = registry.run(&home, &["add", name]).await;
         assert!(run.stderr.contains(error), "{error}: {run}");
         assert!(matches!(run.code, Some(1 | 6)), "{run}");
@@ -369,14 +374,14 @@ async fn nobody_waits_for_a_slow_registry() {
     let run = registry.run(&home, &["add", "a.b/slow"]).await;
     assert_eq!(run.code, Some(5), "{run}");
     assert!(run.stderr.contains("did not answer within 10 s"), "{run}");
-    let closed = home!();
-    let mut command = closed.command(&["search", "x", "--registry", "http://127.0.0.1:1"]);
+    let closed_home = home!();
+    let mut command = closed_home.command(&["search", "x", "--registry", "http://127.0.0.1:1"]);
     let run = Run::new(
         &["search"],
         &within(command.output()).await.expect("it starts"),
     );
     assert_eq!(run.code, Some(6), "{run}");
-    let mut command = closed.command(&["add", "a.b/c", "--registry", "http://127.0.0.1:1"]);
+    let mut command = closed_home.command(&["add", "a.b/c", "--registry", "http://127.0.0.1:1"]);
     let run = Run::new(
         &["add"],
         &within(command.output()).await.expect("it starts"),
@@ -404,10 +409,10 @@ async fn servers_are_found() {
         "/v0.1/servers?search=files&version=latest&limit=20",
         FakeAnswer::json(&page),
     );
-    let last = json!({"servers": [], "metadata": {}});
+    let last_page = json!({"servers": [], "metadata": {}});
     registry.answer(
         "/v0.1/servers?search=files&version=latest&limit=20&cursor=c%2F1%20%C3%A9",
-        FakeAnswer::json(&last),
+        FakeAnswer::json(&last_page),
     );
     registry.answer(
         "/v0.1/servers?search=html&version=latest&limit=20",
@@ -481,17 +486,17 @@ async fn an_entry_that_takes_anothers_place_is_said_to() {
         format!("a was added to {}\n", config.display()),
         "{first}"
     );
-    let second = add(&["--replace", "a", "--", "false"]).await;
+    let second_run = add(&["--replace", "a", "--", "false"]).await;
     assert_eq!(
-        second.stdout,
+        second_run.stdout,
         format!("a was replaced in {}\n", config.display()),
-        "{second}"
+        "{second_run}"
     );
-    let third = add(&["--replace", "b", "--", "true"]).await;
+    let third_run = add(&["--replace", "b", "--", "true"]).await;
     assert_eq!(
-        third.stdout,
+        third_run.stdout,
         format!("b was added to {}\n", config.display()),
-        "{third}"
+        "{third_run}"
     );
 }
 

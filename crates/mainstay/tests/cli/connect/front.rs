@@ -100,13 +100,13 @@ impl Front {
             .await
     }
 
-    async fn find(&mut self, description: &str, is_it: impl Fn(&Value) -> bool) -> Value {
-        if let Some(at) = self.unread.iter().position(&is_it) {
-            return self.unread.remove(at).expect("it was found");
+    async fn find(&mut self, description: &str, matches_message: impl Fn(&Value) -> bool) -> Value {
+        if let Some(index) = self.unread.iter().position(&matches_message) {
+            return self.unread.remove(index).expect("it was found");
         }
         loop {
             let message = soon(PROGRAMS, description, self.next()).await;
-            if is_it(&message) {
+            if matches_message(&message) {
                 return message;
             }
             self.unread.push_back(message);

@@ -49,8 +49,8 @@ impl Caller {
     }
 
     /// Makes calls until there is a daemon, and a little longer.
-    async fn call_until(&mut self, is_there: &Cell<bool>) {
-        while !is_there.get() {
+    async fn call_until(&mut self, has_daemon: &Cell<bool>) {
+        while !has_daemon.get() {
             self.call().await;
         }
         self.call().await;
@@ -78,9 +78,9 @@ async fn set(front: &mut Front, method: &str, params: &Value) {
     assert!(answer["result"].is_object(), "{answer}");
 }
 
-async fn served(home: &Home, config: &str, is_there: &Cell<bool>) -> Serving {
+async fn served(home: &Home, config: &str, has_daemon: &Cell<bool>) -> Serving {
     let daemon = home.serve(&["--config", config]).await;
-    is_there.set(true);
+    has_daemon.set(true);
     daemon
 }
 
@@ -92,7 +92,7 @@ async fn a_daemon_takes_over_under_calls() {
     let (config, counts) = counted(&home);
     let arguments = ["mcp", "--config", &config];
     let mut owner = Caller::open(&home, &arguments, "owner").await;
-    let before = pid(&mut owner.front).await;
+    let previous_pid = pid(&mut owner.front).await;
     let uri = json!({"uri": "fake://text"});
     set(&mut owner.front, "resources/subscribe", &uri).await;
     set(
@@ -102,18 +102,18 @@ async fn a_daemon_takes_over_under_calls() {
     )
     .await;
     let mut guest = Caller::open(&home, &arguments, "guest").await;
-    let asleep = (owner.sleep(&counts).await, guest.sleep(&counts).await);
+    let sleeping_calls = (owner.sleep(&counts).await, guest.sleep(&counts).await);
 
-    let is_there = Cell::new(false);
+    let has_daemon = Cell::new(false);
     let (daemon, (), ()) = tokio::join!(
-        served(&home, &config, &is_there),
-        owner.call_until(&is_there),
-        guest.call_until(&is_there),
+        served(&home, &config, &has_daemon),
+        owner.call_until(&has_daemon),
+        guest.call_until(&has_daemon),
     );
-    owner.slept(asleep.0).await;
-    guest.slept(asleep.1).await;
+    owner.slept(sleeping_calls.0).await;
+    guest.slept(sleeping_calls.1).await;
     let process = pid(&mut owner.front).await;
-    assert_ne!(process, before);
+    assert_ne!(process, previous_pid);
     assert_eq!(pid(&mut guest.front).await, process);
     assert_eq!(listed(&home).await["pid"].to_string(), process);
 
@@ -152,23 +152,23 @@ async fn a_daemon_takes_over_under_calls() {
 async fn a_silent_client_is_handed_over() {
     let home = home!();
     let config = fakes(&home, &[("fake", &["--stderr", "up"])]);
-    let mut silent = Front::start(&home, &["mcp", "--config", &config]);
+    let mut silent_front = Front::start(&home, &["mcp", "--config", &config]);
     mainstay_testkit::until(mainstay_testkit::limits::PROGRAMS, "its state", || {
         home.state().join("daemon.json").exists()
     })
     .await;
     let daemon = home.serve(&["--config", &config]).await;
     let initialize = super::front::initialize("2025-11-25");
-    let id = silent.ask("initialize", &initialize).await;
-    let answer = silent.answer(id).await;
+    let id = silent_front.ask("initialize", &initialize).await;
+    let answer = silent_front.answer(id).await;
     assert_eq!(
         answer["result"]["protocolVersion"], "2025-11-25",
         "{answer}"
     );
-    silent.initialized().await;
-    let process = pid(&mut silent).await;
+    silent_front.initialized().await;
+    let process = pid(&mut silent_front).await;
     assert_eq!(listed(&home).await["pid"].to_string(), process);
-    let (code, stderr) = silent.end().await;
+    let (code, stderr) = silent_front.end().await;
     assert_eq!(code, Some(0), "{stderr}");
     daemon.stop().await;
 }
@@ -182,9 +182,9 @@ async fn a_stream_that_listens_is_ended_at_a_hand_over() {
     let config = fakes(&home, &[("fake", &revisions)]);
     let mut client = Front::start(&home, &["mcp", "--config", &config]);
     let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
-    let listening = client.ask("subscriptions/listen", &listen).await;
-    let acknowledged = "notifications/subscriptions/acknowledged";
-    client.next_with_method(acknowledged).await;
+    let listening_response = client.ask("subscriptions/listen", &listen).await;
+    let acknowledged_text = "notifications/subscriptions/acknowledged";
+    client.next_with_method(acknowledged_text).await;
     let call = async |client: &mut Front, text: &str| {
         let call = modern(json!({"name": "fake__echo", "arguments": {"text": text}}));
         let id = client.ask("tools/call", &call).await;
@@ -194,11 +194,11 @@ async fn a_stream_that_listens_is_ended_at_a_hand_over() {
     call(&mut client, "before").await;
 
     let daemon = home.serve(&["--config", &config]).await;
-    let ended = client.answer(listening).await;
-    assert!(ended["result"].is_object(), "{ended}");
+    let end_response = client.answer(listening_response).await;
+    assert!(end_response["result"].is_object(), "{end_response}");
     call(&mut client, "after").await;
-    let listening = client.ask("subscriptions/listen", &listen).await;
-    client.next_with_method(acknowledged).await;
+    let listening_response = client.ask("subscriptions/listen", &listen).await;
+    client.next_with_method(acknowledged_text).await;
     let run = home.run(&["restart", "fake"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     let run = home.run(&["disable", "fake"]).await;
@@ -209,7 +209,7 @@ async fn a_stream_that_listens_is_ended_at_a_hand_over() {
             .next_with_method("notifications/tools/list_changed")
             .await;
         let id = &message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
-        if *id == listening {
+        if *id == listening_response {
             break;
         }
     }
@@ -234,13 +234,13 @@ async fn a_client_keeps_servers_that_the_daemon_does_not_have() {
         }
         let mut client = Front::open(&home, &arguments, "2025-11-25").await;
         let process = pid(&mut client).await;
-        let theirs = if standalone {
+        let client_text = if standalone {
             config.clone()
         } else {
             let text = std::fs::read_to_string(&config).expect("a file");
             home.file("other.json", &text)
         };
-        let daemon = home.serve(&["--config", &theirs]).await;
+        let daemon = home.serve(&["--config", &client_text]).await;
         assert_eq!(pid(&mut client).await, process);
         assert_ne!(listed(&home).await["pid"].to_string(), process);
         let (code, stderr) = client.end().await;
@@ -260,21 +260,21 @@ async fn a_daemon_takes_over_from_one_that_a_front_has_started() {
     let (config, counts) = counted(&home);
     let arguments = ["mcp", "--config", &config];
     let first = Front::open(&home, &arguments, "2025-11-25").await;
-    let mut second = Caller::open(&home, &arguments, "second").await;
+    let mut second_caller = Caller::open(&home, &arguments, "second").await;
     first.end().await;
     // The answer comes from a daemon that the second front has started.
-    let before = pid(&mut second.front).await;
-    let is_there = Cell::new(false);
+    let previous_pid = pid(&mut second_caller.front).await;
+    let has_daemon = Cell::new(false);
     let (daemon, ()) = tokio::join!(
-        served(&home, &config, &is_there),
-        second.call_until(&is_there),
+        served(&home, &config, &has_daemon),
+        second_caller.call_until(&has_daemon),
     );
-    let process = pid(&mut second.front).await;
-    assert_ne!(process, before);
+    let process = pid(&mut second_caller.front).await;
+    assert_ne!(process, previous_pid);
     assert_eq!(listed(&home).await["pid"].to_string(), process);
     let runs = runs(&counts);
     assert!(runs.values().all(|runs| *runs == 1), "{runs:?}");
-    let (code, stderr) = second.front.end().await;
+    let (code, stderr) = second_caller.front.end().await;
     assert_eq!(code, Some(0), "{stderr}");
     daemon.stop().await;
 }

@@ -52,8 +52,8 @@ async fn calls_go_on_through_restarts() {
     let (config, counts) = counted(&home);
     let mut daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::open(&home, &["connect"], "2025-06-18").await;
-    let (mut keys, mut unknown) = (Vec::new(), 0);
-    let mut waiting = Vec::new();
+    let (mut keys, mut unknown_count) = (Vec::new(), 0);
+    let mut waiting_calls = Vec::new();
     for restart in 0..4 {
         let signal = [Signal::TERM, Signal::KILL][restart % 2];
         // These calls are answered while the daemon runs. None of them may fail.
@@ -75,25 +75,25 @@ async fn calls_go_on_through_restarts() {
             let id = front
                 .begin("fake__echo", json!({"text": key, "key": key}))
                 .await;
-            waiting.push((id, key, signal));
+            waiting_calls.push((id, key, signal));
         }
-        let ((), next) = tokio::join!(end(daemon, signal), async {
+        let ((), next_daemon) = tokio::join!(end(daemon, signal), async {
             // These calls find no daemon, or one that stops.
             for number in 0..20 {
                 let key = format!("away-{restart}-{number}");
                 let id = front
                     .begin("fake__echo", json!({"text": key, "key": key}))
                     .await;
-                waiting.push((id, key, signal));
+                waiting_calls.push((id, key, signal));
             }
         });
-        let () = next;
+        let () = next_daemon;
         daemon = home.serve(&["--config", &config]).await;
-        for (id, key, signal) in waiting.drain(..) {
+        for (id, key, signal) in waiting_calls.drain(..) {
             let answer = front.answer(id).await;
             if kind(&answer) == "outcome_unknown" {
                 assert_eq!(signal, Signal::KILL, "{key}: {answer}");
-                unknown += 1;
+                unknown_count += 1;
             } else {
                 assert_eq!(
                     answer["result"]["content"][0]["text"],
@@ -105,7 +105,7 @@ async fn calls_go_on_through_restarts() {
         }
         assert!(!front.is_over().await);
     }
-    assert!(unknown <= 40, "{unknown}");
+    assert!(unknown_count <= 40, "{unknown_count}");
     let runs = runs(&counts);
     assert!(runs.values().all(|runs| *runs == 1), "{runs:?}");
     for key in keys {
@@ -130,8 +130,9 @@ async fn a_call_at_work_gets_the_truth() {
         .await;
     running(&counts, "killed").await;
     // A long call is recorded before its end.
-    let recorded = async { while !home.run(&["records"]).await.stdout.contains("fake/sleep") {} };
-    soon(PROGRAMS, "its record", recorded).await;
+    let recorded_run =
+        async { while !home.run(&["records"]).await.stdout.contains("fake/sleep") {} };
+    soon(PROGRAMS, "its record", recorded_run).await;
     end(daemon, Signal::KILL).await;
     let daemon = home.serve(&["--config", &config]).await;
     let answer = front.answer(id).await;
@@ -220,13 +221,16 @@ async fn a_question_ends_with_its_daemon() {
     let daemon = home.serve(&["--config", &config]).await;
     let answer = front.answer(id).await;
     assert_eq!(*kind(&answer), "outcome_unknown", "{answer}");
-    let taken_back = front.next_with_method("notifications/cancelled").await;
-    assert_eq!(taken_back["params"]["requestId"], first["id"]);
+    let withdrawal = front.next_with_method("notifications/cancelled").await;
+    assert_eq!(withdrawal["params"]["requestId"], first["id"]);
 
     let id = front.begin("ask", ask).await;
-    let second = front.next_with_method("roots/list").await;
-    assert_ne!(first["id"], second["id"]);
-    for (question, uri) in [(&first, "file:///late"), (&second, "file:///right")] {
+    let second_question = front.next_with_method("roots/list").await;
+    assert_ne!(first["id"], second_question["id"]);
+    for (question, uri) in [
+        (&first, "file:///late"),
+        (&second_question, "file:///right"),
+    ] {
         let answer =
             json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": [{"uri": uri}]}});
         front.send(&answer).await;
@@ -244,8 +248,8 @@ async fn a_question_ends_with_its_daemon() {
 #[tokio::test]
 async fn initialize_is_answered_by_the_next_daemon() {
     let home = home!();
-    let slow = fakes(&home, &[("fake", &["--hang-at-start"])]);
-    let mut daemon = home.serve(&["--config", &slow]).await;
+    let slow_config = fakes(&home, &[("fake", &["--hang-at-start"])]);
+    let mut daemon = home.serve(&["--config", &slow_config]).await;
     let mut front = Front::start(&home, &["connect"]);
     let id = front
         .ask("initialize", &super::front::initialize("2025-06-18"))
@@ -305,7 +309,7 @@ async fn a_stream_that_listens_goes_on() {
     let mut daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::start(&home, &["connect"]);
     let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
-    let listening = front.ask("subscriptions/listen", &listen).await;
+    let listening_response = front.ask("subscriptions/listen", &listen).await;
     front
         .next_with_method("notifications/subscriptions/acknowledged")
         .await;
@@ -316,17 +320,17 @@ async fn a_stream_that_listens_goes_on() {
             .next_with_method("notifications/tools/list_changed")
             .await;
         let id = &message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
-        assert_eq!(*id, listening, "{message}");
+        assert_eq!(*id, listening_response, "{message}");
     }
     let call = modern(json!({"name": "fake__echo", "arguments": {"text": "after"}}));
     let id = front.ask("tools/call", &call).await;
     let answer = front.answer(id).await;
     assert_eq!(answer["result"]["content"][0]["text"], "after", "{answer}");
     let rest = front.rest().await;
-    let again = rest
+    let has_second_notice = rest
         .iter()
         .any(|message| message["method"] == "notifications/subscriptions/acknowledged");
-    assert!(!again, "{rest:?}");
+    assert!(!has_second_notice, "{rest:?}");
     front.end().await;
     daemon.stop().await;
 }

@@ -38,8 +38,10 @@ async fn large_and_odd_messages_pass() {
     let text = "ü".repeat(5_000_000);
     let answer = front.call("echo", json!({"text": text})).await;
     assert_eq!(answer["result"]["content"][0]["text"], text.as_str());
-    let big = front.call("big", json!({"bytes": 10_000_000})).await;
-    let length = big["result"]["content"][0]["text"].as_str().map(str::len);
+    let big_result = front.call("big", json!({"bytes": 10_000_000})).await;
+    let length = big_result["result"]["content"][0]["text"]
+        .as_str()
+        .map(str::len);
     assert_eq!(length, Some(10_000_000));
     front.end().await;
     daemon.stop().await;
@@ -116,8 +118,8 @@ async fn a_client_that_initializes_again_gets_a_new_session() {
     for arguments in [&["connect"][..], &["connect", "--server", "fake"]] {
         let prefix = if arguments.len() == 1 { "fake__" } else { "" };
         let mut front = Front::open(&home, arguments, "2025-11-25").await;
-        let hang = json!({"name": format!("{prefix}hang"), "arguments": {}});
-        let hanging = front.ask("tools/call", &hang).await;
+        let hang_params = json!({"name": format!("{prefix}hang"), "arguments": {}});
+        let hanging_result = front.ask("tools/call", &hang_params).await;
         let id = front.ask("initialize", &initialize("2025-06-18")).await;
         let answer = front.answer(id).await;
         assert_eq!(
@@ -126,9 +128,10 @@ async fn a_client_that_initializes_again_gets_a_new_session() {
         );
         front.initialized().await;
         let echo = json!({"name": format!("{prefix}echo"), "arguments": {"text": "hello"}});
-        let call = json!({"jsonrpc": "2.0", "id": hanging, "method": "tools/call", "params": echo});
+        let call =
+            json!({"jsonrpc": "2.0", "id": hanging_result, "method": "tools/call", "params": echo});
         front.send(&call).await;
-        let answer = front.answer(hanging).await;
+        let answer = front.answer(hanging_result).await;
         assert_eq!(answer["result"]["content"][0]["text"], "hello", "{answer}");
         found(PROGRAMS, "one session", async || {
             let metrics = mainstay_testkit::get(&daemon.url, "/metrics").await;
@@ -150,11 +153,11 @@ async fn mistakes_are_answered() {
     let config = fakes(&home, &[("fake", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::start(&home, &["connect"]);
-    let early = front.ask("tools/list", &json!({})).await;
-    let answer = front.answer(early).await;
+    let early_response = front.ask("tools/list", &json!({})).await;
+    let answer = front.answer(early_response).await;
     assert!(answer["error"]["message"].is_string(), "{answer}");
-    let early = front.ask("ping", &json!({})).await;
-    assert_eq!(front.answer(early).await["result"], json!({}));
+    let early_response = front.ask("ping", &json!({})).await;
+    assert_eq!(front.answer(early_response).await["result"], json!({}));
     front
         .send(&json!({"jsonrpc": "2.0", "id": 7, "method": 3}))
         .await;
@@ -192,7 +195,7 @@ async fn clients_without_a_session_are_served() {
     assert!(answer["result"].is_object(), "{answer}");
 
     let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
-    let listening = front.ask("subscriptions/listen", &listen).await;
+    let listening_response = front.ask("subscriptions/listen", &listen).await;
     front
         .next_with_method("notifications/subscriptions/acknowledged")
         .await;
@@ -203,7 +206,7 @@ async fn clients_without_a_session_are_served() {
         .next_with_method("notifications/tools/list_changed")
         .await;
     let id = &message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
-    assert_eq!(*id, listening, "{message}");
+    assert_eq!(*id, listening_response, "{message}");
     let (code, stderr) = front.end().await;
     assert_eq!(code, Some(0), "{stderr}");
     daemon.stop().await;

@@ -254,27 +254,27 @@ const RAW_OUTPUT_COMMANDS: &[&str] = &[
 ];
 
 /// The paths of all commands that can be run without a further subcommand.
-fn runnable(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
-    for below in command.get_subcommands() {
-        let path = format!("{path} {}", below.get_name());
-        runnable(below, &path, found);
-        if !below.is_subcommand_required_set() {
-            found.insert(path.trim().to_owned());
+fn runnable(command: &clap::Command, path: &str, commands: &mut BTreeSet<String>) {
+    for subcommand in command.get_subcommands() {
+        let path = format!("{path} {}", subcommand.get_name());
+        runnable(subcommand, &path, commands);
+        if !subcommand.is_subcommand_required_set() {
+            commands.insert(path.trim().to_owned());
         }
     }
 }
 
 #[test]
 fn every_command_is_looked_at() {
-    let mut all = BTreeSet::new();
-    runnable(&Cli::command(), "", &mut all);
+    let mut all_commands = BTreeSet::new();
+    runnable(&Cli::command(), "", &mut all_commands);
     let cases = LOOKING.iter().chain(CHANGING).map(|(path, _)| *path);
     let listed: BTreeSet<String> = cases
         .chain(LEFT_OUT_COMMANDS.iter().map(|(path, _)| *path))
         .map(str::to_owned)
         .collect();
     assert_eq!(
-        all, listed,
+        all_commands, listed,
         "each command needs a case here, or a reason in LEFT_OUT_COMMANDS"
     );
 }
@@ -290,7 +290,7 @@ struct HostileHome {
 
 impl HostileHome {
     fn arguments(&self, path: &str, arguments: &[&str]) -> Vec<String> {
-        let filled = arguments.iter().map(|argument| {
+        let filled_arguments = arguments.iter().map(|argument| {
             let argument = self
                 .values
                 .iter()
@@ -299,27 +299,30 @@ impl HostileHome {
                 });
             argument.replace('§', &HOSTILE)
         });
-        path.split(' ').map(str::to_owned).chain(filled).collect()
+        path.split(' ')
+            .map(str::to_owned)
+            .chain(filled_arguments)
+            .collect()
     }
 
     /// Runs a case in all forms. Returns the number of outputs that mention hostile text.
     async fn look(&self, path: &str, arguments: &[&str]) -> usize {
-        let all = self.arguments(path, arguments);
-        let base: Vec<&str> = all.iter().map(String::as_str).collect();
+        let all_arguments = self.arguments(path, arguments);
+        let base: Vec<&str> = all_arguments.iter().map(String::as_str).collect();
         let mut mentions = 0;
         // Unless the command fails earlier.
         let mut every_field = "{id}".to_owned();
-        let mut shaped = Vec::new();
+        let mut printed_forms = Vec::new();
         let forms = [(vec![], true), (vec!["--json"], true), (vec![], false)];
         if is_shaped(path) {
-            let unknown = [&base[..], &["--format", "{no_such_field}"]].concat();
-            let refused = self.home.run(&unknown).await.stderr;
-            let fields = refused
+            let unknown_arguments = [&base[..], &["--format", "{no_such_field}"]].concat();
+            let refused_run = self.home.run(&unknown_arguments).await.stderr;
+            let fields = refused_run
                 .split_once("the fields are ")
                 .map(|(_, fields)| fields.trim().to_owned());
             let template = fields.map(|fields| format!("{{{}}}", fields.replace(", ", "}|{")));
             every_field = template.unwrap_or(every_field);
-            shaped = vec![
+            printed_forms = vec![
                 (vec!["-o", "yaml"], true),
                 (vec!["-o", "yaml"], false),
                 (vec!["-o", "wide"], false),
@@ -327,7 +330,7 @@ impl HostileHome {
                 (vec!["--format", &every_field], false),
             ];
         }
-        for (form, on_terminal) in forms.into_iter().chain(shaped) {
+        for (form, on_terminal) in forms.into_iter().chain(printed_forms) {
             // Only `top` has no `--json` that could be duplicated.
             if form == ["--json"] && base.contains(&"--json") {
                 continue;
@@ -339,33 +342,36 @@ impl HostileHome {
 
     async fn run(&self, path: &str, base: &[&str], form: &[&str], on_terminal: bool) -> usize {
         // Arguments after `--` are not Mainstay's.
-        let at = base
+        let separator_index = base
             .iter()
             .position(|argument| *argument == "--")
             .unwrap_or(base.len());
-        let all = [&base[..at], form, &base[at..]].concat();
+        let all_arguments = [&base[..separator_index], form, &base[separator_index..]].concat();
         let (stdout, stderr) = if on_terminal {
-            (terminal_output(&self.home, &all).await, String::new())
+            (
+                terminal_output(&self.home, &all_arguments).await,
+                String::new(),
+            )
         } else {
-            let Run { stdout, stderr, .. } = self.home.run(&all).await;
+            let Run { stdout, stderr, .. } = self.home.run(&all_arguments).await;
             let stdout = if RAW_OUTPUT_COMMANDS.contains(&path) {
                 stdout
             } else {
-                harmless(&all, stdout.into_bytes())
+                harmless(&all_arguments, stdout.into_bytes())
             };
-            (stdout, harmless(&all, stderr.into_bytes()))
+            (stdout, harmless(&all_arguments, stderr.into_bytes()))
         };
         // Notices and usage errors are plain text.
         let lines = stdout.lines().chain(stderr.lines());
         for line in lines.filter(|line| form == ["--json"] && line.starts_with("{\"")) {
             serde_json::from_str::<Value>(line)
-                .unwrap_or_else(|error| panic!("{all:?}: {error}: {line}"));
+                .unwrap_or_else(|error| panic!("{all_arguments:?}: {error}: {line}"));
         }
         if !LINE_OUTPUT_COMMANDS.contains(&path) {
             for line in stdout.lines().chain(stderr.lines()) {
                 assert!(
                     !line.starts_with(FORGED),
-                    "{all:?} shows a forged line:\n{stdout}{stderr}"
+                    "{all_arguments:?} shows a forged line:\n{stdout}{stderr}"
                 );
             }
         }
@@ -378,8 +384,8 @@ fn is_shaped(path: &str) -> bool {
     let mut command = Cli::command();
     command.build();
     let mut command = &command;
-    for word in path.split(' ') {
-        command = command.find_subcommand(word).expect(path);
+    for subcommand in path.split(' ') {
+        command = command.find_subcommand(subcommand).expect(path);
     }
     let mut arguments = command.get_arguments();
     arguments.any(|argument| {
@@ -400,7 +406,7 @@ pub async fn terminal_output(home: &Home, arguments: &[&str]) -> String {
 async fn hostile_home(home: Home, url: &str) -> HostileHome {
     let hostile = HOSTILE.as_str();
     let registry = FakeRegistry::start().await;
-    let published = json!({"servers": [
+    let published_servers = json!({"servers": [
         {"server": {"name": format!("a.b/{hostile}"), "description": hostile, "version": hostile,
             "packages": [{"registryType": hostile, "identifier": hostile, "version": "1.0.0", "transport": {"type": "stdio"}}],
             "remotes": [{"type": "sse", "url": hostile}]},
@@ -408,18 +414,18 @@ async fn hostile_home(home: Home, url: &str) -> HostileHome {
         {"server": {"name": "a.b/c", "description": hostile, "version": "1"}}],
         "metadata": {"nextCursor": hostile}});
     let page = "/v0.1/servers?search=files&version=latest&limit=20";
-    registry.answer(page, FakeAnswer::json(&published));
-    let odd = json!({hostile: 1, "mcpServers": {
+    registry.answer(page, FakeAnswer::json(&published_servers));
+    let odd_config = json!({hostile: 1, "mcpServers": {
         hostile: {"command": "x"}, "b": {"command": "x", hostile: hostile}, "c": {"url": hostile}, "d": {"command": hostile},
     }});
-    let odd = home.file("odd.json", &odd.to_string());
+    let odd_config = home.file("odd.json", &odd_config.to_string());
     let cursor = json!({"mcpServers": {
         hostile: {"command": hostile, "args": [hostile], hostile: hostile},
         "fine": {"command": "x", "env": {"A": hostile}, hostile: 1},
     }});
     fs::create_dir(home.path().join(".cursor")).expect("made");
     home.file(".cursor/mcp.json", &cursor.to_string());
-    let other = home.file("other.json", r#"{"mcpServers": {}}"#);
+    let other_file = home.file("other.json", r#"{"mcpServers": {}}"#);
     let tool = json!({"name": format!("t{hostile}"), "description": hostile, "inputSchema": {"type": "object"}});
 
     call_as(
@@ -431,11 +437,11 @@ async fn hostile_home(home: Home, url: &str) -> HostileHome {
     )
     .await;
     let record = found(PROGRAMS, "a record", async || {
-        let listed = home
+        let listed_output = home
             .run(&["records", "--json", "--tool", "echo"])
             .await
             .json();
-        listed["calls"].get(0).cloned()
+        listed_output["calls"].get(0).cloned()
     })
     .await;
     let of_record = |member: &str| record[member].as_str().expect(member).to_owned();
@@ -443,8 +449,8 @@ async fn hostile_home(home: Home, url: &str) -> HostileHome {
         ("{record}", of_record("id")),
         ("{result}", of_record("result_cid")),
         ("{arguments}", of_record("arguments_cid")),
-        ("{odd}", odd),
-        ("{other}", other),
+        ("{odd}", odd_config),
+        ("{other}", other_file),
         (
             "{config}",
             home.path()
@@ -492,17 +498,17 @@ async fn look_at(cases: &[(&str, &[&str])]) {
         .spawn()
         .expect("it starts");
     found(PROGRAMS, "a request", async || {
-        let waiting = hostile_home.home.run(&["requests", "--json"]).await.json();
-        waiting["requests"][0]["id"].is_u64().then_some(())
+        let waiting_output = hostile_home.home.run(&["requests", "--json"]).await.json();
+        waiting_output["requests"][0]["id"].is_u64().then_some(())
     })
     .await;
-    let off = hostile_home
+    let disabled_run = hostile_home
         .home
         .run(&["switches", "off", "hand", "dead"])
         .await;
-    assert_eq!(off.code, Some(0), "{off}");
-    let looked = stream::iter(cases).map(|(path, arguments)| hostile_home.look(path, arguments));
-    let mentions: Vec<usize> = looked.buffer_unordered(4).collect().await;
+    assert_eq!(disabled_run.code, Some(0), "{disabled_run}");
+    let findings = stream::iter(cases).map(|(path, arguments)| hostile_home.look(path, arguments));
+    let mentions: Vec<usize> = findings.buffer_unordered(4).collect().await;
     let mentions: usize = mentions.into_iter().sum();
     assert!(
         mentions > 60,
@@ -512,13 +518,16 @@ async fn look_at(cases: &[(&str, &[&str])]) {
     daemon.stop().await;
 
     // The files and the state that the daemon left.
-    let left = [
+    let unchecked_commands = [
         "list", "records", "logs", "object", "stats", "tools", "call",
     ];
-    for (path, arguments) in cases.iter().filter(|(path, _)| left.contains(path)) {
-        let all = hostile_home.arguments(path, arguments);
-        let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        terminal_output(&hostile_home.home, &all).await;
+    for (path, arguments) in cases
+        .iter()
+        .filter(|(path, _)| unchecked_commands.contains(path))
+    {
+        let all_arguments = hostile_home.arguments(path, arguments);
+        let all_arguments: Vec<&str> = all_arguments.iter().map(String::as_str).collect();
+        terminal_output(&hostile_home.home, &all_arguments).await;
     }
 }
 

@@ -72,11 +72,11 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
     child.kill().await.expect("killed");
     let text = harmless(&["approve"], terminal.end().await);
     let lines: Vec<&str> = text.lines().collect();
-    let [.., command, again, question] = lines[..] else {
+    let [.., command, repeated_command, question] = lines[..] else {
         panic!("{text}")
     };
     assert!(question.starts_with("approve it?"), "{text}");
-    assert_eq!(again, r#"  that is "n\u{440}x" with 1 argument"#);
+    assert_eq!(repeated_command, r#"  that is "n\u{440}x" with 1 argument"#);
     assert!(
         command.starts_with(r#"  "n\u{440}x" "x\u{9b}31m"#),
         "{text}"
@@ -129,20 +129,20 @@ async fn data_keeps_its_bytes_where_no_terminal_is() {
         .run(&["call", "evil/echo", &format!("text={hostile}")])
         .await;
     assert_eq!(call.stdout, format!("{hostile}\n"));
-    let read = home.run(&["read", "evil", "fake://text"]).await;
-    assert_eq!(read.stdout, format!("the text of the fake{hostile}\n"));
-    let raw = home.run(&["call", "evil/error", "--json"]).await;
-    assert!(raw.stdout.contains('\u{9b}'), "{raw}");
+    let read_run = home.run(&["read", "evil", "fake://text"]).await;
+    assert_eq!(read_run.stdout, format!("the text of the fake{hostile}\n"));
+    let raw_run = home.run(&["call", "evil/error", "--json"]).await;
+    assert!(raw_run.stdout.contains('\u{9b}'), "{raw_run}");
     let arguments = json!({"text": hostile}).to_string();
     home.run(&["call", "evil/echo", "--args", &arguments]).await;
     let record = within(async {
         loop {
-            let found = home
+            let matching_output = home
                 .run(&["records", "--json", "--tool", "echo"])
                 .await
                 .json();
-            if found["total_count"] == 2 {
-                return found["calls"][0].clone();
+            if matching_output["total_count"] == 2 {
+                return matching_output["calls"][0].clone();
             }
         }
     })
@@ -154,17 +154,20 @@ async fn data_keeps_its_bytes_where_no_terminal_is() {
 }
 
 /// Checks the output to a terminal, except for the sequences that drawing needs.
-fn obeyed_nothing(written: &Path, description: &str) {
-    let written = std::fs::read(written).expect("what was written");
-    let written = String::from_utf8_lossy(&written);
+fn obeyed_nothing(output_path: &Path, description: &str) {
+    let output_path = std::fs::read(output_path).expect("what was written");
+    let output_path = String::from_utf8_lossy(&output_path);
     // Colours, positions and modes use ESC and CSI, and lines end with CR LF.
-    let drawn = [
+    let control_chars = [
         '\u{1b}', '\r', '\n', '\t', '\u{8}', '\u{7}', '\u{e}', '\u{f}',
     ];
     let bad: Vec<char> = characters()
-        .filter(|c| !drawn.contains(c) && written.contains(*c))
+        .filter(|c| !control_chars.contains(c) && output_path.contains(*c))
         .collect();
-    assert!(bad.is_empty(), "{description} shows {bad:?}: {written:?}");
+    assert!(
+        bad.is_empty(),
+        "{description} shows {bad:?}: {output_path:?}"
+    );
     for sequence in [
         "\u{1b}]",
         "\u{1b}P",
@@ -174,8 +177,8 @@ fn obeyed_nothing(written: &Path, description: &str) {
         TITLE_SET,
     ] {
         assert!(
-            !written.contains(sequence),
-            "{description} sends {sequence:?}: {written:?}"
+            !output_path.contains(sequence),
+            "{description} sends {sequence:?}: {output_path:?}"
         );
     }
 }
@@ -186,9 +189,9 @@ const TITLE_SET: &str = "TAKEN OVER\u{7}";
 /// A terminal in which a program runs, and the file with the program's output.
 async fn in_tmux(home: &Home, command: &Command) -> (Tmux, std::path::PathBuf) {
     let terminal = Tmux::start(command, 100, 40).await;
-    let written = home.path().join("written");
-    terminal.records(&written).await;
-    (terminal, written)
+    let output_path = home.path().join("written");
+    terminal.records(&output_path).await;
+    (terminal, output_path)
 }
 
 #[tokio::test]
@@ -200,7 +203,7 @@ async fn hostile_text_does_nothing_in_the_shell() {
     let config = servers(&home, None);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 2").await;
-    let (terminal, written) = in_tmux(&home, &home.command(&["shell"])).await;
+    let (terminal, output_path) = in_tmux(&home, &home.command(&["shell"])).await;
     terminal.wait_for_text("mainstay>").await;
     // Names that cannot be shown unchanged cannot be chosen.
     terminal.types("/call evil/plai").await;
@@ -240,7 +243,7 @@ async fn hostile_text_does_nothing_in_the_shell() {
     }
     terminal.press(&["C-d"]).await;
     assert_eq!(terminal.ended().await, Some(0));
-    obeyed_nothing(&written, "the shell");
+    obeyed_nothing(&output_path, "the shell");
     daemon.stop().await;
 }
 
@@ -255,11 +258,11 @@ async fn hostile_text_does_nothing_on_the_screen_of_top() {
     daemon.wait_for_stderr("ready: 1 of 2").await;
     home.run(&["call", "evil/error"]).await;
     home.run(&["call", "evil/rpc_error"]).await;
-    let (terminal, written) = in_tmux(&home, &home.command(&["top"])).await;
+    let (terminal, output_path) = in_tmux(&home, &home.command(&["top"])).await;
     terminal.wait_for_text("dead").await;
     terminal.press(&["Enter"]).await;
     // The log, the events, the calls and the status of both servers.
-    for (server, other) in [("evil", "dead"), ("dead", "evil")] {
+    for (server, other_server) in [("evil", "dead"), ("dead", "evil")] {
         terminal.press(&["/"]).await;
         terminal.types(server).await;
         terminal.press(&["Enter"]).await;
@@ -275,13 +278,13 @@ async fn hostile_text_does_nothing_on_the_screen_of_top() {
         }
         terminal.press(&["Escape"]).await;
         // Without a pause, the next key would count as a key with Alt.
-        terminal.wait_for_text(other).await;
+        terminal.wait_for_text(other_server).await;
         assert_ne!(terminal.title().await, TITLE);
         assert!(terminal.is_alternate().await);
     }
     terminal.press(&["q"]).await;
     assert_eq!(terminal.ended().await, Some(0));
     assert_ne!(terminal.title().await, TITLE);
-    obeyed_nothing(&written, "top");
+    obeyed_nothing(&output_path, "top");
     daemon.stop().await;
 }

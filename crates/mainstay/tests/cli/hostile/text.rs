@@ -36,10 +36,10 @@ pub fn characters() -> impl Iterator<Item = char> {
         .into_iter()
         .chain('\u{202a}'..='\u{202e}')
         .chain('\u{2066}'..='\u{2069}');
-    let unseen = "\u{ad}\u{34f}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{180e}\u{200b}\u{200c}\u{200d}\u{2028}\u{2029}\
+    let unseen_text = "\u{ad}\u{34f}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{180e}\u{200b}\u{200c}\u{200d}\u{2028}\u{2029}\
         \u{2060}\u{2061}\u{2062}\u{2063}\u{2064}\u{206a}\u{206f}\u{3164}\u{fe00}\u{fe0d}\u{feff}\u{ffa0}\u{fff9}\u{fffb}\
         \u{e000}\u{e0001}\u{e0041}\u{e007f}\u{e0100}\u{10ffff}";
-    controls.chain(directions).chain(unseen.chars())
+    controls.chain(directions).chain(unseen_text.chars())
 }
 
 /// The sequences that Mainstay itself sends to a terminal without colours: they remove the progress line, or
@@ -50,14 +50,22 @@ const OURS: [&str; 4] = ["\r\u{1b}[K", "\r\u{1b}[2K", "\u{1b}[1A", "\r\n"];
 /// before each line break.
 pub fn harmless(command: &[&str], bytes: Vec<u8>) -> String {
     let mut text = String::from_utf8(bytes).expect("UTF-8");
-    for ours in OURS {
-        text = text.replace(ours, if ours == "\r\n" { "\n" } else { "" });
+    for known_sequence in OURS {
+        text = text.replace(
+            known_sequence,
+            if known_sequence == "\r\n" { "\n" } else { "" },
+        );
     }
-    let bad: Vec<char> = text
+    let control_char: Vec<char> = text
         .chars()
-        .filter(|c| !matches!(c, '\n' | '\t') && characters().any(|bad| bad == *c))
+        .filter(|c| {
+            !matches!(c, '\n' | '\t') && characters().any(|control_char| control_char == *c)
+        })
         .collect();
-    assert!(bad.is_empty(), "{command:?} shows {bad:?}:\n{text:?}");
+    assert!(
+        control_char.is_empty(),
+        "{command:?} shows {control_char:?}:\n{text:?}"
+    );
     let marks = "\u{336}".repeat(5);
     assert!(
         !text.contains(&marks),

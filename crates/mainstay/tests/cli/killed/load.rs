@@ -56,8 +56,8 @@ impl Load {
     /// All calls of all rounds have different arguments.
     pub fn begin(url: &str, round: u32) -> Self {
         let authority: Arc<str> = url.trim_start_matches("http://").into();
-        let work = |client| call_until_it_breaks(Arc::clone(&authority), round, client);
-        Self((0..CLIENTS).map(work).collect())
+        let client_task = |client| call_until_it_breaks(Arc::clone(&authority), round, client);
+        Self((0..CLIENTS).map(client_task).collect())
     }
 
     /// All calls, once the connections have ended.
@@ -85,9 +85,9 @@ async fn call_until_it_breaks(authority: Arc<str>, round: u32, client: u32) -> V
             at: Instant::now(),
             result: Cid::for_content(result.get().as_bytes()),
         });
-        let over = call.answered.is_none();
+        let is_over = call.answered.is_none();
         calls.push(call);
-        if over {
+        if is_over {
             break;
         }
     }
@@ -124,7 +124,7 @@ impl Connection {
         let mut tasks = JoinSet::new();
         // The user of the connection notices its end.
         tasks.spawn(async { drop(driver.await) });
-        let mut this = Self {
+        let mut connection = Self {
             authority,
             sender,
             session: None,
@@ -136,10 +136,10 @@ impl Connection {
             "capabilities": {},
             "clientInfo": {"name": "load", "version": "1"},
         });
-        this.ask("initialize", &params.to_string()).await?;
+        connection.ask("initialize", &params.to_string()).await?;
         let initialized = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-        this.post(initialized.to_owned()).await?;
-        Some(this)
+        connection.post(initialized.to_owned()).await?;
+        Some(connection)
     }
 
     /// The result of a request. `None` if the daemon is gone.

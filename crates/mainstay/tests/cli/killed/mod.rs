@@ -80,18 +80,18 @@ impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             kills,
-            acknowledged,
+            acknowledged: acknowledged_count,
             records,
             objects,
-            lost,
+            lost: lost_count,
             windows,
         } = self;
         let mut windows: Vec<u128> = windows.iter().map(Duration::as_millis).collect();
         windows.sort_unstable();
         write!(
             f,
-            "{kills} kills, {acknowledged} calls acknowledged, {records} records, \
-             {objects} objects read and verified, {lost} lost; windows: median {} ms, worst {} ms",
+            "{kills} kills, {acknowledged_count} calls acknowledged, {records} records, \
+             {objects} objects read and verified, {lost_count} lost; windows: median {} ms, worst {} ms",
             windows.get(windows.len() / 2).unwrap_or(&0),
             windows.last().unwrap_or(&0)
         )
@@ -102,34 +102,34 @@ async fn kill_again_and_again(durability: Durability, least_load: Duration) -> F
     let home = home!();
     // This server survives every daemon.
     let remote = Fake::http(Script::default()).await.expect("a free port");
-    let (word, few) = match durability {
+    let (durability_name, default_kills) = match durability {
         Durability::Strict => ("strict", KILLS_STRICT),
         Durability::Relaxed => ("relaxed", KILLS_RELAXED),
     };
-    let journal = json!({"durability": word, "maxBytes": MAX_BYTES});
+    let journal = json!({"durability": durability_name, "maxBytes": MAX_BYTES});
     let config = load::config(&remote, &journal);
     let config = home.file("servers.json", &config);
     let mut figures = Figures::default();
     let mut daemon = ready(&home, &config).await;
     let kills = env::var("JOURNAL_KILLS").ok();
-    let kills = kills.map_or(few, |kills| kills.parse().expect("a number"));
+    let kills = kills.map_or(default_kills, |kills| kills.parse().expect("a number"));
     for round in 0..kills {
-        let (since, load) = (SystemTime::now(), Load::begin(&daemon.url, round));
-        let more = RandomState::new().hash_one(round) % MORE_LOAD_MILLIS;
-        let kill_at = Instant::now() + least_load + Duration::from_millis(more);
+        let (start, load) = (SystemTime::now(), Load::begin(&daemon.url, round));
+        let extra_millis = RandomState::new().hash_one(round) % MORE_LOAD_MILLIS;
+        let kill_at = Instant::now() + least_load + Duration::from_millis(extra_millis);
         tokio::time::sleep_until(kill_at.into()).await;
         kill(daemon).await;
         let calls = within(load.end()).await;
         daemon = ready(&home, &config).await;
         assert_is_whole(&home);
-        let records = records(&client(&home, &daemon), since).await;
+        let records = records(&client(&home, &daemon), start).await;
         figures.records += records.len();
         figures.add(durability, kill_at, &calls, &records);
-        println!("{word}, {round}: {more} ms more, {figures}");
+        println!("{durability_name}, {round}: {extra_millis} ms more, {figures}");
     }
     daemon.stop().await;
     figures.objects = every_object_resolves(&home, figures.records).await;
-    println!("{word}: {figures}");
+    println!("{durability_name}: {figures}");
     assert!(figures.acknowledged > 0);
     figures
 }
@@ -165,27 +165,33 @@ fn assert_is_whole(home: &Home) {
 }
 
 /// The calls of a round by their arguments, as the next daemon has them.
-async fn records(client: &Client, since: SystemTime) -> HashMap<String, CallRecord> {
-    let mut found = HashMap::new();
-    let mut before = None;
+async fn records(client: &Client, start_time: SystemTime) -> HashMap<String, CallRecord> {
+    let mut records = HashMap::new();
+    let mut page_end = None;
     loop {
-        let mut query = vec![("since", utc::rfc3339(since)), ("limit", 1000.to_string())];
-        query.extend(before.take().map(|id| ("before", id)));
+        let mut query = vec![
+            ("since", utc::rfc3339(start_time)),
+            ("limit", 1000.to_string()),
+        ];
+        query.extend(page_end.take().map(|id| ("before", id)));
         let page = client.call_records(&query).await.expect("a page");
         for record in page.calls {
             assert_ne!(record.status, "open", "{record:?}");
             let cids = record.arguments_cid.iter().chain(&record.result_cid);
-            for cid in cids.filter(|_| found.len() < READ_AT_ONCE) {
+            for cid in cids.filter(|_| records.len() < READ_AT_ONCE) {
                 let object = client.object(cid).await.expect("an object");
                 assert_eq!(Cid::for_content(object.get().as_bytes()).to_string(), *cid);
             }
             let arguments = record.arguments_cid.clone().expect("arguments");
-            let twice = found.insert(arguments, record);
-            assert!(twice.is_none(), "{twice:?} is there twice");
+            let duplicate_record = records.insert(arguments, record);
+            assert!(
+                duplicate_record.is_none(),
+                "{duplicate_record:?} is there twice"
+            );
         }
-        before = page.next;
-        if before.is_none() {
-            return found;
+        page_end = page.next;
+        if page_end.is_none() {
+            return records;
         }
     }
 }
@@ -196,40 +202,41 @@ impl Figures {
     fn add(
         &mut self,
         durability: Durability,
-        killed: Instant,
+        kill_time: Instant,
         calls: &[SentCall],
         records: &HashMap<String, CallRecord>,
     ) {
         self.kills += 1;
         let mut first_lost = None;
-        let on_record = |call: &SentCall| records.get(&call.arguments.to_string());
-        let last_recorded = calls.iter().filter(|call| on_record(call).is_some());
+        let record_of = |call: &SentCall| records.get(&call.arguments.to_string());
+        let last_recorded = calls.iter().filter(|call| record_of(call).is_some());
         let last_recorded = last_recorded.map(|call| call.sent).max();
         for call in calls {
-            let Some(answered) = &call.answered else {
+            let Some(answer) = &call.answered else {
                 continue;
             };
             self.acknowledged += 1;
             // In relaxed mode the beginning of a call may have been written while it was in flight.
-            let relaxed = durability == Durability::Relaxed;
-            let record = on_record(call).filter(|record| !(relaxed && record.status == "unknown"));
+            let is_relaxed = durability == Durability::Relaxed;
+            let record =
+                record_of(call).filter(|record| !(is_relaxed && record.status == "unknown"));
             if let Some(record) = record {
-                let result = answered.result.to_string();
+                let result = answer.result.to_string();
                 assert_eq!(record.result_cid, Some(result), "{call:?}: {record:?}");
                 let (status, state) = (record.status.as_str(), record.state.as_str());
                 assert_eq!((status, state), ("ok", "answered"), "{call:?}");
                 continue;
             }
-            assert!(relaxed, "{call:?} is not on record");
+            assert!(is_relaxed, "{call:?} is not on record");
             self.lost += 1;
-            first_lost = first_lost.into_iter().chain([answered.at]).min();
+            first_lost = first_lost.into_iter().chain([answer.at]).min();
             // A commit writes all calls that have ended before it.
             assert!(
-                last_recorded.is_none_or(|sent| sent <= answered.at),
+                last_recorded.is_none_or(|sent_time| sent_time <= answer.at),
                 "{call:?} is lost, and one that began after its end is not"
             );
         }
-        let window = first_lost.map(|at| killed.saturating_duration_since(at));
+        let window = first_lost.map(|time| kill_time.saturating_duration_since(time));
         self.windows.push(window.unwrap_or_default());
     }
 }

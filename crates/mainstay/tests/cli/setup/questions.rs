@@ -26,8 +26,10 @@ async fn at_a_terminal(machine: &Machinery) -> Terminal {
 async fn answered(terminal: &Terminal, count: usize) {
     for (index, (question, answer)) in QUESTIONS.iter().enumerate().take(count + 1) {
         let is_asked = |screen: &str| {
-            let earlier = QUESTIONS[..=index].iter();
-            let times = earlier.filter(|(text, _)| text == question).count();
+            let earlier_questions = QUESTIONS[..=index].iter();
+            let times = earlier_questions
+                .filter(|(text, _)| text == question)
+                .count();
             screen.matches(question).count() == times
         };
         terminal.shows_when(question, is_asked).await;
@@ -43,7 +45,7 @@ async fn a_person_sees_the_plan_and_chooses_clients() {
         return;
     }
     let machine = Machinery::new();
-    let before = machine.state();
+    let state_before = machine.state();
     let terminal = at_a_terminal(&machine).await;
     let plan = terminal.wait_for_text(GO_ON).await;
     for part in [
@@ -57,13 +59,16 @@ async fn a_person_sees_the_plan_and_chooses_clients() {
         assert!(plan.contains(part), "{part} in {plan}");
     }
     assert!(!plan.contains(SECRET), "{plan}");
-    assert_eq!(machine.state(), before);
+    assert_eq!(machine.state(), state_before);
     answered(&terminal, QUESTIONS.len() - 1).await;
-    assert_eq!(machine.state(), before);
+    assert_eq!(machine.state(), state_before);
     // The plan is that of the chosen clients.
     let screen = terminal.screen().await;
-    let second = screen.rsplit("SERVER").next().expect("a table");
-    assert!(!second.contains("claude_desktop_config.json"), "{second}");
+    let second_text = screen.rsplit("SERVER").next().expect("a table");
+    assert!(
+        !second_text.contains("claude_desktop_config.json"),
+        "{second_text}"
+    );
     terminal.press(&["n", "Enter"]).await;
     assert_eq!(terminal.ended().await, Some(0));
     let screen = terminal.screen().await;
@@ -72,13 +77,13 @@ async fn a_person_sees_the_plan_and_chooses_clients() {
         "{screen}"
     );
     let after = machine.state();
-    assert_eq!(after[0], before[0]);
+    assert_eq!(after[0], state_before[0]);
     for index in 1..4 {
-        assert_ne!(after[index], before[index]);
+        assert_ne!(after[index], state_before[index]);
     }
     let run = machine.run(&["setup", "--undo"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    assert_eq!(machine.state(), before);
+    assert_eq!(machine.state(), state_before);
 }
 
 #[tokio::test]
@@ -87,7 +92,7 @@ async fn a_person_who_refuses_changes_nothing() {
         return;
     }
     let machine = Machinery::new();
-    let before = machine.state();
+    let state_before = machine.state();
     // No, an empty line, the end of the input, and none of the clients.
     let refusals: [&[&str]; 4] = [
         &["n", "Enter"],
@@ -102,7 +107,7 @@ async fn a_person_who_refuses_changes_nothing() {
         assert_eq!(terminal.ended().await, Some(1), "{keys:?}");
         let screen = terminal.screen().await;
         assert!(screen.contains("nothing was changed"), "{screen}");
-        assert_eq!(machine.state(), before, "{keys:?}");
+        assert_eq!(machine.state(), state_before, "{keys:?}");
     }
     let run = machine.run(&["setup", "--undo"]).await;
     assert!(run.stderr.contains("nothing to undo"), "{run}");
@@ -114,13 +119,13 @@ async fn an_interrupt_at_any_question_changes_nothing() {
         return;
     }
     let machine = Machinery::new();
-    let before = machine.state();
+    let state_before = machine.state();
     for count in 0..QUESTIONS.len() {
         let terminal = at_a_terminal(&machine).await;
         answered(&terminal, count).await;
         terminal.press(&["C-c"]).await;
         assert_ne!(terminal.ended().await, Some(0), "question {count}");
-        assert_eq!(machine.state(), before, "question {count}");
+        assert_eq!(machine.state(), state_before, "question {count}");
     }
     let run = machine.run(&["setup", "--undo"]).await;
     assert!(run.stderr.contains("nothing to undo"), "{run}");

@@ -21,7 +21,7 @@ async fn works(kind: BackendKind, bend: &str) -> Backend {
     backend
 }
 
-/// A server that `server/discover` breaks is started again without it, and is not asked again.
+/// A server that breaks on `server/discover` is restarted without that request.
 #[tokio::test]
 async fn a_server_that_discover_spoils_is_greeted_without() {
     for (kind, bend) in [
@@ -57,15 +57,15 @@ async fn the_log_names_the_setting_that_spares_a_server_the_probe() {
     }
 }
 
-/// HTTP 401 to `server/discover` alone does not decide about the server.
+/// A 401 answer to `server/discover` does not mark the server as unauthorized.
 #[tokio::test]
 async fn a_server_that_forbids_discover_is_greeted_by_initialize() {
     let backend = works(BackendKind::Http, "--bend=discover401").await;
     assert!(backend.count("initialize") > 0);
 }
 
-/// If a server refuses the revision, the next handshake requests a revision that the server names, or the next
-/// older one.
+/// After a refused revision, the next handshake requests a revision from the server's list, or the
+/// next older one.
 #[tokio::test]
 async fn a_server_that_refuses_the_revision_is_asked_for_another() {
     for (kind, bend) in [
@@ -92,7 +92,7 @@ async fn a_server_that_refuses_the_revision_is_asked_for_another() {
     }
 }
 
-/// Only the revision of the entry is requested.
+/// If the entry sets a revision, no other revision is requested.
 #[tokio::test]
 async fn a_stated_revision_is_not_left() {
     let backend = Backend::start(BackendKind::Http, &["--bend=revision-supported"]).await;
@@ -112,7 +112,7 @@ async fn a_stated_revision_is_not_left() {
     assert!(greetings.iter().all(is_stated), "{greetings:?}");
 }
 
-/// If the first process dies for another reason, a server of both eras does not become legacy for ever.
+/// A first process that dies for another reason does not make its server legacy.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_first_start_that_dies_of_something_else_hides_no_era() {

@@ -34,8 +34,8 @@ pub struct Pattern {
 
 impl Pattern {
     pub fn new(pattern: &str) -> Result<Self, ExcerptError> {
-        let sized = |size| RegexBuilder::new(pattern).size_limit(size).build();
-        let mut whole = sized(MAX_COMPILED)?;
+        let sized_regex = |size| RegexBuilder::new(pattern).size_limit(size).build();
+        let mut regex = sized_regex(MAX_COMPILED)?;
         let automaton = DFA::builder()
             .configure(
                 DFA::config()
@@ -46,12 +46,12 @@ impl Pattern {
             .build(pattern)
             .map_err(|error| ExcerptError::Automaton(error.to_string()))?;
         if automaton.get_nfa().look_set_any().contains_word_unicode() {
-            whole = sized(MAX_COMPILED_WITH_BOUNDARY)?;
+            regex = sized_regex(MAX_COMPILED_WITH_BOUNDARY)?;
         }
         Ok(Self {
             cache: automaton.create_cache(),
             automaton,
-            whole,
+            whole: regex,
         })
     }
 
@@ -68,16 +68,17 @@ impl Pattern {
         let Self {
             automaton, cache, ..
         } = self;
-        let full = |error: &dyn std::error::Error| ExcerptError::Automaton(error.to_string());
+        let cache_error =
+            |error: &dyn std::error::Error| ExcerptError::Automaton(error.to_string());
         let mut state = automaton
             .start_state_forward(cache, &Input::new(line))
-            .map_err(|error| full(&error))?;
+            .map_err(|error| cache_error(&error))?;
         for bytes in line.as_bytes().chunks(STEP) {
             budget.check()?;
             for byte in bytes {
                 state = automaton
                     .next_state(cache, state, *byte)
-                    .map_err(|error| full(&error))?;
+                    .map_err(|error| cache_error(&error))?;
                 if state.is_tagged() {
                     if state.is_match() || state.is_dead() {
                         return Ok(Some(state.is_match()));
@@ -90,7 +91,7 @@ impl Pattern {
         }
         let end = automaton
             .next_eoi_state(cache, state)
-            .map_err(|error| full(&error))?;
+            .map_err(|error| cache_error(&error))?;
         Ok(Some(end.is_match()))
     }
 }
@@ -140,8 +141,8 @@ mod tests {
             let expected = Regex::new(pattern).expect(pattern);
             let mut pattern_automaton = Pattern::new(pattern).expect(pattern);
             for line in lines {
-                let found = pattern_automaton.is_in(line, &reader.budget()).expect(line);
-                assert_eq!(found, expected.is_match(line), "{pattern} in {line}");
+                let is_matching = pattern_automaton.is_in(line, &reader.budget()).expect(line);
+                assert_eq!(is_matching, expected.is_match(line), "{pattern} in {line}");
             }
         }
     }
@@ -149,36 +150,39 @@ mod tests {
     #[test]
     fn a_costly_pattern_ends_with_its_budget() {
         let line: String = (0..2_000_000_u32)
-            .map(|at| {
-                if at.wrapping_mul(2_654_435_761) >> 31 == 0 {
+            .map(|index| {
+                if index.wrapping_mul(2_654_435_761) >> 31 == 0 {
                     'a'
                 } else {
                     'b'
                 }
             })
             .collect();
-        let mut costly = Pattern::new("[ab]*a[ab]{12000}c").expect("a pattern");
-        let slow = costly.is_in(&line, &Budget::spent());
-        assert!(matches!(slow, Err(ExcerptError::Slow(_))), "{slow:?}");
+        let mut costly_pattern = Pattern::new("[ab]*a[ab]{12000}c").expect("a pattern");
+        let spent_result = costly_pattern.is_in(&line, &Budget::spent());
+        assert!(
+            matches!(spent_result, Err(ExcerptError::Slow(_))),
+            "{spent_result:?}"
+        );
         let reader = Reader::new();
         let budget = reader.budget();
         drop(reader);
-        let abandoned = costly.is_in(&line, &budget);
+        let abandoned_search = costly_pattern.is_in(&line, &budget);
         assert!(
-            matches!(abandoned, Err(ExcerptError::Abandoned)),
-            "{abandoned:?}"
+            matches!(abandoned_search, Err(ExcerptError::Abandoned)),
+            "{abandoned_search:?}"
         );
     }
 
     #[test]
     fn what_cannot_be_searched_in_steps_is_short() {
         let reader = Reader::new();
-        let mut word = Pattern::new(r"\berror\b").expect("a pattern");
-        let long = format!("{}é", "x ".repeat(MAX_IN_ONE_GO));
-        let refused = word.is_in(&long, &reader.budget());
+        let mut word_pattern = Pattern::new(r"\berror\b").expect("a pattern");
+        let long_line = format!("{}é", "x ".repeat(MAX_IN_ONE_GO));
+        let result = word_pattern.is_in(&long_line, &reader.budget());
         assert!(
-            matches!(refused, Err(ExcerptError::Boundary(_))),
-            "{refused:?}"
+            matches!(result, Err(ExcerptError::Boundary(_))),
+            "{result:?}"
         );
         assert!(Pattern::new(r"\b[ab]{3000}\b").is_err());
         assert!(Pattern::new("(a{1000}){1000}").is_err());

@@ -46,9 +46,9 @@ fn is_empty(replay: &Replay) -> bool {
 #[tokio::test]
 async fn the_oldest_events_go_first() {
     let replay = Replay::default();
-    let (old, old_id) = left(&replay);
-    replay.push(old, "old");
-    replay.finish(old);
+    let (old_cursor, old_id) = left(&replay);
+    replay.push(old_cursor, "old");
+    replay.finish(old_cursor);
     let (stream, id) = left(&replay);
     for number in 0..MAX_EVENTS {
         replay.push(stream, &number.to_string());
@@ -57,8 +57,8 @@ async fn the_oldest_events_go_first() {
     let mut cursor = replay.resume(&id).expect("kept");
     assert_eq!(messages(&replay, &mut cursor).len(), MAX_EVENTS);
     replay.push(stream, "the last");
-    let stored = messages(&replay, &mut cursor);
-    assert_eq!(stored, ["the last"]);
+    let stored_messages = messages(&replay, &mut cursor);
+    assert_eq!(stored_messages, ["the last"]);
     replay.leave(&cursor);
     // Missing progress is no error: the stream continues with the events that are stored.
     let mut cursor = replay.resume(&id).expect("kept");
@@ -71,9 +71,9 @@ async fn large_events_make_room_for_others() {
     let (first, first_id) = left(&replay);
     replay.push(first, &"x".repeat(MAX_BYTES / 2));
     replay.finish(first);
-    let (second, second_id) = left(&replay);
-    replay.push(second, &"y".repeat(MAX_BYTES / 2));
-    replay.finish(second);
+    let (second_cursor, second_id) = left(&replay);
+    replay.push(second_cursor, &"y".repeat(MAX_BYTES / 2));
+    replay.finish(second_cursor);
     assert_eq!(replay.resume(&first_id).err(), Some(Gone::Forgotten));
     assert!(replay.resume(&second_id).is_ok());
 }
@@ -86,13 +86,13 @@ async fn what_a_connection_has_yet_to_hear_stays() {
     primer(&replay, &mut cursor);
     replay.push(cursor.stream, &"x".repeat(2 * MAX_BYTES));
     replay.finish(cursor.stream);
-    let (other, _) = left(&replay);
+    let (other_cursor, _) = left(&replay);
     for _ in 0..2 * MAX_EVENTS {
-        replay.push(other, "noise");
+        replay.push(other_cursor, "noise");
     }
     assert_eq!(messages(&replay, &mut cursor)[0].len(), 2 * MAX_BYTES);
     replay.leave(&cursor);
-    replay.finish(other);
+    replay.finish(other_cursor);
     assert!(replay.state().bytes <= MAX_BYTES);
 }
 
@@ -116,13 +116,13 @@ async fn a_connection_has_so_much_to_hear() {
 #[tokio::test(start_paused = true)]
 async fn what_is_old_is_forgotten() {
     let replay = Replay::default();
-    let mut listening = replay.open(StreamKind::Session);
+    let mut session_cursor = replay.open(StreamKind::Session);
     let (call, id) = left(&replay);
-    for stream in [listening.stream, call] {
+    for stream in [session_cursor.stream, call] {
         replay.push(stream, "a");
     }
     replay.finish(call);
-    assert_eq!(messages(&replay, &mut listening), ["a"]);
+    assert_eq!(messages(&replay, &mut session_cursor), ["a"]);
     tokio::time::advance(STORED_FOR / 2).await;
     replay.expire();
     assert!(replay.resume(&id).is_ok_and(|cursor| {
@@ -132,20 +132,20 @@ async fn what_is_old_is_forgotten() {
     tokio::time::advance(STORED_FOR / 2).await;
     replay.expire();
     assert_eq!(replay.resume(&id).err(), Some(Gone::Forgotten));
-    replay.leave(&listening);
+    replay.leave(&session_cursor);
     assert!(is_empty(&replay));
 }
 
 #[tokio::test]
 async fn a_later_connection_reads_and_the_one_before_ends() {
     let replay = Replay::default();
-    let mut one = replay.open(StreamKind::Call);
-    let id = primer(&replay, &mut one);
-    let mut two = replay.resume(&id).expect("open");
-    assert_eq!(next(&replay, &mut one), Poll::Ready(None));
-    replay.leave(&one);
-    replay.push(two.stream, "a");
-    assert_eq!(messages(&replay, &mut two), ["a"]);
+    let mut first_cursor = replay.open(StreamKind::Call);
+    let id = primer(&replay, &mut first_cursor);
+    let mut second_cursor = replay.resume(&id).expect("open");
+    assert_eq!(next(&replay, &mut first_cursor), Poll::Ready(None));
+    replay.leave(&first_cursor);
+    replay.push(second_cursor.stream, "a");
+    assert_eq!(messages(&replay, &mut second_cursor), ["a"]);
 }
 
 #[tokio::test]

@@ -104,20 +104,20 @@ impl SuspendedCalls {
         calls: Calls,
         mut rounds: InputRounds,
         sink: CallSink,
-        mut cancelled: oneshot::Receiver<String>,
+        mut cancel_signal: oneshot::Receiver<String>,
     ) -> impl Future<Output = Closed<RpcReply>> + Send + use<> {
-        let suspended = Arc::clone(self);
+        let suspended_calls = Arc::clone(self);
         async move {
             loop {
                 let turn = tokio::select! {
                     biased;
                     turn = rounds.turn(|message| sink.put(message)) => turn,
-                    Ok(reason) = &mut cancelled => return rounds.give_up(reason).await,
+                    Ok(reason) = &mut cancel_signal => return rounds.give_up(reason).await,
                 };
                 if let RoundOutcome::Over(reply) = turn {
                     return reply;
                 }
-                match suspended.park(&calls, rounds) {
+                match suspended_calls.park(&calls, rounds) {
                     Ok(reply) => return reply,
                     Err(mut back) => {
                         tracing::warn!("a server's question was refused: too many calls wait");
@@ -140,16 +140,16 @@ impl SuspendedCalls {
         };
         let (attempts, inbox) = mpsc::channel(MAX_ATTEMPTS);
         {
-            let mut parked = self.parked();
-            if parked.len() >= MAX_PARKED {
+            let mut parked_calls = self.parked();
+            if parked_calls.len() >= MAX_PARKED {
                 return Err(Box::new(rounds));
             }
-            parked.insert(park, attempts);
+            parked_calls.insert(park, attempts);
         }
         let digest = rounds.digest();
         let required = rounds.required(&seals.seal(park, &digest));
         let reply = RpcReply::result(id(&rounds.frame), &required);
-        let mut parked = Parked {
+        let mut parked_calls = Parked {
             suspended: Arc::clone(self),
             park,
             digest,
@@ -160,8 +160,8 @@ impl SuspendedCalls {
             until: Instant::now() + PATIENCE,
             outcome: None,
         };
-        parked.wait_for_answers();
-        calls.in_background(parked.run(inbox));
+        parked_calls.wait_for_answers();
+        calls.in_background(parked_calls.run(inbox));
         Ok(Closed::of_the_same_call(reply))
     }
 
@@ -175,13 +175,13 @@ impl SuspendedCalls {
         answers: QuestionAnswers,
         sink: CallSink,
     ) -> impl Future<Output = Result<Closed<RpcReply>, RpcReply>> + Send + use<> {
-        let suspended = Arc::clone(self);
+        let suspended_calls = Arc::clone(self);
         async move {
             let id = id(&frame);
-            let unknown = || RpcReply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE);
-            let Some(call) = suspended.find(&scope, &sink.client.principal, &frame, &answers)
+            let unknown_state = || RpcReply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE);
+            let Some(call) = suspended_calls.find(&scope, &sink.client.principal, &frame, &answers)
             else {
-                return Err(unknown());
+                return Err(unknown_state());
             };
             let address = message::address(frame.text(), frame.envelope());
             let token = address.ok().and_then(|address| address.progress_token);
@@ -199,9 +199,9 @@ impl SuspendedCalls {
             };
             // The call may have ended before or after the send.
             if call.send(attempt).await.is_err() {
-                return Err(unknown());
+                return Err(unknown_state());
             }
-            answer.await.map_err(|_| unknown())
+            answer.await.map_err(|_| unknown_state())
         }
     }
 
@@ -358,8 +358,8 @@ impl AttemptReply {
 }
 
 /// Resolves when all joined attempts have gone.
-async fn left(joined: &mut [AttemptReply]) {
-    for attempt in joined {
+async fn left(attempts: &mut [AttemptReply]) {
+    for attempt in attempts {
         attempt.sender.closed().await;
     }
 }

@@ -99,7 +99,11 @@ impl InputRounds {
 
     /// True if a client can answer all open questions without a person.
     pub fn needs_no_person(&self) -> bool {
-        self.is_waiting() && !self.open.iter().any(|open| needs_person(open.text.method))
+        self.is_waiting()
+            && !self
+                .open
+                .iter()
+                .any(|question| needs_person(question.text.method))
     }
 
     /// Lets the call run until it is over or asks its client. Passes messages of the server to
@@ -148,7 +152,7 @@ impl InputRounds {
             requests: self
                 .open
                 .iter()
-                .map(|open| (open.key.clone(), open.text.clone()))
+                .map(|question| (question.key.clone(), question.text.clone()))
                 .collect(),
             state: Some(message::quote(state).into()),
         };
@@ -158,21 +162,21 @@ impl InputRounds {
     /// Passes a client's answers to the server. A question without an answer stays open. An answer
     /// without a question is ignored.
     pub fn take(&mut self, answers: &QuestionAnswers) {
-        let open = std::mem::take(&mut self.open);
-        for open in open {
-            match answers.get(&open.key) {
+        let open_questions = std::mem::take(&mut self.open);
+        for open_questions in open_questions {
+            match answers.get(&open_questions.key) {
                 Some(answer) if answer.starts_with('{') => {
-                    open.question.result(&message::one_line(answer));
+                    open_questions.question.result(&message::one_line(answer));
                 }
-                _ => self.open.push(open),
+                _ => self.open.push(open_questions),
             }
         }
     }
 
     /// Refuses the open questions for this reason.
     pub fn refuse(&mut self, reason: &str) {
-        for open in self.open.drain(..) {
-            open.question.refuse(code::INTERNAL_ERROR, reason);
+        for question in self.open.drain(..) {
+            question.question.refuse(code::INTERNAL_ERROR, reason);
         }
     }
 
