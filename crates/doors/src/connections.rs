@@ -1,6 +1,5 @@
-//! Admits connections. All clients together have a limit, and each address has a share of it.
-//! Clients cannot use the reserve, so that the operator is served however many clients are
-//! connected.
+//! Admits connections. Clients have a total limit and a limit for each address. A reserve of
+//! connections keeps the operator's requests possible.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -23,14 +22,13 @@ pub struct ConnectionLimits {
     pub all: usize,
     /// Limit for one address (`http.maxConnectionsPerAddress`).
     pub of_address: usize,
-    /// Connections beyond those of clients. Each of them may make one request, which must not be
-    /// MCP.
+    /// Connections reserved for the operator. Each may make one request outside of MCP.
     pub reserve: usize,
 }
 
 impl ConnectionLimits {
     /// Lowers these limits for a process that may open `files` files. Client connections may use
-    /// half of them, because servers need files, too.
+    /// half of the files.
     #[must_use]
     pub fn within(self, files: usize) -> Self {
         let total = self.all.min((files / 2).max(1));
@@ -62,7 +60,7 @@ struct Occupancy {
 struct Reserved {
     /// True after its first request.
     has_request: AtomicBool,
-    /// Cancelled to make the connection end.
+    /// Cancelled when the connection loses its place.
     evicted: CancellationToken,
 }
 
@@ -71,7 +69,7 @@ struct Reserved {
 pub struct ConnectionGuard {
     connections: Arc<Connections>,
     address: IpAddr,
-    /// True if the place is one of a client. A connection of the reserve may become one.
+    /// True if the place belongs to a client. A reserved connection may become one.
     is_client: AtomicBool,
     place: Mutex<Place>,
     evicted: CancellationToken,
@@ -97,9 +95,9 @@ impl Connections {
         self.occupancy.lock()
     }
 
-    /// Gives a new connection a place: a client's place if one is free, otherwise one of the
-    /// reserve. A full reserve evicts its oldest connection without a request. If each has one, it
-    /// evicts the oldest.
+    /// Gives a new connection a place: a client's place if one is free, otherwise a reserved place.
+    /// A full reserve evicts its oldest connection without a request, or else its oldest
+    /// connection.
     pub fn enter(self: &Arc<Self>, address: IpAddr) -> ConnectionGuard {
         let address = network(address);
         let mut occupancy = self.occupancy();
@@ -163,7 +161,7 @@ impl ConnectionGuard {
         self.place.lock()
     }
 
-    /// Notes that a request has arrived. Returns true if the connection is one of the reserve.
+    /// Notes a request. Returns true if the connection is reserved.
     pub fn note_request(&self) -> bool {
         if self.is_client() {
             return false;
@@ -182,8 +180,8 @@ impl ConnectionGuard {
         self.is_client.load(Ordering::Relaxed)
     }
 
-    /// Moves a connection of the reserve to a client's place, if one is free now. Returns true if
-    /// the connection has a client's place.
+    /// Moves a reserved connection to a client's place, if one is free. Returns true if the
+    /// connection has a client's place.
     pub fn admit(&self) -> bool {
         let mut place = self.place();
         let Place::Reserved(reserved) = &*place else {
@@ -202,7 +200,7 @@ impl ConnectionGuard {
         true
     }
 
-    /// Waits until another connection needs the place.
+    /// Waits until the connection is evicted.
     pub async fn evicted(&self) {
         self.evicted.cancelled().await;
     }

@@ -47,15 +47,14 @@ use crate::{
     woken_only::WokenOnly,
 };
 
-/// Pause after an error of the listener itself, such as too many open files.
+/// Delay after a listener error, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Time limit for answers in progress when the listener closes.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
-/// A connection is checked periodically ([`HttpServer::look`]), because one timer for a connection
-/// costs less than one for each request. A connection without a request at the first check, or
-/// without a new one at so many checks in a row, is closed.
+/// Maximum number of checks without a new request ([`HttpServer::look`]). One timer for each
+/// connection is cheaper than one for each request.
 const MAX_QUIET_CHECKS: u32 = 4;
 
 /// The minimum rate at which a client must read an answer, averaged between two checks.
@@ -70,7 +69,7 @@ pub struct HttpServer {
     pub authenticator: Authenticator,
     pub connections: Arc<Connections>,
     pub unread: Arc<UnreadAnswers>,
-    /// Time between two checks of a connection.
+    /// Interval of connection checks.
     pub look: Duration,
 }
 
@@ -126,8 +125,7 @@ async fn connection(stream: TcpStream, client: ConnectedClient, stop: Cancellati
                 _ => AnswerStage::AwaitedOverHttp10,
             });
             let (client, answer_stage) = (Arc::clone(&client), Arc::clone(&answer_stage));
-            // Boxed until it is answered: hyper reserves the future's size for the life of the
-            // connection.
+            // Boxed, because hyper reserves the future's size for the life of the connection.
             Box::pin(async move {
                 let mut response = client.serve(request).await;
                 match response.body_mut() {
@@ -201,7 +199,7 @@ struct ConnectedClient {
 }
 
 impl ConnectedClient {
-    /// A connection of the reserve may make one request, which must not be MCP.
+    /// A reserved connection may make one request outside of MCP.
     async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
         let is_reserved = self.place.note_request();
         let mut response = self.door.serve(request, self, is_reserved).await;
@@ -233,15 +231,15 @@ struct ConnectionWatch<'a> {
     /// Requests at the last check, and the number of checks in a row without a new one.
     requests: u64,
     quiet: u32,
-    /// Bytes written at the last check, if the client was not reading then.
+    /// Bytes written at the last check, if the socket was blocked.
     blocked_at: Option<u64>,
-    /// The connection ends after its current answer.
+    /// True if the connection ends after its current answer.
     leaving: bool,
 }
 
 impl ConnectionWatch<'_> {
-    /// Waits for a reason to close the connection: `stop`, no request for too long, an answer that
-    /// is not read, a principal that lost its access, or a place or memory that others need.
+    /// Waits for a reason to close the connection: `stop`, a missing request, an unread answer,
+    /// lost access, or eviction.
     async fn reason_to_leave(&mut self) -> Leave {
         loop {
             let is_due = tokio::select! {
@@ -393,7 +391,8 @@ impl HttpServer {
         response.map(ResponseBody::Other)
     }
 
-    /// The endpoint, if the principal may use it. A forbidden server looks like an unknown one.
+    /// The endpoint, if the principal may use it. A forbidden server gets the error for an unknown
+    /// one.
     fn admitted(
         &self,
         endpoint: Result<(EndpointScope, Endpoint), String>,
@@ -470,8 +469,7 @@ fn refuse_plainly(status: StatusCode, code: &str, reason: &str) -> Response<Resp
     (status, body).into_response().map(ResponseBody::Other)
 }
 
-/// Keeps browsers from interpreting the answer as another type, such as a script, and from handing
-/// it to pages of other origins as an image or a script.
+/// Sets headers against content sniffing, and against embedding by other origins.
 fn not_sniffed(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     let headers = response.headers_mut();
     let nosniff = HeaderValue::from_static("nosniff");

@@ -8,11 +8,10 @@ use std::{
 use mainstay_platform::loopback;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Connections that may wait to be accepted, if the system allows as many. All clients reconnect at
-/// once after a restart of Mainstay.
+/// Size of the accept queue: all clients reconnect together after a restart.
 const BACKLOG: u32 = 1024;
 
-/// Bytes of a connection that the system buffers before the client can receive them.
+/// Maximum number of unsent bytes in the system's send buffer of a connection.
 #[cfg(target_os = "linux")]
 const MAX_UNSENT: u32 = 256 * 1024;
 
@@ -42,9 +41,8 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 impl Listeners {
-    /// Binds a port of both loopback families that this machine has. If the first family cannot be
-    /// bound, the second alone is used. If another program has the port of the second family, the
-    /// first alone is used.
+    /// Binds a port on both loopback families. Uses the second family alone if the machine lacks
+    /// the first, and the first alone if another program has the port on the second.
     ///
     /// # Errors
     ///
@@ -66,7 +64,7 @@ impl Listeners {
         let [v4, v6] = loopback::both(port);
         let first = match bind(v4) {
             Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-                // The error of the first family is the more helpful one on most machines.
+                // The first family's error is usually more helpful.
                 return bind(v6).map(Self::from).map_err(|_| error);
             }
             first => first?,
@@ -114,8 +112,7 @@ impl Listeners {
     }
 }
 
-/// Keeps the system from buffering megabytes of an answer that its client does not read. A system
-/// without the option limits the buffer by its own settings.
+/// Limits the system's send buffer, if the system has the option.
 fn bound_send_queue(stream: &TcpStream) {
     #[cfg(target_os = "linux")]
     if let Err(error) = socket2::SockRef::from(stream).set_tcp_notsent_lowat(MAX_UNSENT) {
@@ -157,7 +154,7 @@ mod tests {
         assert_eq!(loopback::taken_beside(addresses[0]), Some(occupied_address));
         drop(other_listener);
         assert_eq!(loopback::taken_beside(addresses[0]), None);
-        // Most clients use the first family.
+        // Most clients try the first family first.
         let error = Listeners::localhost(occupied_address.port()).expect_err("it is taken");
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }

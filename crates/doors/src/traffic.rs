@@ -25,7 +25,7 @@ use super::{
 #[derive(Debug, Default)]
 pub struct Traffic {
     written: AtomicU64,
-    /// True if the last write found no room.
+    /// True if the last write was blocked.
     blocked: AtomicBool,
     /// True if the connection is to be reset.
     reset: AtomicBool,
@@ -50,17 +50,17 @@ impl Traffic {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// True if the client has no room for the data that waits.
+    /// True if written data waits for the client.
     pub fn is_blocked(&self) -> bool {
         self.blocked.load(Ordering::Relaxed)
     }
 }
 
-/// Maximum size of one write. Other tasks run between two of them. Over loopback the writer does
-/// work of its reader, and ten megabytes take several milliseconds.
+/// Maximum size of one write, to let other tasks run. A write over loopback includes work of the
+/// reader, several milliseconds for ten megabytes.
 pub const PIECE: usize = 256 * 1024;
 
-/// Buffers that wait to be written. Each one occupies memory until its last byte is written.
+/// Buffers to be written. Each occupies memory until its last byte is written.
 #[derive(Default)]
 struct Buffers {
     /// The length of each buffer, and the number of unwritten bytes up to its end.
@@ -102,7 +102,7 @@ pub struct Counted {
     traffic: Arc<Traffic>,
     unread: Share,
     buffers: Buffers,
-    /// A pause before the next piece, in which other tasks run.
+    /// A pause between pieces, for other tasks.
     pause: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     half_closed: Option<HalfClosed>,
 }
@@ -119,8 +119,8 @@ impl Counted {
         }
     }
 
-    /// Handles a client that has closed its sending side. Pending while the client waits for an
-    /// answer; ready after the answer was sent or the client has gone.
+    /// Handles a half-closed connection. Pending while the client waits for an answer; ready after
+    /// the answer was sent or the connection is reset.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.traffic.answering.is(AnswerStage::Sent) {
             return Poll::Ready(Ok(()));
@@ -184,8 +184,7 @@ fn first_piece<'s>(slices: &'s [IoSlice<'_>]) -> Vec<IoSlice<'s>> {
 impl Drop for Counted {
     fn drop(&mut self) {
         if self.traffic.reset.load(Ordering::Relaxed) {
-            // Without this, the system closes the connection regularly and keeps the unread data
-            // for a while.
+            // Without linger, the system would keep unread data after the close.
             self.stream.set_zero_linger().ok();
         }
     }
@@ -230,7 +229,7 @@ impl AsyncWrite for Counted {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Everything has been written by now.
+        // All data is written.
         let answer_stage = &self.traffic.answering;
         if answer_stage.is(AnswerStage::Made) {
             answer_stage.set(AnswerStage::Sent);

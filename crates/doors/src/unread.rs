@@ -1,5 +1,5 @@
-//! Limits the memory of all unread answers. Above the limit, connections are closed, beginning with
-//! the client that has not read for the longest time.
+//! Limits the memory of unread answers. Above the limit, connections are closed, longest unread
+//! first.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,8 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// A connection with no more unread bytes is not counted, because the number of connections is
-/// limited.
+/// Connections with fewer unread bytes are not counted.
 const FREE: usize = 64 * 1024;
 
 /// The unread answers of all connections of one listener.
@@ -30,7 +29,7 @@ struct UnreadTotals {
 #[derive(Debug)]
 struct UnreadAnswer {
     bytes: usize,
-    /// Time at which its client last read, as far as Mainstay can see.
+    /// Time of the last progress.
     since: Instant,
     given_up: CancellationToken,
 }
@@ -39,7 +38,7 @@ struct UnreadAnswer {
 #[derive(Debug)]
 pub struct Share {
     unread: Arc<UnreadAnswers>,
-    /// Its key in the map; `None` while it is not counted.
+    /// The key in the map; `None` if the answer is not counted.
     number: Option<u64>,
     given_up: CancellationToken,
 }
@@ -59,8 +58,8 @@ impl UnreadAnswers {
 }
 
 impl UnreadTotals {
-    /// Gives up connections until the remaining ones are within the limit. A single connection may
-    /// exceed it.
+    /// Gives up connections until the others are within the limit. A single connection may exceed
+    /// the limit.
     fn reduce(&mut self, limit: usize) {
         while self.all > limit && self.by_connection.len() > 1 {
             let longest_unread = self
@@ -170,7 +169,7 @@ mod tests {
         shares[3].wait(4 * MIB, true);
         let given_up: Vec<bool> = shares.iter().map(is_given_up).collect();
         assert_eq!(given_up, [false, true, false, false]);
-        // A connection that was given up is neither counted nor subtracted again.
+        // A given-up connection is neither counted nor subtracted again.
         shares[1].wait(3 * MIB, true);
         assert_eq!(unread_answers.totals().all, 9 * MIB);
         drop(shares);

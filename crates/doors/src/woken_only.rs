@@ -1,5 +1,4 @@
-//! Combines a future that is seldom ready with one that is polled often. The seldom future is
-//! polled only after it was woken.
+//! Combines a rarely ready future with a frequently polled one.
 
 use std::{
     pin::Pin,
@@ -12,13 +11,13 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// Polls its future only after the future itself was woken, not whenever the task is polled. Timers
-/// and tokens reorder their wakers at each poll, and a connection is polled for every call.
+/// Polls its future only after the future's own waker was called. Timers and tokens update their
+/// wakers at each poll, and a connection is polled for every call.
 pub struct WokenOnly<F> {
     future: Pin<Box<F>>,
     wakeups: Arc<Wakeups>,
     waker: Waker,
-    /// The task that `wakeups` has.
+    /// The task that `wakeups` contains.
     task: Waker,
 }
 
@@ -64,7 +63,7 @@ impl<F: Future> Future for WokenOnly<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
         if !this.task.will_wake(context.waker()) {
-            // Store the task before reading `due`. A later wake-up then wakes the new task.
+            // Store the task before reading `due`, so that no wake-up is missed.
             this.task.clone_from(context.waker());
             this.wakeups.task().clone_from(context.waker());
         }
@@ -130,7 +129,7 @@ mod tests {
         let mut woken_only = WokenOnly::new(signal);
         assert!(futures_util::poll!(&mut woken_only).is_pending());
         let waiting_task = tokio::spawn(timeout(Duration::from_secs(5), woken_only));
-        // On a single thread, the new task has polled it when this test continues.
+        // On a single thread, the new task has run by now.
         tokio::task::yield_now().await;
         tell.send(()).expect("it waits");
         waiting_task

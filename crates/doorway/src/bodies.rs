@@ -1,4 +1,4 @@
-//! Reads whole request bodies, within time limits and within size limits that one client cannot use up alone.
+//! Reads request bodies within time limits, total size limits and limits for each client.
 
 use std::{collections::HashMap, future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
@@ -28,19 +28,16 @@ pub enum BodyError {
     BrokeOff,
 }
 
-/// A body up to this size is not counted: a connection may hold as much in its own buffers, and the number of
-/// connections is bounded.
+/// Maximum size of an uncounted body, which connection buffers can hold as well.
 pub const FREE: usize = 64 * 1024;
 
-/// The lowest average speed of a body once [`GRACE`] is over. It is slower than any usable network, and
-/// limits the time that a client can hold memory.
+/// Minimum average speed of a body after [`GRACE`].
 const MIN_BYTES_PER_SECOND: u64 = 8 * 1024;
 
-/// Time after which the average counts.
+/// Time before [`MIN_BYTES_PER_SECOND`] applies.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Limits for reading the rest of a refused body. Mainstay reads on so that the client receives the error: a
-/// client may not read it if the connection is closed while the client still writes.
+/// Limits for discarding a refused body. A client may not read the error while it still writes.
 const DISCARD_LIMIT: Duration = Duration::from_secs(5);
 const DISCARD_PAUSE: Duration = Duration::from_millis(500);
 
@@ -53,7 +50,7 @@ pub struct BodyLimits {
     pub total_bytes: usize,
     /// Time for one body (`http.bodyTimeoutMs`).
     pub time: Duration,
-    /// The longest pause in one body.
+    /// Maximum pause within one body.
     pub pause: Duration,
 }
 
@@ -70,7 +67,7 @@ struct UsedRoom {
     by_peer: HashMap<LimitedPeer, usize>,
 }
 
-/// The counted bytes of one body. Dropping the share stops the count.
+/// Counted bytes of one body, subtracted on drop.
 #[derive(Debug)]
 struct Share {
     bodies: Arc<Bodies>,
@@ -111,8 +108,7 @@ impl Bodies {
         self.in_use.lock()
     }
 
-    /// The limit of one peer: half of `of_all`, so that there is room for other peers, but no less than one
-    /// body.
+    /// The limit of one peer: half of the total, but at least one body.
     fn of_peer(&self) -> usize {
         let BodyLimits {
             body_bytes: body_limit,
@@ -131,8 +127,7 @@ impl Bodies {
         self.read_counted(body, visitor, FREE).await
     }
 
-    /// Like [`Self::read`], for a body that is stored longer than its request and connection: it counts even
-    /// if it is small.
+    /// Reads a body that is stored beyond its request, so it counts at any size.
     pub async fn read_kept(
         self: &Arc<Self>,
         body: Incoming,
@@ -191,7 +186,7 @@ impl Bodies {
             }
             if length > free_bytes && length > share.as_ref().map_or(0, |share: &Share| share.bytes)
             {
-                // Take room while the body arrives. The room doubles each time.
+                // Reserve memory while the body arrives, in powers of two.
                 let bytes = length.next_power_of_two().min(body_limit);
                 let share = share.get_or_insert_with(|| Share::empty(self, visitor.peer()));
                 share.grow(bytes).map_err(|Full| BodyError::NoRoom)?;
@@ -211,9 +206,9 @@ impl Bodies {
     }
 }
 
-/// The capacity of the buffer once `length` bytes have come and `rest` more are announced. The memory that a growing
-/// buffer leaves behind has a cost, so the buffer grows in few steps if the length is announced. But one step is at
-/// most fourfold: the announced length may be false, and address space can be short (`ulimit -v`).
+/// The capacity of the buffer for `length` received and `rest` announced bytes. Fewer steps leave
+/// less unused memory behind. A step is at most fourfold, because the announced length may be
+/// false.
 fn capacity(length: usize, rest: Option<u64>) -> usize {
     match rest {
         None | Some(0) => length.next_power_of_two(),
@@ -393,7 +388,7 @@ mod tests {
         assert_eq!(after(steady_pace, 0), GRACE);
         assert_eq!(after(steady_pace, 80 * 1024), GRACE * 2);
         assert_eq!(after(steady_pace, 1 << 30), minute_pace);
-        // The limit of one pause does not depend on the bytes that have come.
+        // The limit of one pause is independent of the received bytes.
         assert_eq!(after(halting, 1 << 30), GRACE);
         tokio::time::advance(GRACE).await;
         assert_eq!(after(halting, 1 << 30), GRACE * 2);

@@ -1,6 +1,6 @@
-//! Requests of the web page. A signed-in browser sends the cookie to every port of the host, even for pages
-//! of other ports and origins. The cookie alone therefore opens nothing: each request also needs the page
-//! key, which only Mainstay's own page can read. A download needs a ticket instead.
+//! Requests of the web page. Browsers send the cookie to every port of the host, also for pages of
+//! other origins. Each request therefore needs the page key, which only Mainstay's own page can
+//! read. A download needs a ticket instead.
 
 use std::time::SystemTime;
 
@@ -10,13 +10,13 @@ use mainstay_tokens::{BrowserSession, SESSION_LIFETIME, Tokens};
 
 use crate::guard;
 
-/// The header with the page key, which the page got when it signed in.
+/// The header with the page key from the sign-in.
 pub const PAGE_KEY_HEADER: &str = "x-page-key";
 
 /// The last query parameter of a URL that the browser downloads by itself.
 pub const TICKET: &str = "ticket";
 
-/// Cookies with Mainstay's name that are tried. Programs at other ports can set more of them.
+/// Maximum number of tried cookies. Programs at other ports can set cookies of this name.
 const MAX_COOKIES: usize = 8;
 
 /// The browser session of a request.
@@ -78,14 +78,14 @@ fn without_ticket(uri: &Uri) -> Option<(String, Secret)> {
     Some((path.to_owned(), Secret::new(ticket.strip_prefix('=')?)))
 }
 
-/// The browser session that a request's cookie names.
+/// The browser session of a request's cookie.
 pub fn session(tokens: &Tokens, headers: &HeaderMap) -> Option<SignedIn> {
     let name = cookie_name(headers)?;
     let values = headers
         .get_all(header::COOKIE)
         .iter()
         .filter_map(|cookies| cookies.to_str().ok())
-        // A header has several cookies.
+        // A header can contain several cookies.
         .flat_map(|cookies| cookies.split(';'))
         .filter_map(|cookie| cookie.trim().split_once('='))
         .filter(|(cookie_key, _)| *cookie_key == name)
@@ -98,8 +98,7 @@ pub fn session(tokens: &Tokens, headers: &HeaderMap) -> Option<SignedIn> {
     })
 }
 
-/// `mainstay-PORT`: browsers send the cookies of a host to all of its ports, and each port may be another
-/// Mainstay.
+/// `mainstay-PORT`, because browsers share cookies between the ports of a host.
 fn cookie_name(headers: &HeaderMap) -> Option<String> {
     let host = headers.get(header::HOST)?.to_str().ok()?;
     Some(format!("mainstay-{}", guard::port(host)?))
@@ -233,7 +232,7 @@ mod tests {
         check(&[origin, ("sec-fetch-site", "same-site")], other_origin);
     }
 
-    /// A program at another port gets the cookie from the browser, and omits the browser's headers.
+    /// A program at another port can use the cookie without the browser's headers.
     #[test]
     fn a_cookie_opens_nothing_without_its_page_key() {
         let (tokens, session) = signed_in();

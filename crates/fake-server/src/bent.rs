@@ -1,4 +1,4 @@
-//! Applies bends ([`Bend`]) to requests before they reach a transport or an era.
+//! Applies bends ([`Bend`]) to requests before the transport and the era handle them.
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, LOCATION, SET_COOKIE};
@@ -10,7 +10,7 @@ use crate::reply::{HttpReply, header, json, plain};
 use crate::script::Script;
 use crate::service::{Received, Service};
 
-/// The only revision of a fake that refuses others.
+/// The only revision of a fake with a revision bend.
 const REVISION: &str = "2025-03-26";
 
 /// The cookie of [`Bend::StickyCookie`].
@@ -130,7 +130,7 @@ pub(crate) fn act(
         }
         _ if is_probed && script.bends(Bend::SpoiledAnswers) => Some(Ok(vec![ServiceAction::Hang])),
         "initialize" if is_probed && script.bends(Bend::SpoiledInitialize) => {
-            // A process stays spoiled, and is ended for it. A server over HTTP lives on.
+            // A process stays spoiled until its end. A server over HTTP recovers.
             service.shared().probed = false;
             Some(Err(RpcError::new(
                 -32600,

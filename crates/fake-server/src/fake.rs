@@ -1,5 +1,5 @@
-//! The fake for tests: in-process, on its own loopback port, with counters and settings that can change while
-//! it runs.
+//! The in-process fake for tests, on its own loopback port, with counters and a script that can
+//! change at run time.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::listener::{self, Door};
 use crate::script::Script;
 use crate::service::{Host, ListenerCommand, Received, Service};
 
-/// Time that [`Fake::until`] waits before it fails the test.
+/// Time limit of [`Fake::until`].
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A running fake. Dropping it stops it without waiting.
@@ -59,7 +59,7 @@ impl Fake {
         self.address
     }
 
-    /// Returns everything that was received, in order.
+    /// Returns all received messages in order.
     pub fn received(&self) -> Vec<Received> {
         self.service.received().borrow().clone()
     }
@@ -78,8 +78,8 @@ impl Fake {
         shared_state.runs.get(tool).copied().unwrap_or_default()
     }
 
-    /// Number of calls of this tool, prompt or resource (by its URI) that have ended. A call that asks its
-    /// client and is retried ends once, however often it ran.
+    /// Number of finished calls of this tool, prompt or resource (by its URI). A call with retries
+    /// counts once.
     pub fn finished(&self, subject: &str) -> u64 {
         let shared_state = self.service.shared();
         shared_state.ends.get(subject).copied().unwrap_or_default()
@@ -95,7 +95,7 @@ impl Fake {
             .count()
     }
 
-    /// Raw ids of the requests that were cancelled by a notification, or by closing their stream.
+    /// Raw ids of cancelled requests, by a notification or by closing their stream.
     pub fn cancelled(&self) -> Vec<String> {
         self.service.shared().cancelled.clone()
     }
@@ -114,7 +114,7 @@ impl Fake {
             .count()
     }
 
-    /// Waits until the received messages satisfy the condition. Fails the test after ten seconds.
+    /// Waits until the received messages satisfy the condition. Panics after ten seconds.
     pub async fn until(&self, condition: impl Fn(&[Received]) -> bool) {
         let mut received_requests = self.service.received();
         let matching_wait = received_requests.wait_for(|requests| condition(requests));
@@ -126,12 +126,12 @@ impl Fake {
         );
     }
 
-    /// Changes the script for the messages that follow.
+    /// Changes the script for the following messages.
     pub fn edit(&self, change: impl FnOnce(&mut Script)) {
         self.service.edit(change);
     }
 
-    /// Sends a raw message to every session, outside any call.
+    /// Sends a raw message to every session, outside of calls.
     pub fn publish(&self, message: &str) {
         for session in self.service.sessions() {
             session.publish(message.to_owned());
@@ -143,7 +143,7 @@ impl Fake {
         self.service.hang(should_hang);
     }
 
-    /// Breaks every open stream: those of GET and those of calls.
+    /// Breaks every open stream.
     pub fn drop_streams(&self) {
         self.service.cut_streams();
     }
@@ -179,7 +179,7 @@ impl Fake {
 
     fn end(&self) {
         self.service.forget();
-        // The task may have ended by an error, which `stop` reports.
+        // An ended task has no receiver. `stop` reports its error.
         let _ = self.commands.send(ListenerCommand::Stop);
     }
 }

@@ -13,7 +13,7 @@ pub(crate) fn complain(text: &str) {
 #[derive(Debug)]
 pub(crate) struct Flood {
     pub to: Pipe,
-    /// The beginning of its first line.
+    /// The beginning of the first line.
     pub begin: &'static str,
     pub bytes: usize,
     /// The text that is repeated.
@@ -24,11 +24,11 @@ pub(crate) struct Flood {
 
 #[derive(Debug)]
 pub(crate) enum FloodText {
-    /// Meaningless lines of 80 characters.
+    /// Lines of 80 characters.
     Junk,
     /// One line without an end within the flood.
     Endless,
-    /// This line.
+    /// Repetitions of this line.
     Line(String),
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum Pipe {
     Stderr,
 }
 
-/// Writes the flood on a separate thread. If it is not read, it must not stop the answers.
+/// Writes the flood on a separate thread, so that unread output does not delay answers.
 pub(crate) async fn pour(order: Flood) {
     let flood_task = tokio::task::spawn_blocking(move || {
         let mut to: Box<dyn Write> = match order.to {
@@ -48,13 +48,13 @@ pub(crate) async fn pour(order: Flood) {
         to.write_all(order.begin.as_bytes())?;
         let deadline = order.time.map(|time| Instant::now() + time);
         flood(&mut to, order.bytes, &order.text, deadline)?;
-        // The next message starts on a new line.
+        // End the line, so that the next message has its own.
         if matches!(order.text, FloodText::Endless) {
             to.write_all(b"\n")?;
         }
         io::Result::Ok(())
     });
-    // A pipe without a reader takes no flood.
+    // A write error means that the reader has gone.
     let _ = flood_task.await.expect("a flood does not panic");
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn flood(
         FloodText::Endless => {}
         FloodText::Line(text) => line = format!("{text}\n").into_bytes(),
     }
-    // A write for each line would be slower than any reader.
+    // Combine lines, because a write for each line is slow.
     let lines = line.repeat((64_000 / line.len()).max(1));
     let mut remaining_bytes = bytes;
     while remaining_bytes > 0 || deadline.is_some_and(|deadline| Instant::now() < deadline) {
@@ -81,7 +81,7 @@ pub(crate) fn flood(
             remaining_bytes.min(lines.len())
         };
         remaining_bytes = remaining_bytes.saturating_sub(size);
-        // The last line ends too. Meaningful lines are complete.
+        // Complete the last line of a repeated line.
         let size = match text {
             FloodText::Line(_) => size.div_ceil(line.len()) * line.len(),
             FloodText::Junk | FloodText::Endless => size,

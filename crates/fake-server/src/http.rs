@@ -1,4 +1,4 @@
-//! Streamable HTTP at `/mcp`: sessions, the form of answers, the GET stream.
+//! Streamable HTTP at `/mcp`: sessions, forms of answers, the GET stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,13 +25,13 @@ const VERSION: &str = "mcp-protocol-version";
 /// The first revision whose clients must send [`VERSION`].
 const VERSION_SINCE: &str = "2025-06-18";
 
-/// A request that reaches no session.
+/// A refusal before a session is found.
 enum Refusal {
     Plain(StatusCode, String),
     Message(Invalid),
     /// The refusal of a bend.
     Bent(Box<HttpReply>),
-    /// The methods that are allowed.
+    /// The allowed methods.
     Method(&'static str),
 }
 
@@ -199,7 +199,7 @@ fn find(
     Ok(session)
 }
 
-/// Counts a message of the session, which may exceed a limit.
+/// Counts a message of the session, up to the scripted limit.
 fn count(
     service: &Service,
     script: &Script,

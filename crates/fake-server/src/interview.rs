@@ -1,5 +1,4 @@
-//! Asks the client, in both eras. The legacy era sends requests of its own, the modern era answers
-//! `input_required`.
+//! Asks the client: with requests in the legacy era, with `input_required` in the modern era.
 
 use std::sync::Arc;
 
@@ -11,8 +10,7 @@ use crate::questions::{ClientQuestion, Rounds, Subject, collect, missing, visite
 use crate::request::ReceivedRequest;
 
 /// Asks the questions of all rounds, then answers the request. Refuses before the first round if
-/// the client did not declare a capability that any round needs, unless the script has
-/// `Bend::UndeclaredQuestions`.
+/// the client lacks a capability of any round, unless the script has `Bend::UndeclaredQuestions`.
 pub(crate) fn interview(
     request: &ReceivedRequest,
     subject: Subject,

@@ -1,4 +1,4 @@
-//! The legacy era. A session opens with `initialize`, and is remembered.
+//! The legacy era: sessions that `initialize` opens.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::script::{Probed, Script};
 use crate::service::Service;
 use crate::session::FakeSession;
 
-/// Methods that are refused before `initialize`, so that a skipped handshake is noticed.
+/// Methods that require `initialize`.
 const AFTER_INITIALIZE: [&str; 11] = [
     "tools/list",
     "tools/call",
@@ -162,7 +162,7 @@ fn initialize(request: &ReceivedRequest) -> Result<Value, RpcError> {
     Ok(result)
 }
 
-/// Returns the requested revision if the fake speaks it, else the newest. `--revision` wins.
+/// Returns the requested revision if supported, else the newest. `--revision` takes precedence.
 fn negotiate(script: &Script, requested_revision: &str) -> String {
     if let Some(revision) = &script.revision {
         return revision.clone();

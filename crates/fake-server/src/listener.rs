@@ -1,5 +1,5 @@
-//! The loopback listener of the HTTP transports, and its connections. One task owns both, and takes
-//! commands.
+//! The loopback listener of the HTTP transports. One task owns the listener and its connections,
+//! and receives commands.
 
 use std::convert::Infallible;
 use std::io;
@@ -23,7 +23,7 @@ use crate::script::Script;
 use crate::service::{ListenerCommand, Received, Service};
 use crate::{bent, http, sse};
 
-/// The transport spoken on a listener.
+/// The transport of a listener.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Door {
     Http,
@@ -36,12 +36,12 @@ enum Event {
     Ended,
 }
 
-/// Binds a loopback port. Port 0 takes a free one.
+/// Binds a loopback port. Port 0 selects a free one.
 pub(crate) async fn bind(port: u16) -> io::Result<TcpListener> {
     TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await
 }
 
-/// Serves until the command to stop, or until the sender is gone.
+/// Serves until the stop command, or until the sender is dropped.
 pub(crate) async fn serve(
     door: Door,
     service: Arc<Service>,
@@ -72,7 +72,7 @@ pub(crate) async fn serve(
                         .await
                         .map(|bound| listener = Some(bound))
                 };
-                // The test may not wait for it.
+                // The caller may have stopped waiting.
                 let _ = done.send(outcome);
             }
             Event::Commanded(Some(ListenerCommand::Cut)) => connections.shutdown().await,
@@ -92,13 +92,13 @@ async fn accept(listener: Option<&TcpListener>) -> io::Result<TcpStream> {
 }
 
 async fn connection(door: Door, service: Arc<Service>, stream: TcpStream) {
-    // Without it, small answers wait for the peer's acknowledgement. A failure costs only time.
+    // Avoids the delay of small writes. A failure only adds latency.
     let _ = stream.set_nodelay(true);
     let answer = service_fn(|request| {
         let service = Arc::clone(&service);
         async move { Ok::<_, Infallible>(answer(door, &service, request).await) }
     });
-    // Clients break connections, and tests cut streams on purpose.
+    // Errors are expected, because clients disconnect and tests cut streams.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), answer)
         .await;
@@ -127,7 +127,7 @@ async fn answer(door: Door, service: &Arc<Service>, request: Request<Incoming>) 
     }
     let mut reply = match door {
         Door::Http => http::answer(service, &script, &received_request, turn).await,
-        // The modern era has no such transport.
+        // The modern era has no HTTP+SSE.
         Door::Sse if !script.is_legacy() => plain(StatusCode::NOT_FOUND, "not found"),
         Door::Sse => sse::answer(service, &received_request, turn),
     };

@@ -1,4 +1,4 @@
-//! The JSON-RPC envelope. Payloads stay raw when it is read, and are spliced in when it is written.
+//! The JSON-RPC envelope with raw payloads.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// One received message. Ids and payloads are the received text.
+/// One received message with its raw ids and payloads.
 pub(crate) enum RpcMessage<'a> {
     Request {
         id: &'a str,

@@ -1,4 +1,4 @@
-//! Answers over HTTP: what each form of them is made of.
+//! Answers over HTTP in each form.
 
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
@@ -14,7 +14,7 @@ use crate::session::{FakeSession, Outgoing};
 
 pub(crate) type HttpReply = Response<BoxBody<Bytes, Cut>>;
 
-/// Decides the form of an answer, as late as the script allows.
+/// Selects the form of an answer, depending on the first message if the script allows.
 pub(crate) async fn respond(
     script: &Script,
     session: &FakeSession,

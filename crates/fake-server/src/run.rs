@@ -1,4 +1,4 @@
-//! Carries out the actions that a message leads to: waits, asks, sends.
+//! Performs the actions for a message.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use crate::flood;
 use crate::service::{Service, Turn};
 use crate::session::{FakeSession, Outgoing, Outlet};
 
-/// Carries the actions out, on `outlet` or else on the session's stream. All that needs no waiting is done
-/// before this returns, so that answers keep the order of their requests.
+/// Performs the actions, with messages to `outlet` or else to the session's stream. Immediate
+/// actions finish before this returns, which keeps answers in the order of requests.
 pub(crate) fn run(
     service: &Arc<Service>,
     session: &Arc<FakeSession>,
@@ -41,7 +41,7 @@ pub(crate) fn run(
     session.drive(call, tool_future);
 }
 
-/// Gives the work up when the client closes the stream, which cancels the call.
+/// Cancels the work when the client closes the stream.
 async fn unless_closed(
     service: Arc<Service>,
     call: Option<String>,
@@ -67,13 +67,13 @@ async fn perform(
     session: Arc<FakeSession>,
     actions: Vec<ServiceAction>,
     outlet: Option<Outlet>,
-    // Held until all is done, or nothing is left but to listen.
+    // Held until only subscriptions remain.
     mut turn: Turn,
 ) {
     let bends = service.script().bends;
     let bent_text = |text| bends.iter().fold(text, |text, bend| bend.message(text));
     let send = |text, is_last| match (bent_text(text), &outlet) {
-        // The client may have left; its call runs on all the same.
+        // A disconnected client's call continues.
         (text, Some(outlet)) => drop(outlet.send(Outgoing::Message {
             text,
             last: is_last,
@@ -114,11 +114,11 @@ async fn perform(
                     match (event, &outlet) {
                         (SubscriptionEvent::Message(text), _) => send(text, false),
                         (SubscriptionEvent::Cut, Some(outlet)) => {
-                            // Its reader is gone: cut already.
+                            // The reader may have gone.
                             let _ = outlet.send(Outgoing::Cut);
                             return;
                         }
-                        // A pipe has one stream for all.
+                        // A pipe has a single stream.
                         (SubscriptionEvent::Cut, None) => {}
                     }
                 }
@@ -126,7 +126,7 @@ async fn perform(
             }
             ServiceAction::Finish(subject) => service.shared().finished(&subject),
             ServiceAction::Advance(task) => service.shared().advance(&task),
-            // An error means that the other call is gone: nothing to wait for.
+            // An error means that the other call has ended.
             ServiceAction::Park(other) => drop(other.await),
             ServiceAction::Release(other) => drop(other.send(())),
             ServiceAction::BreakOff(text) => {
@@ -139,8 +139,7 @@ async fn perform(
             ServiceAction::Hang => std::future::pending().await,
             ServiceAction::Exit(code) => {
                 service.exit(code);
-                // In a test we are still here, until the connection is cut: no
-                // orderly end of the stream may come before that.
+                // Wait until the connection is cut, so that the stream does not end regularly.
                 std::future::pending::<()>().await;
             }
         }

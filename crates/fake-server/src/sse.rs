@@ -1,5 +1,5 @@
-//! HTTP+SSE of revision 2024-11-05. `GET /sse` opens the stream and names the endpoint. Messages are posted
-//! to the endpoint and answered on the stream.
+//! HTTP+SSE of revision 2024-11-05. `GET /sse` opens the stream with the URL for POST. Answers are
+//! sent on the stream.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn open(service: &Service) -> HttpReply {
     stream(EventBody::new(messages).with_endpoint(&format!("{ENDPOINT}{}", session.id)))
 }
 
-/// A session lives as long as its stream.
+/// A session ends with its stream.
 fn post(service: &Arc<Service>, id: &str, received_request: &Received, turn: Turn) -> HttpReply {
     let Some(session) = service.session(id).filter(|session| session.is_attached()) else {
         service.close_session(id);

@@ -50,7 +50,7 @@ struct AskArguments<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// Runs a tool, and counts that it ran.
+/// Runs a tool and counts the run.
 pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcError> {
     let params: CallParams = request.read()?;
     let ReceivedRequest {
@@ -67,7 +67,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
         return Err(RpcError::invalid_params(format!("unknown tool: {name}")));
     }
     let raw_arguments = params.arguments.map_or("{}", RawValue::get);
-    // Only tool `echo` gets values that `Value` cannot hold.
+    // Only tool `echo` needs the raw arguments.
     let arguments: Value = serde_json::from_str(raw_arguments).unwrap_or_default();
     let runs = service.shared().count_run(name);
     if script.hang_after.is_some_and(|limit| runs >= limit) {
@@ -148,7 +148,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
             vec![answer(&result.to_string())]
         }
         "rpc_error" => {
-            // 2026-07-28 reserves a code that the legacy era leaves to servers.
+            // 2026-07-28 reserves an error code that legacy servers may use.
             let code = match client.era {
                 RevisionEra::Legacy => -32050,
                 RevisionEra::Modern => -31050,
@@ -260,7 +260,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
             }
             vec![ask(request, &question.method, &question.params)]
         }
-        // Modern servers must not send it. This one does.
+        // A violation: modern servers must not send requests.
         "ping_client" => vec![ask(request, "ping", "{}")],
         "change_tools" => {
             service.shared().extra_tool = arguments["remove"] != json!(true);
@@ -351,7 +351,7 @@ fn flood_text(arguments: &Value) -> Result<FloodText, RpcError> {
     })
 }
 
-/// Returns the text and the arguments byte for byte, as they were received.
+/// Returns the text with the raw arguments.
 fn echo(raw_arguments: &str) -> Result<String, RpcError> {
     let EchoArguments { text } = serde_json::from_str(raw_arguments)
         .map_err(|error| RpcError::invalid_params(error.to_string()))?;
@@ -362,8 +362,7 @@ fn echo(raw_arguments: &str) -> Result<String, RpcError> {
     ))
 }
 
-/// Returns the sum of two numbers, where a missing one is zero. Integers stay integers. Other values are
-/// invalid arguments.
+/// Returns the sum of two numbers. A missing number is zero, and integers stay integers.
 fn sum(a: &Value, b: &Value) -> Result<Value, RpcError> {
     if [a, b]
         .iter()
@@ -390,7 +389,7 @@ fn progress(request: &ReceivedRequest, token: &str, step: u64, steps: u64) -> St
     )
 }
 
-/// Asks the client, even if it did not declare that it can be asked. Its answer is the text of the result.
+/// Asks the client, even without its capability. The answer is the text of the result.
 fn ask(request: &ReceivedRequest, method: &str, params: &str) -> ServiceAction {
     let id = request.id.to_owned();
     ServiceAction::Ask {
@@ -399,12 +398,12 @@ fn ask(request: &ReceivedRequest, method: &str, params: &str) -> ServiceAction {
     }
 }
 
-/// Reports to every session, and every subscription to it, that a list has changed.
+/// Announces a changed list to every session and subscription.
 pub(crate) fn changed(service: &Service, list: &str) {
     let method = format!("notifications/{list}/list_changed");
     let text = message::notification(&method, "{}");
     for session in service.sessions() {
-        // A modern client may share the pipe. It hears only of its subscriptions.
+        // A modern client on the pipe gets only subscribed changes.
         let is_legacy = session.state().revision.is_some() || !service.script().is_modern();
         if is_legacy {
             session.publish(text.clone());
@@ -413,7 +412,7 @@ pub(crate) fn changed(service: &Service, list: &str) {
     listen::list_changed(&service.shared().listens, list);
 }
 
-/// Notifies subscribers of the resource. Returns their number.
+/// Notifies the subscribers of a resource. Returns their number.
 fn touch(service: &Service, uri: &str) -> usize {
     let text = message::notification(
         "notifications/resources/updated",

@@ -1,5 +1,5 @@
-//! The client's stdin, which is read first for the door of a Mainstay with servers of its own, and later for
-//! a front, if the client is handed over.
+//! The client's stdin, which feeds the door of a Mainstay with its own servers, and after a
+//! handover a front.
 
 use std::{
     collections::VecDeque,
@@ -19,28 +19,28 @@ use tokio_util::sync::CancellationToken;
 
 use super::session::ClientSession;
 
-/// Bytes of requests that are held back. Above them stdin is not read.
+/// Maximum number of held-back bytes. Reading pauses above it.
 const MAX_HELD: usize = 16 * 1024 * 1024;
 
-/// Bytes above the limit at which a line is certainly too long. A reader reads less at once.
+/// Bytes above the limit at which a line is too long for the door. A reader reads less at a time.
 const MARGIN: usize = 256 * 1024;
 
 /// The lines of a client, and the state of its session.
 pub struct ClientInput<R> {
     lines: LineReader<R>,
     max_message: usize,
-    /// Requests that were not given to a door.
+    /// Requests that no door received.
     held: VecDeque<Bytes>,
     held_bytes: usize,
     pub session: ClientSession,
 }
 
-/// Signals for leaving a door.
+/// Signals for a handover.
 #[derive(Default)]
 pub struct Leaving {
-    /// Cancelled when the client will be handed over.
+    /// Cancelled when the handover starts.
     pub requested: CancellationToken,
-    /// Cancelled when the door has got its last line.
+    /// Cancelled after the door has the last line.
     pub leave: CancellationToken,
 }
 
@@ -56,7 +56,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
         }
     }
 
-    /// The next line. Lines that were held back come first.
+    /// The next line, starting with held-back lines.
     pub async fn next(&mut self) -> io::Result<Option<InputLine>> {
         match self.held.pop_front() {
             Some(held) => Ok(Some(InputLine::Whole(held))),
@@ -64,8 +64,8 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
         }
     }
 
-    /// Gives the client's lines to a door, until the client or the door has ended. When the client will be
-    /// handed over, requests are held back, and messages about running requests still go to the door.
+    /// Feeds the client's lines to a door until the client or the door ends. During a handover,
+    /// requests are held back, while messages about running requests still pass.
     pub async fn feed(&mut self, mut door: DoorFeed, leave_state: &Leaving) {
         let mut is_leaving = false;
         loop {
@@ -87,7 +87,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
                     self.session.sent(&line);
                     Some(line)
                 }
-                // The door finds the line too long, too, and answers that.
+                // The door answers an oversized line with an error.
                 Ok(Some(InputLine::TooLong { .. })) => {
                     Some(vec![b'x'; self.max_message.saturating_add(MARGIN)].into())
                 }
@@ -99,7 +99,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
         }
     }
 
-    /// Holds a request back. Returns a line that must go to the door.
+    /// Holds a request back. Returns a line that the door must get.
     fn hold(&mut self, line: Bytes) -> Option<Bytes> {
         let frame = Frame::read(line.clone());
         let kind = frame.as_ref().map(|frame| frame.envelope().kind);
@@ -113,7 +113,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
                 self.session.notified(method);
                 return Some(line);
             }
-            // Batches and unreadable lines are left to the front.
+            // The front handles batches and unreadable lines.
             Ok(MessageKind::Request { .. }) | Err(_) => {}
         }
         self.held_bytes += line.len();
@@ -121,7 +121,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
         None
     }
 
-    /// Drops a held request with this id. Returns whether there was one.
+    /// Drops a held request with this id. Returns true if it existed.
     fn drop_held(&mut self, id: Option<&str>) -> bool {
         let is_cancelled = |line: &Bytes| {
             Frame::read(line.clone()).is_ok_and(|frame| frame.id().is_some() && frame.id() == id)
@@ -135,7 +135,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
     }
 }
 
-/// The end of a [`DoorInput`] that takes lines.
+/// The sending end of a [`DoorInput`].
 pub struct DoorFeed {
     lines: mpsc::Sender<Bytes>,
     sent: u64,
@@ -146,11 +146,11 @@ pub struct DoorFeed {
 impl DoorFeed {
     async fn give(&mut self, line: Bytes) {
         self.sent += 1;
-        // A door that has ended is noticed when its stream closes.
+        // An ended door closes its stream, which is detected elsewhere.
         self.lines.send(line).await.ok();
     }
 
-    /// Waits until the door has processed all lines, or has ended.
+    /// Waits until the door has processed all lines, or ends.
     async fn processed(&mut self) {
         let sent_count = self.sent;
         self.dealt_with
@@ -160,8 +160,8 @@ impl DoorFeed {
     }
 }
 
-/// Lines as a stream of bytes for a door. The stream has one line at a time: a door that reads on has
-/// processed the line before.
+/// A door's input stream with one line at a time. Reading the next line means that the previous one
+/// is processed.
 pub struct DoorInput {
     lines: mpsc::Receiver<Bytes>,
     line: Bytes,
@@ -230,8 +230,8 @@ mod tests {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"x"}}}}"#)
     }
 
-    /// Requests before the handover stay with the door. Later requests are held back, except for those that
-    /// the client cancels. Messages about running requests reach the door.
+    /// Requests before the handover stay with the door. Later requests are held back unless
+    /// cancelled. Messages about running requests reach the door.
     #[tokio::test]
     async fn requests_are_held_back_while_the_door_is_left() {
         let (mut client, stdin) = duplex(MAX);
@@ -260,7 +260,7 @@ mod tests {
                 let method = "notifications/cancelled";
                 format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"requestId":{id}}}}}"#)
             };
-            // A door that reads on has processed the last line.
+            // A further read means that the last line is processed.
             let line = {
                 let mut reading = pin!(door.next_line());
                 tokio::select! {
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(input.next().await.expect("the end"), None);
     }
 
-    /// A door that still processes a line is not left.
+    /// The handover waits for lines in progress.
     #[tokio::test]
     async fn a_door_is_left_when_it_has_dealt_with_every_line() {
         let (mut client, stdin) = duplex(MAX);
@@ -324,7 +324,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_that_is_too_long_is_too_long_for_the_door() {
-        // More than one read returns.
+        // Larger than one read.
         const LIMIT: usize = 1024 * 1024;
         let (mut client, stdin) = duplex(MAX);
         let mut input = ClientInput::new(stdin, LIMIT);

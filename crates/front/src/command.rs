@@ -47,7 +47,8 @@ impl RunCommand for Connect {
         }
     }
 
-    /// Ends when the client has closed its end and is answered. Only the protocol is written to stdout.
+    /// Ends after the client has closed stdin and has its answers. Stdout contains only the
+    /// protocol.
     async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let path = path(self.profile.as_deref(), self.server.as_deref())?;
         let finder = Finder {

@@ -1,4 +1,4 @@
-//! The daemon as a front uses it: its address, and requests to it.
+//! A front's connection to a daemon: its address, and requests.
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
@@ -17,42 +17,41 @@ use mainstay_transport::{
     http1::{Error, HttpClient, Responding, Response},
 };
 
-/// Time between the end of a connection and its reset. The daemon closes a connection right after it has
-/// ended its side, but a machine may be busy.
+/// Time between the end of a connection and its reset. The daemon closes a connection right after
+/// its last byte, but the machine may be busy.
 const RESET_WAIT: Duration = Duration::from_secs(1);
 
-/// True if the daemon does not take work at the moment, and has not taken this request. In a session the
-/// status of the answer says so.
+/// True if the daemon refused this request at shutdown. In a session, only the body shows this.
 pub fn is_put_off(response: &Response) -> bool {
     let head = &response.head;
     head.status == 503
         || head.status == 200 && !head.is_event_stream && head.get("retry-after").is_some()
 }
 
-/// Finds the daemon, anew each time: after a restart it may listen elsewhere.
+/// Locates the daemon before each connection, because its address may change.
 #[derive(Clone, Debug)]
 pub struct Finder {
-    /// The URL of a daemon that an option or the environment names.
+    /// The URL from an option or the environment.
     pub url: Option<String>,
     /// The path of the endpoint.
     pub path: String,
-    /// Requires a daemon that serves this configuration.
+    /// Requires a daemon with this configuration.
     pub config: Option<String>,
 }
 
-/// One run of the daemon, or at least one connection to it.
+/// One run of the daemon, or a connection to it.
 #[derive(Debug)]
 pub struct AttachedDaemon {
-    /// The number of this daemon in this front.
+    /// The number of this daemon within the front.
     pub epoch: u64,
     /// The daemon's process id, if its state directory has it.
     pub pid: Option<u32>,
     client: Arc<HttpClient>,
     url: String,
     path: String,
-    /// Header lines of each request. They contain the token.
+    /// Header lines of each request, including the token.
     common: Common,
-    /// True if connections end at the daemon itself, and not at a proxy or a tunnel.
+    /// True if connections end at the daemon, not at a proxy.
     is_direct: bool,
     /// The client's session; `None` before `initialize`.
     pub session: Option<DaemonSession>,
@@ -76,7 +75,7 @@ impl std::fmt::Debug for Common {
     }
 }
 
-/// An error that there is no daemon now.
+/// The reason that no daemon was found.
 #[derive(Debug, thiserror::Error)]
 pub enum NoDaemon {
     #[error(transparent)]
@@ -96,7 +95,7 @@ impl From<CommandError> for NoDaemon {
 }
 
 impl Finder {
-    /// The daemon that runs now.
+    /// Finds the current daemon.
     pub fn find(&self, epoch: u64) -> Result<AttachedDaemon, NoDaemon> {
         let located_daemon = locate(self.url.clone())?;
         if let Some(file) = &located_daemon.file {
@@ -136,7 +135,7 @@ impl AttachedDaemon {
             }
             let _ = write!(common, "authorization: Bearer {}\r\n", token.expose());
         }
-        // The daemon detects a Mainstay above this one, so that no front leads it back to itself.
+        // The chain header lets the daemon detect loops.
         let chain = std::env::var(CHAIN).unwrap_or_default();
         if !chain.is_empty() && chain.bytes().all(|byte| byte.is_ascii_graphic()) {
             let _ = write!(common, "{CHAIN_HEADER}: {chain}\r\n");
@@ -167,7 +166,7 @@ impl AttachedDaemon {
         }
     }
 
-    /// True if the other daemon is the same process, as far as that is known.
+    /// True if both daemons are known to be one process.
     pub fn is_same_run(&self, other: &Self) -> bool {
         self.pid.is_some() && self.pid == other.pid
     }
@@ -176,7 +175,7 @@ impl AttachedDaemon {
         &self.url
     }
 
-    /// True if the daemon itself announces that lists may have changed when it revives a session.
+    /// True if the daemon announces possible list changes when it revives a session.
     pub fn tells_changes(&self) -> bool {
         !self.path.starts_with("/servers/")
     }
@@ -207,7 +206,7 @@ impl AttachedDaemon {
     pub fn post_modern(&self, frame: &Frame) -> Responding {
         let mut head = self.head("POST");
         let meta = modern::request_meta(frame.text(), frame.envelope());
-        // For an unreadable message the daemon reports the error.
+        // The daemon reports an unreadable message.
         if let (Ok(meta), MessageKind::Request { .. }) = (meta, frame.envelope().kind) {
             let named_text = |member| message::text_param(frame.text(), frame.envelope(), member);
             let method = frame.method_name();
@@ -220,7 +219,7 @@ impl AttachedDaemon {
         self.client.send(whole(head, frame.text()))
     }
 
-    /// Opens the stream of messages that belong to no call, or resumes a stream.
+    /// Opens or resumes the stream for messages outside of calls.
     pub fn get(&self, last_event: Option<&str>) -> Responding {
         let mut head = self.head("GET");
         self.session_lines(&mut head);
@@ -240,10 +239,9 @@ impl AttachedDaemon {
         self.client.send(head.into_bytes())
     }
 
-    /// True if a request without an answer was certainly not taken.
-    ///
-    /// The system resets a connection whose process ends, or closes it, before all bytes were read. A request
-    /// that was not read completely was not taken. A proxy may reset a connection for other reasons.
+    /// True if the daemon cannot have accepted an unanswered request. The system resets or closes a
+    /// connection whose process exits with unread bytes, and a partly read request is not accepted.
+    /// A proxy may reset connections for other reasons.
     pub fn has_not_taken(&self, error: &Error) -> bool {
         match error {
             Error::Connect(_) | Error::NotWritten(_) => true,
@@ -260,7 +258,7 @@ impl AttachedDaemon {
     }
 }
 
-/// A request with its body, ready to be written.
+/// A complete request with its body.
 fn whole(mut head: String, text: &str) -> Vec<u8> {
     let _ = write!(
         head,

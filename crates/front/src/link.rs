@@ -1,5 +1,5 @@
-//! The link to the daemon: finds it, keeps the client's session in it, and receives the messages that belong
-//! to no call. When the daemon is gone, the link waits for the next one.
+//! The link to the daemon: finds it, restores the client's session, and receives messages outside
+//! of calls. After a loss, waits for the next daemon.
 
 use std::{convert::Infallible, future::pending, mem, sync::Arc, time::Duration};
 
@@ -16,17 +16,17 @@ use super::{
     starter::Starter,
 };
 
-/// Pauses between two searches for a daemon.
+/// Delays between two searches for a daemon.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// A link that lasted this long was a good one, so the next pause is short.
+/// Minimum duration of a link before the delay is reset.
 const HELD: Duration = Duration::from_secs(1);
 
-/// The daemon sends a comment every 15 s. A stream that is silent for longer is broken.
+/// Time limit for a silent stream. The daemon sends a comment every 15 s.
 const SILENCE: Duration = Duration::from_mins(1);
 
-/// Time that the daemon may take to attach a front. It may start a server meanwhile.
+/// Time limit for attaching, which may include a server start.
 const ATTACH_LIMIT: Duration = Duration::from_mins(2);
 
 /// The state of the connection to a daemon.
@@ -45,7 +45,7 @@ impl FrontLink {
     }
 }
 
-/// The reason that a daemon cannot be used now.
+/// The reason that a daemon cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Unattached {
     #[error(transparent)]
@@ -64,14 +64,14 @@ pub enum Unattached {
     NoSession(String),
 }
 
-/// The stream of messages that belong to no call, and the position in it.
+/// The stream of messages outside of calls, with its position.
 struct Listening {
     daemon: Arc<AttachedDaemon>,
     events: Option<EventReader>,
     last_event: Option<String>,
 }
 
-/// Keeps the link until the front ends.
+/// Maintains the link until the front ends.
 pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infallible {
     let mut pause = FIRST_PAUSE;
     let mut before: Option<Listening> = None;
@@ -110,7 +110,7 @@ pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infa
     }
 }
 
-/// Prints the daemon on stderr that the client now uses.
+/// Reports a changed daemon on stderr.
 fn tell(daemon: &AttachedDaemon, previous_stream: Option<&Listening>) {
     let url = daemon.url();
     match (previous_stream, daemon.pid) {
@@ -124,7 +124,7 @@ fn tell(daemon: &AttachedDaemon, previous_stream: Option<&Listening>) {
     }
 }
 
-/// Finds the daemon, and restores the client's session in it.
+/// Finds the daemon and restores the client's session.
 async fn attach(
     front: &Arc<Front>,
     previous_stream: Option<&Listening>,
@@ -137,7 +137,7 @@ async fn attach(
     let lost_session = {
         let mut state = front.state();
         if state.held.is_some() && daemon.session.is_none() {
-            // `initialize` was answered meanwhile.
+            // `initialize` was answered in the meantime.
             return Err(Unattached::Late);
         }
         state.was_attached = true;
@@ -165,7 +165,7 @@ async fn settle(
     };
     let Some(session) = held_session else {
         if is_open {
-            // The client was handed over, with a session of another door.
+            // A client after a handover has a session of another door.
             return begin_anew(front, &attached_daemon).await;
         }
         check(front, attached_daemon.get(None).await?).await?;
@@ -185,7 +185,7 @@ async fn settle(
     }
     match response.head.status {
         200 if response.head.is_event_stream => {
-            // The daemon revives a session, but not its settings.
+            // A revived session lacks its settings.
             if !is_same_run {
                 replay(front, &daemon).await?;
                 if !daemon.tells_changes() {
@@ -220,7 +220,7 @@ async fn begin_anew(front: &Arc<Front>, daemon: &AttachedDaemon) -> Result<Liste
     })
 }
 
-/// Checks the answer to a GET without a session, which shows whether the endpoint exists.
+/// Checks the answer to a GET without a session, which reveals a missing endpoint.
 async fn check(front: &Front, response: Response) -> Result<(), Unattached> {
     let status = response.head.status;
     read(response).await?;
@@ -274,7 +274,7 @@ async fn open_anew(
     Ok(daemon)
 }
 
-/// Restores the client's settings of the session.
+/// Restores the client's settings.
 async fn replay(front: &Arc<Front>, daemon: &AttachedDaemon) -> Result<(), Unattached> {
     let requests = front.state().session.replay();
     for request in requests {
@@ -286,7 +286,7 @@ async fn replay(front: &Arc<Front>, daemon: &AttachedDaemon) -> Result<(), Unatt
         let answer = read(response).await?;
         let answer = Frame::read(answer).ok();
         if answer.is_none_or(|answer| answer.result().is_none()) {
-            // The server may be gone meanwhile. The client need not know.
+            // The server may be gone. The client is not notified.
             tracing::debug!(status, "a subscription or the log level was not taken");
         }
     }
@@ -300,7 +300,7 @@ async fn tell_changes(front: &Arc<Front>) {
     }
 }
 
-/// Reads a body that is JSON, or the answer at the end of a stream.
+/// Reads a JSON body, or the last event of a stream.
 async fn read(mut response: Response) -> Result<bytes::Bytes, Unattached> {
     if response.head.is_event_stream {
         let mut events = EventReader::new(response, MAX_MESSAGE);
@@ -318,7 +318,7 @@ async fn read(mut response: Response) -> Result<bytes::Bytes, Unattached> {
     body.map_err(|error| Unattached::NoSession(error.to_string()))
 }
 
-/// Forwards messages that belong to no call, until the daemon is lost.
+/// Forwards messages outside of calls until the daemon is lost.
 async fn listen(front: &Arc<Front>, mut daemon_stream: Listening) -> Listening {
     let mut lost_epochs = front.lost.subscribe();
     let epoch = daemon_stream.daemon.epoch;
@@ -337,7 +337,7 @@ async fn listen(front: &Arc<Front>, mut daemon_stream: Listening) -> Listening {
         };
         let event = tokio::select! {
             _ = is_lost => return daemon_stream,
-            // The client's first session, or one that replaces it.
+            // The client's first or next session.
             () = front.opened.notified() => {
                 let held_session = front.state().held.clone();
                 let daemon = Arc::new(daemon_stream.daemon.with_session(held_session));
@@ -347,7 +347,7 @@ async fn listen(front: &Arc<Front>, mut daemon_stream: Listening) -> Listening {
                     Ok(response) if response.head.status == 200 => {
                         daemon_stream.events = Some(EventReader::new(response, MAX_MESSAGE));
                     }
-                    // The link was attached anew.
+                    // The link was attached again.
                     Ok(_) | Err(_) => return daemon_stream,
                 }
                 continue;
@@ -373,7 +373,7 @@ async fn listen(front: &Arc<Front>, mut daemon_stream: Listening) -> Listening {
                 if !front.has_another_session(&daemon_stream.daemon) {
                     return daemon_stream;
                 }
-                // The session of this stream has ended. The stream of the next one is opened in a moment.
+                // The session has ended. The stream of the next session opens soon.
                 daemon_stream.events = None;
             }
         }

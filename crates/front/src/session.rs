@@ -1,4 +1,4 @@
-//! The client's settings of its session: enough to replace the daemon's session by a new one. Pure.
+//! The client's session settings, for restoring them in a new session of the daemon. Pure.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use mainstay_core::{
 };
 use mainstay_transport::Frame;
 
-/// Number of subscriptions that are stored: as many as the daemon allows for one session.
+/// Maximum number of stored subscriptions, equal to the daemon's limit.
 const MAX_SUBSCRIPTIONS: usize = 1000;
 
-/// Longest line that changes a session's settings, and the words that such a line contains.
+/// Maximum length of a line that changes settings, and methods in such lines.
 const MAX_SETTING: usize = 64 * 1024;
 const SETTINGS: [&str; 4] = [
     "initialize",
@@ -21,7 +21,7 @@ const SETTINGS: [&str; 4] = [
     "/unsubscribe",
 ];
 
-/// The client's side of its session.
+/// The client's session settings.
 #[derive(Debug, Default)]
 pub struct ClientSession {
     opened: Option<Opened>,
@@ -31,24 +31,24 @@ pub struct ClientSession {
     level: Option<String>,
     /// URIs, as JSON text.
     subscriptions: BTreeSet<String>,
-    /// The number of the next request of our own.
+    /// The number of the front's next own request.
     next_id: u64,
 }
 
-/// An `initialize` that was answered.
+/// An answered `initialize`.
 #[derive(Debug)]
 struct Opened {
-    /// The client's own request.
+    /// The client's request.
     initialize: String,
     version: String,
-    /// The lists whose changes the server promised to announce.
+    /// The lists with announced changes.
     promised: Vec<Method>,
 }
 
 impl ClientSession {
-    /// Notes a line for a door whose answers are not seen. A request counts as answered.
+    /// Records a line to a door whose answers are not visible. A request counts as answered.
     pub fn sent(&mut self, line: &[u8]) {
-        // Most lines contain none of these words, and need no parsing.
+        // Most lines contain no such method, and need no parsing.
         let has_word = |word: &&str| {
             line.windows(word.len())
                 .any(|window| window == word.as_bytes())
@@ -71,7 +71,7 @@ impl ClientSession {
         }
     }
 
-    /// Resets the settings, because the client opens another session.
+    /// Resets the settings for another session.
     pub fn forget(&mut self) {
         *self = Self {
             next_id: self.next_id,
@@ -84,14 +84,14 @@ impl ClientSession {
         self.opened.is_some()
     }
 
-    /// Notes that `request` was answered.
+    /// Records the answer to a request.
     pub fn answered(&mut self, request: &Frame, answer: &Frame) {
         if let Some(result) = answer.result() {
             self.note_answer(request, result);
         }
     }
 
-    /// Notes that `request` was answered with this result (JSON text).
+    /// Records the result (JSON text) of a request.
     fn note_answer(&mut self, request: &Frame, result: &str) {
         match request.method() {
             Some(Method::Initialize) => {
@@ -119,12 +119,12 @@ impl ClientSession {
         }
     }
 
-    /// Notes a notification that the client sent.
+    /// Records a notification of the client.
     pub fn notified(&mut self, method: Method) {
         self.is_initialized |= method == Method::Initialized;
     }
 
-    /// The `initialize` for a new session, if the client has opened one before.
+    /// The `initialize` for a new session, if a session was opened before.
     pub fn initialize(&self) -> Option<String> {
         Some(self.opened.as_ref()?.initialize.clone())
     }
@@ -137,13 +137,13 @@ impl ClientSession {
         sends_header.then_some(version)
     }
 
-    /// The message that follows `initialize` in a new session.
+    /// The notification after `initialize` in a new session.
     pub fn initialized(&self) -> Option<String> {
         let text = || message::request(None, Method::Initialized.name(), None);
         self.is_initialized.then(text)
     }
 
-    /// The requests that restore the client's settings in a new session.
+    /// The requests for restoring the settings in a new session.
     pub fn replay(&mut self) -> Vec<String> {
         let level = self.level.clone().map(|params| (Method::SetLevel, params));
         let subscribe_requests = self
@@ -155,7 +155,7 @@ impl ClientSession {
             .into_iter()
             .map(|(method, params)| {
                 self.next_id += 1;
-                // Clients do not use such ids.
+                // A prefix that clients do not use.
                 let id = format!(r#""mainstay-front-{}""#, self.next_id);
                 let method = method.name();
                 format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
@@ -163,7 +163,7 @@ impl ClientSession {
             .collect()
     }
 
-    /// The notifications for a client whose lists may have changed.
+    /// Notifications for possible list changes.
     pub fn list_changes(&self) -> Vec<String> {
         let promised_lists = self.opened.iter().filter(|_| self.is_initialized);
         promised_lists
@@ -173,7 +173,7 @@ impl ClientSession {
     }
 }
 
-/// The lists whose changes the result of an `initialize` promises to announce.
+/// The lists with announced changes, in the result of an `initialize`.
 fn promised(result: &str) -> Vec<Method> {
     let capabilities = message::member(result, "capabilities").unwrap_or("{}");
     [
@@ -190,8 +190,8 @@ fn promised(result: &str) -> Vec<Method> {
     .collect()
 }
 
-/// The notifications for a listening stream that was opened anew: the lists of its request may have changed.
-/// `listen` is the request (2026-07-28).
+/// Notifications for possible list changes on a reopened listen stream. `listen` is the request
+/// (2026-07-28).
 pub fn listen_changes(listen: &Frame) -> Vec<String> {
     let id = listen.id().unwrap_or("null");
     let requested_filter = listen.param("notifications").unwrap_or("{}");
@@ -212,7 +212,7 @@ pub fn listen_changes(listen: &Frame) -> Vec<String> {
     .collect()
 }
 
-/// The reason that a request was not sent.
+/// The reason for an unsent request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsent {
     /// The error code for programs.
@@ -224,7 +224,7 @@ impl Unsent {
     pub const UNREACHABLE: &str = "daemon_unreachable";
 }
 
-/// The answer to a request that was not sent, and will not be.
+/// The answer to an unsent request.
 pub fn not_sent(id: &str, unsent_message: &Unsent) -> String {
     let text = format!("{}; the request was not sent", unsent_message.reason);
     let data = serde_json::json!({"kind": unsent_message.kind});

@@ -1,5 +1,5 @@
-//! Pins the dependencies between packages (ARCHITECTURE.md, "Code map"). Cargo enforces them, so the test reads
-//! the manifests. `tests/structure/cycles` checks the files inside each package.
+//! Checks the dependencies between packages (ARCHITECTURE.md, "Code map") in their manifests.
+//! `tests/structure/cycles` checks the files inside each package.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,8 +8,8 @@ use std::{
 
 use serde_json::Value;
 
-/// The packages of the workspace, and the packages that each needs, tests included. A package may need only
-/// packages further down.
+/// Packages and their dependencies, including those of tests. A package may depend only on packages
+/// below it.
 const PACKAGES: &str = "
     mainstay-bench      -> mainstay-api mainstay-core mainstay-journal mainstay-journal-store fake-server
     chaos               -> fake-server
@@ -42,13 +42,13 @@ const PACKAGES: &str = "
     fake-server         ->
 ";
 
-/// The core may have only these dependencies, with which it can neither wait nor do I/O.
+/// Allowed dependencies of the core, none of which waits or does I/O.
 const CORE_DEPENDENCIES: &str = "
     normal  -> base64 cid foldhash memchr regex serde serde_json sha2 thiserror
     dev     -> insta proptest
 ";
 
-/// The configuration is as pure as the core.
+/// Allowed dependencies of the configuration.
 const CONFIG_DEPENDENCIES: &str = "
     normal  -> mainstay-core jsonc-parser regex serde serde_json sha2 thiserror
     dev     -> insta proptest
@@ -120,7 +120,7 @@ fn arrows(table: &Table) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// The packages of the workspace, each with the dependencies in its manifest, by kind.
+/// Packages of the workspace with the dependencies in their manifests, by kind.
 fn packages() -> BTreeMap<String, Table> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version=1"])

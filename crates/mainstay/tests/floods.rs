@@ -1,7 +1,6 @@
-//! Servers that write unrequested output as fast as they can (U8, W21 to W23; S7, Y6), and a calm server:
-//! memory stays limited, and calls are answered throughout.
-//!
-//! `MAINSTAY_FLOOD_MB` sets the output of each server: 100 by default, 1000 in `./test long`.
+//! Servers that flood their output beside a calm server (U8, W21 to W23; S7, Y6): memory is
+//! limited, and calls are answered. `MAINSTAY_FLOOD_MB` sets the size per server: 100 by default,
+//! 1000 in `./test long`.
 
 // Memory is read from /proc.
 #![cfg(target_os = "linux")]
@@ -28,10 +27,10 @@ const ALLOWED: u64 = 64 * MIB;
 /// Maximum memory at any time.
 const ALLOWED_ALL: u64 = 256 * MIB;
 
-/// A call during a flood takes longer, but not long.
+/// Maximum duration of a call during a flood.
 const SLOW_CALL: Duration = Duration::from_secs(2);
 
-/// In a debug build, more takes longer than tests should.
+/// Default size, suitable for debug builds.
 const USUAL: u64 = 100 * MB;
 
 fn bytes() -> u64 {
@@ -66,8 +65,7 @@ async fn a_torrent_of_stderr_costs_nobody_anything() {
     assert!(report.above_idle < ALLOWED, "{report:?}");
 }
 
-/// Messages of this length make the bytes of a flood count, and not the number of messages, which is limited,
-/// too.
+/// Long lines, because the number of messages is limited separately.
 const LONG_LINE: usize = 16 * 1024;
 
 #[tokio::test]
@@ -91,7 +89,7 @@ async fn messages_cost_nobody_anything(kind: &str) {
     assert!(report.above_idle < ALLOWED, "{report:?}");
 }
 
-/// A line that begins like a message for which no call waits.
+/// An endless line that starts like a response.
 #[tokio::test]
 async fn an_endless_message_costs_nobody_anything() {
     let flood = json!({"to": "stdout", "bytes": bytes(), "endless": true, "as_message": true});
@@ -99,7 +97,7 @@ async fn an_endless_message_costs_nobody_anything() {
     assert!(report.above_idle < ALLOWED, "{report:?}");
 }
 
-/// The measurements of a flood.
+/// Measurements of a flood.
 #[derive(Debug)]
 #[expect(dead_code, reason = "shown")]
 struct FloodReport {
@@ -112,7 +110,7 @@ struct FloodReport {
     elapsed: Duration,
 }
 
-/// Lets this number of servers flood at once. Meanwhile calls a calm server.
+/// Floods from this number of servers, while a calm server is called.
 async fn flooded(servers: usize, flood: Value) -> FloodReport {
     let home = home!();
     let config = config(&home, servers);
@@ -131,7 +129,7 @@ async fn flooded(servers: usize, flood: Value) -> FloodReport {
         if server.name != "calm" {
             let (client, flood) = (client.clone(), flood.clone());
             floods.spawn(async move {
-                // W21: after the flood, the next output is a message again.
+                // W21: the next message after the flood is read.
                 let call = call(&server.name, "flood", &flood);
                 let answer = client.call(&call).await.expect("an answer");
                 assert!(answer.result.get().contains("flooded"), "{answer:?}");
@@ -161,7 +159,7 @@ async fn flooded(servers: usize, flood: Value) -> FloodReport {
     }
     daemon.signal(Signal::TERM);
     daemon.wait_for_stderr("stopping").await;
-    // E17: the log lines about a flood are no flood.
+    // E17: log lines about a flood are limited.
     assert!(
         daemon.stderr_text.lines().count() < 100,
         "{}",
@@ -187,7 +185,7 @@ async fn flooded(servers: usize, flood: Value) -> FloodReport {
     report
 }
 
-/// A calm server, and servers that answer a flood only when all of it is read.
+/// A calm server, and servers that answer after their flood is read.
 fn config(home: &Home, floods: usize) -> String {
     let server = json!({"command": fake_server::binary()});
     let mut servers = json!({"calm": server});
@@ -227,7 +225,7 @@ fn memory(pid: u32, description: &str) -> u64 {
         * 1024
 }
 
-/// S2: the use of the disk is limited, too.
+/// S2: disk usage is limited.
 fn check_logs(home: &Home, servers: usize) {
     let folder = home.state().join("logs");
     let mut sizes = Vec::new();

@@ -1,5 +1,5 @@
-//! Many servers at once: a hundred processes that start together, and a fleet that is lost and returns. Neither
-//! may overload the machine or the network, and neither may take longer than the limits require.
+//! Many servers at once: a hundred process starts, and a fleet that is lost and returns. Limits
+//! must hold without unnecessary delay.
 
 // Processes are ended by signals.
 #![cfg(unix)]
@@ -14,7 +14,7 @@ use mainstay_testkit::{Home, Serving, glances, home, limits::STORM, soon};
 use rustix::process::Signal;
 use serde_json::{Map, Value, json};
 
-/// Interval of the checks of a condition that no event announces. A list of many servers takes its time.
+/// Interval of polling, which lists many servers.
 const GLANCE: Duration = Duration::from_millis(200);
 
 const PROCESSES: u32 = 100;
@@ -23,12 +23,12 @@ const HANDSHAKE: Duration = Duration::from_millis(200);
 const BACKENDS: usize = 200;
 const MAX_ATTEMPTS_PER_SECOND: usize = 50;
 
-/// The number of concurrent starts is limited, and starts wait for nothing else.
+/// Starts are limited, and wait only for the limit.
 #[tokio::test]
 async fn a_hundred_processes_start_within_their_limit() {
     const LIMIT: u32 = 4;
     let delay = HANDSHAKE.as_millis().to_string();
-    // They offer nothing: merging their lists is slow in a debug build, and is not tested here.
+    // Empty servers, because merging lists is slow in a debug build.
     let flags = [
         "--no-tools",
         "--no-prompts",
@@ -62,8 +62,7 @@ async fn a_hundred_processes_start_within_their_limit() {
     gateway.stop().await;
 }
 
-/// However many servers are lost at once, no second has more than `maxAttemptsPerSecond` attempts, while they
-/// are refused and when they are back.
+/// Attempts per second stay below `maxAttemptsPerSecond`, during the outage and after it.
 #[tokio::test]
 async fn a_fleet_that_was_lost_comes_back_in_order() {
     let empty_script = Script {
@@ -83,7 +82,7 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
         .await;
     let previous_count = fleet.attempts().len();
 
-    // After the cut, all servers would be tried at once, because each session opens its event stream again.
+    // The reset connections would otherwise cause simultaneous attempts.
     fleet.set(gate::GateMode::Reset).await.expect("counted");
     gateway
         .until("all are lost", |server| !server.connected)
@@ -105,7 +104,7 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
     );
     assert!(attempts.len() >= previous_count + BACKENDS);
     assert!(max_attempts <= MAX_ATTEMPTS_PER_SECOND, "{max_attempts}");
-    // They are not delayed more than necessary.
+    // The rate is close to the limit.
     assert!(max_attempts > MAX_ATTEMPTS_PER_SECOND / 2, "{max_attempts}");
     gateway.stop().await;
 }
@@ -121,7 +120,7 @@ async fn fleet_sees(fleet: &Fleet, attempts: usize) {
 struct Gateway {
     daemon: Serving,
     client: Client,
-    /// Holds the files.
+    /// Keeps the files.
     _home: Home,
 }
 
@@ -129,7 +128,7 @@ impl Gateway {
     async fn start(servers: Map<String, Value>, mut settings: Value) -> Self {
         let home = home!();
         settings["mcpServers"] = Value::Object(servers);
-        // It is ready when the first attempts of all servers are over.
+        // Ready after all first attempts.
         settings["startup"]["waitMs"] = json!(STORM.as_millis());
         let config = home.file("servers.json", &settings.to_string());
         let daemon = home.serve(&["--config", &config]).await;
@@ -141,7 +140,7 @@ impl Gateway {
         }
     }
 
-    /// Waits, and meanwhile reads the daemon's output, which has a line for every change of state.
+    /// Waits while reading the daemon's output, which could otherwise block.
     async fn during(&mut self, description: &str, action: impl Future<Output = ()>) {
         tokio::select! {
             () = soon(STORM, description, action) => {}

@@ -1,4 +1,4 @@
-//! Forwards notifications of servers to the clients that they concern.
+//! Forwards notifications of servers to clients.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -25,8 +25,8 @@ use super::{
 /// Time between two searches for idle sessions.
 const SWEEP: Duration = Duration::from_secs(30);
 
-/// Delay before notifying clients of changed lists. Servers that start together change the lists
-/// together, and clients are notified once.
+/// Delay before clients are notified of changed lists, which merges changes of servers that start
+/// together.
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(200);
 
 impl McpClients {
@@ -69,7 +69,7 @@ impl McpClients {
         }
     }
 
-    /// Notifies every client that may have listed before the last change.
+    /// Notifies every client that may have a list from before the change.
     fn notify_list_changes(&self, list_changes: &HashMap<(ProfileName, Method), Instant>) {
         let aggregates = self.aggregates();
         for ((name, method), time) in list_changes {
@@ -85,8 +85,7 @@ impl McpClients {
         }
     }
 
-    /// Notifies clients with these names that their lists have changed, because their switches have
-    /// changed.
+    /// Notifies clients with changed switches that their lists have changed.
     fn notify_switched(&self, clients: &[String]) {
         let now = Instant::now();
         let aggregates = self.aggregates();
@@ -117,8 +116,7 @@ impl McpClients {
         self.stateless.listen_streams.end(name);
     }
 
-    /// Notifies the clients of one server that share its session. The server's own notification
-    /// does not reach them.
+    /// Notifies the clients that share the session of one server.
     fn notify_shared_sessions(&self, server: &ServerName, kind: ListKind) {
         let change_message = message::request(None, kind.changed().name(), None);
         for session in self.shared.sessions.all() {
@@ -159,7 +157,7 @@ impl McpClients {
         }
     }
 
-    /// Sends a log message to every client that it may concern. The call that caused it is unknown.
+    /// Sends a log message to every client that may be concerned, because its call is unknown.
     fn relay_log(&self, server: &ServerName, frame: &Frame) {
         let level = calls::log_level(frame);
         let is_requested =
@@ -172,8 +170,8 @@ impl McpClients {
         };
         for session in self.shared.sessions.all() {
             let receives = match &session.backend {
-                // A client that sets no level gets all messages (specification, "Logging": the
-                // server decides).
+                // A client without a level gets all messages (specification, "Logging": the server
+                // decides).
                 Backend::Aggregate(profile) => {
                     !has_isolated_session(&session)
                         && profile.has_server(server)
@@ -181,7 +179,7 @@ impl McpClients {
                         && session.log_level().is_none_or(is_requested)
                 }
                 Backend::Shared(shared_server) => {
-                    // A modern server sends only the messages that a request asked for (2026-07-28,
+                    // A modern server sends only messages with a requested level (2026-07-28,
                     // "Logging").
                     let without_a_level = !shared_server.opens_no_sessions();
                     shared_server.name == *server
@@ -195,8 +193,8 @@ impl McpClients {
         }
     }
 
-    /// True if the client of a session may see this server. Switches do not matter: they hide names
-    /// only, and notifications of a server to all its clients are forwarded.
+    /// True if the client of a session may see this server. Switches are ignored, because they
+    /// apply to names only.
     fn allows(&self, session: &ClientSession, server: &ServerName) -> bool {
         let principal = &session.client.principal;
         self.gateway().allows_server(principal, server)

@@ -43,7 +43,7 @@ use super::{
 };
 use mainstay_doorway::peer::{LimitedPeer, Visitor};
 
-/// Time after which idle sessions end, and the shorter time for their upstream sessions.
+/// Time limit of idle sessions, and the shorter limit for their upstream sessions.
 const SESSION_IDLE: Duration = Duration::from_mins(30);
 const UPSTREAM_IDLE: Duration = Duration::from_mins(5);
 
@@ -64,9 +64,9 @@ pub struct McpClients {
     pub shared: Arc<SharedState>,
     pub stateless: Arc<Stateless>,
     seal: Seal,
-    /// Ended sessions. They are not revived.
+    /// Ended sessions, which cannot be revived.
     ended: EndedSessions,
-    /// Number of sessions that were ended to make room for others.
+    /// Number of sessions that were evicted.
     evicted: AtomicU64,
 }
 
@@ -103,7 +103,7 @@ impl NoSession {
     }
 }
 
-/// A session that was just opened, and the result of its `initialize` (JSON text).
+/// A new session, and the result of its `initialize` (JSON text).
 pub struct Opened {
     pub session: Arc<ClientSession>,
     pub result: String,
@@ -147,14 +147,14 @@ impl McpClients {
         let principal = visitor.principal;
         let client_sinks = self.client_sinks(&scope, &principal);
         let mut caller = Caller::from_initialize(params);
-        // Other clients may share the servers of `mainstay mcp`, but servers ask only the client
-        // that started it.
+        // The servers of `mainstay mcp` ask only the client on stdio, although other clients may
+        // share them.
         if let (Some(sole_client), Door::McpStdio) = (self.gateway().registry.sole(), door) {
             sole_client.greet(&caller.capabilities, client_sinks.sole_client(&caller));
         }
         let (backend, result) = match &scope {
             EndpointScope::Profile(profile) => {
-                // Wait for the servers first: their instructions become part of the answer.
+                // Wait first, because the answer includes the servers' instructions.
                 self.gateway().registry.profile_settled(profile).await;
                 let view = self.gateway().view(profile, &principal, &caller);
                 let greeting_text = greeting(&view, caller.revision);
@@ -190,8 +190,7 @@ impl McpClients {
         })
     }
 
-    /// Gives a session a place, and ends the session that it replaces. Returns `None` if there is
-    /// no place.
+    /// Admits a session, and ends an evicted one. Returns `None` if there is no place.
     fn admit(&self, session: Arc<ClientSession>, peer: LimitedPeer) -> Option<Arc<ClientSession>> {
         let admission = self.shared.sessions.admit(&session, peer);
         self.count_sessions();
@@ -228,8 +227,7 @@ impl McpClients {
         }
     }
 
-    /// Opens an isolated session for the client. A server that opens no sessions, or only one for
-    /// all clients, is shared.
+    /// Opens an isolated session for the client, unless the server has a single session or none.
     async fn open_upstream(
         &self,
         server: &Arc<ServerHandle>,
@@ -241,7 +239,7 @@ impl McpClients {
                 Ok((isolated_session, session)) => {
                     return Ok((Backend::Transparent(isolated_session), session));
                 }
-                // The attempt may have shown just now that the server opens no sessions.
+                // The attempt may have revealed that the server opens no sessions.
                 Err(_) if server.opens_no_sessions() => {}
                 Err(failure) => return Err(failure),
             }
@@ -277,9 +275,8 @@ impl McpClients {
         self.shared.sessions.get(id)
     }
 
-    /// Revives a session of an earlier run, so that its client need not notice the restart. Its
-    /// subscriptions are forgotten, and its lists may have changed. It needs a place like a new
-    /// session. A session of this run that ended after being idle or to make room is not revived.
+    /// Revives a session of an earlier run, without its subscriptions. Its lists may have changed.
+    /// It needs a place like a new session. A session that ended in this run is not revived.
     pub fn revive(
         &self,
         id: &str,
@@ -291,8 +288,7 @@ impl McpClients {
         if unsealed.endpoint != scope.endpoint() || self.ended.has(unsealed.birth) {
             return None;
         }
-        // The switches of the client are stored under its name, and the id does not contain the
-        // whole name.
+        // Switches are stored under the client's name, which the id may not contain completely.
         if !unsealed.has_whole_name {
             return None;
         }
@@ -339,8 +335,8 @@ impl McpClients {
         self.gateway().session_count.set(self.shared.sessions.len());
     }
 
-    /// Ends a session at the request of its client. No run revives it. Returns true if there was
-    /// such a session. It need not be open: this run or a later one could have revived it.
+    /// Ends a session for its client, also in later runs. Returns true if the session was open or
+    /// could have been revived.
     pub async fn delete(&self, id: &str, scope: &EndpointScope, principal: &Principal) -> bool {
         let has_session = self
             .session(id)
@@ -373,7 +369,7 @@ impl McpClients {
         self.shared.leave_all(&session.id);
     }
 
-    /// Ends idle sessions and expires what waits too long.
+    /// Ends idle sessions, and removes expired entries.
     pub fn sweep(&self) {
         self.gateway().registry.queue().expire();
         self.shared.pool.sweep(UPSTREAM_IDLE);
@@ -395,7 +391,7 @@ impl McpClients {
         }
     }
 
-    /// Ends the calls that wait for another request of their clients. No new request is accepted.
+    /// Ends the calls that wait for a retry of their client. New requests are refused.
     pub fn end_waiting(&self) {
         self.stateless.suspended.close();
     }

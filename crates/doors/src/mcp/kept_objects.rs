@@ -1,10 +1,6 @@
-//! Reads of stored objects in parts, a few at a time.
-//!
-//! A client reads a large result in thousands of parts. The object that was read last stays in
-//! memory, so that it is loaded and verified once.
-//!
-//! Each client has one reading at a time, and each reading is limited. A client that reads much
-//! delays only itself.
+//! Reads of stored objects in parts, with limited concurrency. A client reads a large result in
+//! thousands of parts, so the last object is cached. Each client has one reading at a time, with a
+//! time limit.
 
 use std::{
     collections::HashMap,
@@ -33,15 +29,14 @@ use super::builtin::{
 };
 use mainstay_doorway::json_views::records::{failure, journal};
 
-/// Maximum number of concurrent readings. Each may occupy a processor for a while, and a hundred
-/// megabytes.
+/// Maximum number of concurrent readings. Each may use a processor and a hundred megabytes.
 const MAX_READERS: usize = 4;
 
-/// Maximum size of the cached object with its text, in bytes. A larger object is loaded for each
+/// Maximum size of the cached object with its text, in bytes. Larger objects are loaded for each
 /// part.
 const MAX_CACHED: usize = 64 << 20;
 
-/// Time for which the object is cached after it was last read. Models pause between two parts.
+/// Cache lifetime after the last read. Models pause between two parts.
 const CACHED_FOR: Duration = Duration::from_mins(1);
 
 /// Reads stored objects.
@@ -55,14 +50,14 @@ pub struct KeptObjects {
     last: Arc<ObjectCache>,
 }
 
-/// The way that an object is read.
+/// The representation in which an object is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     AsText,
     AsValues,
 }
 
-/// The object that was read last.
+/// Cache of the last object.
 #[derive(Debug, Default)]
 struct ObjectCache(Mutex<Option<CachedObject>>);
 
@@ -85,7 +80,7 @@ impl Default for KeptObjects {
 }
 
 impl KeptObjects {
-    /// Drops the cached object once it is unused, and the permits of clients that do not read.
+    /// Drops an expired object, and the permits of inactive clients.
     pub fn expire(&self) {
         self.clients
             .lock()
@@ -99,7 +94,7 @@ impl KeptObjects {
         }
     }
 
-    /// Waits until this client reads nothing else, and until other readings leave room.
+    /// Waits for the client's other reading, and for a free reader.
     async fn acquire_turns(
         &self,
         identity: &ClientIdentity,
@@ -128,8 +123,8 @@ impl KeptObjects {
         turn
     }
 
-    /// Reads an object that the client may see, in its turn, on a blocking thread. Ends soon after
-    /// the caller stops waiting.
+    /// Reads an object on a blocking thread, if the client may see it. Ends soon after the caller
+    /// stops waiting.
     pub async fn read<T: Send + 'static>(
         &self,
         calls: &Calls,
@@ -153,7 +148,7 @@ impl KeptObjects {
         let reading = try_off_the_runtime(move || {
             // Hold the permits to the end, even if the caller stops waiting.
             let _turns = turns;
-            // Check each time, because the object may be cached for another client.
+            // Check access for each read, because another client may have cached the object.
             if !runtime.block_on(journal.is_held(cid, move |holder| reach.shows_holder(holder)))? {
                 return Err(JournalError::NoSuchObject(cid));
             }
@@ -214,8 +209,8 @@ mod tests {
 
     use super::*;
 
-    /// A large object is loaded once for all of its parts. An object that is too large is not
-    /// cached, and does not replace the cached one.
+    /// A large object is loaded once. An object beyond the limit is not cached, and does not
+    /// replace the cached one.
     #[test]
     fn the_object_read_last_is_at_hand() {
         let cache = ObjectCache::default();
@@ -233,11 +228,11 @@ mod tests {
         assert!(cache.find(first_cid).is_none() && cache.find(other_cid).is_some());
     }
 
-    /// A client that reads much does not keep others from their turn.
+    /// A client with many readings delays only itself.
     #[tokio::test]
     async fn a_client_waits_for_itself() {
         let objects = KeptObjects::default();
-        // Clients without a session (2026-07-28) differ only by the name that they declare.
+        // Clients without a session (2026-07-28) differ only by their declared names.
         let identity = |name: &str| ClientIdentity {
             principal: Principal::Anonymous,
             session: None,

@@ -1,4 +1,4 @@
-//! Mainstay's own requests to servers, and their answers.
+//! Mainstay's own requests to servers.
 
 use mainstay_api::{self as api, Raw};
 use mainstay_core::{

@@ -22,7 +22,7 @@ pub fn wire(history: JournalHistory) -> api::History {
     }
 }
 
-/// A time in which calls were not recorded.
+/// A time span without records.
 pub fn gap(gap: &Gap) -> api::RecordGap {
     api::RecordGap {
         since: utc::rfc3339(gap.since),

@@ -1,4 +1,4 @@
-//! The tools, prompts, resources and templates of servers, item by item.
+//! Tools, prompts, resources and templates as JSON.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub fn text(item: &CatalogItem, member: &str) -> String {
     item.text(member).unwrap_or_default()
 }
 
-/// A part of a received item, which was valid JSON as a whole.
+/// A part of a received item, which is valid JSON.
 pub fn raw(json: &str) -> Raw {
     RawValue::from_string(json.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
@@ -35,7 +35,7 @@ pub fn unknown_tool(server: &ServerHandle, tool: &str) -> Failure {
         .with("tool", tool)
 }
 
-/// Adds the status of the server to a failure because something of this server is missing.
+/// Adds the server's status to a failure.
 pub fn with_server_status(registry: &Registry, failure: Failure, server: &ServerName) -> Failure {
     let Some(server) = registry.named(server) else {
         let message = format!("{} (there is no server '{server}')", failure.message);
@@ -69,15 +69,14 @@ pub enum NotFound {
     Failed(#[from] Failure),
 }
 
-/// The server in `server/tool`, or else `named`, the server that another spelling names.
+/// The server in `server/tool`, or else the requested server.
 pub fn named_server<'a>(name: &'a str, requested_server: Option<&'a str>) -> Option<&'a str> {
     let before_slash = name.split_once('/').map(|(server, _)| server);
     before_slash.or(requested_server)
 }
 
-/// The error for a name that leads to no tool or prompt: the server is unknown or not connected, or has no
-/// such item, or the name is ambiguous. `named` is the server that the name contains in another spelling than
-/// `server/tool`.
+/// The error for an unresolved tool or prompt name: the server is unknown or not connected, the
+/// item is missing, or the name is ambiguous. `named` is the server in another spelling.
 pub fn not_found(
     server: impl FnOnce(&str) -> Result<Arc<ServerHandle>, Failure>,
     kind: ListKind,

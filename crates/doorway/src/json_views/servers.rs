@@ -22,15 +22,15 @@ use tokio::time::Instant;
 /// The status of a server that is not approved yet.
 pub const PENDING: &str = KeptDown::Unapproved.as_str();
 
-/// The reader of a server's details. A server that waits for approval may contain secrets in clear text.
+/// The reader of a server's details. Pending servers may contain secrets in clear text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disclosure {
-    /// The bearer of the control token, who may approve the server.
+    /// The control token's bearer, who may approve servers.
     Operator,
     Client,
 }
 
-/// The status and settings of a server. A pending server is shown with its new settings.
+/// Status and settings of a server. A pending server has its new settings.
 pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosure) -> api::Server {
     let view = server.view();
     let server_standing = registry.standing(&server.name);
@@ -43,7 +43,7 @@ pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosur
         .as_ref()
         .map_or(&**stored_config, |runtime| &runtime.config);
     let (command, url) = match (&pending, &config.launch) {
-        // The server is not approved yet, so its references are not expanded.
+        // References of a pending server are not expanded.
         (Some(runtime), _) => (
             text(&runtime.entry, "command"),
             text(&runtime.entry, "url").as_deref().map(shown_url),
@@ -125,7 +125,7 @@ pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosur
             .as_ref()
             .and_then(|step| step.words(server.name.as_str())),
         next_action: step.as_ref().map(action),
-        // The end of the session may not have been detected yet.
+        // The end of the session may be undetected.
         retried: view.is_desired_up
             && (status.retried || view.state() == SessionState::Reconnecting)
             && !matches!(step, Some(NextStep::CorrectEntry(_))),
@@ -206,10 +206,10 @@ fn action(step: &NextStep) -> api::NextAction {
     }
 }
 
-/// The advice for a server that fails after `server/discover`.
+/// Advice for a server that fails after `server/discover`.
 const SPARE_PROBE: &str = "it fails after server/discover, and is spoken to without; \"protocol\": \"legacy\" in its entry spares it that at every start";
 
-/// The state of the stream on which the server announces changes.
+/// The state of the server's announcement stream.
 fn listening(view: &ServerView) -> Option<api::Listening> {
     let state = view.session.as_ref()?.stream_state()?;
     Some(api::Listening {
@@ -218,7 +218,7 @@ fn listening(view: &ServerView) -> Option<api::Listening> {
     })
 }
 
-/// The error of the server. Without an error, the note about its lists.
+/// The server's error, or the note about its lists.
 fn last_error(view: &ServerView) -> Option<String> {
     let is_connected = view.status.state == SessionState::Connected;
     let note = || view.list_note().filter(|_| is_connected);
@@ -233,7 +233,7 @@ fn last_error(view: &ServerView) -> Option<String> {
     }
 }
 
-/// The exact entry that a person approves. References are not expanded.
+/// The exact entry for the approval, with unexpanded references.
 fn pending_entry(runtime: &Runtime, disclosure: Disclosure) -> api::Pending {
     let entry = &*runtime.entry;
     let command = text(entry, "command").into_iter();
@@ -307,7 +307,7 @@ fn text(entry: &Entry, key: &str) -> Option<String> {
     entry.get(key).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// The URL without query and fragment, which may contain keys.
+/// The URL without query and fragment, which may contain secrets.
 fn shown_url(url: &str) -> String {
     url.split(['?', '#']).next().unwrap_or_default().to_owned()
 }

@@ -1,10 +1,10 @@
-//! Additional items of a fake that is pinned to revisions, for the differences between them. An unpinned fake
-//! does not list them, because other tests know the lengths of its lists.
+//! Additional items of a fake that is pinned to revisions. An unpinned fake omits them, because
+//! tests rely on the lengths of its lists.
 
 use crate::questions::{ClientQuestion, Rounds};
 use crate::script::Script;
 
-/// The first revision with a tool, and its definition. The name comes first in each.
+/// The first revision of each tool, and its definition, which starts with the name.
 const TOOLS: [(&str, &str); 17] = [
     (
         "2024-11-05",
@@ -79,8 +79,7 @@ const TOOLS: [(&str, &str); 17] = [
 /// The tool of `--tasks`.
 const TASK: &str = r#"{"name":"task","description":"becomes a task","inputSchema":{"type":"object","properties":{"ms":{"type":"integer"},"ask":{"type":"boolean"},"fail":{"type":"boolean"},"optional":{"type":"boolean"}}}}"#;
 
-/// The tool of `--bad-tool`. Clients of Streamable HTTP must leave it out, because a number has several
-/// spellings.
+/// The tool of `--bad-tool`. HTTP clients must omit it, because a number has several spellings.
 const BAD: &str = r#"{"name":"misrouted","description":"no client may offer this over HTTP","inputSchema":{"type":"object","properties":{"size":{"type":"number","x-mcp-header":"Size"}}}}"#;
 
 pub(super) const RESOURCE: &str =

@@ -31,10 +31,10 @@ pub(crate) fn level_index(level: &str) -> Result<usize, RpcError> {
         .ok_or_else(|| RpcError::invalid_params(format!("unknown level: {level}")))
 }
 
-/// The result of tool `weird`, byte for byte. A typed model would lose most of it.
+/// The exact result of tool `weird`. A typed model would lose most of it.
 pub const WEIRD_RESULT: &str = r#"{"zeta":{"b":1,"a":2},"content":[{"type":"hologram","depth":1e3,"shape":"\ud83e\udd80"},{"text":"caf\u00e9 \u002f \ud800 \/","type":"text"}],"tools":[],"structuredContent":{"z":12345678901234567890123,"m":1e3,"a":1.0,"n":-0,"lone":"\udc00","none":null},"_meta":{"example.org/unknown":[null,1E-7]},"alpha":true}"#;
 
-/// The definition of tool `weird`, byte for byte.
+/// The exact definition of tool `weird`.
 pub const WEIRD_TOOL: &str = r#"{"x-vendor":{"z":1e3,"a":[1.0,null]},"name":"weird","inputSchema":{"type":"object","properties":{"\u0061":{"type":"integer","maximum":12345678901234567890123}},"$defs":{}},"description":"a result no typed model can hold"}"#;
 
 /// Names, descriptions and input properties of the tools.
@@ -350,7 +350,7 @@ pub(crate) fn page(
     Ok(format!(r#"{{"{key}":[{list}]{next_start}{padding}}}"#))
 }
 
-/// Makes cursors opaque, so that no client relies on their form.
+/// Mask of cursors, so that clients do not rely on their form.
 const CURSOR_KEY: usize = 0x5eed;
 
 fn cursor_at(offset: usize, script: &Script) -> Value {

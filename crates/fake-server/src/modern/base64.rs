@@ -19,6 +19,6 @@ pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
             held_bits &= (1 << bits) - 1;
         }
     }
-    // The unused bits must be zero, or two texts would decode to the same bytes.
+    // Unused bits must be zero, so that encodings are unique.
     (held_bits == 0).then_some(bytes)
 }

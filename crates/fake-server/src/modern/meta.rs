@@ -1,4 +1,4 @@
-//! The `_meta` of a request: its client.
+//! The client in the `_meta` of a request.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -29,7 +29,7 @@ fn parse(params: &str) -> Option<(&str, Value)> {
     Some((raw_meta, serde_json::from_str(raw_meta).ok()?))
 }
 
-/// Returns true if a key of this era is present.
+/// Returns true if `_meta` has a key of this era.
 pub(super) fn is_modern(params: &str) -> bool {
     parse(params).is_some_and(|(_, meta)| {
         [VERSION, CAPABILITIES, CLIENT]

@@ -1,4 +1,4 @@
-//! The modern era (2026-07-28). Every request describes its client, and stands alone.
+//! The modern era (2026-07-28). Every request describes its client.
 
 mod base64;
 mod headers;
@@ -113,7 +113,7 @@ fn discover(script: &Script) -> Value {
     result
 }
 
-/// Returns the revisions the fake is pinned to, newest first.
+/// Returns the pinned revisions, newest first.
 fn versions(script: &Script) -> Vec<&'static str> {
     script
         .pinned()

@@ -1,5 +1,5 @@
-//! Multi round-trip requests: the questions of a server that may send no requests. The state is remembered
-//! only to check that it comes back unchanged.
+//! Multi round-trip requests: questions in the results of requests. The state is stored to check
+//! that the client returns it unchanged.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ struct Retry<'a> {
     state: Option<String>,
 }
 
-/// Asks the next round, or the open questions of this one. Answers in the end.
+/// Asks the next round, or the open questions of this round. Answers after the last round.
 pub(crate) fn interview(
     request: &ReceivedRequest,
     subject: &Subject,
@@ -65,7 +65,7 @@ pub(crate) fn interview(
     }
     pending.round += 1;
     if let Some(next_round) = rounds.get(pending.round) {
-        // A round may repeat a question of an earlier one.
+        // A round may repeat an earlier question.
         pending
             .answers
             .retain(|(key, _)| next_round.iter().all(|question| question.key != *key));
@@ -109,7 +109,7 @@ fn ask(
         members.push(format!(r#""inputRequests":{}"#, object(&questions)));
     }
     if has_state {
-        // Characters that are easily lost on the way.
+        // Characters that clients often lose.
         let serial = request.service.serial();
         let state = format!(" {serial}/{:x}\t\"\\/\u{1}é🦀%2B+= ", std::process::id());
         members.push(format!(r#""requestState":{}"#, quote(&state)));
@@ -120,7 +120,7 @@ fn ask(
     ServiceAction::Send(message::result(request.id, &result))
 }
 
-/// Finds the request behind the state. The retry must repeat its method and params under another id.
+/// Finds the request of the state. A retry must have equal method and params, and another id.
 fn resume(
     request: &ReceivedRequest,
     retry: &PendingRequest,
@@ -151,7 +151,7 @@ fn request_key(request: &ReceivedRequest) -> Result<(String, Value), RpcError> {
     Ok((request.method.to_owned(), params))
 }
 
-/// Fails loudly, with the received state and all states given out.
+/// The error for a wrong retry, with the received state and all issued states.
 fn lost(request: &ReceivedRequest, reason: &str) -> RpcError {
     let params: Value = serde_json::from_str(request.params).unwrap_or_default();
     let states: Vec<_> = request.service.shared().pending.keys().cloned().collect();

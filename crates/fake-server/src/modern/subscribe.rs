@@ -12,7 +12,7 @@ use crate::catalog;
 use crate::message::{self, RpcError};
 use crate::request::ReceivedRequest;
 
-/// Acknowledges the part of the filter that the fake can serve, then sends its events.
+/// Acknowledges the supported part of the filter, then sends events.
 pub(super) fn open(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcError> {
     #[derive(Deserialize)]
     struct Params {

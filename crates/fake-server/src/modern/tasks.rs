@@ -79,7 +79,7 @@ pub(super) fn answer(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, Rp
                 TaskState::InputRequired if answer.is_object() => TaskState::Working {
                     answer: Some(answer.clone()),
                 },
-                // Answers without a question are ignored.
+                // Other answers are ignored.
                 other => other.clone(),
             });
             if is_resumed {

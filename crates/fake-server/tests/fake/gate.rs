@@ -1,4 +1,4 @@
-//! The gate before an echoing backend.
+//! The gate in front of an echo server.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::common::within;
 
-/// The time after which a test takes silence for granted. On loopback an echo takes microseconds.
+/// Time after which a missing echo counts as silence.
 const SILENCE: Duration = Duration::from_millis(100);
 
 async fn open() -> Gate {
@@ -20,7 +20,7 @@ async fn open() -> Gate {
         while let Ok((mut stream, _)) = backend.accept().await {
             tokio::spawn(async move {
                 let (mut input, mut output) = stream.split();
-                // The echo ends with its connection, whichever way that ends.
+                // The connection may end with an error.
                 drop(tokio::io::copy(&mut input, &mut output).await);
             });
         }

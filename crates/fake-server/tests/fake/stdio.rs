@@ -233,7 +233,7 @@ async fn closes_its_stdin_and_lives_on() {
         let mut peer = Peer::open(&["--close-stdin-after", "1"]).await;
         let sleep_response = peer.ask(call(1, "sleep", &json!({"ms": 10}))).await;
         assert_eq!(text(&sleep_response), "slept 10 ms");
-        // The pipe is closed right after the call was read. Until then a write still fits.
+        // Stdin closes after the call is read. Earlier writes succeed.
         let mut stdin = peer.stdin.take().expect("open");
         while stdin.write_all(b"\n").await.is_ok() {
             tokio::task::yield_now().await;
@@ -254,7 +254,7 @@ async fn a_single_flight_hears_nothing_while_a_call_runs() {
                 assert_eq!(peer.next().await["id"], id, "{flags:?}");
             }
         }
-        // A busy server reads nothing either, because it has one thread.
+        // A busy server does not read, because it has one thread.
         let mut peer = Peer::open(&[]).await;
         peer.send(call(1, "busy", &json!({"ms": 50}))).await;
         peer.send(request(2, "ping", &json!({}))).await;
@@ -284,7 +284,7 @@ async fn a_hanging_server_lives_and_reads_nothing() {
     .await;
 }
 
-/// Asks until the pipe is full, because it is not read. No answer may have come by then.
+/// Writes pings until the pipe is full. No answer may arrive before.
 async fn fills_up_unread(mut peer: Peer) {
     let ping = request(9, "ping", &json!({"padding": "x".repeat(1000)}));
     let stdin = peer.stdin.as_mut().expect("open");

@@ -1,4 +1,4 @@
-//! `mainstay call`: the sources of its arguments, its questions, its output, and its cancellation.
+//! `mainstay call`: arguments, prompts, output and cancellation.
 
 use std::process::Stdio;
 
@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt as _;
 
 use crate::{fakes::fakes, terminal::Terminal};
 
-/// A tool that requires a value of each kind.
+/// A tool with a required argument of each type.
 fn needy() -> String {
     let schema = json!({"type": "object", "required": ["text", "mode", "count", "loud"], "properties": {
         "text": {"type": "string", "description": "What to say"},
@@ -22,7 +22,7 @@ fn needy() -> String {
     json!({"name": "needy", "description": "Needs much", "inputSchema": schema}).to_string()
 }
 
-/// A daemon, and the file in which its server records its messages.
+/// A daemon, and the file in which the fake records messages.
 async fn serve(home: &Home) -> (Serving, std::path::PathBuf) {
     let record = home.path().join("got");
     let tool = needy();
@@ -91,7 +91,7 @@ async fn arguments_come_from_files_and_stdin() {
     daemon.stop().await;
 }
 
-/// A script must not conclude that such a call did not run.
+/// If the daemon is killed, the error contains that the call may have run.
 #[tokio::test]
 async fn a_call_whose_daemon_is_killed_may_have_run() {
     let home = home!();
@@ -137,7 +137,7 @@ async fn what_is_missing_is_named_where_nobody_can_be_asked() {
     daemon.stop().await;
 }
 
-/// A wrong name is reported, and not the argument that is missing because of it.
+/// An unknown argument is reported before the missing one.
 #[tokio::test]
 async fn an_argument_that_is_not_known_is_named() {
     let home = home!();
@@ -171,7 +171,7 @@ async fn what_is_missing_is_asked_for_on_a_terminal() {
     let arguments = r#""arguments":{"text":"given","count":3,"loud":true,"mode":"slow"}"#;
     assert!(text.contains(arguments), "{text}");
 
-    // A person who gives no answer makes no call.
+    // Without an answer no call is made.
     for (keys, code) in [("\u{4}", 2), ("\u{3}", 130)] {
         let mut terminal = Terminal::open();
         let mut child = terminal.start(home.command(&["call", "one/needy", "text=given"]));
@@ -191,7 +191,7 @@ async fn what_is_missing_is_asked_for_on_a_terminal() {
     daemon.stop().await;
 }
 
-/// Progress is shown only on a terminal, and only if the call takes longer.
+/// Progress is shown on a terminal after a delay.
 #[tokio::test]
 async fn a_call_that_takes_longer_shows_how_far_it_is() {
     let home = home!();
@@ -209,7 +209,7 @@ async fn a_call_that_takes_longer_shows_how_far_it_is() {
         "{screen:?}"
     );
     assert!(!screen.contains("step 1 "), "{screen:?}");
-    // At the end the line is removed.
+    // The progress line is removed at the end.
     let end = screen.rsplit_once('(').expect("progress").1;
     assert!(
         end.contains("\u{1b}[2K") && end.ends_with("8 steps done\r\n"),

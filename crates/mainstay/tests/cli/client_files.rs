@@ -1,4 +1,4 @@
-//! `import` and `export`: the files of other MCP clients, in a home of the test's own.
+//! `import` and `export` with the files of other MCP clients in a test home.
 
 use std::fs;
 
@@ -64,7 +64,7 @@ async fn the_servers_of_all_clients_are_imported() {
     assert!(!dry_run.to_string().contains("very-secret"), "{dry_run}");
     assert_snapshot!(transcript);
     assert_snapshot!("the_configuration", read(&home, "state/config.json"));
-    // The files of the clients are unchanged.
+    // Importing leaves the client files unchanged.
     assert_eq!(read(&home, ".cursor/mcp.json"), CURSOR);
     assert_eq!(read(&home, ".codex/config.toml"), CODEX);
 }
@@ -101,7 +101,7 @@ async fn what_the_configuration_has_stays_as_it_is() {
     assert!(after.contains("\"files-cursor\""), "{after}");
 }
 
-/// A person refused these servers when Claude Code asked.
+/// Servers that a person refused in Claude Code are disabled.
 #[tokio::test]
 async fn servers_of_a_project_that_claude_code_leaves_out_are_disabled() {
     let home = home!();
@@ -228,7 +228,7 @@ async fn a_client_is_pointed_at_mainstay() {
     assert_snapshot!(home.redacted(&text));
     assert_eq!(read(&home, ".cursor/mcp.json.mainstay-backup"), CURSOR);
     assert_eq!(read(&home, ".codex/config.toml.mainstay-backup"), CODEX);
-    // A client that is pointed at Mainstay has nothing left to import.
+    // The client's file contains only Mainstay now.
     let run = home.run(&["import", "--from", "codex"]).await;
     assert!(
         run.stdout
@@ -249,7 +249,7 @@ async fn a_file_that_cannot_be_written_in_place_is_pasted() {
     assert_eq!(read(&home, ".config/goose/config.yaml"), flow);
 }
 
-/// In a file without servers, none is known already.
+/// An empty client file has no servers to import.
 #[tokio::test]
 async fn a_file_without_servers_says_so() {
     let home = home!();
@@ -260,7 +260,7 @@ async fn a_file_without_servers_says_so() {
     assert_eq!(run.code, Some(0), "{run}");
 }
 
-/// The files have Mainstay's keys, and a server that was not to start is not started.
+/// Keys that these programs share with Mainstay are imported, including disabled servers.
 #[tokio::test]
 async fn files_of_programs_that_mainstay_replaces_are_imported_with_every_key() {
     let files = [
@@ -299,7 +299,7 @@ async fn files_of_programs_that_mainstay_replaces_are_imported_with_every_key() 
     }
 }
 
-/// An entry that leads to the running daemon is Mainstay itself, at any port.
+/// An entry with the running daemon's URL is skipped, at any port.
 #[tokio::test]
 async fn the_running_daemon_is_not_imported_into_itself() {
     let home = home!();
@@ -317,7 +317,7 @@ async fn the_running_daemon_is_not_imported_into_itself() {
     daemon.stop().await;
 }
 
-/// If a file has two sections with one name, a client reads one of them, and a person reads the other.
+/// An ambiguous file with a duplicate section is refused.
 #[tokio::test]
 async fn a_file_in_which_the_servers_stand_twice_is_not_written() {
     let home = home!();
@@ -335,7 +335,7 @@ async fn a_file_in_which_the_servers_stand_twice_is_not_written() {
     assert_eq!(read(&home, ".cursor/mcp.json"), text);
 }
 
-/// The client has a list that does not name Mainstay, and would be left without servers.
+/// The client has an allow list without Mainstay, so the export warns.
 #[tokio::test]
 async fn a_client_that_leaves_mainstay_out_is_told_of() {
     let home = home!();
@@ -352,7 +352,7 @@ async fn a_client_that_leaves_mainstay_out_is_told_of() {
         assert!(run.stderr.contains(warning), "{run}");
         assert_eq!(run.code, Some(0), "{run}");
     }
-    // Nothing changes if no person can be asked to repair the list.
+    // Without a terminal the list is not changed.
     put(&home, ".gemini/settings.json", gemini);
     let setup_run = home.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(setup_run.code, Some(0), "{setup_run}");
@@ -363,7 +363,7 @@ async fn a_client_that_leaves_mainstay_out_is_told_of() {
     );
     assert_eq!(read(&home, ".gemini/settings.json"), gemini);
     assert!(!home.state().join("config.json").exists());
-    // Exported servers are left out in the same way.
+    // Exported servers are also missing in the list.
     put(
         &home,
         ".gemini/settings.json",
@@ -423,7 +423,8 @@ async fn what_has_no_name_and_what_has_no_servers_is_said() {
     );
 }
 
-/// The daemon reads the entries of a client's file, and not its rules.
+/// A client's file as configuration: entries apply, but the client's rules do not, which is
+/// reported.
 #[tokio::test]
 async fn a_clients_file_as_the_configuration_tells_which_rules_do_not_hold() {
     let home = home!();
@@ -447,7 +448,7 @@ async fn a_clients_file_as_the_configuration_tells_which_rules_do_not_hold() {
     );
 }
 
-/// The entry is valid, but its server would not start here.
+/// The entry is imported, but its program does not exist here.
 #[tokio::test]
 async fn what_cannot_start_here_is_imported_and_told() {
     let home = home!();

@@ -17,7 +17,7 @@ fn put(home: &Home, path: &str, text: &str) {
     fs::write(path, text).expect("written");
 }
 
-/// The status and the body of the daemon's answer.
+/// The status and the body of a REST answer.
 async fn ask(
     home: &Home,
     daemon: &Serving,
@@ -125,7 +125,7 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
             .is_some_and(|text| text.contains("[mcp_servers.mainstay]")),
         "{codex}"
     );
-    // An entry with the URL of this daemon leads here, whatever its name and port.
+    // An entry with this daemon's URL counts as Mainstay.
     let gemini = client(&all_clients, "gemini-cli");
     assert_eq!(
         (&gemini["mainstay"], &gemini["servers"]),
@@ -140,7 +140,7 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
         zed.get("file").is_none() && zed.get("servers").is_none(),
         "{zed}"
     );
-    // This client has no URLs in its file.
+    // This client's file supports no URLs.
     let desktop = client(&all_clients, "claude-desktop")["snippet"]["text"]
         .as_str()
         .expect("a text");
@@ -150,7 +150,7 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
     );
     assert!(!json!(all_clients).to_string().contains("very-secret"));
 
-    // With tokens, the URL alone gives no access.
+    // With tokens, the entry is a command in place of the URL.
     let added = home.run(&["token", "add", "laptop"]).await;
     assert_eq!(added.code, Some(0), "{added}");
     let all_clients = clients(&home, &daemon).await;

@@ -9,7 +9,7 @@ use mainstay_testkit::home;
 
 use crate::fakes::fakes;
 
-/// The README names every command of the program, and docs/cli.md describes each.
+/// The README lists all commands, and docs/cli.md describes each.
 #[test]
 fn the_readme_and_the_docs_have_every_command() {
     let program = Cli::command();

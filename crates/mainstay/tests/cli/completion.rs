@@ -1,4 +1,4 @@
-//! Completion in shells: requested by the variable, as a shell does, and in a real shell.
+//! Shell completion, through the environment variable and in real shells.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use crate::{connect::front::Front, fakes::fakes, installed::is_installed};
 
-/// The completions of the last of these words, one for each line, in the format for fish, with help.
+/// Completions of the last argument in fish format: one per line, with help.
 async fn offered(home: &Home, arguments: &[&str]) -> Vec<String> {
     let run = complete(home, arguments, "fish").await;
     assert_eq!((run.code, &*run.stderr), (Some(0), ""), "{run}");
@@ -29,13 +29,13 @@ async fn complete(home: &Home, command_line: &[&str], shell: &str) -> Run {
     Run::new(&arguments, &output)
 }
 
-/// Only the values.
+/// The completions without help.
 fn values(offered_lines: &[String]) -> Vec<&str> {
     let values = offered_lines.iter().map(|line| line.split('\t').next());
     values.flatten().collect()
 }
 
-/// The values without the options.
+/// The completions without options.
 fn without_options(offered_lines: &[String]) -> Vec<&str> {
     let values = values(offered_lines).into_iter();
     values.filter(|value| !value.starts_with('-')).collect()
@@ -84,7 +84,7 @@ async fn names_come_from_the_daemon() {
         values(&both_lines).contains(&"good") && values(&both_lines).contains(&"good/echo"),
         "{both_lines:?}"
     );
-    // A client that has neither a token nor switches, but is connected.
+    // A connected client without a token or switches.
     let front = Front::open(&home, &["connect"], "2025-11-25").await;
     let clients = offered(&home, &["switches", "off", ""]).await;
     assert_eq!(without_options(&clients), ["laptop", "test"], "{clients:?}");
@@ -92,7 +92,7 @@ async fn names_come_from_the_daemon() {
     assert_eq!(without_options(&tokens), ["laptop"], "{tokens:?}");
     front.end().await;
     daemon.stop().await;
-    // The state directory has the names, too.
+    // Token names from the state directory.
     let tokens = offered(&home, &["token", "remove", ""]).await;
     assert_eq!(without_options(&tokens), ["laptop"], "{tokens:?}");
 }
@@ -117,7 +117,7 @@ async fn words_that_are_known_are_offered() {
     assert_eq!(programs, ["cursor\tCursor"]);
 }
 
-/// Without a daemon, the file has the names of the servers. No server is started.
+/// Without a daemon, server names come from the file. No server starts.
 #[tokio::test]
 async fn names_come_from_the_file_without_a_daemon() {
     let home = home!();
@@ -142,7 +142,7 @@ async fn names_come_from_the_file_without_a_daemon() {
     assert_eq!(values(&tools), ["files/"]);
     let profiles = offered(&home, &["mcp", "--profile", ""]).await;
     assert_eq!(values(&profiles), ["review", "default", "meta"]);
-    // A file that the command line names.
+    // A file from the command line.
     let other_file = home.file(
         "other.json",
         r#"{"mcpServers": {"other": {"command": "x"}}}"#,
@@ -151,7 +151,7 @@ async fn names_come_from_the_file_without_a_daemon() {
     assert_eq!(values(&offered_lines), ["other"]);
     let programs = offered(&home, &["export", "--for", "cur"]).await;
     assert_eq!(programs, ["cursor\tCursor"]);
-    // Commands and options are completed in any case.
+    // Commands and options are completed without a daemon.
     let commands = offered(&home, &["rec"]).await;
     assert_eq!(values(&commands), ["records", "reconnect"]);
     let options = offered(&home, &["list", "--wa"]).await;
@@ -162,11 +162,11 @@ async fn names_come_from_the_file_without_a_daemon() {
     assert!(!home.state().join("daemon.json").exists());
 }
 
-/// With a daemon that does not answer, or an unreadable file, the shell soon gets no names, and no error text.
+/// A silent daemon or an unreadable file results in no names and no error.
 #[tokio::test]
 async fn what_cannot_be_asked_is_not_waited_for() {
     let home = home!();
-    // It accepts connections and never answers.
+    // This listener never answers.
     let mute_listener = tokio::net::TcpListener::bind("127.0.0.1:0")
         .await
         .expect("bound");
@@ -187,7 +187,7 @@ async fn what_cannot_be_asked_is_not_waited_for() {
             "{arguments:?}: {run}"
         );
         assert!(!run.stdout.contains("files"), "{arguments:?}: {run}");
-        // The limit is 300 ms. A busy machine takes longer to start the program.
+        // The limit is 300 ms, plus the start of the program on a busy machine.
         assert!(
             elapsed < Duration::from_secs(5),
             "{arguments:?} took {elapsed:?}"
@@ -205,7 +205,7 @@ async fn every_shell_has_its_script() {
         assert_eq!((run.code, &*run.stderr), (Some(0), ""), "{run}");
         assert!(run.stdout.contains("MAINSTAY_COMPLETE"), "{run}");
         assert!(run.stdout.contains(env!("CARGO_BIN_EXE_mainstay")), "{run}");
-        // In the format for fish and PowerShell, without escape sequences for the terminal.
+        // Fish and PowerShell formats contain no escape sequences.
         let run = complete(&home, &["li"], shell).await;
         assert!(run.stdout.contains("list"), "{shell}: {run}");
         assert!(!run.stdout.contains('\u{1b}'), "{shell}: {run}");
@@ -228,7 +228,7 @@ fn folder() -> impl std::fmt::Display {
     program.parent().expect("a folder").display()
 }
 
-/// A person types in a real bash, at a real terminal.
+/// Completion in bash on a terminal.
 #[tokio::test]
 async fn bash_completes() {
     if !Terminal::is_available() || !is_installed("bash") {
@@ -281,7 +281,7 @@ async fn fish_completes() {
     daemon.stop().await;
 }
 
-/// An interactive shell in the home, after its first prompt.
+/// An interactive shell after its first prompt.
 async fn shell(home: &Home, command_line: &[&str]) -> Terminal {
     let template_command = home.command(&[]);
     let mut command = Command::new(command_line[0]);
@@ -298,7 +298,7 @@ async fn shell(home: &Home, command_line: &[&str]) -> Terminal {
     terminal
 }
 
-/// Completes a command, a server and a tool, each from its first letters.
+/// Completes a command, a server and a tool by prefix.
 async fn completes(terminal: &Terminal) {
     terminal.types("mainstay rel").await;
     terminal.press(&["Tab"]).await;

@@ -1,4 +1,4 @@
-//! `mainstay config`: the path of the file, its meaning, its editing in an editor, and its schema.
+//! `mainstay config`: path, show, edit and schema.
 
 use std::{
     fs,
@@ -56,7 +56,7 @@ async fn the_file_is_named_with_the_reason() {
     let named_command = Run::new(&["config", "path"], &named_command).json();
     assert_eq!(named_command["namedBy"], "MAINSTAY_CONFIG");
 
-    // A daemon may have read another file.
+    // A daemon with another file causes a warning.
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 1").await;
     let run = home.run(&["config", "path"]).await;
@@ -153,7 +153,7 @@ async fn a_text_that_can_be_used_is_saved_with_its_mode_and_links() {
     assert_eq!(json["plan"]["servers"][0]["action"], "changed", "{json}");
     assert_eq!(json["servedByDaemon"], true);
     daemon.stop().await;
-    // No copy remains.
+    // No temporary file remains.
     let remaining_entries = fs::read_dir(home.path()).expect("there");
     let copies = remaining_entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     assert_eq!(
@@ -195,7 +195,7 @@ async fn a_text_that_cannot_be_used_leaves_the_file_as_it_was() {
     let failed_run = edit(&home, "false", &["--config", &config]).await;
     assert_eq!(failed_run.code, Some(1));
     runs.push(failed_run.to_string());
-    // A server that was wrong before the edit does not prevent the change of another server.
+    // An invalid server that existed before does not prevent an edit.
     let wrong_file = home.file("wrong.json", r#"{"mcpServers": {"bad": {"args": []}}}"#);
     let text = r#"{"mcpServers": {"bad": {"args": []}, "good": {"command": "x"}}}"#;
     let saved_run = edit(&home, &editor(&home, text), &["--config", &wrong_file]).await;
@@ -207,7 +207,7 @@ async fn a_text_that_cannot_be_used_leaves_the_file_as_it_was() {
     assert_eq!(error["error"], "invalid_config");
 }
 
-/// The text that another program saved meanwhile is not overwritten.
+/// A concurrent change of the file is not overwritten.
 #[tokio::test]
 async fn a_file_that_was_changed_meanwhile_stays() {
     let home = home!();
@@ -221,7 +221,7 @@ async fn a_file_that_was_changed_meanwhile_stays() {
     assert_eq!(fs::read_to_string(&config).expect("there"), client_text);
 }
 
-/// The first edit creates the file, only for its owner, and next to it the schema that it names.
+/// The first edit creates a private file and its schema.
 #[tokio::test]
 async fn a_file_is_made_with_its_schema() {
     let home = home!();
@@ -241,7 +241,7 @@ async fn a_file_is_made_with_its_schema() {
         schema.expect("there"),
         include_str!("../../../../docs/config.schema.json")
     );
-    // The file and its comments cause no warning.
+    // The created file validates without warnings.
     let valid_run = home.run(&["validate"]).await;
     assert_eq!(
         (&*valid_run.stdout, &*valid_run.stderr),
@@ -249,7 +249,7 @@ async fn a_file_is_made_with_its_schema() {
     );
 }
 
-/// Files that `add` and `import` create name the schema. Other files are left alone.
+/// `add` and `import` set `$schema` in new files only.
 #[tokio::test]
 async fn new_files_name_the_schema() {
     let home = home!();
@@ -290,7 +290,7 @@ async fn new_files_name_the_schema() {
     assert!(!home.path().join("mainstay.schema.json").exists());
 }
 
-/// On a terminal the text can be edited again, saved as it is, or discarded.
+/// After an invalid edit, a terminal offers to edit again, to save, or to discard.
 #[tokio::test]
 async fn a_person_is_asked_what_becomes_of_a_bad_text() {
     if !Terminal::is_available() {
@@ -298,7 +298,7 @@ async fn a_person_is_asked_what_becomes_of_a_bad_text() {
     }
     let home = home!();
     let config = home.file("c.json", r#"{"mcpServers": {}}"#);
-    // The first text is no JSON, and the second has a server that cannot be started.
+    // The first text is invalid JSON, and the second has an invalid server.
     let script = home.file(
         "editor",
         "#!/bin/sh\nif grep -q broken \"$1\"; then echo '{\"mcpServers\": {\"bad\": {\"args\": []}}}' > \"$1\"; else echo '{broken' > \"$1\"; fi\n",

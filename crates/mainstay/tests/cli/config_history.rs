@@ -98,7 +98,7 @@ async fn without_a_daemon_changes_are_listed_and_undone() {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert_eq!(fs::read_to_string(&config).expect("there"), original);
 
-    // A file that is no JSON is stored as a version, too.
+    // An invalid file is stored as a version.
     fs::write(&config, "{ no").expect("written");
     let run = undo_arguments(&["1", "--force"]).await;
     assert_eq!(run.code, Some(0), "{}", run.stderr);
@@ -144,7 +144,7 @@ async fn with_a_daemon_an_undo_is_in_force() {
     daemon.stop().await;
 }
 
-/// The maximum number of versions.
+/// The number of versions is limited.
 #[tokio::test]
 async fn the_oldest_versions_go() {
     let home = home!();

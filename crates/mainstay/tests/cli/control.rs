@@ -1,4 +1,4 @@
-//! `mainstay add`, `get`, `remove`, `enable`, `disable` and `approve`, and servers given on the command
+//! `mainstay add`, `get`, `remove`, `enable`, `disable` and `approve`, and servers on the command
 //! line of `serve` and `mcp` (docs/dev/requirements.md, sections A and B).
 
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,20 +24,20 @@ async fn servers(home: &Home) -> Vec<(String, String)> {
 fn redacted(home: &Home, transcript: &str) -> String {
     let program = fake_server::binary();
     let transcript = transcript.replace(program.to_str().expect("UTF-8"), "[FAKE]");
-    // The fake gets more tools over time.
+    // Remove the number of tools, which changes with the fake.
     let mut parts = transcript.split(" tools").collect::<Vec<_>>();
     for part in &mut parts {
         *part = part.trim_end_matches(|c: char| c.is_ascii_digit());
     }
     let transcript = parts.join("N tools");
-    // Attempts continue meanwhile.
+    // Remove the number of the attempt, which varies.
     let lines = transcript
         .lines()
         .map(|line| line.split("; attempt ").next().unwrap_or_default());
     home.redacted(&(lines.collect::<Vec<_>>().join("\n") + "\n"))
 }
 
-/// With a daemon, a change takes effect at once, and is in the daemon's file.
+/// With a daemon, changes apply immediately and are written to the file.
 #[tokio::test]
 async fn a_daemon_takes_what_it_is_told_and_writes_it_down() {
     let home = home!();
@@ -97,7 +97,7 @@ async fn a_daemon_takes_what_it_is_told_and_writes_it_down() {
     assert_snapshot!("the_file_in_the_end", redacted(&home, &text));
 }
 
-/// Without a daemon, the file itself is changed. If there is none, it is created (A7).
+/// Without a daemon, the file is changed, or created if missing (A7).
 #[tokio::test]
 async fn without_a_daemon_the_file_is_changed() {
     let home = home!();
@@ -148,7 +148,7 @@ async fn without_a_daemon_the_file_is_changed() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
-    // Another file, by its name.
+    // A file from the command line.
     let named_file = home.file("other.jsonc", "{\"servers\": []} // none yet\n");
     let run = home
         .run(&[
@@ -168,8 +168,8 @@ async fn without_a_daemon_the_file_is_changed() {
     );
 }
 
-/// B3–B5, B8: servers from the command line are added to the file's, and override them. A flag that names no
-/// server is wrong usage.
+/// B3–B5, B8: servers on the command line are added to the file's, and override them. An unknown
+/// server in a flag is a usage error.
 #[tokio::test]
 async fn servers_can_be_given_on_the_command_line() {
     let home = home!();
@@ -193,7 +193,7 @@ async fn servers_can_be_given_on_the_command_line() {
     let broken_row = ("two".to_owned(), "error".to_owned());
     let expected = vec![connected_row("one"), broken_row, connected_row("three")];
     assert_eq!(servers(&home).await, expected);
-    // They survive a reload, and are in no file.
+    // They survive a reload and are not written to a file.
     assert_eq!(home.run(&["reload"]).await.stdout, "nothing changes\n");
     assert_eq!(servers(&home).await, expected);
     daemon.stop().await;
@@ -211,7 +211,7 @@ async fn servers_can_be_given_on_the_command_line() {
     );
 }
 
-/// B1, B6, B7, A5: with a flag of document 002 the daemon has a configuration, even without a file.
+/// B1, B6, B7, A5: a flag of document 002 is a configuration without a file.
 #[tokio::test]
 async fn a_flag_of_002_is_a_configuration() {
     let home = home!();
@@ -237,7 +237,7 @@ async fn a_flag_of_002_is_a_configuration() {
     let mut daemon = home.serve(&["--mcp-clients"]).await;
     daemon.wait_for_stderr("ready: 1 of 1").await;
     daemon.stop().await;
-    // Y9, A13: such a file names each transport, and so do entries that are added to it.
+    // Y9, A13: every entry in such a file has a transport.
     let config = json!({"servers": {"bare": {"command": "x"}}});
     std::fs::write(folder.join("mcp_clients.json"), config.to_string()).expect("written");
     let mut daemon = home.serve(&["--mcp-clients"]).await;
@@ -265,7 +265,7 @@ pub async fn add_from_inside(home: &Home, url: &str, entry: &Value) {
     assert!(answer.contains("pending"), "{answer}");
 }
 
-/// The answer to a tool call of a client with this name, with its head.
+/// The HTTP answer to a tool call of a client with this name.
 pub async fn call_as(
     home: &Home,
     url: &str,
@@ -301,7 +301,7 @@ pub async fn call_as(
     answer
 }
 
-/// The program is shown completely, and approved by its digest, because no person can be asked here.
+/// Without a terminal, approving needs the digest.
 #[tokio::test]
 async fn what_is_shown_is_approved() {
     let home = home!();
@@ -347,8 +347,7 @@ async fn what_is_shown_is_approved() {
     daemon.stop().await;
 }
 
-/// The name had another target in an earlier run, from a file that no longer has it. The approval shows that
-/// target.
+/// The name had another target in an earlier run. The approval shows the earlier target.
 #[tokio::test]
 async fn the_former_target_of_a_name_is_shown() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! `mainstay doctor`: its findings, repairs and reports.
+//! `mainstay doctor`: findings, repairs and reports.
 
 use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -15,7 +15,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("there").permissions().mode() & 0o777
 }
 
-/// Runs the doctor with a free port and with the system's PATH only.
+/// Runs `doctor` with a free port and the system's PATH.
 async fn doctor(home: &Home, arguments: &[&str]) -> Run {
     let all_arguments = [&["doctor", "--listen", "127.0.0.1:0"], arguments].concat();
     let mut command = home.command(&all_arguments);
@@ -34,7 +34,7 @@ async fn findings(home: &Home, arguments: &[&str]) -> Vec<Value> {
     complete(&run)
 }
 
-/// The programs that a repair may run.
+/// Programs that repairs may contain.
 const PROGRAMS: [&str; 17] = [
     "mainstay",
     "${EDITOR:-vi}",
@@ -55,7 +55,7 @@ const PROGRAMS: [&str; 17] = [
     "uv",
 ];
 
-/// The findings. Each finding that is not in order has a reason and a repair.
+/// All findings. Asserts that each problem has a reason and a repair.
 fn complete(run: &Run) -> Vec<Value> {
     let all_findings = run.json().as_array().expect("an array").clone();
     for finding in all_findings
@@ -86,8 +86,8 @@ fn has(findings: &[Value], id: &str) -> bool {
     findings.iter().any(|finding| finding["id"] == id)
 }
 
-/// If several starts have failed because of a broken cache of packages, the finding names its folder and how to
-/// empty it.
+/// For starts that fail because of a broken package cache, the finding names the cache folder and a
+/// repair.
 #[tokio::test]
 async fn a_broken_cache_of_packages_is_named() {
     let home = home!();
@@ -168,7 +168,7 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
         down[0]["what"].as_str().expect("text").contains("code 7"),
         "{down:#?}"
     );
-    // The missing command is reported once.
+    // A missing command has a single finding.
     assert_eq!(down.len(), 1, "{down:#?}");
     let of_gone = all_findings
         .iter()
@@ -203,7 +203,7 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
             .expect("text")
             .contains("mainstay validate")
     );
-    // There is one attempt, which covers both eras, and nothing is stored.
+    // One attempt covers both eras, and no state is stored.
     let starts = || fs::read_to_string(&starts_path).expect("a start");
     let attempt = starts();
     assert!(attempt.lines().count() <= 2, "{attempt}");
@@ -236,7 +236,7 @@ async fn a_running_daemon_is_asked_instead() {
             && description.contains(", answers in "),
         "{valid_finding}"
     );
-    // The doctor shows the daemon's own measurements.
+    // Findings contain the daemon's measurements.
     let list = home.run(&["list", "--json"]).await.json();
     let servers = list["servers"].as_array().expect("servers");
     let measured_server = servers.iter().find(|server| server["name"] == "good");
@@ -249,7 +249,7 @@ async fn a_running_daemon_is_asked_instead() {
     );
     assert_eq!(invalid_finding["mend"], "mainstay logs bad");
 
-    // Another home, and the same port.
+    // Another home with the same port.
     let other_home = home!();
     let address = daemon
         .url
@@ -271,7 +271,7 @@ async fn a_running_daemon_is_asked_instead() {
 
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("an address").to_string();
-    // It does not answer like Mainstay.
+    // A listener that closes connections is not Mainstay.
     let closing_thread = std::thread::spawn(move || drop(listener.accept()));
     let run = other_home
         .run(&["doctor", "--json", "--listen", &address])
@@ -291,7 +291,7 @@ async fn a_running_daemon_is_asked_instead() {
     assert_eq!(port["level"], "error", "{port}");
 }
 
-/// The repair is that of the cause: an old Node, or a Docker that does not run.
+/// The repair addresses an outdated Node and a stopped Docker.
 #[tokio::test]
 async fn old_node_and_a_stopped_docker_are_named() {
     let home = home!();
@@ -335,7 +335,7 @@ async fn what_is_safe_is_mended_and_the_rest_is_left() {
     );
     let config = Path::new(&config);
     chmod(config, 0o644);
-    // A daemon that was killed.
+    // A stale daemon file.
     let mut daemon = home.serve(&["--demo"]).await;
     daemon.wait_for_stderr("ready: 3 of 3").await;
     let remaining_bytes = fs::read(home.state().join("daemon.json")).expect("a file");
@@ -377,7 +377,7 @@ async fn what_is_safe_is_mended_and_the_rest_is_left() {
         assert!(!has(&after, id), "{after:#?}");
     }
 
-    // A directory that others can write to is not trusted before it is repaired.
+    // A state directory that others can write to is repaired before it is used.
     chmod(&home.state(), 0o777);
     let all_findings = findings(&home, &["--config", config_path]).await;
     assert_eq!(found(&all_findings, "state.untrusted")["level"], "error");
@@ -392,7 +392,7 @@ async fn tokens_and_clocks_are_looked_at() {
         .await;
     home.run(&["token", "add", "phone", "--expires", "30d"])
         .await;
-    // A server whose clock does not advance, and which gets an expired token: {"exp":1600000000}
+    // A server with a wrong clock, and an expired token: {"exp":1600000000}
     let server = TcpListener::bind("127.0.0.1:0").expect("bound");
     let url = format!("http://{}/mcp", server.local_addr().expect("an address"));
     let answer_thread = std::thread::spawn(move || {
@@ -441,7 +441,7 @@ async fn tokens_and_clocks_are_looked_at() {
     );
 }
 
-/// A canary is in each place that may have a secret. The report has none of them.
+/// The report contains none of the canary secrets.
 #[tokio::test]
 async fn the_report_has_no_secrets() {
     let home = home!();
@@ -528,7 +528,7 @@ async fn the_report_has_no_secrets() {
     );
     fs::remove_file(&report).expect("removed");
 
-    // A daemon adds logs to the report.
+    // With a daemon, the report includes logs.
     let daemon = home.serve(&["--config", &config]).await;
     mainstay_testkit::found(
         mainstay_testkit::limits::PROGRAMS,
@@ -550,14 +550,14 @@ async fn the_report_has_no_secrets() {
     );
     daemon.stop().await;
 
-    // A wrong configuration has secrets, too.
+    // An invalid configuration contains secrets, too.
     let text = fs::read_to_string(&config).expect("a file");
     fs::write(&config, &text[..text.len() - 1]).expect("written");
     assert_eq!(run(&["--no-start"]).await.code, Some(1));
     check();
 }
 
-/// The log adds no lines that the findings already have.
+/// The log does not repeat findings.
 #[tokio::test]
 async fn people_get_findings_and_no_log() {
     let home = home!();
@@ -567,7 +567,7 @@ async fn people_get_findings_and_no_log() {
     assert!(!run.to_string().contains("WARN"), "{run}");
 }
 
-/// A long PATH is shortened for people, and complete for programs.
+/// A long PATH is shortened in text output, and complete in JSON.
 #[tokio::test]
 async fn a_long_path_is_shortened() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! Errors for people and programs: the failure, the next step, and the probable intention.
+//! Error texts: the failure, and the next step.
 
 use insta::assert_snapshot;
 use mainstay_testkit::home;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::fakes::fakes;
 
-/// Each of these commands fails in another way.
+/// Commands that fail in different ways.
 const WRONG: &[&[&str]] = &[
     &["lsit"],
     &["records", "exprot"],
@@ -60,7 +60,7 @@ async fn every_error_says_what_to_do_next() {
         let plain_run = home.run(arguments).await;
         assert_ne!(plain_run.code, Some(0), "{plain_run}");
         errors_text += &plain_run.to_string();
-        // An error of clap has the usage below it.
+        // Errors of clap end with the usage.
         let has_next = ["hint: "];
         assert!(
             has_next
@@ -71,7 +71,7 @@ async fn every_error_says_what_to_do_next() {
 
         let as_json = [arguments, ["--json"].as_slice()].concat();
         let as_json = match arguments[0] {
-            // The stdout of this command is the protocol.
+            // The stdout of `connect` is the protocol.
             "connect" => continue,
             "add" if arguments.contains(&"--") => {
                 ["add", "--json", "not a name", "--", "x"].to_vec()

@@ -1,4 +1,4 @@
-//! `mainstay events`: events of servers that are lost and return.
+//! `mainstay events`: servers that are lost and return.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::fakes::fakes;
 
-/// Length of the time at the beginning of a line.
+/// Length of the timestamp.
 const CLOCK: usize = "2026-11-21 08:30:12".len();
 
-/// I1 to I3 and I6, as a person sees them.
+/// I1 to I3 and I6 in text output.
 #[tokio::test]
 async fn what_happened_to_a_server_is_told_in_order() {
     let home = home!();
     let program = fake_server::binary();
     let servers = json!({
         "good": {"command": program},
-        // This server is not retried, so that it has no further events.
+        // Without retries, this server has no further events.
         "other": {"command": program, "args": ["--initialize-error"], "preset": "manual"},
     });
     let config = home.file("servers.json", &json!({"mcpServers": servers}).to_string());
@@ -36,7 +36,7 @@ async fn what_happened_to_a_server_is_told_in_order() {
             chrono::NaiveDateTime::parse_from_str(clock, "%Y-%m-%d %H:%M:%S").is_ok(),
             "{line}"
         );
-        // The number of the fake's tools may change.
+        // Remove the number of tools, which changes with the fake.
         rest.split("; new: add, ")
             .next()
             .unwrap_or_default()
@@ -73,14 +73,14 @@ async fn what_happened_to_a_server_is_told_in_order() {
     daemon.stop().await;
 }
 
-/// The number at the end of `good  tools  35`.
+/// The number in a row such as `good tools 35`.
 fn fake_tools(line: &str) -> String {
     let count = line.rsplit(' ').next().unwrap_or_default();
     assert!(count.parse::<u32>().is_ok_and(|count| count > 20), "{line}");
     count.to_owned()
 }
 
-/// A follower shows the current status, then the events, across a restart of the daemon.
+/// `--follow` prints the current status, then events, across a restart of the daemon.
 #[tokio::test]
 async fn following_goes_on_with_a_daemon_that_was_started_anew() {
     let home = home!();
@@ -128,7 +128,7 @@ async fn following_goes_on_with_a_daemon_that_was_started_anew() {
     );
 }
 
-/// The exit code of `--follow` without a daemon.
+/// Exit code of `--follow` without a daemon.
 #[tokio::test]
 async fn a_daemon_that_never_was_is_not_waited_for() {
     let home = home!();
@@ -138,7 +138,7 @@ async fn a_daemon_that_never_was_is_not_waited_for() {
     assert_eq!(output.status.code(), Some(3));
 }
 
-/// The daemon runs the command of an alert at an outage, and again at its end.
+/// An alert command runs at an outage and at its end.
 #[tokio::test]
 async fn an_outage_is_told_to_the_command_of_an_alert() {
     let home = home!();
@@ -167,7 +167,7 @@ async fn an_outage_is_told_to_the_command_of_an_alert() {
     daemon.stop().await;
 }
 
-/// I6: servers that are added and removed, and a file that cannot be used.
+/// I6: events of reloads, including a failed one.
 #[tokio::test]
 async fn a_reload_is_told_and_so_is_one_that_is_refused() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! Wrong usage, wrong configuration, and no daemon. These tests start none.
+//! Usage errors, invalid configurations, and commands without a daemon.
 
 use insta::assert_snapshot;
 use mainstay_testkit::home;
@@ -16,7 +16,7 @@ async fn without_a_daemon_commands_say_how_to_get_one() {
         ])
         .await
     );
-    // A query must not create a state directory.
+    // A query creates no state directory.
     assert!(!home.state().exists());
 }
 
@@ -114,7 +114,7 @@ async fn the_usual_configuration_is_found_by_itself() {
     );
 }
 
-/// Requirements D1, D4, D6.
+/// D1, D4, D6: commands are resolved like a server's program.
 #[tokio::test]
 async fn commands_are_resolved_as_a_server_would_be() {
     use std::os::unix::fs::PermissionsExt as _;

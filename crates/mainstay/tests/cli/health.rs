@@ -1,9 +1,9 @@
-//! `mainstay health`: a health check of every server now (B10, B11).
+//! `mainstay health` (B10, B11).
 
 use mainstay_testkit::{Home, Run, found, home, limits::PROGRAMS};
 use serde_json::json;
 
-/// A healthy server, one that does not answer, one that has not answered for long, and one that cannot start.
+/// A healthy server, a silent one, one that has been silent for long, and one that cannot start.
 fn config(home: &Home) -> String {
     let program = fake_server::binary();
     let config = json!({"mcpServers": {
@@ -29,13 +29,13 @@ fn rows(run: &Run) -> Vec<&str> {
     run.stdout.lines().collect()
 }
 
-/// B11: the lines of document 004.
+/// B11: the output of document 004.
 #[tokio::test]
 async fn the_table_says_how_each_server_is() {
     let home = home!();
     let mut daemon = home.serve(&["--config", &config(&home)]).await;
     daemon.wait_for_stderr("ready: 3 of 4").await;
-    // The command's own two probes, a second apart.
+    // The two probes of this command, a second apart.
     let is_degraded = async || {
         let list = home.run(&["list", "--json"]).await.json();
         (list["servers"][2]["healthStatus"] == "degraded").then_some(())
@@ -114,8 +114,8 @@ async fn the_same_as_json() {
     daemon.stop().await;
 }
 
-/// B13, H12: with a flag of the command line, a server without other health checks is probed. A change is a
-/// warning.
+/// B13, H12: a flag enables background checks for servers without their own. A change is logged as
+/// a warning.
 #[tokio::test]
 async fn an_interval_of_the_command_line_asks_in_the_background() {
     let home = home!();

@@ -1,9 +1,9 @@
-//! `mainstay history`: which server was down, why, and for how long.
+//! `mainstay history`: outages with reason and duration.
 
 use mainstay_testkit::{Home, home, within};
 use serde_json::json;
 
-/// Waits until the history has these words in this order. Returns the history.
+/// Waits until the output contains these texts in order.
 async fn until_history(home: &Home, arguments: &[&str], texts: &[&str]) -> String {
     let all_arguments = [&["history"], arguments].concat();
     within(async {
@@ -52,11 +52,11 @@ async fn an_outage_is_told_with_its_reason_and_its_length() {
     assert!(crash.get("downMs").is_none(), "{crash}");
     let return_mark = of_db.clone().nth(3).expect("it came back");
     assert!(return_mark["downMs"].is_u64(), "{return_mark}");
-    // A server that is still down has the time so far.
+    // An ongoing outage has its duration so far.
     let all_text = until_history(&home, &["--since", "2h"], &["other", "down for "]).await;
     assert!(all_text.contains("Mainstay itself"), "{all_text}");
 
-    // Events refer to the history for older ones.
+    // `events` refers to `history` for older events.
     let events = home.run(&["events", "--server", "db"]).await;
     assert_eq!(
         events.stderr, "`mainstay history db` shows the last 30 days\n",
@@ -79,7 +79,7 @@ async fn an_outage_is_told_with_its_reason_and_its_length() {
     assert_eq!(uncalled_run.code, Some(0), "{uncalled_run}");
     daemon.stop().await;
 
-    // The journal of the stopped daemon has the same history.
+    // Without a daemon the history comes from the journal.
     let text = until_history(&home, &["db"], &[reason, "stopped"]).await;
     assert!(text.contains("was down for "), "{text}");
     let unknown_run = home.run(&["history", "dx"]).await;
@@ -104,8 +104,7 @@ async fn a_time_without_a_unit_is_refused() {
     }
 }
 
-/// Notes of a command with `--json` are JSON, like its errors. Errors of usage have the form of all other
-/// errors.
+/// With `--json`, notes and errors on stderr are JSON. Usage errors have the common form.
 #[tokio::test]
 async fn stderr_is_json_or_in_one_form() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! A journal that cannot be used. With `relaxed`, calls continue. With `strict`, the error has the repair.
+//! An unusable journal: calls continue with `relaxed`, and `strict` reports the repair.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::records::recorded;
 
-/// A configuration of one server, with a journal of this durability.
+/// A configuration of one server with this durability.
 fn config(home: &Home, durability: &str) -> String {
     let config = json!({
         "mcpServers": {"fake": {"command": fake_server::binary()}},
@@ -22,8 +22,8 @@ fn config(home: &Home, durability: &str) -> String {
     home.file(&format!("{durability}.json"), &config.to_string())
 }
 
-/// A damaged journal stops no calls. It is set aside completely, and its name is shown. In strict mode the
-/// operator does that.
+/// A damaged journal is renamed and reported, and calls continue. With `strict`, the daemon does
+/// not start.
 #[tokio::test]
 async fn a_damaged_journal_is_set_aside() {
     let home = home!();
@@ -41,7 +41,7 @@ async fn a_damaged_journal_is_set_aside() {
     };
     let damages: [&dyn Fn(); 3] = [
         &|| overwritten_file(0),
-        // The head is intact, and the tables are not.
+        // The header is intact, but the tables are damaged.
         &|| overwritten_file(100),
         &|| {
             let journal = rusqlite::Connection::open(&database).expect("a database");
@@ -109,14 +109,14 @@ async fn a_damaged_journal_is_set_aside() {
     daemon.stop().await;
 }
 
-/// Replaces a file or folder by the one that `make` creates.
+/// Replaces a file or folder with `make`.
 fn replaced(path: &Path, make: impl FnOnce(&Path)) {
     let removal = if path.is_dir() {
         fs::remove_dir_all(path)
     } else {
         fs::remove_file(path)
     };
-    // The files beside a closed database do not exist.
+    // A closed database may lack these files.
     removal.ok();
     make(path);
 }
@@ -143,8 +143,8 @@ fn another_database(path: &Path) {
     other_database.execute_batch(photos).expect("made");
 }
 
-/// Anything in the journal's place that is no journal is set aside, together with the journal's other files.
-/// Nothing of it is followed, waited for or removed.
+/// Other file types in the journal's place are renamed together with its files, without following,
+/// blocking or removing.
 #[tokio::test]
 async fn what_stands_in_its_place_is_set_aside() {
     let home = home!();
@@ -164,7 +164,7 @@ async fn what_stands_in_its_place_is_set_aside() {
     };
     let sidecar = |end: &str| journal.join(format!("journal.db-{end}"));
     let call: &[&str] = &["call", "fake/big", "bytes=100000"];
-    // The damage, the warning, and whether the objects remain.
+    // Description, damage, warning, and if the objects remain.
     let damages: [(&str, &dyn Fn(), &str, bool); 13] = [
         (
             "the database is a folder",
@@ -286,13 +286,13 @@ async fn what_stands_in_its_place_is_set_aside() {
     assert!(victim_path.is_file());
 }
 
-/// Waits until the metrics have this line.
+/// Waits until the metrics contain this line.
 async fn measured(daemon: &Serving, line: &str) {
     let line = format!("\n{line}\n");
     within(async { while !get(&daemon.url, "/metrics").await.contains(&line) {} }).await;
 }
 
-/// If no journal can be opened, calls continue without one, and each lost record is counted.
+/// Without a usable journal, calls continue, and lost records are counted.
 #[tokio::test]
 async fn calls_go_on_without_it() {
     let home = home!();
@@ -355,8 +355,8 @@ async fn calls_go_on_without_it() {
     daemon.stop().await;
 }
 
-/// In strict mode no call is sent if its record would go into removed files. In relaxed mode a new journal
-/// begins, and lost records are counted.
+/// After the journal is removed, `strict` refuses calls. `relaxed` starts a new journal, and counts
+/// lost records.
 #[tokio::test]
 async fn a_journal_that_is_removed_is_noticed() {
     let home = home!();
@@ -383,7 +383,7 @@ async fn a_journal_that_is_removed_is_noticed() {
     let mut daemon = home.serve(&["--config", &relaxed_config]).await;
     assert_eq!(home.run(call).await.code, Some(0));
     recorded(&home, 1, &[]).await;
-    // A call in flight, whose beginning is recorded.
+    // A call with a recorded start.
     let long_run = home.run(&["call", "fake/sleep", "ms=3000"]);
     let removal = async {
         recorded(&home, 2, &[]).await;
@@ -402,7 +402,7 @@ async fn a_journal_that_is_removed_is_noticed() {
     ] {
         measured(&daemon, line).await;
     }
-    // The journal still shows that a call is missing.
+    // The lost record is counted as missing.
     let records = home.run(&["records"]).await;
     assert!(records.stderr.contains("1 call of "), "{records}");
     daemon.stop().await;
@@ -413,7 +413,7 @@ async fn a_journal_that_is_removed_is_noticed() {
     home.serve(&["--config", &strict_config]).await.stop().await;
 }
 
-/// A daemon that cannot write its address still serves.
+/// A daemon without its address file serves.
 #[tokio::test]
 async fn a_daemon_starts_though_it_cannot_say_where_it_is() {
     let home = home!();
@@ -429,7 +429,7 @@ async fn a_daemon_starts_though_it_cannot_say_where_it_is() {
     daemon.stop().await;
 }
 
-/// The entries of a folder whose names have this beginning, in order.
+/// Entries of a folder with this prefix, sorted.
 fn entries(parent: &Path, beginning: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(parent) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! `mainstay logs`, beside a daemon and without one.
+//! `mainstay logs`, with and without a daemon.
 
 use insta::assert_snapshot;
 use mainstay_testkit::{Run, home, within};
@@ -10,8 +10,7 @@ use crate::fakes::fakes;
 
 const CHATTY: &[&str] = &["--noise", "--stderr", "hello, Authorization: Bearer abc"];
 
-/// The lines without their times, `08:30:12.345`. The lines of yesterday also have a date, which is removed,
-/// too.
+/// The lines without timestamps, such as `08:30:12.345`, with an optional date.
 fn messages_of(run: &Run) -> Vec<String> {
     let messages = run.stdout.lines().map(|line| {
         let (mut time, mut rest) = line.split_once(' ').expect("a time");
@@ -25,7 +24,7 @@ fn messages_of(run: &Run) -> Vec<String> {
     messages.collect()
 }
 
-/// S11: messages of the protocol are not shown, and secrets are redacted.
+/// S11: protocol messages are omitted, and secrets are redacted.
 #[tokio::test]
 async fn what_a_server_says_beside_the_protocol_is_shown() {
     let home = home!();
@@ -61,7 +60,7 @@ async fn what_a_server_says_beside_the_protocol_is_shown() {
     daemon.stop().await;
 }
 
-/// The third document's limit of 1 MiB, and its warning at half of it.
+/// Document 003's limit of 1 MiB, and a warning at half of it.
 #[tokio::test]
 async fn long_messages_are_told() {
     let home = home!();
@@ -116,7 +115,7 @@ async fn a_log_is_followed_until_the_daemon_stops() {
         Some(serde_json::from_str(&line).expect("JSON"))
     };
     let first = next_entry().await.expect("a line");
-    // Each message of the server has noise around it.
+    // Each message has noise around it.
     home.run(&["call", "fake/echo", "text=x"]).await;
     let mut texts = vec![first["text"].clone()];
     while texts
@@ -132,7 +131,7 @@ async fn a_log_is_followed_until_the_daemon_stops() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// S5: all lines, including those at the end, remain when the daemon has gone.
+/// S5: after the daemon has ended, all lines remain.
 #[tokio::test]
 async fn without_a_daemon_its_files_are_read() {
     let home = home!();
@@ -155,7 +154,7 @@ async fn without_a_daemon_its_files_are_read() {
         lines.contains("the fake crashes at start with code 7"),
         "{lines}"
     );
-    // There is no writer, so nothing can be followed.
+    // Without a daemon, `--follow` fails.
     let run = home.run(&["logs", "fake", "--follow", "--tail", "1"]).await;
     assert_eq!(
         (run.code, run.stdout.lines().count()),
@@ -201,7 +200,7 @@ async fn a_server_that_nobody_knows_has_no_log() {
     daemon.stop().await;
 }
 
-/// Servers that were started for one command have no files, but their last lines.
+/// Servers of a single command have their last stderr lines.
 #[tokio::test]
 async fn for_the_occasion_there_is_stderr() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! `mainstay man`: a page for every command, as man shows it.
+//! `mainstay man`: a manual page for every command.
 
 use std::{collections::BTreeSet, fs};
 
@@ -59,7 +59,7 @@ async fn every_command_has_a_page() {
     );
 }
 
-/// The pages in the form for readers: no warning of groff, no code of roff or of clap.
+/// groff renders every page without warnings or markup.
 #[tokio::test]
 async fn groff_shows_the_pages() {
     if !is_installed("groff") {

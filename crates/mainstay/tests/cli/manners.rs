@@ -1,4 +1,4 @@
-//! Common behaviour of all commands: forms of output, colours, tables that fit, and lists that follow.
+//! Common behaviour of commands: output formats, colours, table width, watching.
 
 use mainstay_testkit::{Home, Serving, home, within};
 use serde_json::Value;
@@ -14,7 +14,7 @@ async fn two_servers(home: &Home) -> Serving {
     daemon
 }
 
-/// Runs a command on a terminal of this width, in an environment for people.
+/// Runs a command on a terminal of this width, without `NO_COLOR`.
 async fn on_terminal(home: &Home, width: u16, arguments: &[&str]) -> String {
     let mut terminal = Terminal::of_width(width);
     let mut command = home.command(arguments);
@@ -28,7 +28,7 @@ async fn on_terminal(home: &Home, width: u16, arguments: &[&str]) -> String {
         .replace("\r\n", "\n")
 }
 
-/// A terminal would break words at its edge.
+/// Errors are wrapped between words.
 #[tokio::test]
 async fn errors_are_broken_between_words() {
     let home = home!();
@@ -44,7 +44,7 @@ async fn errors_are_broken_between_words() {
         let lines = screen
             .lines()
             .filter(|line| line.chars().count() > usize::from(width));
-        // A path or a command is not broken.
+        // Paths and commands are not wrapped.
         for line in lines {
             assert!(
                 line.trim_start().split('`').count() == 3 || !line.trim().contains(' '),
@@ -85,7 +85,7 @@ async fn what_is_listed_has_a_form_for_everybody() {
     let line = list.stdout.lines().next().expect("a line");
     let pid = short_output["servers"][0]["pid"].to_string();
     assert_eq!(line, format!("good\tconnected|{pid}"));
-    // Optional fields are known, whether or not a server has them.
+    // Optional fields are valid for every server.
     assert_eq!(
         run(&["list", "--format", "{pending.cwd}"]).await.code,
         Some(0)
@@ -151,11 +151,11 @@ async fn what_is_listed_has_a_form_for_everybody() {
     let yaml = run(&["events", "--server", "good", "-o", "yaml"]).await;
     assert!(yaml.stdout.starts_with("events:\n  - id: "), "{yaml}");
     assert_eq!(run(&["events", "-f", "-o", "yaml"]).await.code, Some(2));
-    // Where the output would be JSON, the error is JSON.
+    // JSON output has JSON errors.
     let error = run(&["get", "nobody", "-o", "json"]).await;
     let body: Value = serde_json::from_str(error.stderr.trim()).expect("JSON");
     assert_eq!(body["error"], "server_not_found");
-    // No token is made if its value cannot be shown in the requested form.
+    // An invalid format is refused before a token is created.
     let refused_run = run(&["token", "add", "x", "-o", "yaml"]).await;
     assert_eq!(refused_run.code, Some(2), "{refused_run}");
     assert_eq!(run(&["token", "list", "-o", "name"]).await.stdout, "");
@@ -212,7 +212,7 @@ async fn a_terminal_has_colours_and_symbols_and_a_pipe_has_none() {
     daemon.stop().await;
 }
 
-/// Each row is one line at the usual widths of terminals.
+/// Each row fits into one line.
 #[tokio::test]
 async fn tables_fit_the_terminal() {
     let home = home!();
@@ -257,7 +257,7 @@ async fn tables_fit_the_terminal() {
     daemon.stop().await;
 }
 
-/// A watched list follows the daemon across its end and its restart.
+/// A watched list continues after a restart of the daemon.
 #[tokio::test]
 async fn a_watched_list_shows_what_changes() {
     let home = home!();
@@ -305,7 +305,7 @@ async fn a_watched_list_shows_what_changes() {
         child.kill().await.expect("it can be ended");
     }
     let screen = String::from_utf8(terminal.end().await).expect("UTF-8");
-    // The head is written again in its place.
+    // The table is redrawn in place.
     assert!(screen.contains("\u{1b}[2A\r\u{1b}[JNAME"), "{screen:?}");
     let refused_run = home.run(&["list", "--watch", "-o", "yaml"]).await;
     assert_eq!(refused_run.code, Some(2), "{refused_run}");

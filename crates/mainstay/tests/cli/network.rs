@@ -1,4 +1,4 @@
-//! The network of a machine: two families of addresses, and proxies.
+//! Address families and proxies.
 
 use std::{
     io::{Read as _, Write as _},
@@ -9,7 +9,7 @@ use mainstay_testkit::{Home, Run, Running, get, home, within};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// A port of IPv6 loopback that another program uses. `None` on a machine without IPv6.
+/// An occupied IPv6 loopback port. `None` without IPv6.
 fn occupied_port() -> Option<(TcpListener, u16)> {
     let other_listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).ok()?;
     let port = other_listener.local_addr().expect("an address").port();
@@ -72,7 +72,7 @@ async fn localhost_is_served_on_both_families() {
     end(daemon).await;
 }
 
-/// Clients that use localhost may reach the other program. This is reported at the start and later.
+/// A conflict on the other loopback family is reported at the start and by `doctor`.
 #[tokio::test]
 async fn another_program_at_the_other_family_is_told() {
     for name in ["127.0.0.1", "localhost"] {
@@ -109,7 +109,7 @@ async fn another_program_at_the_other_family_is_told() {
     }
 }
 
-/// Mainstay uses no proxy, and reports this if other programs would use one.
+/// A proxy in the environment that Mainstay does not use is reported.
 #[tokio::test]
 async fn a_proxy_that_is_not_used_is_named() {
     let home = home!();
@@ -169,7 +169,7 @@ async fn a_proxy_that_is_not_used_is_named() {
     }
 }
 
-/// A server that refuses all clients.
+/// A server that answers 401.
 fn refusing() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -188,7 +188,7 @@ fn refusing() -> String {
     format!("http://{address}/mcp")
 }
 
-/// The repair of a 401 names the variable or the file.
+/// The repair for a 401 names the variable or file of the credential.
 #[tokio::test]
 async fn refused_credentials_are_traced_to_where_they_come_from() {
     let home = home!();

@@ -32,7 +32,7 @@ async fn an_operator_is_told_what_came_of_it() {
     daemon.stop().await;
 }
 
-/// O2: a reconnect starts a new process, and only of the named server.
+/// O2: a reconnect restarts the process of the named server only.
 #[tokio::test]
 async fn a_reconnect_is_a_new_process() {
     let home = home!();
@@ -61,7 +61,7 @@ async fn a_reconnect_is_a_new_process() {
     daemon.stop().await;
 }
 
-/// Every server is tried, and the failed ones are named.
+/// A reconnect of all servers names the failed ones.
 #[tokio::test]
 async fn a_reconnect_of_all_names_those_that_failed() {
     let home = home!();
@@ -84,7 +84,7 @@ async fn a_reconnect_of_all_names_those_that_failed() {
     daemon.stop().await;
 }
 
-/// Several servers can be named. An unknown one is reported, with the name that was probably meant.
+/// Several servers in one command. An unknown name has a suggestion.
 #[tokio::test]
 async fn several_servers_are_operated_at_once() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! The reason why a server is down is in `list`, `get`, `health` and `serve`, and in the error of a call.
+//! Reasons of failed servers in `list`, `get`, `health`, `serve`, and errors of calls.
 
 use mainstay_testkit::{Home, Run, home, within};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// Answers a connection according to the requested path.
+/// Answers a connection by its path.
 async fn answer(mut stream: TcpStream) {
     let mut buffer = vec![0; 16 * 1024];
     let read_message = stream.read(&mut buffer).await.unwrap_or_default();
@@ -51,16 +51,16 @@ async fn answer(mut stream: TcpStream) {
         }
         // A TLS alert.
         "/tls" => vec![0x15, 3, 1, 0, 2, 2, 46],
-        // A connection without an HTTP request was meant as TLS.
+        // A connection without HTTP is a TLS handshake.
         "" => head("400 Bad Request"),
         _ => Vec::new(),
     };
-    // The other side may have gone.
+    // The client may have disconnected.
     stream.write_all(&response).await.ok();
     stream.shutdown().await.ok();
 }
 
-/// An address at which [`answer`] answers.
+/// Starts a listener that answers with [`answer`], and returns its address.
 async fn listening() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
@@ -79,7 +79,7 @@ fn row<'r>(run: &'r Run, name: &str) -> &'r str {
     matching_line.unwrap_or_else(|| panic!("no {name}: {run}"))
 }
 
-/// Runs `list` until the row of this server has these words.
+/// Runs `list` until this server's row contains the text.
 async fn until_listed(home: &Home, name: &str, text: &str) {
     within(async {
         loop {
@@ -115,7 +115,7 @@ async fn the_last_words_of_a_process_are_shown_everywhere() {
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.contains(&full_text), "{run}");
 
-    // Its earlier output is not the reason for an operator's change.
+    // After `disable`, the earlier stderr is not the reason.
     let run = home.run(&["disable", "down"]).await;
     assert_eq!(run.stdout, "down is disabled\n", "{run}");
     let run = home.run(&["list"]).await;
@@ -202,7 +202,7 @@ async fn what_goes_wrong_over_http_is_said_in_words() {
     daemon.stop().await;
 }
 
-/// With a configured transport and without: the URL, the server's text, and the next step.
+/// Invalid answers with and without a configured transport: URL, quote, and next step.
 #[tokio::test]
 async fn an_answer_that_is_no_mcp_is_quoted() {
     let home = home!();
@@ -266,7 +266,7 @@ async fn an_answer_that_is_no_mcp_is_quoted() {
     daemon.stop().await;
 }
 
-/// While the server is restarted, its status still has the reason of its last end.
+/// During a restart, the status has the last exit's reason.
 #[tokio::test]
 async fn the_last_words_are_shown_while_the_next_attempt_is_under_way() {
     let home = home!();
@@ -296,7 +296,7 @@ async fn the_last_words_are_shown_while_the_next_attempt_is_under_way() {
     daemon.stop().await;
 }
 
-/// Output on stdout in place of messages is a reason, too.
+/// A process that prints no protocol has its stdout as reason.
 #[tokio::test]
 async fn the_last_noise_on_stdout_is_shown() {
     let home = home!();
@@ -322,7 +322,7 @@ async fn the_last_noise_on_stdout_is_shown() {
     daemon.stop().await;
 }
 
-/// A call waits as long for a server that has never been connected as for one that is reconnecting.
+/// Calls wait equally long for new and for reconnecting servers.
 #[tokio::test]
 async fn a_call_of_a_server_that_never_comes_up_ends_in_time() {
     let home = home!();
@@ -348,7 +348,7 @@ async fn a_call_of_a_server_that_never_comes_up_ends_in_time() {
     daemon.stop().await;
 }
 
-/// The names of keys for secrets hide no part of the problem of an entry.
+/// Key names of secrets are not redacted in configuration errors.
 #[tokio::test]
 async fn the_reason_for_a_wrong_entry_is_whole_everywhere() {
     let home = home!();
@@ -407,7 +407,7 @@ async fn the_reason_for_a_wrong_entry_is_whole_everywhere() {
     }
 }
 
-/// A deny list that names no tool protects nothing, and this is reported.
+/// A deny list without a matching tool is reported.
 #[tokio::test]
 async fn names_of_tools_that_are_none_are_told() {
     let home = home!();

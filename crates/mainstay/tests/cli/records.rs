@@ -1,4 +1,4 @@
-//! Records of calls and their lookup, with a daemon and without (L1, L7).
+//! Records of calls, with and without a daemon (L1, L7).
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::fakes::fakes;
 
 const TEXT: &str = "looked up";
 
-/// Waits until this number of calls is recorded. Returns the output of the query.
+/// Waits until this number of calls is recorded. Returns the query's output.
 pub async fn recorded(home: &Home, calls: u64, arguments: &[&str]) -> Value {
     let all_arguments = [&["records", "--json"], arguments].concat();
     within(async {
@@ -28,7 +28,7 @@ fn text<'v>(value: &'v Value, member: &str) -> &'v str {
     text.unwrap_or_else(|| panic!("no {member} in {value}"))
 }
 
-/// Looks up a call by its id, and its arguments by their CID.
+/// Looks up a call by its id, and its arguments by CID.
 async fn looks_up(home: &Home, call: &Value, extra_arguments: &[&str]) {
     let run = async |arguments: &[&str]| home.run(&[arguments, extra_arguments].concat()).await;
     let record = run(&["records", text(call, "id")]).await;
@@ -67,7 +67,7 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     assert_eq!(calls[2]["door"], "cli", "{records_output}");
     looks_up(&home, &calls[2], &[]).await;
 
-    // Page by page, with the cursors of the output.
+    // Paging with cursors.
     let page = home.run(&["records", "--limit", "1"]).await;
     assert_eq!(page.stdout.lines().count(), 2, "{page}");
     let (rest, cursor) = page.stderr.trim_end().rsplit_once(' ').expect("words");
@@ -75,7 +75,7 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     let page = recorded(&home, 3, &["--limit", "1", "--before", cursor]).await;
     assert_eq!(page["calls"][0]["id"], calls[1]["id"], "{page}");
     recorded(&home, 1, &["--text", "KE/ECH"]).await;
-    // By their texts: the error and the arguments.
+    // Search in errors and arguments.
     for (text, count) in [
         ("The Tool FAILED", 1),
         ("tool_error", 1),
@@ -113,7 +113,7 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
 
     let stats = ["stats", "--since", "1h", "--server", "fake"];
     let full_arguments = [&stats[..], &["--json"]].concat();
-    // The sums are updated every second.
+    // Sums are updated every second.
     within(async {
         loop {
             let records_output = home.run(&full_arguments).await.json();
@@ -161,14 +161,14 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     );
     let full_arguments = home.run(&["records", "--json"]).await.json();
     daemon.stop().await;
-    // The records of the stopped daemon are the same.
+    // Without the daemon the records are equal.
     assert_eq!(recorded(&home, 3, &[]).await, full_arguments);
     recorded(&home, 1, &["--text", "the tool failed"]).await;
     recorded(&home, 1, &["--text", TEXT]).await;
     looks_up(&home, &calls[2], &[]).await;
 }
 
-/// One record for each call, from every door, without a daemon, too.
+/// Every door records one call, also without a daemon.
 #[tokio::test]
 async fn a_call_is_looked_up_where_there_is_no_daemon() {
     let home = home!();
@@ -218,7 +218,7 @@ async fn a_call_is_looked_up_where_there_is_no_daemon() {
         assert_eq!(refused_run.code, Some(code), "{refused_run}");
     }
 
-    // A daemon reports its own calls. Another instance can be named.
+    // A daemon lists its own calls. `--instance` selects another run.
     let daemon = home.serve(&["--config", &config]).await;
     recorded(&home, 0, &[]).await;
     recorded(&home, 2, &["--instance", instance]).await;
@@ -226,7 +226,7 @@ async fn a_call_is_looked_up_where_there_is_no_daemon() {
     home.run(&["call", "fake/add", "a=1", "b=2"]).await;
     recorded(&home, 1, &[]).await;
     daemon.stop().await;
-    // All of them, newest first.
+    // Two pages, newest first.
     let matching_output = recorded(&home, 3, &["--limit", "2"]).await;
     assert_eq!(matching_output["calls"][0]["id"], "1", "{matching_output}");
     assert_eq!(
@@ -236,7 +236,7 @@ async fn a_call_is_looked_up_where_there_is_no_daemon() {
     assert_eq!(matching_output["next"], Value::Null, "{matching_output}");
 }
 
-/// A daemon without settings has call records and an object store.
+/// A daemon records calls and objects.
 #[tokio::test]
 async fn a_daemon_always_has_records_and_objects() {
     let home = home!();
@@ -248,7 +248,7 @@ async fn a_daemon_always_has_records_and_objects() {
     looks_up(&home, &records_output["calls"][0], &[]).await;
     daemon.stop().await;
 
-    // A file in the journal's place does not remove them, unless each call must be recorded.
+    // A file in the journal's place stops only a strict daemon.
     let journal = home.state().join("journal");
     fs::remove_dir_all(&journal).expect("it was there");
     fs::write(&journal, "").expect("written");
@@ -280,7 +280,7 @@ async fn a_daemon_always_has_records_and_objects() {
     daemon.stop().await;
 }
 
-/// In strict mode no caller gets a call without a record (L2).
+/// In strict mode, calls without records are refused (L2).
 #[tokio::test]
 async fn strict_is_never_silently_no_journal() {
     let home = home!();
@@ -298,7 +298,7 @@ async fn strict_is_never_silently_no_journal() {
     };
     let call: &[&str] = &["call", "fake/echo", "text=x"];
 
-    // No folder can be created below a file.
+    // A file in place of the state directory.
     fs::write(home.state(), "").expect("written");
     for command in [call, &["mcp"]] {
         let refused_run = run(command, &strict_config).await;

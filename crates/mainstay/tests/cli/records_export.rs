@@ -13,12 +13,12 @@ use crate::fakes::fakes;
 async fn serve(home: &Home) -> Serving {
     let config = fakes(home, &[("one", &[]), ("two", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    // A later start knows the tools before the servers are connected.
+    // Wait until the tools are known.
     daemon.wait_for_stderr("ready:").await;
     daemon
 }
 
-/// Calls a tool this number of times, from one shell.
+/// Repeats a call in one shell.
 async fn call(home: &Home, line: &str, times: usize) {
     let mut command = home.command(&["shell"]);
     let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
@@ -30,7 +30,7 @@ async fn call(home: &Home, line: &str, times: usize) {
     assert!(output.status.code().is_some());
 }
 
-/// The rows of a query for a text and a number.
+/// The rows of a query, each with a text and a number.
 fn rows(file: &Path, query: &str) -> Vec<(String, i64)> {
     let file = Connection::open(file).expect("a database");
     let mut query = file.prepare(query).expect("a query");
@@ -38,7 +38,7 @@ fn rows(file: &Path, query: &str) -> Vec<(String, i64)> {
     rows.expect("rows").map(|row| row.expect("a row")).collect()
 }
 
-/// More than a page, to a file and to a pipe, with a daemon and without.
+/// Exports more than one page, to a file and to a pipe, with and without a daemon.
 #[tokio::test]
 async fn all_calls_become_a_table() {
     let home = home!();
@@ -107,7 +107,7 @@ async fn all_calls_become_a_table() {
         csv[1005]
     );
 
-    // The filters are those of the list, before and after the word.
+    // Filters before and after the subcommand.
     let few_run = home
         .run(&["records", "--server", "two", "export", "--format", "csv"])
         .await;
@@ -176,7 +176,7 @@ async fn a_file_is_replaced_only_if_that_is_said() {
         "{}",
         existing_text()
     );
-    // No unfinished file remains.
+    // No temporary file remains.
     let names = fs::read_dir(home.path()).expect("a folder");
     let names: Vec<_> = names
         .map(|entry| entry.expect("an entry").file_name())
@@ -190,8 +190,7 @@ async fn a_file_is_replaced_only_if_that_is_said() {
     daemon.stop().await;
 }
 
-/// Calls are printed when they end, and also when they begin if that is requested, across a restart of the
-/// daemon.
+/// `--follow` prints calls at their end, and at their start with `--begun`, across a restart.
 #[tokio::test]
 async fn calls_are_followed() {
     let home = home!();
@@ -232,13 +231,13 @@ async fn calls_are_followed() {
     slow_call.kill().await.expect("killed");
     assert_eq!(next_object().await, "two/sleep cancelled");
 
-    // A call that began before the command.
+    // A call before the start of `--follow`.
     let early_call = ["call", "two/sleep", "ms=600001"];
     let mut early_call = home.command(&early_call).spawn().expect("it starts");
     let is_open = || home.run(&["records", "--status", "open"]);
     while !within(is_open()).await.stdout.contains("two/sleep") {}
     let (mut late_follower, mut endings) = follow(&["--server", "two"]);
-    // Once it prints a new call, it has read the open ones.
+    // A printed new call means that the open calls were read.
     let first = loop {
         tokio::select! {
             line = endings.next_line() => break line,
@@ -281,7 +280,7 @@ async fn calls_are_followed() {
     assert_eq!(empty_run.code, Some(3), "{empty_run}");
 }
 
-/// A call that matches by its error is printed when it ends, even if a later call was printed before.
+/// A call that matches by its error is printed at its end.
 #[tokio::test]
 async fn calls_are_followed_by_what_they_say() {
     let home = home!();
@@ -318,7 +317,7 @@ async fn calls_are_followed_by_what_they_say() {
     within(slow_call.wait()).await.expect("it ends");
     printed_lines.sort();
     assert_eq!(printed_lines, ["one/echo ok", "two/sleep timeout"]);
-    // Each call is printed once. A call that does not match is never printed.
+    // Each matching call is printed once.
     call(&home, "/call one/echo text=more", 1).await;
     call(&home, "/call one/error call_timeout=1", 1).await;
     assert_eq!(next_entry().await, "one/error error");

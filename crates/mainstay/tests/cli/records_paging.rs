@@ -1,5 +1,5 @@
-//! The requests of `records export` and `records --follow` to a daemon, and their times. The daemon is the
-//! test's own, and answers when the test tells it to.
+//! Requests of `records export` and `records --follow` to a fake daemon, which answers on the
+//! test's command.
 
 use std::process::Stdio;
 
@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::fakes::fakes;
 
-/// Number of records in a page of an export.
+/// Page size of an export.
 const PAGE: usize = 1000;
 
 struct Fake {
@@ -22,7 +22,7 @@ struct Fake {
     record: Value,
 }
 
-/// A request that waits for its answer.
+/// An unanswered request.
 struct PendingRequest {
     path: String,
     stream: TcpStream,
@@ -46,7 +46,7 @@ impl PendingRequest {
 }
 
 impl Fake {
-    /// Starts with a record of a real daemon, of which other records are made.
+    /// Starts with a template record from a real daemon.
     async fn start(home: &Home) -> Self {
         let config = fakes(home, &[("fake", &[])]);
         let daemon = home.serve(&["--config", &config]).await;
@@ -106,8 +106,7 @@ fn page(calls: &[Value], next_cursor: Option<usize>) -> Value {
     page
 }
 
-/// Memory does not grow with the number of records: the next page is requested after the last one has been
-/// written.
+/// Memory is constant, because each page is written before the next request.
 #[tokio::test]
 async fn a_page_is_written_before_the_next_one_is_asked_for() {
     let home = home!();
@@ -126,14 +125,14 @@ async fn a_page_is_written_before_the_next_one_is_asked_for() {
             "{}",
             request.path
         );
-        // The count is requested once.
+        // Only the first request asks for the count.
         assert_eq!(is_first, !request.has("count=false"), "{}", request.path);
         let ids = (newest_number - PAGE + 1..=newest_number).rev();
         let next_cursor = (newest_number > PAGE).then_some(newest_number - PAGE + 1);
         request
             .answer(&page(&fake.calls(ids.clone(), "ok"), next_cursor))
             .await;
-        // If another page is requested first, it gets no answer, and these lines never arrive.
+        // The lines arrive before the next page is answered.
         for id in ids {
             let row = within(rows.next_line())
                 .await
@@ -147,8 +146,7 @@ async fn a_page_is_written_before_the_next_one_is_asked_for() {
     assert!(within(child.wait()).await.expect("it ends").success());
 }
 
-/// If there are no new calls, a check is one request for a page of the last calls. Open calls need a second
-/// request, whatever their number.
+/// Polling needs one request without new calls, and a second one for open calls.
 #[tokio::test]
 async fn to_follow_asks_for_what_is_new_and_no_more() {
     let home = home!();
@@ -192,7 +190,7 @@ async fn to_follow_asks_for_what_is_new_and_no_more() {
         list.answer(&page(&open_calls, None)).await;
     }
 
-    // One of them ends, and only that call is requested.
+    // A single ended call is requested by its id.
     let poll_request = fake.next_request().await;
     assert!(is_look(&poll_request), "{}", poll_request.path);
     poll_request.answer(&page(&open_calls, None)).await;

@@ -1,4 +1,4 @@
-//! Reload from outside: a signal, the command, or a file that changes.
+//! Reloads by a signal, by the command, and by file changes.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ fn config(names: &[&str]) -> String {
     json!({"mcpServers": Value::Object(entries.collect())}).to_string()
 }
 
-/// Runs `serve` with these arguments until this number of servers is connected.
+/// Runs `serve` until this number of servers is connected.
 async fn serving(home: &Home, arguments: &[&str], count: usize) -> Serving {
     let mut daemon = home.serve(arguments).await;
     daemon
@@ -43,7 +43,7 @@ async fn servers(home: &Home) -> Vec<(String, u64)> {
     servers.map(name_and_pid).collect()
 }
 
-/// Waits until exactly these servers have a process. Returns them.
+/// Waits until exactly these servers have a process.
 async fn until_up(home: &Home, names: &[&str]) -> Vec<(String, u64)> {
     within(async {
         loop {
@@ -64,7 +64,7 @@ async fn a_file_that_changes_is_read_again() {
     let mut daemon = serving(&home, &["--config", &path], 1).await;
     let servers_before = servers(&home).await;
 
-    // Written in place. Each change has a line.
+    // Write in place. Each change has a line.
     home.file("servers.json", &config(&["one", "two"]));
     let line = daemon.wait_for_stderr("reloaded").await;
     assert_eq!(line, "reloaded:");
@@ -76,7 +76,7 @@ async fn a_file_that_changes_is_read_again() {
     let after = until_up(&home, &["one", "two"]).await;
     assert_eq!(after[0], servers_before[0], "the same process");
 
-    // As editors do it: another file replaces it. Twice, because then the first file is gone.
+    // Replace by rename, like editors, twice.
     for names in [&["one", "three"][..], &["one", "four"]] {
         let new_file = home.file("servers.json.swp", &config(names));
         std::fs::rename(new_file, &path).expect("renamed");
@@ -84,20 +84,20 @@ async fn a_file_that_changes_is_read_again() {
         assert_eq!(until_up(&home, names).await[0], servers_before[0]);
     }
 
-    // An unreadable file changes nothing, and has a reason.
+    // An invalid file changes nothing, and has a reason.
     home.file("servers.json", "{\n  \"mcpServers\": {\n");
     daemon
         .wait_for_stderr("not reloaded: the configuration stays as it was")
         .await;
     daemon.wait_for_stderr("servers.json:").await;
     assert_eq!(servers(&home).await.len(), 2);
-    // A line of the log would repeat the message.
+    // The error is printed once.
     assert!(
         !daemon.stderr_text.contains("ERROR"),
         "{}",
         daemon.stderr_text
     );
-    // A problem in an entry of the new file is reported with its place.
+    // A problem in an entry has its position.
     home.file(
         "servers.json",
         r#"{"mcpServers": {"wrong": {"url": "http://localhost:99999/"}}}"#,
@@ -121,7 +121,7 @@ async fn a_hangup_reloads() {
     daemon.signal(Signal::HUP);
     daemon.wait_for_stderr("reloaded:").await;
     until_up(&home, &["one", "two"]).await;
-    // The daemon's own process gets the signal, too.
+    // Send the signal to the daemon process.
     std::fs::write(&target_folder, config(&["two"])).expect("written");
     let pid = i32::try_from(daemon.daemon_pid())
         .ok()
@@ -132,7 +132,7 @@ async fn a_hangup_reloads() {
     daemon.stop().await;
 }
 
-/// A warning about a file is printed at each reload: once for each change, even if nothing else changes.
+/// A warning is printed once for each change of the file.
 #[tokio::test]
 async fn a_reload_says_what_is_odd_about_the_file() {
     let home = home!();
@@ -154,7 +154,7 @@ async fn a_reload_says_what_is_odd_about_the_file() {
         "reloaded: nothing changes"
     );
 
-    // Written again, and with another key.
+    // The same text, then another key.
     home.file("servers.json", &odd_config("comand"));
     home.file("servers.json", &odd_config("arsg"));
     assert!(daemon.wait_for_stderr("arsg").await.contains("unknown key"));
@@ -166,7 +166,7 @@ async fn a_reload_says_what_is_odd_about_the_file() {
         daemon.stderr_text
     );
 
-    // A person requests it.
+    // A reload by hand.
     daemon.signal(Signal::HUP);
     assert!(daemon.wait_for_stderr("arsg").await.contains("unknown key"));
     daemon.wait_for_stderr("reloaded: nothing changes").await;
@@ -176,7 +176,7 @@ async fn a_reload_says_what_is_odd_about_the_file() {
 #[tokio::test]
 async fn the_command_reloads_or_says_what_it_would() {
     let home = home!();
-    // Changes of a referenced file are not noticed automatically.
+    // Referenced files are not watched.
     let number = home.path().join("number");
     std::fs::write(&number, "1").expect("written");
     let program = fake_server::binary();
@@ -221,8 +221,7 @@ async fn the_command_reloads_or_says_what_it_would() {
     daemon.stop().await;
 }
 
-/// While the usual file is away, the servers continue, and a warning reports it. The file is read when it is
-/// back.
+/// If the file disappears, servers continue with a warning. The file is read when it returns.
 #[tokio::test]
 async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
     let home = home!();
@@ -245,7 +244,7 @@ async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
     let list = home.run(&["list", "--json"]).await.json();
     assert_eq!(list["warnings"].as_array().map(Vec::len), Some(1), "{list}");
 
-    // The same holds for an unreadable file.
+    // The same for an unreadable file.
     std::fs::create_dir(&path).expect("made");
     daemon
         .wait_for_stderr("it is a folder, not a regular file")
@@ -259,14 +258,14 @@ async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
     let run = home.run(&["list"]).await;
     assert_eq!(run.stderr, "", "{run}");
 
-    // The watch continues.
+    // Watching continues.
     std::fs::write(&path, config(&["one"])).expect("written");
     daemon.wait_for_stderr("reloaded:").await;
     until_up(&home, &["one"]).await;
     daemon.stop().await;
 }
 
-/// The folder may vanish with the file, and another may replace it.
+/// The folder of the file may be removed and created again.
 #[tokio::test]
 async fn a_folder_that_comes_back_is_watched_again() {
     let home = home!();
@@ -284,8 +283,7 @@ async fn a_folder_that_comes_back_is_watched_again() {
     daemon.stop().await;
 }
 
-/// A reload by hand applies the current state: no servers, if the file has gone. A change applies to the
-/// current configuration, and creates the file again.
+/// A reload by hand without a file removes all servers. `add` creates the file again.
 #[tokio::test]
 async fn a_file_that_is_gone_is_done_without_by_reload() {
     let home = home!();
@@ -314,7 +312,7 @@ async fn a_file_that_is_gone_is_done_without_by_reload() {
     daemon.stop().await;
 }
 
-/// The folder may be renamed, and another may get its name: at once, or later.
+/// The folder may be renamed and replaced.
 #[tokio::test]
 async fn a_folder_that_is_swapped_is_followed_by_its_name() {
     let home = home!();
@@ -338,7 +336,7 @@ async fn a_folder_that_is_swapped_is_followed_by_its_name() {
     std::fs::rename(path_of("cfg"), path_of("old")).expect("renamed");
     std::fs::rename(path_of("new"), path_of("cfg")).expect("renamed");
     until_up(&home, &["one", "three"]).await;
-    // The watch continues in the new folder.
+    // Watching continues in the new folder.
     std::fs::write(path_of("cfg").join("servers.json"), config(&["one"])).expect("written");
     assert_eq!(until_up(&home, &["one"]).await, servers_before);
     let run = home.run(&["list"]).await;
@@ -346,7 +344,7 @@ async fn a_folder_that_is_swapped_is_followed_by_its_name() {
     daemon.stop().await;
 }
 
-/// The name may be a link. Its target changes, or the folder of the target, or the link itself.
+/// The file may be a link with a changing target.
 #[tokio::test]
 async fn the_target_of_a_link_is_watched() {
     let home = home!();
@@ -369,7 +367,7 @@ async fn the_target_of_a_link_is_watched() {
     daemon.stop().await;
 }
 
-/// A referenced file may be away for a moment, and the servers continue.
+/// A missing referenced file does not stop servers.
 #[tokio::test]
 async fn a_referenced_file_that_is_away_stops_nothing() {
     let home = home!();
@@ -406,7 +404,7 @@ async fn a_referenced_file_that_is_away_stops_nothing() {
     assert_eq!(servers(&home).await[..2], servers_before);
     daemon.stop().await;
 
-    // A server that never ran starts once its file exists.
+    // A server with a missing file starts after the file exists.
     std::fs::remove_file(&token).expect("removed");
     let mut daemon = home.serve(&["--config", &path]).await;
     daemon.wait_for_stderr("ready: ").await;

@@ -1,11 +1,11 @@
-//! `mainstay service`, with stand-ins for `systemctl` and `launchctl` on PATH that record their arguments.
+//! `mainstay service` with stand-ins for `systemctl` and `launchctl`, which record their arguments.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
 use insta::assert_snapshot;
 use mainstay_testkit::{Home, Run, home, within};
 
-/// Records each line of arguments. Its only state is whether the service runs.
+/// Records arguments. A file marks the service as running.
 const SYSTEMCTL: &str = r#"#!/bin/sh
 [ -e "$HOME/no-session" ] && { echo 'Failed to connect to bus: No medium found' >&2; exit 1; }
 case "$*" in
@@ -84,7 +84,7 @@ impl Machine {
         self.home.path().join(unit)
     }
 
-    /// The arguments that the stand-in recorded since the last call of this function.
+    /// Returns and clears the recorded arguments.
     fn recorded_arguments(&self) -> String {
         let path = self.home.path().join("said");
         let text = fs::read_to_string(&path).unwrap_or_default();
@@ -123,7 +123,7 @@ async fn a_unit_is_installed_shown_and_removed() {
             .contains(unit.lines().nth(6).expect("a line"))
     );
 
-    // A repetition changes nothing and restarts nothing.
+    // A second install changes nothing.
     machine.run(&["service", "install"]).await;
     assert_eq!(
         machine.recorded_arguments(),
@@ -131,7 +131,7 @@ async fn a_unit_is_installed_shown_and_removed() {
     );
     assert_eq!(fs::read_to_string(machine.unit()).expect("a unit"), unit);
 
-    // Another port is a change.
+    // Another port rewrites the unit.
     let listen = &["service", "install", "--listen", "127.0.0.1:7421"];
     assert_eq!(machine.run(listen).await.code, Some(0));
     assert!(machine.recorded_arguments().contains("restart"));
@@ -193,7 +193,7 @@ async fn what_cannot_work_is_not_installed() {
     assert!(!machine.unit().exists());
     assert_eq!(machine.recorded_arguments(), "");
 
-    // A person's own unit is not changed.
+    // A foreign unit is not overwritten.
     let unit = "[Service]\nExecStart=/usr/bin/mainstay serve\n";
     fs::create_dir_all(machine.unit().parent().expect("a folder")).expect("made");
     fs::write(machine.unit(), unit).expect("written");
@@ -205,7 +205,7 @@ async fn what_cannot_work_is_not_installed() {
     assert_eq!(fs::read_to_string(machine.unit()).expect("a unit"), unit);
     fs::remove_file(machine.unit()).expect("removed");
 
-    // The error of the service manager is reported.
+    // Errors of the service manager are shown.
     machine.home.file("fails", "");
     let run = machine.run(&["service", "install"]).await;
     assert_eq!(run.code, Some(1), "{run}");

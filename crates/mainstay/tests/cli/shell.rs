@@ -1,4 +1,4 @@
-//! `mainstay shell`: scripts on stdin, and a person at a terminal (B10 to B13).
+//! `mainstay shell`: scripts, and an interactive terminal (B10 to B13).
 
 use std::{path::Path, process::Stdio};
 
@@ -14,7 +14,7 @@ use tokio::{io::AsyncWriteExt as _, process::Command};
 
 use crate::fakes::fakes;
 
-/// A shell that reads these lines.
+/// Runs a shell with these lines on stdin.
 async fn script(home: &Home, arguments: &[&str], lines: &[&str]) -> Run {
     let arguments = [&["shell"], arguments].concat();
     let mut command = home.command(&arguments);
@@ -29,7 +29,7 @@ async fn script(home: &Home, arguments: &[&str], lines: &[&str]) -> Run {
     Run::new(&arguments, &output)
 }
 
-/// The process of a server, as a daemon shows it.
+/// The process id of a server, from `list`.
 async fn pid_of(home: &Home, server: &str) -> Pid {
     let get = home.run(&["list", "--json"]).await.json();
     let servers = get["servers"].as_array().expect("servers");
@@ -40,7 +40,7 @@ async fn pid_of(home: &Home, server: &str) -> Pid {
     Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("a process id")
 }
 
-/// True if the fake has received a message with these words.
+/// True if the fake has received a message with this text.
 fn has_got(record: &Path, expected_text: &str) -> bool {
     std::fs::read_to_string(record).is_ok_and(|text| text.contains(expected_text))
 }
@@ -78,7 +78,7 @@ async fn a_script_is_carried_out_line_by_line() {
     daemon.stop().await;
 }
 
-/// Each error has a hint, the following lines still run, and the exit code is that of the worst error.
+/// Errors have hints, later lines run, and the exit code is that of the worst error.
 #[tokio::test]
 async fn what_is_wrong_is_told_with_a_hint() {
     let home = home!();
@@ -136,7 +136,7 @@ async fn what_is_wrong_is_told_with_a_hint() {
     assert_eq!(empty_run.code, Some(3), "{empty_run}");
 }
 
-/// B13: the shell's own servers, which are probed in the background.
+/// B13: servers of the shell with background checks.
 #[tokio::test]
 async fn a_shell_may_have_servers_of_its_own() {
     let home = home!();
@@ -155,7 +155,7 @@ async fn a_shell_may_have_servers_of_its_own() {
         "--health-interval",
         "1",
     ];
-    // The warning in the log shows that the background has found the server degraded.
+    // A warning shows the degraded server.
     let mut command = home.command(&arguments);
     command.stdin(Stdio::piped());
     let mut shell = Running::start(command);
@@ -190,7 +190,7 @@ async fn a_shell_may_have_servers_of_its_own() {
     assert_eq!(disabled_run.code, Some(2), "{disabled_run}");
 }
 
-/// An interrupted script cancels its call at the server, and ends.
+/// SIGINT cancels the script's call at the server.
 #[tokio::test]
 async fn an_interrupt_cancels_the_call_of_a_script() {
     let home = home!();
@@ -217,9 +217,8 @@ async fn at_a_terminal(command: &Command) -> Terminal {
     terminal
 }
 
-/// Presses Tab again until the line is complete, because the daemon sends the names with a delay.
-/// The pauses between two presses let the editor redraw the line: it does not redraw while keys
-/// arrive.
+/// Presses Tab until the line is complete, because names arrive later. Pauses let the editor
+/// redraw.
 async fn completed(terminal: &Terminal, line: &str) {
     let mut attempt = 0_u32;
     found(PROGRAMS, line, async || {
@@ -248,12 +247,12 @@ async fn a_line_is_completed_and_kept() {
     daemon.wait_for_stderr("ready: 2 of 2").await;
     let command = home.command(&["shell"]);
     let terminal = at_a_terminal(&command).await;
-    // The only matching tool, then its only argument.
+    // The only matching tool, then its argument.
     terminal.types("/call beta/ech").await;
     completed(&terminal, "/call beta/echo text=").await;
     enter(&terminal, "'hello there'").await;
     terminal.wait_for_text("\nhello there").await;
-    // Several fit: a menu, and a choice from it.
+    // Several matches open a menu.
     terminal.types("/server re").await;
     terminal.press(&["Tab"]).await;
     terminal.wait_for_text("restart").await;
@@ -261,7 +260,7 @@ async fn a_line_is_completed_and_kept() {
     terminal.hides("restart").await;
     enter(&terminal, "/call beta/echo text=x password=hunter2").await;
     terminal.wait_for_text("\nx").await;
-    // The last line without a secret is stored for the next shell.
+    // The last line is stored in the history.
     terminal.press(&["C-d"]).await;
     assert_eq!(terminal.ended().await, Some(0));
     let file = home.state().join("shell-history");
@@ -286,7 +285,7 @@ async fn a_line_is_completed_and_kept() {
     daemon.stop().await;
 }
 
-/// Every command, typed by a person.
+/// Every command of the help on a terminal.
 #[tokio::test]
 async fn every_command_does_what_help_says() {
     if !Terminal::is_available() {
@@ -353,7 +352,7 @@ async fn every_command_does_what_help_says() {
     daemon.stop().await;
 }
 
-/// A server is killed, a call is cancelled, and a daemon is restarted. The shell continues.
+/// The shell continues after a killed server, a cancelled call, and a restarted daemon.
 #[tokio::test]
 async fn trouble_is_told_above_the_line() {
     if !Terminal::is_available() {
@@ -418,7 +417,7 @@ async fn trouble_is_told_above_the_line() {
     enter(&terminal, "/call two/echo text=again").await;
     terminal.wait_for_text("\nagain").await;
     let pid = Pid::from_raw(terminal.pid().await.cast_signed()).expect("a process id");
-    // The earlier text is still on the screen.
+    // Earlier output stays on the screen.
     terminal
         .wait_for_text("  two              healthy    ping: ")
         .await;

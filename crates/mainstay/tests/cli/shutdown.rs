@@ -1,4 +1,4 @@
-//! The end of a daemon whose servers do not end (T1, T8; W17), and of `mainstay mcp`.
+//! Shutdown with servers that do not end (T1, T8; W17), and shutdown of `mainstay mcp`.
 
 use std::{
     fs::{self, File},
@@ -17,7 +17,7 @@ use tokio::{
 
 use crate::fakes::fakes;
 
-/// Time limit of the whole stop, with servers that react only to SIGKILL.
+/// Time limit of a shutdown with SIGKILL.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Calls a tool in another process.
@@ -26,7 +26,7 @@ fn in_background(home: &Home, tool: &[&str]) -> impl Future<Output = io::Result<
     call.expect("it starts").wait_with_output()
 }
 
-/// Waits until each of the first servers has one call in flight.
+/// Waits until each server has a call in flight.
 async fn in_flight(home: &Home, servers: usize) {
     within(async {
         loop {
@@ -65,7 +65,7 @@ async fn hanging_servers_and_calls_do_not_delay_the_end() {
         assert_eq!(output.status.code(), Some(1), "{stderr}");
         assert!(stderr.contains("may or may not have run"), "{stderr}");
     }
-    // The calls had their time, and did not wait for the end of their servers.
+    // The grace periods of calls and servers do not add up.
     let elapsed = stop_start.elapsed();
     assert!(elapsed > Duration::from_secs(4), "{elapsed:?}");
     assert!(elapsed < Duration::from_secs(8), "{elapsed:?}");
@@ -73,8 +73,7 @@ async fn hanging_servers_and_calls_do_not_delay_the_end() {
     assert!(stop_start.elapsed() < LIMIT, "{:?}", stop_start.elapsed());
 }
 
-/// A second signal ends calls at once, with the same outcome as the end of their time: clients and records say
-/// that a sent call may have run.
+/// A second signal ends calls immediately with an unknown outcome.
 #[tokio::test]
 async fn a_second_signal_ends_calls_with_their_outcome() {
     let home = home!();
@@ -107,7 +106,7 @@ async fn a_second_signal_ends_calls_with_their_outcome() {
     }
 }
 
-/// A hangup requests a reload of the configuration, and does nothing while there is none.
+/// SIGHUP is ignored during the shutdown.
 #[tokio::test]
 async fn a_hangup_cuts_no_call() {
     let home = home!();
@@ -133,7 +132,7 @@ fn call(id: u8, tool: &str) -> String {
     )
 }
 
-/// `mainstay mcp < file`: every request of the file is answered.
+/// `mainstay mcp < file` answers every request.
 #[tokio::test]
 async fn mcp_answers_what_was_asked_before_the_end_of_its_input() {
     let home = home!();
@@ -148,7 +147,7 @@ async fn mcp_answers_what_was_asked_before_the_end_of_its_input() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-/// The end of a client is noticed, even if another process holds stdin open and a call is in flight.
+/// A closed stdout ends the process, even with open stdin and a call in flight.
 #[tokio::test]
 async fn mcp_ends_when_nobody_reads_its_output() {
     let home = home!();
@@ -168,7 +167,7 @@ async fn mcp_ends_when_nobody_reads_its_output() {
 
 const STUBBORN: &[&str] = &["--ignore-sigterm", "--ignore-stdin-eof"];
 
-/// A daemon whose guardian was killed, and which waits for a server that ignores SIGTERM.
+/// A daemon without a guardian, waiting for a server that ignores SIGTERM.
 async fn without_guardian(home: &Home, config: &str) -> Serving {
     let mut daemon = home.serve(&["--config", config]).await;
     daemon.wait_for_stderr("ready: 1 of 1").await;
@@ -177,7 +176,7 @@ async fn without_guardian(home: &Home, config: &str) -> Serving {
     daemon
 }
 
-/// A service manager starts the next Mainstay when the guardian is gone.
+/// The next daemon waits for the one that is stopping.
 #[tokio::test]
 async fn the_next_daemon_waits_until_the_last_has_stopped() {
     let home = home!();
@@ -223,7 +222,7 @@ async fn a_daemon_that_waits_for_another_ends_at_a_signal() {
     drop(last_daemon);
 }
 
-/// A `mainstay mcp` that is stopping, and its client.
+/// A stopping `mainstay mcp` with its client.
 struct Ending {
     child: Child,
     stdin: ChildStdin,
@@ -250,8 +249,8 @@ impl Ending {
     }
 }
 
-/// While calls have their time to end, new ones are refused and recorded, pings are answered, and cancellations
-/// work, as over HTTP.
+/// During the grace period, new calls are refused and recorded, pings are answered, and
+/// cancellations work.
 #[tokio::test]
 async fn mcp_hears_its_client_while_it_stops() {
     let home = home!();
@@ -291,7 +290,7 @@ async fn mcp_hears_its_client_while_it_stops() {
     }
 }
 
-/// If answers cannot be written, the exit code is no success.
+/// Unwritable answers cause an error exit code.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn mcp_fails_where_its_answers_are_lost() {

@@ -1,5 +1,5 @@
-//! Servers that no attempt can start: they wait for approval, are disabled, or have a wrong entry. Every
-//! command reports the next step.
+//! Servers that never start: pending, disabled, or with an invalid entry. Every command shows the
+//! next step.
 
 use mainstay_testkit::{Run, home};
 use serde_json::json;
@@ -38,7 +38,7 @@ async fn what_waits_for_approval_says_so_everywhere() {
     }
     let repeated_run = home.run(&["enable", "--ephemeral", "newone"]).await;
     assert_printed(&repeated_run, 1, &[APPROVE]);
-    // A client can disable it. Then it still waits for approval.
+    // A disabled pending server still needs approval.
     home.run(&["disable", "--ephemeral", "newone"]).await;
     assert_printed(&home.run(&["call", "newone/echo"]).await, 1, &[APPROVE]);
     let approved_run = home.run(&["approve", "newone", "--yes"]).await;
@@ -84,7 +84,7 @@ async fn what_is_disabled_is_started_by_nobody() {
     daemon.stop().await;
 }
 
-/// No attempt can help if the entry is wrong.
+/// The next step for an invalid entry is to correct it.
 #[tokio::test]
 async fn a_wrong_entry_is_to_be_corrected() {
     let home = home!();
@@ -106,7 +106,7 @@ async fn a_wrong_entry_is_to_be_corrected() {
     for arguments in [["call", "badport/x"], ["health", "unset"]] {
         assert_printed(&home.run(&arguments).await, 1, &[&step]);
     }
-    // A finding has its place, and appears once.
+    // The finding has its position, and appears once.
     assert_eq!(
         daemon.stderr_text.matches("the URL's port").count(),
         1,
@@ -120,7 +120,7 @@ async fn a_wrong_entry_is_to_be_corrected() {
         daemon.stderr_text
     );
     daemon.stop().await;
-    // A command with its own servers reads no file again.
+    // Servers of a single command show the problem, too.
     let list = home.run(&["list", "--config", &path]).await;
     assert_printed(&list, 0, &["correct its entry in the configuration\n"]);
 }
@@ -137,7 +137,7 @@ async fn what_is_stopped_has_a_next_step() {
     daemon.stop().await;
 }
 
-/// A refused call is recorded under the server's own name of the tool, whatever its spelling.
+/// Refused calls are recorded under the tool's original name.
 #[tokio::test]
 async fn a_refused_call_is_recorded_under_one_name() {
     let home = home!();
@@ -181,7 +181,7 @@ async fn a_refused_call_is_recorded_under_one_name() {
     daemon.stop().await;
 }
 
-/// The start hangs, so more time for calls would not help.
+/// A call to a hanging start fails with the start's state.
 #[tokio::test]
 async fn a_call_to_a_hanging_start_says_so() {
     let home = home!();

@@ -1,5 +1,5 @@
-//! The state directory and other users of the machine: a user who can write to it, or to a folder above it,
-//! could point the commands to another daemon and read their token.
+//! State directories that other users can write to. Such users could redirect commands to their own
+//! daemon and read the token.
 
 use std::{
     fs::{self, File, Permissions},
@@ -21,7 +21,7 @@ fn mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("set");
 }
 
-/// True for root, because only root can change ownership. Otherwise prints that the test is skipped.
+/// True for root. Otherwise prints that the test is skipped.
 #[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
 fn is_root(test: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
@@ -31,7 +31,7 @@ fn is_root(test: &str) -> bool {
     is_root
 }
 
-/// Every command that uses the directory, with and without a daemon.
+/// Every command that uses the state directory.
 const COMMANDS: &[&[&str]] = &[
     &["serve", "--listen", "127.0.0.1:0", "--demo"],
     &["list"],
@@ -63,7 +63,7 @@ async fn a_directory_that_others_can_write_to_is_refused() {
     let state = home.state();
     fs::create_dir(&state).expect("made");
     let path = state.display();
-    // By all users, even if it is sticky, and by a group with other users.
+    // Writable by all users, sticky, or by a group.
     let mut modes = vec![0o777, 0o1777, 0o702];
     if is_root("a group of others") {
         chown(&state, None, Some(12345)).expect("given");
@@ -83,13 +83,13 @@ async fn a_directory_that_others_can_write_to_is_refused() {
         );
     }
     assert_eq!(fs::read_dir(&state).expect("read").count(), 0);
-    // A command that can work without the directory does so. It reads and writes nothing there.
+    // Commands that work without the directory do not use it.
     let config = fakes(&home, &[("fake", &[])]);
     let run = home.run(&["call", "fake/pid", "--config", &config]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert!(run.stderr.contains("nothing is kept"), "{run}");
     assert_eq!(fs::read_dir(&state).expect("read").count(), 0);
-    // Other users may read.
+    // Readable by others is accepted.
     mode(&state, 0o755);
     let run = home.run(&["token", "list"]).await;
     assert_eq!(run.code, Some(0), "{run}");
@@ -119,11 +119,11 @@ async fn so_is_one_that_others_can_put_another_in_the_place_of() {
         );
         assert!(refused_run.stderr.contains("chmod go-w"), "{refused_run}");
     }
-    // In a sticky folder, users can rename only their own files.
+    // In a sticky folder only owners can rename files.
     mode(&parent_folder, 0o1777);
     assert_eq!(run(&["token", "rotate"]).await.code, Some(0));
 
-    // A link of the own user may lead elsewhere. The directory at its target is checked.
+    // An own link is followed, and its target is checked.
     mode(&parent_folder, 0o700);
     let link = home.path().join("link");
     symlink(&parent_folder, &link).expect("linked");
@@ -164,7 +164,7 @@ async fn so_is_one_of_somebody_else() {
         ),
     )
     .await;
-    // Its content is checked, too.
+    // The files inside are checked, too.
     chown(&state, Some(0), None).expect("given");
     for name in ["lock", "token", "tokens.json"] {
         let file = state.join(name);
@@ -181,7 +181,7 @@ async fn so_is_one_of_somebody_else() {
     }
 }
 
-/// Links that were planted while the directory was open to others do not redirect Mainstay's files.
+/// Planted links do not redirect Mainstay's files.
 #[tokio::test]
 async fn planted_links_and_pipes_are_not_followed() {
     let home = home!();
@@ -189,7 +189,7 @@ async fn planted_links_and_pipes_are_not_followed() {
     fs::create_dir(&state).expect("made");
     let victim_file = home.path().join("victim");
     fs::write(&victim_file, "precious").expect("written");
-    // The former names of new files.
+    // Former names of temporary files.
     for name in [
         "token.new",
         "tokens.new",
@@ -218,7 +218,7 @@ async fn planted_links_and_pipes_are_not_followed() {
         let run = home.run(&["token", "add", "phone"]).await;
         assert_eq!(run.code, Some(1), "{name}: {run}");
         fs::remove_file(&file).expect("removed");
-        // Nothing waits for a pipe.
+        // A planted pipe does not block.
         rustix::fs::mkfifoat(
             rustix::fs::CWD,
             &file,
@@ -231,7 +231,7 @@ async fn planted_links_and_pipes_are_not_followed() {
     }
     assert_eq!(fs::read_to_string(&victim_file).expect("read"), "precious");
 
-    // A folder that others can write to: its logs and catalogs are neither read nor written.
+    // Logs and catalogs in an insecure folder are not used.
     let logs = state.join("logs");
     mode(&logs, 0o777);
     let run = home.run(&["logs", "alpha"]).await;
@@ -247,7 +247,7 @@ async fn planted_links_and_pipes_are_not_followed() {
     assert!(!Path::new("/tmp/mcp-alpha.log").exists());
 }
 
-/// A directory with a lock, as a daemon holds it, and with a forged `daemon.json`.
+/// A locked state directory with a forged `daemon.json`.
 struct Forged {
     home: Home,
     listener: TcpListener,
@@ -283,7 +283,7 @@ impl Forged {
         fs::write(path, daemon.to_string()).expect("written");
     }
 
-    /// Asserts that a command is refused, and that no daemon is contacted.
+    /// Asserts that commands fail without contacting the forged address.
     async fn refuses(&self, text: &str) {
         for arguments in [["list"].as_slice(), &["token", "list"], &["call", "a/b"]] {
             let run = self.home.run(arguments).await;
@@ -302,7 +302,7 @@ async fn what_a_forged_file_says_is_not_believed() {
     let file = state.join("daemon.json");
     let (url, token) = (forgery.url(), state.join("token"));
 
-    // A token outside of the directory would be sent.
+    // A token file outside of the directory.
     let outside_text = "the token that it names is not in the same directory";
     for path in ["../secret", "/etc/hostname", "x/../../secret", ".."] {
         forgery.announce(&url, &state.join(path));
@@ -312,7 +312,7 @@ async fn what_a_forged_file_says_is_not_believed() {
     forgery.announce(&url, &state.join("link"));
     forgery.refuses("cannot use").await;
 
-    // The token would be sent to another machine.
+    // An address on another machine.
     for url in [
         "http://192.0.2.1:7420",
         "http://127.0.0.1.example.com:7420",
@@ -325,7 +325,7 @@ async fn what_a_forged_file_says_is_not_believed() {
         forgery.refuses("which is not loopback").await;
     }
 
-    // A file that others can write, or that is no regular file.
+    // A file with wrong permissions or type.
     forgery.announce(&url, &token);
     mode(&file, 0o666);
     forgery.refuses("others can write to").await;
@@ -342,7 +342,7 @@ async fn what_a_forged_file_says_is_not_believed() {
         forgery.refuses("belongs to user 12345").await;
     }
 
-    // With a correct file, the daemon is contacted.
+    // A valid file leads to a connection.
     fs::remove_file(&file).expect("removed");
     forgery.announce(&url, &token);
     assert_eq!(fs::metadata(&file).expect("there").mode() & 0o022, 0);

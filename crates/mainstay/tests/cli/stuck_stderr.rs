@@ -1,5 +1,5 @@
-//! A stderr that cannot be written: a terminal that Ctrl-S stopped or that is closed, a pipe without a reader,
-//! a full disk. Mainstay continues, and ends at its signal.
+//! A blocked or closed stderr: a stopped terminal, a closed terminal, a pipe without a reader, a
+//! full disk. Mainstay continues, and ends at its signal.
 
 use std::{
     fs::File,
@@ -21,7 +21,7 @@ use crate::{fakes::fakes, terminal::pseudo_terminal};
 /// The smallest pipe.
 const PIPE: usize = 4096;
 
-/// A stderr that accepts little or nothing, and its other end if that remains open.
+/// A stderr that blocks or fails, and its open other end.
 type Stuck = (OwnedFd, Option<OwnedFd>);
 
 fn pipe(is_open: bool) -> Stuck {
@@ -39,7 +39,7 @@ fn terminal(is_open: bool) -> Stuck {
     (terminal.into(), is_open.then_some(controller))
 }
 
-/// Calls, a restart, health and the end, with everything logged.
+/// Calls, a restart, health checks and shutdown with verbose logs.
 async fn goes_on((stderr, other_end): Stuck) {
     let home = home!();
     let config = fakes(&home, &[("one", &[]), ("two", &[])]);
@@ -49,7 +49,7 @@ async fn goes_on((stderr, other_end): Stuck) {
         .stderr(Stdio::from(stderr))
         .spawn()
         .expect("it starts");
-    // The command holds the writing end, too.
+    // Drop the command's copy of the writing end.
     drop(command);
     let mut stdout = lines(daemon.stdout.take());
     let first = soon(PROGRAMS, "where it listens", stdout.next_line()).await;

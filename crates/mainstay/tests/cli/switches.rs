@@ -34,7 +34,7 @@ async fn a_person_switches_for_a_client() {
     daemon.stop().await;
 }
 
-/// Issue 5, "Profiles": on stdio, too, with the client's switches that a daemon stores.
+/// Issue 5, "Profiles": on stdio with stored switches.
 #[tokio::test]
 async fn one_client_on_stdio_has_its_profile() {
     let home = home!();

@@ -9,7 +9,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// The token that a run printed. Asserts that stdout has nothing else.
+/// The printed token. Asserts that stdout has nothing else.
 fn printed(run: &Run) -> String {
     assert_eq!(run.code, Some(0), "{run}");
     let token = run.stdout.trim_end();
@@ -37,7 +37,7 @@ async fn status(url: &str, token: &str) -> String {
     answer.split(' ').nth(1).expect("a status").to_owned()
 }
 
-/// Tokens that are made without a daemon work with one. The daemon's changes remain after it.
+/// Tokens from before the daemon's start are valid, and changes through the daemon are stored.
 #[tokio::test]
 async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
     let home = home!();
@@ -64,7 +64,7 @@ async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
 
     let daemon = home.serve(&["--demo"]).await;
     let late_run = printed(&home.run(&["token", "add", "late"]).await);
-    // Without a session, once it is let in.
+    // An admitted request without a session.
     for (token, expected) in [
         (&*early_run, "400"),
         (&late_run, "400"),
@@ -94,7 +94,7 @@ async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
     );
 }
 
-/// The old token is refused at once. The commands find the new one in the same file.
+/// The old token is refused immediately, and commands read the new one.
 #[tokio::test]
 async fn a_rotated_control_token_is_the_one_in_the_state_directory() {
     let home = home!();
@@ -139,8 +139,7 @@ async fn what_cannot_be_a_token_is_said_to_be_so() {
     );
 }
 
-/// A client's token makes it possible to listen on an address that others can reach. No client gets this token,
-/// so that nothing is opened.
+/// With a client token, an address beyond loopback is allowed unless tokens are optional.
 #[tokio::test]
 async fn an_address_that_others_can_reach_takes_tokens() {
     let home = home!();
@@ -162,7 +161,7 @@ async fn an_address_that_others_can_reach_takes_tokens() {
     assert_eq!(run.code, Some(2), "{run}");
     assert!(run.stderr.contains("http.requireToken"), "{run}");
 
-    // An unreadable list is not a list without tokens.
+    // An unreadable token file is an error.
     fs::write(home.state().join("tokens.json"), "{}").expect("written");
     for arguments in [
         &["serve", "--demo"][..],

@@ -1,5 +1,5 @@
-//! `mainstay top` in a terminal: each key, a server that is killed, a daemon that is restarted, and the state
-//! of the terminal afterwards.
+//! `mainstay top` on a terminal: keys, a killed server, a restarted daemon, and the restored
+//! terminal.
 
 use std::{fs, path::PathBuf};
 
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// Two connected servers and a disabled one. A lost server stays away for three seconds, so that a countdown is
+/// Two connected servers and a disabled one. The retry delay of three seconds makes a countdown
 /// visible.
 fn config(home: &Home) -> String {
     let program = fake_server::binary();
@@ -33,7 +33,7 @@ async fn top(home: &Home) -> Terminal {
     terminal
 }
 
-/// A shell with the variables of this home, in which a program can be started as people do.
+/// A shell for starting programs on a terminal.
 async fn shell(home: &Home) -> Terminal {
     let program = home.command(&[]);
     let mut shell = Command::new("sh");
@@ -89,7 +89,7 @@ async fn a_server_that_is_killed_is_seen_to_come_back() {
     let terminal = top(&home).await;
     shows_in_row(&terminal, "files", "connected").await;
     shows_in_row(&terminal, "notes", "disabled").await;
-    // One process, and its memory.
+    // One process with its memory.
     #[cfg(target_os = "linux")]
     terminal
         .shows_when("processes", |screen| {
@@ -141,7 +141,7 @@ async fn every_key_does_what_help_says() {
     terminal.press(&["x"]).await;
     terminal.hides("any key goes back").await;
 
-    // Choose a server.
+    // Selection.
     for (keys, name) in [
         (["Down", "j"], "notes"),
         (["Up", "k"], "files"),
@@ -155,7 +155,7 @@ async fn every_key_does_what_help_says() {
         terminal.wait_for_text(&format!("> {name}")).await;
     }
 
-    // Sort and filter. The selection stays.
+    // Sorting and filtering keep the selection.
     terminal.press(&["s"]).await;
     terminal.wait_for_text("sort: name").await;
     terminal.press(&["S"]).await;
@@ -179,7 +179,7 @@ async fn every_key_does_what_help_says() {
     terminal.press(&["Escape"]).await;
     terminal.wait_for_text("  files").await;
 
-    // The pane: the server's output, events and calls.
+    // The detail pane: stderr, events and calls.
     terminal.press(&["Enter"]).await;
     terminal.wait_for_text("[log]").await;
     terminal.wait_for_text("tracker is ready").await;
@@ -196,7 +196,7 @@ async fn every_key_does_what_help_says() {
     terminal.press(&["Enter"]).await;
     terminal.hides("[events]").await;
 
-    // Operate servers. Nothing happens without a confirmation.
+    // Operations require a confirmation.
     terminal.press(&["x"]).await;
     terminal.wait_for_text("stop tracker? (y/n)").await;
     terminal.press(&["j", "Enter", "n"]).await;
@@ -230,7 +230,7 @@ async fn every_key_does_what_help_says() {
     daemon.stop().await;
 }
 
-/// The new daemon has another port and another token.
+/// The new daemon has another port and token.
 #[tokio::test]
 async fn a_daemon_that_is_started_anew_is_found() {
     if !Terminal::is_available() {
@@ -262,7 +262,7 @@ async fn a_daemon_that_is_started_anew_is_found() {
     let screen = terminal.hides("the daemon is gone").await;
     assert!(screen.contains("> tracker"), "{screen}");
     shows_in_row(&terminal, "tracker", "connected").await;
-    // The keys operate the servers of the new daemon.
+    // Keys operate the new daemon.
     terminal.press(&["x", "y"]).await;
     terminal.wait_for_text("tracker is disconnected").await;
     terminal.press(&["q"]).await;
@@ -297,7 +297,7 @@ async fn the_picture_fits_whatever_size_there_is() {
     daemon.stop().await;
 }
 
-/// After every kind of end, the terminal is restored: modes, cursor and screen.
+/// Modes, cursor and screen are restored after every kind of exit.
 #[tokio::test]
 async fn the_terminal_is_given_back() {
     if !Terminal::is_available() {
@@ -371,7 +371,7 @@ fn pid_in(file: &std::path::Path) -> Pid {
     Pid::from_raw(text.trim().parse().expect("a number")).expect("a pid")
 }
 
-/// While nothing happens, almost no bytes are sent, and none without colours.
+/// An idle screen sends almost no bytes, and no colours.
 #[tokio::test]
 async fn a_quiet_picture_costs_few_bytes() {
     if !Terminal::is_available() {

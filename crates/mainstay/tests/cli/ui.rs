@@ -1,4 +1,4 @@
-//! `mainstay ui`, and the web page in the output of `mainstay serve`.
+//! `mainstay ui`, and the web page's link in the output of `mainstay serve`.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::terminal::Terminal;
 
-/// The answer to a request of a browser, head and body.
+/// The HTTP answer to a browser's request.
 async fn ask(url: &str, request: &str, headers: &str, body: &str) -> String {
     let address = url.trim_start_matches("http://");
     let request = format!(
@@ -31,12 +31,12 @@ async fn ask(url: &str, request: &str, headers: &str, body: &str) -> String {
 
 /// The session of a signed-in browser.
 struct SignedIn {
-    /// The value of its cookie.
+    /// The cookie's value.
     secret: String,
     page_key: String,
 }
 
-/// Opens a link like the page. `None` if the code is wrong.
+/// Signs in with a link. `None` if the code is invalid.
 async fn follow(url: &str, link: &str) -> Option<SignedIn> {
     let code = link.strip_prefix(url)?.strip_prefix("/#/sign-in?code=")?;
     let body = json!({"code": code}).to_string();
@@ -50,8 +50,7 @@ async fn follow(url: &str, link: &str) -> Option<SignedIn> {
     })
 }
 
-/// True if the session has access to the API. A daemon may have another port than the one that signed the
-/// browser in.
+/// True if the session opens the API, also at a daemon with another port.
 async fn opens(url: &str, SignedIn { secret, page_key }: &SignedIn) -> bool {
     let port = url.rsplit(':').next().expect("a port");
     let headers = format!("cookie: mainstay-{port}={secret}\r\nx-page-key: {page_key}\r\n");
@@ -116,7 +115,7 @@ async fn the_desktop_opens_the_link_and_nobody_else_sees_it() {
     let (programs, opened_path) = (home.path().join("bin"), home.path().join("seen"));
     fs::create_dir(&programs).expect("made");
     let desktop = programs.join("xdg-open");
-    // The opener runs as long as the folder exists, as a browser that it starts may do.
+    // The opener stays alive, like a browser.
     let script = format!(
         "#!/bin/sh\necho noise\necho \"$@\" > {0}.new\nmv {0}.new {0}\n\
          while [ -d {1} ]; do sleep 0.1; done\n",
@@ -181,7 +180,7 @@ async fn without_a_daemon_or_its_page_the_exit_code_says_so() {
     daemon.stop().await;
 }
 
-/// A terminal belongs to a person. Other output may be stored, such as that of a service.
+/// The link is printed only to a terminal, because other output may be stored.
 #[tokio::test]
 async fn serve_prints_a_link_on_a_terminal_only() {
     let home = home!();
@@ -211,7 +210,7 @@ async fn serve_prints_a_link_on_a_terminal_only() {
     );
 }
 
-/// Without a daemon, too.
+/// `token rotate` signs all browsers out, also without a daemon.
 #[tokio::test]
 async fn a_new_control_token_signs_every_browser_out() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! Configurations as Windows programs write them: in UTF-16, with a byte order mark, with CRLF.
+//! Configurations of Windows programs: UTF-16, byte order marks, CRLF.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ fn text() -> String {
     format!("{text}\n").replace('\n', "\r\n")
 }
 
-/// An edited file keeps its encoding, its byte order mark and its line ends.
+/// An edit keeps encoding, byte order mark and line ends.
 #[tokio::test]
 async fn files_of_windows_are_read_and_edited_in_their_own_way() {
     let marked_text = format!("\u{feff}{}", text()).into_bytes();

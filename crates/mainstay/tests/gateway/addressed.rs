@@ -33,7 +33,7 @@ const BARE: [&str; 2] = ["push", "execute_tool"];
 
 const NAMINGS: [&str; 4] = ["double_underscore", "slash", "none", "mcp_prefix"];
 
-/// How the victim becomes unreachable: a profile hides it, or a request stops it.
+/// The way that the victim becomes unreachable: a profile hides it, or a request stops it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Up,

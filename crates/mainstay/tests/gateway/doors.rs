@@ -102,8 +102,7 @@ async fn a_request_names_a_session_of_its_endpoint() {
     }
 }
 
-/// A GET stream opens immediately and ends with its session. A session can have two streams, and
-/// each message is sent on one of them.
+/// GET streams open immediately and end with their session.
 #[tokio::test]
 async fn the_stream_of_a_session_ends_with_it() {
     let (gateway, _backend) = gateway().await;

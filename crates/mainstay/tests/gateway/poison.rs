@@ -43,7 +43,7 @@ async fn until_event(rest: &Rest, kind: &str) -> Vec<Value> {
     .await
 }
 
-/// Of six such calls three reach the server. Other calls wait for at most one start.
+/// Three of six such calls reach the server, and other calls wait for at most one start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_crashes_its_server_is_refused_and_the_server_stays() {
     let backend = Backend::stdio().await;

@@ -1,4 +1,4 @@
-//! A Mainstay behind another (X2): two work, a loop is refused, and so is a chain of five.
+//! Chains of Mainstays (X2): two work, loops and five are refused.
 
 use std::{fs, net::TcpListener};
 
@@ -13,7 +13,7 @@ const MAINSTAY: &str = env!("CARGO_BIN_EXE_mainstay");
 async fn one_that_would_launch_itself_is_refused_at_depth_one() {
     let world = TestHome::new();
     let config = world.path().join("servers.json");
-    // Every launch records the chain that it got.
+    // Records the chain of each launch.
     let script = "echo \"$MAINSTAY_CHAIN\" >> launches; exec \"$0\" mcp --config \"$1\"";
     let launch_entry =
         json!({"command": "sh", "args": ["-c", script, MAINSTAY, config], "cwd": world.path()});
@@ -52,8 +52,8 @@ async fn two_with_different_configurations_work() {
     world.assert_deserted();
 }
 
-/// X2: a client at the first Mainstay sees one slow call, and no more, however often the server behind both
-/// dies, under document 001's preset.
+/// X2: with document 001's preset, a client behind two Mainstays sees one slow call when the server
+/// dies.
 #[tokio::test]
 async fn a_server_that_dies_behind_two_costs_one_slow_call() {
     let world = TestHome::new();
@@ -81,7 +81,7 @@ async fn a_server_that_dies_behind_two_costs_one_slow_call() {
 #[tokio::test]
 async fn two_work_over_http_and_itself_is_refused() {
     let world = TestHome::new();
-    // The port was free a moment ago. No other program gets it that soon.
+    // The port stays free for a moment.
     let free_listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = free_listener
         .local_addr()
@@ -95,7 +95,7 @@ async fn two_work_over_http_and_itself_is_refused() {
     let mut mainstay = world
         .serve(&config, &address, "reached through itself")
         .await;
-    // Another attempt would be refused, too.
+    // The entry is an error, because retries would be refused.
     let (code, stdout, stderr) = world.run(&["get", "me", "--json"], &[]).await;
     assert_eq!(code, Some(0), "{stderr}");
     let own_entry: Value = serde_json::from_str(&stdout).expect("JSON");

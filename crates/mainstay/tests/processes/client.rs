@@ -1,4 +1,4 @@
-//! `mainstay mcp` and the ends of its client.
+//! Ends of a `mainstay mcp` by its client.
 
 use std::process::Stdio;
 
@@ -17,7 +17,7 @@ async fn mcp(world: &TestHome) -> Running {
     mainstay
 }
 
-/// A client closes stdin when it has finished (specification, "Shutdown").
+/// A client closes stdin (specification, "Shutdown").
 #[tokio::test]
 async fn a_client_that_closes_its_end_leaves_nobody() {
     let world = TestHome::new();
@@ -27,7 +27,7 @@ async fn a_client_that_closes_its_end_leaves_nobody() {
     world.assert_deserted();
 }
 
-/// A client that crashes closes all pipes at once.
+/// A crashed client closes all pipes.
 #[tokio::test]
 async fn a_client_that_crashes_leaves_nobody() {
     let world = TestHome::new();
@@ -36,7 +36,7 @@ async fn a_client_that_crashes_leaves_nobody() {
     world.until_deserted().await;
 }
 
-/// metamcp#162: some clients end their servers only with SIGKILL, and know one process.
+/// metamcp#162: clients kill only the process that they started.
 #[tokio::test]
 async fn a_client_that_kills_us_leaves_nobody() {
     let world = TestHome::new();
@@ -46,7 +46,7 @@ async fn a_client_that_kills_us_leaves_nobody() {
     world.until_deserted().await;
 }
 
-/// The terminal, or the window with the client in it, was closed.
+/// The client's terminal is closed.
 #[tokio::test]
 async fn a_terminal_that_goes_away_leaves_nobody() {
     let world = TestHome::new();

@@ -1,4 +1,4 @@
-//! The end of a daemon, in order or not.
+//! Ends of a daemon.
 
 use std::os::unix::process::ExitStatusExt as _;
 
@@ -19,7 +19,7 @@ async fn an_orderly_stop_leaves_nobody() {
     let servers = json!({"one": family(&[]), "two": family(&[])});
     let mut mainstay = world.serve_ready(&servers).await;
     let processes = world.until("two families", families(2)).await;
-    // Their environment has the variables that identify them, and no others of Mainstay's.
+    // Their environment has the identifying variables, and none of Mainstay's settings.
     for process in processes
         .iter()
         .filter(|process| process.server().is_some())
@@ -37,7 +37,7 @@ async fn an_orderly_stop_leaves_nobody() {
     world.assert_deserted();
 }
 
-/// `ps`, `top` and `pidof` find both by the program's name.
+/// Guardian and daemon have the program's name in `ps`, `top` and `pidof`.
 #[tokio::test]
 async fn guardian_and_daemon_have_the_programs_name() {
     let world = TestHome::new();
@@ -48,18 +48,18 @@ async fn guardian_and_daemon_have_the_programs_name() {
     }
 }
 
-/// Huge pages would double Mainstay's memory. Servers have the setting that they would have without Mainstay.
+/// Mainstay disables huge pages for itself to save memory. Servers keep the system's setting.
 #[tokio::test]
 async fn only_servers_have_huge_pages() {
     assert_eq!(huge_pages_of_all().await, [false, false, true]);
-    // This cannot be undone: a user who starts Mainstay without huge pages means the servers, too.
+    // Disabling cannot be undone, so servers inherit it.
     disable_transparent_huge_pages(true).expect("Linux can");
     let inherited_bytes = huge_pages_of_all().await;
     disable_transparent_huge_pages(false).expect("Linux can");
     assert_eq!(inherited_bytes, [false, false, false]);
 }
 
-/// True for each of guardian, daemon and server that has them.
+/// True for each of guardian, daemon and server with huge pages.
 async fn huge_pages_of_all() -> [bool; 3] {
     let world = TestHome::new();
     let mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
@@ -73,8 +73,7 @@ async fn huge_pages_of_all() -> [bool; 3] {
     })
 }
 
-/// The daemon's memory has the secrets of all servers. Servers keep the limit that they would have without
-/// Mainstay.
+/// Core dumps are disabled for the daemon, whose memory has secrets. Servers keep their limit.
 #[tokio::test]
 async fn the_daemon_leaves_no_core_dump() {
     let world = TestHome::new();
@@ -95,8 +94,7 @@ async fn the_daemon_leaves_no_core_dump() {
     assert_eq!(server, own_limit);
 }
 
-/// MCPJungle#271: a gateway that was killed leaves its servers behind. Here the guardian ends in the same way
-/// as the daemon.
+/// MCPJungle#271: servers outlive a killed gateway. Here the guardian ends the servers.
 #[tokio::test]
 async fn a_killed_daemon_leaves_nobody() {
     let world = TestHome::new();
@@ -108,7 +106,7 @@ async fn a_killed_daemon_leaves_nobody() {
     world.assert_deserted();
 }
 
-/// metamcp#162: clients kill the process that they started, and its children remain.
+/// metamcp#162: children outlive a killed parent. Here the daemon ends with its guardian.
 #[tokio::test]
 async fn a_killed_guardian_ends_the_daemon_in_order() {
     let world = TestHome::new();
@@ -121,7 +119,7 @@ async fn a_killed_guardian_ends_the_daemon_in_order() {
     assert!(!world.path().join("state/daemon.json").exists());
 }
 
-/// If both are gone, no process is left that could find the descendants. The servers themselves still end.
+/// Servers end by themselves if guardian and daemon are killed.
 #[tokio::test]
 async fn when_both_are_killed_the_servers_die() {
     let world = TestHome::new();
@@ -130,7 +128,7 @@ async fn when_both_are_killed_the_servers_die() {
         .serve_ready(&json!({"one": server, "two": server}))
         .await;
     let daemon = world.daemon_of(&mainstay);
-    // Stopped, so that it cannot do anything in between.
+    // Stop the daemon, so that it cannot react.
     daemon.signal(Signal::STOP);
     mainstay.signal(Signal::KILL);
     daemon.signal(Signal::KILL);
@@ -138,7 +136,7 @@ async fn when_both_are_killed_the_servers_die() {
     world.until_deserted().await;
 }
 
-/// A second Ctrl-C does not wait for servers that react only to SIGKILL.
+/// A second SIGINT kills servers that ignore SIGTERM.
 #[tokio::test]
 async fn a_second_signal_leaves_nobody_at_once() {
     let world = TestHome::new();
@@ -156,7 +154,7 @@ async fn a_second_signal_leaves_nobody_at_once() {
     world.assert_deserted();
 }
 
-/// The daemon has no guardian that could do it.
+/// The daemon has no guardian.
 #[tokio::test]
 async fn a_second_signal_without_a_guardian_leaves_nobody() {
     let world = TestHome::new();
@@ -169,8 +167,7 @@ async fn a_second_signal_without_a_guardian_leaves_nobody() {
     world.until_deserted().await;
 }
 
-/// systemd signals every process of a unit, so the daemon gets the signal twice: from systemd and
-/// from its guardian. The two count as one signal, so the daemon does not stop at once.
+/// systemd signals every process, so the daemon gets the signal twice. Both count as one.
 #[tokio::test]
 async fn one_signal_to_everyone_stops_in_order() {
     let world = TestHome::new();

@@ -1,4 +1,4 @@
-//! The end of one server, while Mainstay continues.
+//! Ends of one server.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -19,8 +19,8 @@ use serde_json::json;
 
 use crate::world::{Someone, TestHome, families, family, leader, zombies_of};
 
-/// A crashed server is restarted, and its children do not accumulate (metamcp#162: from 50 to 2,018 processes).
-/// No process of the first session is left when the second one runs.
+/// A crashed server's children are killed before its restart (metamcp#162: from 50 to 2,018
+/// processes).
 #[tokio::test]
 async fn a_crash_takes_the_grandchildren_along() {
     let world = TestHome::new();
@@ -40,7 +40,7 @@ async fn a_crash_takes_the_grandchildren_along() {
         test_kill_process(process.pid).expect_err(&process.words);
     }
     world.until("its second family", families(1)).await;
-    // The guardian adopts dead processes, and reaps them (docker#318).
+    // The guardian reaps adopted processes (docker#318).
     let guardian = mainstay.pid();
     world
         .until("no zombies", |_| zombies_of(guardian) == 0)
@@ -50,7 +50,7 @@ async fn a_crash_takes_the_grandchildren_along() {
     world.assert_deserted();
 }
 
-/// The same holds for daemons that left their group, their session and their environment.
+/// A crash also kills daemons that left their group, session and environment.
 #[tokio::test]
 async fn a_crash_takes_daemons_without_an_environment_along() {
     let world = TestHome::new();
@@ -87,8 +87,8 @@ impl Listener for Nobody {
     fn ask(&self, _: ServerQuestion) {}
 }
 
-/// W1, invariant 9: the end of a session is reported when no process of it is left, so that two processes of
-/// one server never exist at a time.
+/// W1, invariant 9: the end of a session is reported after its processes have ended, so processes
+/// of two sessions never overlap.
 #[tokio::test]
 async fn twenty_rapid_restarts_never_overlap() {
     let world = TestHome::new();
@@ -146,7 +146,7 @@ async fn twenty_rapid_restarts_never_overlap() {
                 .all(|process| process.server() == Some(&format!("it:{epoch}"))),
             "{processes:#?}"
         );
-        // Every second one is stopped in order.
+        // Every second session is stopped regularly.
         if epoch.0.is_multiple_of(2) {
             leader(&processes).signal(Signal::KILL);
             let loss = soon(PROGRAMS, "its end", running_server).await;

@@ -1,5 +1,4 @@
-//! A separate home for every test, and its processes: a process belongs to the test if its environment says so,
-//! whatever its group and its parent.
+//! A home for each test, with its processes, which are identified by their environment.
 
 use std::{collections::HashMap, fs, path::Path, process::Stdio};
 
@@ -47,7 +46,7 @@ impl Someone {
         .filter(|_| !state.starts_with(['Z', 'X']))
     }
 
-    /// The value that identifies the process's attempt to start a server.
+    /// Value that identifies the server start of a process.
     pub fn server(&self) -> Option<&str> {
         self.environment.get("MAINSTAY_SERVER").map(String::as_str)
     }
@@ -57,7 +56,7 @@ impl Someone {
     }
 }
 
-/// Number of children that have ended and are not reaped.
+/// Number of zombies.
 pub fn zombies_of(parent: Pid) -> usize {
     let stats = fs::read_dir("/proc").expect("Linux").flatten();
     let stats = stats.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
@@ -104,7 +103,7 @@ impl TestHome {
         assert!(remaining_processes.is_empty(), "{remaining_processes:#?}");
     }
 
-    /// Waits until the processes of this home meet the condition.
+    /// Waits until the processes satisfy the condition.
     pub async fn until(
         &self,
         description: &str,
@@ -193,7 +192,7 @@ impl TestHome {
 }
 
 impl Drop for TestHome {
-    /// Also runs after a failed test.
+    /// Kill the remaining processes, also after a failed test.
     fn drop(&mut self) {
         for process in self.everyone() {
             kill_process(process.pid, Signal::KILL).ok();
@@ -201,8 +200,8 @@ impl Drop for TestHome {
     }
 }
 
-/// A server with three descendants that would outlive it: one in its group, one in another session, and one
-/// that has also left its parent, as daemons do. All hold its stdout.
+/// A server with three descendants: one in its group, one in another session, and one that has also
+/// left its parent. All hold its stdout.
 pub fn family(flags: &[&str]) -> Value {
     let script = "sleep 1001 & setsid sleep 1002 & (setsid sleep 1003 &); exec \"$0\" \"$@\"";
     let mut args = vec![json!("-c"), json!(script), json!(fake_server::binary())];

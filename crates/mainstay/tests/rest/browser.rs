@@ -1,4 +1,4 @@
-//! A browser and a daemon, over real sockets: its cookie, its headers, its streams.
+//! A browser and a daemon over real sockets.
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -31,7 +31,7 @@ pub struct BrowserDaemon {
 }
 
 impl BrowserDaemon {
-    /// Starts at a free port.
+    /// Starts on a free port.
     pub fn new(state: impl Into<PathBuf>, config: &Config) -> Self {
         Self::at(([127, 0, 0, 1], 0).into(), state, config)
     }
@@ -64,7 +64,7 @@ impl BrowserDaemon {
         }
     }
 
-    /// A browser that has opened a link of `mainstay ui`.
+    /// A browser that is signed in by a link of `mainstay ui`.
     pub async fn signed_in(&self) -> Browser {
         let mut browser = self.browser();
         let code = self.code().await;
@@ -73,7 +73,7 @@ impl BrowserDaemon {
         browser
     }
 
-    /// A one-time code, as `mainstay ui` gets it.
+    /// A one-time code for `mainstay ui`.
     pub async fn code(&self) -> String {
         let bearer = format!("Bearer {}", self.control());
         let headers = [("authorization", bearer.as_str())];
@@ -122,9 +122,9 @@ impl BrowserAnswer {
 #[derive(Clone)]
 pub struct Browser {
     address: SocketAddr,
-    /// The cookie, in the form that a browser sends.
+    /// The cookie as browsers send it.
     pub cookie: Option<String>,
-    /// The page key, which the page stores.
+    /// The page key from the sign-in.
     pub page_key: Option<String>,
 }
 
@@ -133,7 +133,7 @@ impl Browser {
         format!("http://{}", self.address)
     }
 
-    /// Opens a connection for one request. Returns the head and the body of the answer.
+    /// Sends one request on a new connection. Returns the head and the body of the answer.
     pub async fn open(
         &self,
         method: Method,
@@ -182,7 +182,7 @@ impl Browser {
         self.send(Method::GET, path, &headers, "").await
     }
 
-    /// Sends a change like the page.
+    /// Sends a change with the page's headers.
     pub async fn change(&self, method: Method, path: &str, body: &Value) -> BrowserAnswer {
         let origin = self.origin();
         let key = self.page_key.clone().unwrap_or_default();
@@ -207,7 +207,7 @@ impl Browser {
         answer
     }
 
-    /// A stream of events that has begun.
+    /// An open stream of events.
     pub async fn events(&self) -> Incoming {
         let key = self.page_key.clone().unwrap_or_default();
         let headers = [("sec-fetch-site", "same-origin"), ("x-page-key", &key)];

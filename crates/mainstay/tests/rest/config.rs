@@ -1,4 +1,4 @@
-//! The configuration for an editor: its text, and its problems before it is saved.
+//! The configuration as text: reading, checking, saving.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::world::{RestDaemon, fake, fake_entry, until};
 const TEXT: &str = "/api/config/text";
 const CHECK: &str = "/api/config/check";
 
-/// A configuration with comments, an unusual order, and secrets in both.
+/// A configuration with comments, an unusual order, and secrets.
 fn commented_config() -> String {
     format!(
         "// mine\n{{\n  \"mcpServers\": {{\n    // \"old\": {{\"env\": {{\"API_KEY\": \"s3cret-old\"}}}},\n    \"one\": {{\n      \
@@ -42,7 +42,7 @@ async fn a_text_is_edited_with_its_comments_and_secrets() {
         "{text}"
     );
 
-    // Nothing changes, to the byte.
+    // Saving the same text changes no byte.
     let (status, answer) = world
         .put(TEXT, &json!({"text": text, "digest": digest}))
         .await;
@@ -77,7 +77,7 @@ async fn a_text_is_edited_with_its_comments_and_secrets() {
         "{written_text}"
     );
 
-    // The digest is now that of another text.
+    // The digest no longer matches.
     let (status, answer) = world
         .put(TEXT, &json!({"text": text, "digest": digest}))
         .await;
@@ -129,7 +129,7 @@ async fn a_text_that_cannot_be_used_is_refused_as_a_whole() {
         let (status, _) = world.put(TEXT, &body).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
     }
-    // Another program breaks the file: its secrets cannot be recognised.
+    // In a broken file, secrets cannot be recognised.
     fs::write(&world.file, "{ s3cret").expect("written");
     let (status, answer) = world.send(Method::GET, TEXT, None).await;
     assert_eq!(
@@ -150,7 +150,7 @@ async fn a_configuration_is_checked_before_it_is_saved() {
         let (status, answer) = world.post(CHECK, &body).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
         assert!(!answer.to_string().contains("s3cret"), "{answer}");
-        // An invalid text is refused with the same findings.
+        // A PUT of an invalid text has the same findings.
         if answer["valid"] == false {
             let (path, mut change) = match &body["text"] {
                 Value::Null => ("/api/config", body["config"].clone()),
@@ -184,7 +184,7 @@ async fn a_configuration_is_checked_before_it_is_saved() {
         "{same_answer}"
     );
 
-    // After a secret, at the place that the editor has.
+    // A problem after a secret has the position in the edited text.
     let line = "      \"env\": {\"KEY\": \"${secret:/mcpServers/one/env/KEY}\"}, \"args\": 7,";
     let odd_text = text.replace("// for now", "\"args\": 7,\n");
     let error_findings = check(json!({"text": odd_text})).await;
@@ -245,7 +245,7 @@ async fn a_configuration_is_checked_before_it_is_saved() {
     assert_eq!(odd_text["valid"], false);
     assert!(odd_text["findings"][0].get("line").is_none(), "{odd_text}");
 
-    // Nothing was written or changed.
+    // The checks changed nothing.
     assert_eq!(world.text(), commented_config());
     assert_eq!(
         world.get("/api/servers").await["servers"][0]["pid"],
@@ -278,8 +278,8 @@ async fn a_configuration_is_checked_before_it_is_saved() {
     world.end().await;
 }
 
-/// A check, a PUT, `mainstay validate` and a reload have the same finding for an entry. A reload applies the
-/// file: the server shows the problem, and the other servers continue.
+/// Check, PUT, `mainstay validate` and reload have the same finding. After the reload, the server
+/// shows the problem.
 #[tokio::test]
 async fn a_bad_entry_is_judged_the_same_everywhere() {
     let servers = |args: Value| {
@@ -343,7 +343,7 @@ async fn a_bad_entry_is_judged_the_same_everywhere() {
     world.end().await;
 }
 
-/// A form gets the entry with placeholders, and sends it back.
+/// An entry with placeholders keeps its secrets when saved.
 #[tokio::test]
 async fn an_entry_that_comes_back_keeps_its_secrets() {
     let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
@@ -371,7 +371,7 @@ async fn an_entry_that_comes_back_keeps_its_secrets() {
         ),
         (&json!(false), &json!(false))
     );
-    // And again, also under another name.
+    // Once more, under another name.
     let mut entry = details["entry"].clone();
     entry["autoStart"] = true.into();
     entry["persist"] = true.into();
@@ -398,7 +398,7 @@ async fn an_entry_that_comes_back_keeps_its_secrets() {
     world.end().await;
 }
 
-/// If another client has changed an entry since it was read, a write with the old digest does not overwrite it.
+/// A stale digest does not overwrite another client's change.
 #[tokio::test]
 async fn an_entry_replaces_the_one_that_was_read_and_no_other() {
     let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
@@ -420,11 +420,11 @@ async fn an_entry_replaces_the_one_that_was_read_and_no_other() {
     let early_entry = read_entry(true).await;
     assert!(early_entry["digest"].is_string(), "{early_entry}");
     assert!(put(early_entry.clone(), 1000).await);
-    // The digest is now that of another entry.
+    // The digest no longer matches.
     let written_text = world.text();
     assert!(!put(early_entry.clone(), 2000).await);
     assert_eq!(world.text(), written_text);
-    // Another server and a comment do not matter.
+    // Changes elsewhere in the file are accepted.
     let late_entry = read_entry(true).await;
     let other_text = written_text.replace("// mine", "// ours").replace(
         "    \"one\"",
@@ -433,19 +433,19 @@ async fn an_entry_replaces_the_one_that_was_read_and_no_other() {
     assert_ne!(other_text, written_text);
     fs::write(&world.file, other_text).expect("written");
     assert!(put(late_entry, 3000).await);
-    // The file counts, whether or not it is in force.
+    // The digest is that of the file's entry.
     let late_entry = read_entry(true).await;
     let other_text = world.text().replace("3000", "3500");
     assert_ne!(other_text, world.text());
     fs::write(&world.file, &other_text).expect("written");
     assert!(!put(late_entry, 4000).await);
     assert_eq!(world.text(), other_text);
-    // A write without a digest is accepted as before.
+    // The digest is optional.
     let mut entry = early_entry;
     entry["digest"] = Value::Null;
     assert!(put(entry, 5000).await);
 
-    // In memory, too.
+    // The same for an ephemeral change.
     let early_entry = read_entry(false).await;
     assert!(put(early_entry.clone(), 6000).await);
     assert!(!put(early_entry, 7000).await);
@@ -495,7 +495,7 @@ async fn profiles_are_shown_with_what_they_have() {
             "tools": 1, "builtin": ["records"], "entry": file["profiles"]["review"],
         })
     );
-    // An edit begins with the configuration.
+    // Start from the current configuration.
     let mut config = world.get("/api/config").await;
     config["profiles"]["second"] = json!({});
     let (status, _) = world.put("/api/config", &config).await;

@@ -1,4 +1,4 @@
-//! The earlier versions of the configuration over REST.
+//! Earlier versions of the configuration over REST.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ fn commented_config() -> String {
     )
 }
 
-/// Each version without its time.
+/// Number, author and reason of each version.
 async fn versions(world: &RestDaemon) -> Vec<(u64, String, String)> {
     let answer = world.get(HISTORY).await;
     let versions = answer["versions"].as_array().expect("versions").iter();
@@ -111,7 +111,7 @@ async fn a_version_is_shown_without_its_secrets() {
     world.end().await;
 }
 
-/// The content of a file that another program has changed is stored before it is replaced.
+/// The content of an externally changed file is stored before it is replaced.
 #[tokio::test]
 async fn a_file_that_was_changed_by_hand_is_replaced_by_force_alone() {
     let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
@@ -148,7 +148,7 @@ async fn a_file_that_was_changed_by_hand_is_replaced_by_force_alone() {
         let file = fs::read_to_string(folder.join(name)).expect("a version");
         assert!(file.ends_with(&edited_text), "{file}");
     }
-    // A version that is no configuration is not restored.
+    // An invalid version cannot be restored.
     let broken_version = versions(&world).await[1].0;
     let (status, answer) = undo(&world, json!({"version": broken_version})).await;
     assert_eq!(

@@ -17,7 +17,7 @@ use tower_service::Service as _;
 
 use crate::TOKEN;
 
-/// A daemon with one server that prints `one`, and nothing more unless it is told to.
+/// A daemon with one server that prints `one`, and then lines on command.
 struct LogDaemon {
     daemon: Daemon,
     router: Router,
@@ -163,7 +163,7 @@ async fn the_last_lines_are_told() {
     within(world.daemon.stop(None)).await;
 }
 
-/// A client that returns with the id of its last line gets each line once. The stream ends with the daemon.
+/// A resumed stream sends each line once. It ends with the daemon.
 #[tokio::test]
 async fn a_stream_is_resumed_where_it_broke_off() {
     let world = LogDaemon::new().await;
@@ -184,14 +184,14 @@ async fn a_stream_is_resumed_where_it_broke_off() {
         assert_eq!(repeated_events.next().await.expect("a line").1, expected);
     }
     drop(repeated_events);
-    // The stored lines end before the lines that are written now.
+    // Stored lines, followed by new ones.
     let mut resumed_events = Events::open(&world, "fake/logs?follow=true", Some(&id)).await;
     for expected in ["line", "line", "line", "tail_end"] {
         let (name, _, data) = resumed_events.event().await.expect("an event");
         assert_eq!(name, expected, "{data}");
         assert!(name == "line" || data["complete"] == true, "{data}");
     }
-    // As many lines as exist, and one fewer.
+    // The exact number of lines, and one less.
     let (_, all_lines) = world.json("fake/logs?tail=100").await;
     let count = all_lines["lines"].as_array().expect("a list").len();
     for (tail, is_complete) in [(count, true), (count - 1, false), (0, false)] {
@@ -205,11 +205,11 @@ async fn a_stream_is_resumed_where_it_broke_off() {
             (&*name, end),
             ("tail_end", json!({"complete": is_complete}))
         );
-        // A stream can continue from here, too.
+        // Resume after this event.
         let mut later_events = Events::open(&world, "fake/logs?follow=true", Some(&event_id)).await;
         assert_eq!(later_events.event().await.expect("an event").0, "tail_end");
     }
-    // An id of another run says nothing about the lines of this run.
+    // An id of another run is ignored.
     let mut other_events = Events::open(&world, "fake/logs?follow=true&tail=1", Some("1-1")).await;
     assert_eq!(other_events.next().await.expect("a line").1, "five");
     let LogDaemon { daemon, .. } = world;

@@ -13,7 +13,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 async fn the_page_is_loaded_by_everybody_and_framed_by_nobody() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let world = BrowserDaemon::new(folder.path(), &Config::default());
-    // The MCP paths demand a token.
+    // MCP paths require a token.
     world.tokens.add("laptop", None).expect("added");
     let browser = world.browser();
     let index = browser.get("/").await;
@@ -72,7 +72,7 @@ async fn the_page_is_loaded_by_everybody_and_framed_by_nobody() {
         let policy = answer.header("permissions-policy").expect("a policy");
         assert!(policy.contains("camera=()") && !policy.contains('*'));
     }
-    // The routes of the API do not belong to the page, and their answers have their own types.
+    // API paths do not return the page.
     for path in ["/api/servers", "/healthz", "/no-such-page", "/index.html"] {
         let answer = browser.get(path).await;
         assert_eq!(answer.header("content-security-policy"), None, "{path}");

@@ -36,7 +36,7 @@ async fn a_pasted_text_becomes_entries_that_can_be_added() {
         new_entry["notes"],
         json!(["odd: not known to Mainstay, which ignores it"])
     );
-    // Nothing is stored until the entry is added as shown.
+    // A preview stores nothing.
     assert!(!world.text().contains("new"));
     let mut entry = new_entry["entry"].clone();
     entry["name"] = new_entry["name"].clone();

@@ -1,4 +1,4 @@
-//! The session of the web page: signing in and out, and the access that the cookie gives.
+//! The web page's session: sign-in, sign-out, and access by cookie.
 
 use std::fs;
 
@@ -62,7 +62,7 @@ async fn a_browser_signs_in_works_and_signs_out() {
     let body = json!({"name": "laptop"});
     let answer = browser.change(Method::POST, "/api/tokens", &body).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
-    // A signed-in browser makes links for others.
+    // A signed-in browser can create links.
     let link = browser
         .change(Method::POST, "/api/session/links", &Value::Null)
         .await
@@ -82,7 +82,7 @@ async fn a_browser_signs_in_works_and_signs_out() {
         "{cookie}"
     );
     assert!(cookie.contains("; Max-Age=0"), "{cookie}");
-    // The cookie gives no access, even if the browser stores it.
+    // After the sign-out, the old cookie is refused.
     assert!(!is_signed_in(&browser).await);
     ends(stream).await;
     assert!(is_signed_in(&other_client).await);
@@ -106,7 +106,7 @@ async fn a_code_signs_one_browser_in() {
     let mut thief_client = world.browser();
     let answer = thief_client.sign_in(&json!({"code": code})).await;
     assert_refused(&answer, INVALID_CODE, "used");
-    // A new sign-in leaves no old session behind.
+    // A new sign-in ends the browser's old session.
     let former_browser = browser.clone();
     let code = world.code().await;
     browser.sign_in(&json!({"code": code})).await;
@@ -135,7 +135,7 @@ async fn the_control_token_signs_in_and_no_other() {
     world.end().await;
 }
 
-/// Forms of other sites can send text, and pages at other ports are other origins.
+/// Requests from other origins cannot sign in, including forms.
 #[tokio::test]
 async fn no_other_page_signs_a_browser_in() {
     let (_folder, world) = world();
@@ -163,7 +163,7 @@ async fn no_other_page_signs_a_browser_in() {
     }
     let answer = send(vec![json(), ("sec-fetch-site", "same-site".to_owned())]).await;
     assert_refused(&answer, NOT_OUR_PAGE, "another port");
-    // None of these used the code.
+    // The code is still unused.
     let answer = send(vec![json(), ("origin", browser.origin())]).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
     world.end().await;
@@ -207,7 +207,7 @@ async fn every_request_needs_the_page_key_of_its_session() {
         }
     }
     assert!(world.tokens.clients().is_empty() && is_signed_in(&browser).await);
-    // A bearer needs no page key, and the cookie does not repair a bad bearer.
+    // A bearer token needs no page key. A cookie does not replace an invalid token.
     let mut headers = vec![
         ("content-type", "application/json"),
         ("authorization", &bearer),
@@ -222,7 +222,7 @@ async fn every_request_needs_the_page_key_of_its_session() {
         .send(Method::POST, "/api/tokens", &headers, body)
         .await;
     assert_refused(&answer, UNAUTHORIZED, "a bad bearer");
-    // A bearer has no session, either.
+    // A bearer token has no browser session.
     let headers = [("authorization", bearer.as_str())];
     let answer = browser
         .send(Method::GET, "/api/session", &headers, "")
@@ -231,7 +231,7 @@ async fn every_request_needs_the_page_key_of_its_session() {
     world.end().await;
 }
 
-/// A link of the page sends no page key. Its address has a ticket, which works once for that address.
+/// A download uses a one-time ticket in place of the page key.
 #[tokio::test]
 async fn a_download_has_a_ticket() {
     let (_folder, world) = world();
@@ -244,7 +244,7 @@ async fn a_download_has_a_ticket() {
     assert_eq!(ticket.status, StatusCode::OK, "{}", ticket.text);
     let address = ticket.json()["path"].as_str().expect("a path").to_owned();
     assert!(address.starts_with(&format!("{path}&ticket=")), "{address}");
-    // The cookie alone gets no ticket, and a ticket belongs to its session.
+    // A cookie alone gets no ticket. A ticket belongs to its session.
     let headers = [("content-type", "application/json")];
     let refused_response = browser.send(
         Method::POST,
@@ -268,7 +268,7 @@ async fn a_download_has_a_ticket() {
     world.end().await;
 }
 
-/// Browsers send the cookie for pages at other ports, too, because all ports of a host are one site.
+/// Pages at other ports send the cookie, but lack the page key.
 #[tokio::test]
 async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
     let (_folder, world) = world();
@@ -294,12 +294,12 @@ async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
             .await;
         assert_refused(&answer, NOT_OUR_PAGE, header.1);
     }
-    // The cookie does not work at another name of this machine, to which no browser would have sent it.
+    // The cookie is bound to the port.
     let cookie = browser.cookie.clone().expect("a cookie");
     let mut renamed_browser = browser.clone();
     renamed_browser.cookie = Some(cookie.replace(&format!("mainstay-{port}"), "mainstay-1"));
     assert!(is_signed_in(&browser).await && !is_signed_in(&renamed_browser).await);
-    // A page of an allowed origin gets the list of headers that it may send, without this one.
+    // A preflight of an allowed origin does not allow the page key header.
     let preflight = [
         ("origin", "http://localhost:1"),
         ("access-control-request-method", "POST"),
@@ -322,7 +322,7 @@ async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
 #[tokio::test]
 async fn the_cookie_opens_no_mcp_path() {
     let (_folder, world) = world();
-    // Once there is a token, these paths demand one.
+    // MCP paths require a token here.
     world.tokens.add("laptop", None).expect("added");
     let browser = world.signed_in().await;
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
@@ -359,7 +359,7 @@ async fn sessions_outlive_the_daemon_until_the_token_is_rotated() {
 
     let world = BrowserDaemon::at(address, folder.path(), &Config::default());
     assert!(is_signed_in(&browser).await);
-    // Codes do not survive the daemon.
+    // Codes end with the daemon.
     let answer = world.browser().sign_in(&json!({"code": code})).await;
     assert_refused(&answer, INVALID_CODE, "of the last run");
     other_browser
@@ -381,7 +381,7 @@ async fn sessions_outlive_the_daemon_until_the_token_is_rotated() {
     assert_refused(&answer, INVALID_CODE, "of the last token");
     world.end().await;
 
-    // An ended session stays ended, even with the old list of sessions.
+    // Restoring the old file does not revive an ended session.
     fs::write(&path, text).expect("written");
     let world = BrowserDaemon::at(address, folder.path(), &Config::default());
     assert!(!is_signed_in(&browser).await && !is_signed_in(&other_browser).await);
@@ -403,7 +403,7 @@ async fn a_session_that_has_expired_opens_nothing() {
     assert!(!is_signed_in(&browser).await);
     world.end().await;
 
-    // An unreadable file signs all browsers out, and prevents no sign-in.
+    // An unreadable file signs all browsers out. New sign-ins work.
     fs::write(&path, "{").expect("written");
     let world = BrowserDaemon::at(address, folder.path(), &Config::default());
     assert!(!is_signed_in(&browser).await);

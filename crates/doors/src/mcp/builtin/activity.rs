@@ -46,13 +46,12 @@ tools! {
     GetLogs "get_logs",
 }
 
-/// The time that `await_activity` waits, in milliseconds.
+/// Default duration of `await_activity`, in milliseconds.
 const DEFAULT_WAIT: u64 = 30_000;
 const MIN_WAIT: u64 = 100;
 const MAX_WAIT: u64 = 900_000;
 
-/// Maximum number of events in one answer. A client gets the following ones with the id of the last
-/// event.
+/// Maximum number of events in one answer. The next call continues with the id of the last event.
 const MAX_EVENTS: usize = 100;
 
 /// The error code of a refusal by the client (JSON-RPC leaves it to the implementation;
@@ -211,19 +210,19 @@ fn gather(
 
 /// The part of an event that concerns the profile's servers, if any.
 fn visible_part(context: &Context<'_>, event: &ServerEvent) -> Option<ServerEvent> {
-    // Requests are not shown as events. The client gets its own requests from other tools.
+    // Server requests are omitted, because other tools list them.
     if event.kind.is_about_request() {
         return None;
     }
-    // The start of an attempt is left out. Its end is an event of its own.
+    // The start of an attempt is omitted, because its end is an event.
     if matches!(event.kind, EventKind::ServerStarting {}) {
         return None;
     }
     context.visible_event(event)
 }
 
-/// Open requests of the profile's servers with this method. Requests that a call of another token
-/// caused are left out.
+/// Open requests of the profile's servers with this method. Requests that belong to other tokens
+/// are omitted.
 fn waiting(context: &Context<'_>, method: Method) -> impl Iterator<Item = Queued> {
     let waiting_questions = context.gateway().registry.queue().list();
     let is_own =
@@ -246,7 +245,7 @@ fn requests(context: &Context<'_>, method: Method) -> ToolOutput {
     ToolOutput::json(&json!({"requests": requests}))
 }
 
-/// The id of a request. It is a text, but models like to send numbers.
+/// The id of a request. It is a string, but models often send numbers.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum RequestId {
@@ -255,7 +254,7 @@ enum RequestId {
 }
 
 impl RequestId {
-    /// Removes the request from the queue in order to answer it.
+    /// Removes the request from the queue for its answer.
     fn take(
         &self,
         context: &Context<'_>,
@@ -350,7 +349,7 @@ fn respond_to_elicitation(context: &Context<'_>) -> ToolOutcome {
             let reason = "\"content\" must be an object";
             return Err(ToolRefusal::Arguments(reason.to_owned()));
         }
-        // Pass the values on as the client wrote them.
+        // Pass the values on unchanged.
         result = format!(r#"{{"action":"accept","content":{content}}}"#);
     }
     let (id, question) = elicited

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use tokio::sync::oneshot;
 
-/// Maximum number of items in one answer. A cursor leads to the next ones.
+/// Maximum number of items in one page.
 const PAGE: usize = 100;
 
 /// Lines of a log: the default and the maximum.
@@ -33,7 +33,7 @@ struct List {
     cursor: Option<Cursor>,
 }
 
-/// A cursor: the index of the next item. Models turn numeric texts into numbers.
+/// A cursor: the index of the next item. Models often send numeric strings as numbers.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Cursor {
@@ -50,8 +50,7 @@ impl Cursor {
     }
 }
 
-/// Lists items in the form of MCP, without the schemas of tools. `describe_tool` and `search_tools`
-/// return schemas.
+/// Lists items without the schemas of tools, which `describe_tool` and `search_tools` return.
 pub async fn list(kind: ListKind, context: &Context<'_>) -> ToolOutcome {
     let List { server, cursor } = context.arguments()?;
     let server_filter = context.only(server.as_deref())?;

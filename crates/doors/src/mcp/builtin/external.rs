@@ -1,4 +1,4 @@
-//! Group `external`: servers, tools and resources under the names of five other tools.
+//! Group `external`: servers, tools and resources through five tools.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -166,7 +166,7 @@ async fn call_tool(context: &Context<'_>, request: RequestContext<'_>) -> ToolOu
 fn content(id: &str, answer: &CallAnswer) -> ToolOutput {
     let result = answer.frame.result().unwrap_or("{}");
     let Some(content) = message::member(result, "content") else {
-        // The server asks the client first (2026-07-28).
+        // The server asks the client before the result (2026-07-28).
         return ToolOutput::Server(RpcReply::answer(id, answer));
     };
     if message::member(result, "isError") == Some("true") {

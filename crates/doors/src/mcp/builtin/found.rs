@@ -1,4 +1,4 @@
-//! The output of `search_tools`: as many tools as fit, each with its whole input schema.
+//! The output of `search_tools`: tools with their whole input schemas, as many as fit.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 /// Maximum size of an answer on the wire, in bytes, including its envelope.
 pub const MAX_FOUND: usize = 16_000;
 
-/// Bytes for the envelope and the members other than the tools.
+/// Bytes for the envelope and for members other than the tools.
 const FRAME: usize = 1_000;
 
 /// Bytes for the tools, encoded in a JSON string.
@@ -34,8 +34,8 @@ pub struct FoundTools {
 }
 
 impl FoundTools {
-    /// Adds a tool (JSON text). Returns `false` if there is no room for it. A tool that could never
-    /// fit is only named, because schemas are not cut.
+    /// Adds a tool (JSON text). Returns `false` if there is no room. A tool that can never fit is
+    /// only named, because schemas are not cut.
     pub fn add(&mut self, name: &str, tool: String) -> bool {
         let size = quote(&tool).len();
         if size > ROOM {
@@ -71,7 +71,7 @@ impl FoundTools {
     }
 }
 
-/// One tool of the output: enough to call it, and the status of its server unless the server is
+/// One tool of the output with its input schema, and the status of its server if the server is not
 /// connected.
 pub fn tool(exposed_name: &str, target: &ItemTarget, item: &str, status: Option<&str>) -> String {
     let description = message::shown_member(item, "description").unwrap_or_default();
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// A tool whose schema has about `bytes` bytes, all of which are escaped in a string.
+    /// A tool whose schema has about this number of bytes, all of which need escaping.
     fn of_size(bytes: usize) -> String {
         let schema = json!({"type": "object", "x": vec!["\"\\"; bytes / 7]});
         let item = json!({"name": "n", "description": "d".repeat(5_000), "inputSchema": schema});

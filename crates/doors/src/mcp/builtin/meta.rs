@@ -1,5 +1,4 @@
-//! Group `meta`: six tools through which a client uses all tools. A thousand tools then cost a
-//! client no more context than six.
+//! Group `meta`: six tools that give access to all tools with little context.
 
 use std::sync::Arc;
 
@@ -89,7 +88,7 @@ async fn search(context: &Context<'_>) -> ToolOutcome {
     Ok(ToolOutput::Json(found_tools.to_json(places.len())))
 }
 
-/// The status of the tool's server, unless the server is connected.
+/// The status of the tool's server, or `None` if the server is connected.
 fn trouble(context: &Context<'_>, target: &ItemTarget) -> Option<&'static str> {
     let state = context.server(target.server.as_str()).ok()?.view().state();
     (state != SessionState::Connected).then(|| state.words().tools)
@@ -150,8 +149,8 @@ struct Execute<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// Calls a tool like a direct `tools/call`: progress, questions and cancellation belong to the
-/// client's own request, and the answer of the server is the result.
+/// Calls a server's tool. Progress, questions, cancellation and result are those of a direct
+/// `tools/call`.
 async fn execute(context: &Context<'_>, request: RequestContext<'_>) -> ToolOutcome {
     let call: Execute<'_> = context.arguments()?;
     let arguments = context::object(call.arguments)?;
@@ -168,7 +167,7 @@ async fn execute(context: &Context<'_>, request: RequestContext<'_>) -> ToolOutc
     ))
 }
 
-/// `list_servers`: returns an array. The stderr of a connected server is left out.
+/// `list_servers`: returns an array without the stderr of connected servers.
 fn list_servers(context: &Context<'_>) -> ToolOutput {
     let to_details = |server: &Arc<ServerHandle>| {
         let mut server_details = details(&context.gateway().registry, server, context.disclosure());

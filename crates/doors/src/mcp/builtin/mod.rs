@@ -1,8 +1,6 @@
-//! Mainstay's own tools. A profile selects groups of them, in addition to the tools of its servers
-//! or in place of those (docs/own-tools.md).
-//!
-//! The JSON file of a group has the descriptors of its tools. The Rust file with the same name has
-//! the code. A result is one text with JSON, unless the answer of a server is passed on.
+//! Mainstay's own tools. A profile selects groups of them, in addition to or in place of its
+//! servers' tools (docs/own-tools.md). The descriptors of a group are in a JSON file, and the code
+//! in the Rust file of the same name. A result is one text with JSON, or a server's answer.
 
 /// The tools of a group, in the order of its descriptors.
 macro_rules! tools {
@@ -93,7 +91,7 @@ pub fn find(groups: &[OwnToolGroup], name: &str) -> Option<OwnTool> {
 }
 
 impl OwnTool {
-    /// The method that the tool calls at a server for its client, if any.
+    /// The method that the tool calls at a server, if any.
     const fn calls(self) -> Option<Method> {
         match self {
             Self::Meta(meta::GroupTool::Execute) | Self::External(external::GroupTool::Call) => {
@@ -111,7 +109,7 @@ impl OwnTool {
     }
 }
 
-/// The call that a tool would have made at a server, as far as its arguments tell.
+/// The server call that a refused tool call requested, as far as its arguments show.
 fn requested_call(method: Method, frame: &Frame) -> Option<RequestedCall> {
     let own_call = RequestedCall::from_frame(frame)?;
     let tool_arguments = own_call.arguments.as_deref().unwrap_or("{}");
@@ -151,7 +149,7 @@ pub async fn call(tool: OwnTool, request: RequestContext<'_>) -> RpcReply {
         Err(refusal) => {
             let body = refusal.body().to_string();
             let failure = refusal.into_failure();
-            // The other own tools make no call at a server.
+            // The other own tools do not call a server.
             call_refusal = tool.calls().map(|method| CallRefusal {
                 requested: requested_call(method, frame),
                 failure: failure.clone(),
@@ -174,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    /// Every listed tool can be called, under a name that the core reserves.
+    /// Every listed tool can be called, and the core reserves its name.
     #[test]
     fn what_is_described_is_what_can_be_called() {
         for group in OwnToolGroup::ALL {
@@ -200,7 +198,7 @@ mod tests {
         );
     }
 
-    /// Names are unique among all groups, because a profile may select all of them.
+    /// Names are unique across groups, because a profile may select all groups.
     #[test]
     fn no_two_groups_share_a_name() {
         let mut all: Vec<_> = OwnToolGroup::ALL
@@ -213,8 +211,8 @@ mod tests {
         assert_eq!(all.len(), count);
     }
 
-    /// Descriptors take up the context of every client. So they are short, and on one line for
-    /// stdio and SSE.
+    /// Descriptors are short, because they use context of every client, and have one line for stdio
+    /// and SSE.
     #[test]
     fn descriptors_are_short_and_whole() {
         for tool in descriptors(&OwnToolGroup::ALL) {

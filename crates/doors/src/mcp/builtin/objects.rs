@@ -1,8 +1,6 @@
-//! Stored arguments and results of calls, read in parts by a tool (`read_object`) and as resources
-//! (`mainstay://objects/CID`). The query of such a URI has the arguments of the tool.
-//!
-//! A client could guess a content and compute its identifier. So a client can read only objects of
-//! its own calls ([`Reach`]). Objects of others are answered as unknown.
+//! Stored arguments and results of calls, read in parts by `read_object` or as resources
+//! (`mainstay://objects/CID`), whose query has the tool's arguments. A client can compute the
+//! identifier of a guessed content, so it can read only objects of its own calls ([`Reach`]).
 
 use axum::{extract::Query, http::Uri};
 use mainstay_core::{
@@ -27,14 +25,14 @@ use crate::mcp::{
     shared::SharedState,
 };
 
-/// The resource template for these objects, as clients see it.
+/// The resource template of stored objects.
 pub const TEMPLATE: &str = r#"{"uriTemplate":"mainstay://objects/{cid}{?offset,length,lines,pattern,path,raw}","name":"objects","title":"Whole results","description":"Results of which only the beginning was given, read in parts: offset and length in characters, lines as 10-40, pattern as a regular expression, path as a JSON path, raw=true for JSON as it is kept.","mimeType":"text/plain"}"#;
 
 pub fn is_one(uri: &str) -> bool {
     uri.starts_with(OBJECTS)
 }
 
-/// Answers `resources/read`. `reach` is `None` where objects cannot be read at all.
+/// Answers `resources/read`. `reach` is `None` if the profile does not allow reading objects.
 pub async fn read(
     shared_state: &SharedState,
     reach: Option<Reach>,
@@ -45,7 +43,7 @@ pub async fn read(
 ) -> RpcReply {
     let part = match here(cancel_signal, part(shared_state, reach, uri)).await {
         Ok(part) => part,
-        // This is not a call of a server, like the tools that read objects.
+        // Reading an object is not a server call.
         Err(refusal) => return RpcReply::failure(id, &failed(refusal, uri)).refused_as(None),
     };
     let mut meta = json!({"mainstay/offset": part.offset, "mainstay/total": part.total});
@@ -69,7 +67,7 @@ async fn part(
     let (cid, query) = bare(uri).split_once('?').unwrap_or((bare(uri), ""));
     let invalid_uri =
         |reason: &dyn std::fmt::Display| ToolRefusal::Arguments(format!("{uri}: {reason}"));
-    // Reject other characters, which could change the query below.
+    // Reject characters that could change the query below.
     let cid: Cid = cid
         .parse()
         .map_err(|_| ToolRefusal::CidNotFound(cid.to_owned()))?;

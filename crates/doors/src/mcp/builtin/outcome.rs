@@ -26,8 +26,8 @@ impl ToolOutput {
     }
 }
 
-/// Does work that is Mainstay's own, unless the client cancels it. Calls of servers handle their
-/// cancellation themselves.
+/// Runs Mainstay's own work until the client cancels it. Server calls handle cancellation
+/// themselves.
 pub async fn here<T>(
     cancel_signal: oneshot::Receiver<String>,
     answer: impl Future<Output = Result<T, ToolRefusal>>,
@@ -35,7 +35,7 @@ pub async fn here<T>(
     let cancel_signal = async {
         match cancel_signal.await {
             Ok(reason) => reason,
-            // The sender is gone, so the request cannot be cancelled any more.
+            // Without a sender, the request cannot be cancelled.
             Err(_) => std::future::pending().await,
         }
     };

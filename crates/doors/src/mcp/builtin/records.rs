@@ -32,13 +32,13 @@ tools! {
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 500;
 
-/// Number of records that are examined for a client that may not see all of them: at a time and in
-/// total. That takes a few seconds.
+/// Records examined for a client with limited access: at a time and in total, which takes a few
+/// seconds.
 const PAGE_SIZE: usize = 500;
 const MAX_EXAMINED: usize = 10_000;
 
-/// Maximum number of characters of an object in the output, and of its members' names; maximum
-/// number of such names.
+/// Maximum number of shown characters of an object, and of its members' names; maximum number of
+/// such names.
 const MAX_SHOWN: usize = 16_000;
 const MAX_ATTRIBUTES: usize = 1_000;
 
@@ -91,8 +91,7 @@ async fn call_records(context: &Context<'_>) -> ToolOutcome {
     })))
 }
 
-/// Records of the client's own calls to servers and tools that it can see. Records about hidden
-/// ones are left out.
+/// Records of the client's own calls to visible servers and tools.
 async fn visible(
     context: &Context<'_>,
     journal: &Journal,
@@ -123,12 +122,12 @@ async fn visible(
 /// A subset of the requested records.
 struct Part {
     filter: RecordFilter,
-    /// True if another part has the refused calls.
+    /// True if another part contains the refused calls.
     without_refused: bool,
 }
 
-/// Splits the requested records into disjoint parts: one for each server that the client sees, and
-/// one for its refused calls, which may name something that it does not see.
+/// Splits the requested records into disjoint parts: one for each visible server, and one for the
+/// client's refused calls.
 fn parts(context: &Context<'_>, filter: RecordFilter) -> Result<Vec<Part>, ToolRefusal> {
     let full_part = |filter| Part {
         filter,
@@ -150,7 +149,7 @@ fn parts(context: &Context<'_>, filter: RecordFilter) -> Result<Vec<Part>, ToolR
         .iter()
         .map(|server| server_filter(server.name.to_string()));
     if context.reach().is_everything() {
-        // A call whose name matches no server is recorded without a server.
+        // A call with an unknown server name is recorded without a server.
         return Ok(server_filters
             .chain([server_filter(String::new())])
             .map(full_part)

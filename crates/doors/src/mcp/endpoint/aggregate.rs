@@ -1,4 +1,4 @@
-//! Serves several servers as one. The profile's catalog resolves names and answers lists.
+//! Serves several servers at one endpoint. The profile's catalog resolves names and answers lists.
 
 use mainstay_core::{
     builtin::OwnToolGroup,
@@ -65,7 +65,7 @@ impl RequestContext<'_> {
     }
 
     /// The objects that the client may read as resources. `None` if the profile neither cuts
-    /// results, whose links lead to objects, nor has a tool that reads objects.
+    /// results nor has a tool that reads objects.
     fn reach(&self) -> Option<Reach> {
         let snapshot = self.view.snapshot();
         let reading_groups = [OwnToolGroup::Records, OwnToolGroup::Meta];

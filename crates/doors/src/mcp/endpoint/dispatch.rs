@@ -22,9 +22,8 @@ use crate::mcp::{
     shared::SharedState,
 };
 
-/// Answers a request. Messages of the server about it go to `sink`, before the answer.
-///
-/// The call is entered before this function returns, so that a later cancellation finds it.
+/// Answers a request. Messages of the server about it go to `sink`, before the answer. The call is
+/// entered before this function returns, so that a following cancellation reaches it.
 pub fn answer(
     shared_state: Arc<SharedState>,
     session: Arc<ClientSession>,
@@ -59,7 +58,7 @@ pub async fn close(
         .await
 }
 
-/// Enters a call under its id, or returns the reply to a message that needs no call.
+/// Enters a call under its id, or returns the reply to a message without a call.
 fn enter(session: &Arc<ClientSession>, frame: &Frame) -> Result<(Span, CallEntry), RpcReply> {
     let MessageKind::Request { id: span, method } = frame.envelope().kind else {
         return Err(RpcReply::error(
@@ -70,10 +69,10 @@ fn enter(session: &Arc<ClientSession>, frame: &Frame) -> Result<(Span, CallEntry
     };
     let id = frame.get(span);
     match method {
-        // Mainstay answers: the request asks whether Mainstay is alive.
+        // A ping checks Mainstay, not the server.
         Method::Ping => return Err(RpcReply::result(id, "{}")),
         Method::Initialize => {
-            // Only a batch can contain it here (specification 2025-03-26, "Lifecycle").
+            // `initialize` arrives here only in a batch (specification 2025-03-26, "Lifecycle").
             let reason = "initialize stands in no batch: send it alone";
             return Err(RpcReply::error(id, code::INVALID_REQUEST, reason));
         }
@@ -99,7 +98,7 @@ async fn forward(
         Ok(address) => address,
         Err(error) => return RpcReply::error(id, code::INVALID_PARAMS, &error.to_string()),
     };
-    // Dropping the entry removes the call, so it stays until the call is over.
+    // Dropping the entry removes the call.
     let cancel_signal = entry.cancelled();
     let CallClient {
         principal, caller, ..
@@ -143,8 +142,7 @@ async fn forward(
 /// The error for a call without an id.
 pub const NEEDS_AN_ID: &str = "a call needs an id";
 
-/// True for a notification with the method of a call. A server that accepted it would run it and
-/// could not answer.
+/// True for a notification with the method of a call, which a server might run.
 pub fn is_call_without_id(frame: &Frame) -> bool {
     matches!(
         frame.envelope().kind,
@@ -177,7 +175,7 @@ pub async fn take(shared_state: &SharedState, session: &ClientSession, frame: Fr
                 session.cancel(id, &reason);
             }
         }
-        // Mainstay has already sent it in its own handshake with the server.
+        // Mainstay has sent it in its own handshake.
         Some(Method::Initialized) => {}
         Some(_) => match &session.backend {
             Backend::Transparent(isolated_session) => {
@@ -194,7 +192,7 @@ pub async fn take(shared_state: &SharedState, session: &ClientSession, frame: Fr
                     }
                 });
             }
-            // Many clients share the session, so a notification of one client is not forwarded.
+            // Clients share the session, so their notifications are not forwarded.
             Backend::Aggregate(_) | Backend::Shared(_) => tracing::debug!(
                 method = frame.method_name(),
                 "a notification was not passed on"

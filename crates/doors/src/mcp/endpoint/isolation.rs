@@ -30,8 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Client capabilities that allow a server to send requests.
 const ASKING: [&str; 4] = ["sampling", "elicitation", "roots", "tasks"];
 
-/// The `initialize` params in the client's name: its capabilities, without those that the
-/// configuration rejects, and with roots if the configuration has some.
+/// The `initialize` params with the client's capabilities, without those that the configuration
+/// rejects, and with configured roots.
 pub fn initialize(caller: &Caller, config: &ServerConfig) -> Arc<str> {
     let capabilities = declared(caller.capabilities.raw(), config);
     let mut params = JsonObjectEditor::default();
@@ -49,8 +49,8 @@ pub fn initialize(caller: &Caller, config: &ServerConfig) -> Arc<str> {
     }
 }
 
-/// Removes the capabilities that allow requests from `initialize` params. A server whose requests
-/// are rejected must not wait for an answer that cannot come.
+/// Removes capabilities for server requests from `initialize` params, if the configuration rejects
+/// such requests.
 pub fn without_requests(params: &str) -> String {
     let capabilities_span =
         message::locate(params, message::Span::whole(params), &["capabilities"]);
@@ -94,14 +94,14 @@ impl SessionSource<'_> {
     }
 }
 
-/// True if a client has an isolated session of this server. A server that opens no sessions is
-/// always shared.
+/// True if a client has an isolated session of this server. A server without sessions is always
+/// shared.
 pub fn has_isolated_session(session: &ClientSession, server: &ServerHandle) -> bool {
     let needs_isolation = server.is_isolated() || (server.knows_its_client() && is_guest(session));
     needs_isolation && !server.opens_no_sessions()
 }
 
-/// True for a client that can be asked, and that is not the one for which the servers were started.
+/// True for a client that can be asked, unless it is the client on stdio.
 fn is_guest(session: &ClientSession) -> bool {
     let caller = &session.client.caller;
     let asking_methods = [Method::RootsList, Method::CreateMessage, Method::Elicit];
@@ -111,7 +111,7 @@ fn is_guest(session: &ClientSession) -> bool {
             .any(|method| caller.accepts(method, "{}"))
 }
 
-/// The client's isolated session of this server, if it uses one. It opens at its first use.
+/// The client's isolated session of this server, if the client uses one. Opens at its first use.
 pub fn own_session(
     session: &ClientSession,
     server: &Arc<ServerHandle>,
@@ -136,8 +136,7 @@ pub fn own_session(
     }))
 }
 
-/// The session of this isolated server that answers the client, and a lease to hold until it has
-/// answered.
+/// The client's session of an isolated server, and a lease to hold until the answer.
 pub async fn upstream(
     shared_state: &SharedState,
     session_source: SessionSource<'_>,
@@ -156,7 +155,7 @@ pub async fn upstream(
         SessionSource::Pool(seat) => {
             let lease = shared_state.pool.lease(&server, client);
             if let Some(level) = client.caller.log_level {
-                // If the session does not open, the call itself fails.
+                // If the session does not open, the call fails with the reason.
                 lease.request_log_level(level).await.ok();
             }
             let isolated_session = lease.isolated_session();
@@ -168,7 +167,7 @@ pub async fn upstream(
     }
 }
 
-/// The isolated session, or the shared session if the server turns out to open no sessions.
+/// The isolated session, or the shared session if the server opens no sessions.
 async fn upstream_of(isolated_session: Arc<IsolatedSession>) -> Upstream {
     let server = &isolated_session.server;
     if server.eras().legacy.is_none() {

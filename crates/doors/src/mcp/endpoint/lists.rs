@@ -15,8 +15,8 @@ use crate::mcp::{
     reply::RpcReply,
 };
 
-/// The cache hints of a modern list. The list changes with any server, and a server may be missing.
-/// A client that caches it should listen for changes.
+/// Cache hints of a modern list. Clients should listen for changes, because any server can change
+/// the merged list.
 const NOT_CACHEABLE: &str = r#","resultType":"complete","ttlMs":0,"cacheScope":"private""#;
 
 /// Bytes for the text around the items of a list.
@@ -27,7 +27,7 @@ pub async fn answer(request: RequestContext<'_>, kind: ListKind) -> RpcReply {
     request.settled().await;
     let start = match request.frame.param("cursor") {
         None | Some("null") => 0,
-        // An invalid cursor points behind all items.
+        // An invalid cursor leads to an empty page.
         Some(cursor) => read_cursor(cursor).unwrap_or(usize::MAX),
     };
     let list = List {
@@ -50,7 +50,7 @@ struct List {
     kind: ListKind,
     snapshot: Arc<ProfileSnapshot>,
     view: View,
-    /// True if the template of stored objects is one of the items.
+    /// True if the list includes the template of stored objects.
     has_objects: bool,
     start: usize,
     page_size: usize,
@@ -107,7 +107,7 @@ impl List {
     }
 }
 
-/// A cursor: the index of the next item. Some clients turn numeric texts into numbers.
+/// A cursor: the index of the next item. Some clients send numeric strings as numbers.
 fn read_cursor(cursor: &str) -> Option<usize> {
     let unquoted_cursor = cursor
         .strip_prefix('"')

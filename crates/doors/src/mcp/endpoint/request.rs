@@ -1,5 +1,5 @@
-//! One request on an aggregate endpoint. Names in it are resolved in the client's view, and it is
-//! forwarded to the server of its target.
+//! One request on an aggregate endpoint: resolves its names in the client's view, and forwards it
+//! to its server.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub struct RequestContext<'a> {
     pub cancelled: oneshot::Receiver<String>,
     pub sink: CallSink,
     pub receipt: &'a Receipt,
-    /// The server that issued the `requestState` of the request, if it has one.
+    /// The server that issued the request's `requestState`.
     pub state_server: Option<&'a str>,
     pub session_source: SessionSource<'a>,
 }
@@ -51,7 +51,7 @@ impl<'a> RequestContext<'a> {
         self.sink.client.caller.era()
     }
 
-    /// Waits for the servers of the profile, for each once.
+    /// Waits once for each starting server of the profile.
     pub async fn settled(&self) {
         let registry = &self.shared.gateway.registry;
         registry.profile_settled(&self.view.profile).await;
@@ -75,7 +75,7 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// Resolves a name. An unknown name may become known while servers start.
+    /// Resolves a name. Waits for starting servers if the name is unknown.
     pub async fn named(
         &self,
         name: &Text<'_>,
@@ -88,7 +88,7 @@ impl<'a> RequestContext<'a> {
         Box::pin(self.named_later(name, kind, resolve)).await
     }
 
-    /// Like [`named`](Self::named), for a name that no server has listed yet.
+    /// Resolves a name that no server has listed yet.
     pub async fn named_later(
         &self,
         name: &Text<'_>,
@@ -138,8 +138,7 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// The error for a resource that does not exist now. No server other than `server` may provide
-    /// it.
+    /// The error for a resource that does not exist now. Only `server` may provide it later.
     pub fn absent(&self, uri: &str, server: Option<ServerName>) -> Failure {
         let failure = unknown_resource(uri);
         match server {
@@ -160,7 +159,7 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// Calls the target. Its original name replaces the exposed name in the request.
+    /// Calls the target with its original name.
     pub async fn forward(
         self,
         target: &ItemTarget,
@@ -195,7 +194,7 @@ impl<'a> RequestContext<'a> {
         Ok(restated(self.shared, &client, target, self.frame, answer))
     }
 
-    /// Checks that the server issued the request's `requestState`. No other server understands it.
+    /// Checks that the server issued the request's `requestState`.
     pub fn check_state(&self, server: &ServerHandle) -> Result<(), Failure> {
         match self.state_server {
             Some(issuer) if issuer != server.name.as_str() || !server.speaks_modern() => {
@@ -220,15 +219,15 @@ impl<'a> RequestContext<'a> {
         Ok((target, answer))
     }
 
-    /// Finds the server of a resource that is in no list. Cancelling the call ends the search.
+    /// Finds the server of an unlisted resource. Cancelling the call ends the search.
     pub async fn find_owner(&mut self, uri: &str) -> Result<ItemTarget, Failure> {
         let (shared_state, view) = (self.shared, self.view.clone());
         let search = shared_state.gateway.find_owner(&view, uri);
         let cancellation = async {
             match (&mut self.cancelled).await {
                 Ok(reason) => reason,
-                // The sender is gone, so the call cannot be cancelled any more. A finished receiver
-                // must not be polled again, so replace it for the call.
+                // Without a sender, the call cannot be cancelled. Replace the finished receiver,
+                // which must not be polled again.
                 Err(_) => {
                     self.cancelled = oneshot::channel().1;
                     std::future::pending().await
@@ -260,7 +259,7 @@ fn request(
         .ok_or_else(|| Failure::new(FailureKind::InvalidRequest, "a request is expected"))
 }
 
-/// Replaces the state in an answer that asks the client by a sealed name for this client.
+/// Replaces the state in an `input_required` result by a sealed name.
 fn restated(
     shared_state: &SharedState,
     client: &CallClient,

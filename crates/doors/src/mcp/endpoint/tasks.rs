@@ -1,5 +1,5 @@
-//! Tasks of servers on aggregate endpoints (SEP-2663). A sealed name tells the server of the task
-//! and the principal that started it.
+//! Tasks of servers on aggregate endpoints (SEP-2663). A sealed name contains the server and the
+//! principal of a task.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -15,7 +15,7 @@ use mainstay_transport::Frame;
 use super::request::RequestContext;
 use crate::mcp::{reply::RpcReply, shared::SharedState};
 
-/// The error for a task that the principal has not started, whether the task exists or not.
+/// The error for a task of another principal, and for a missing task.
 pub const UNKNOWN: &str = "unknown task";
 
 /// True for a method that concerns a single task.

@@ -64,7 +64,7 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
         return RpcReply::error(id, code::INVALID_REQUEST, "a request is expected");
     };
     if let Some(method) = frame.method().filter(|method| tasks::is_about_one(*method)) {
-        // Check the request itself first. An unknown task must not hide its other errors.
+        // Check the request itself first, so that an unknown task does not hide other errors.
         if client.caller.era() == Era::Modern {
             if modern::is_removed(method) {
                 return RpcReply::unknown_method(id, &frame.method_name());
@@ -138,8 +138,7 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
     }
 }
 
-/// The failure of a request that names something hidden from its client. It looks like the failure
-/// for an unknown name.
+/// The failure of a request with a hidden name, which equals that for an unknown name.
 fn hidden_item(
     view: &View,
     server: &ServerHandle,
@@ -181,8 +180,7 @@ fn hidden_prompt(view: &View, server: &ServerHandle, name: &str) -> Option<Failu
     is_hidden.then(|| unknown(FailureKind::PromptNotFound, name, ""))
 }
 
-/// A request that changes a session's settings. The changed settings also apply to the next
-/// session.
+/// A request that changes session settings. The settings also apply to the next session.
 struct SettingRequest {
     settings: Arc<SessionSettings>,
     kind: SettingRequestKind,
@@ -190,14 +188,14 @@ struct SettingRequest {
 
 enum SettingRequestKind {
     Level(LogLevel),
-    /// A resource, and true if the subscription is new.
+    /// A resource URI, and true for a new subscription.
     Subscribe(String, bool),
     Unsubscribe(String),
 }
 
 impl SettingRequest {
-    /// Recognizes a request that changes settings. A subscription is recorded before it is made: if
-    /// the session is lost meanwhile, the next session subscribes.
+    /// Recognizes a request that changes settings. A subscription is stored before the request, so
+    /// that a new session restores it.
     fn from_frame(
         isolated_session: &IsolatedSession,
         frame: &Frame,
@@ -237,8 +235,8 @@ impl SettingRequest {
     }
 }
 
-/// A server's list without hidden items, because they are not callable either, as on `/mcp`. Output
-/// schemas are removed where results may be cut. `None` if the answer is not a list.
+/// A server's list without hidden items. Output schemas are removed if results may be cut. `None`
+/// if the answer is not a list.
 fn edited(
     answer: &Frame,
     id: &str,
@@ -271,8 +269,8 @@ fn edited(
     ))
 }
 
-/// Answers a legacy client of a server whose session is shared, or that opens no sessions. The
-/// client's settings are stored in the client session.
+/// Answers a legacy client of a server with a single session or without sessions. The client's
+/// settings are stored in the client session.
 pub async fn share(
     session: &Arc<ClientSession>,
     server: &Arc<ServerHandle>,
@@ -301,7 +299,7 @@ pub async fn share(
             return RpcReply::result(id, "{}");
         }
         (Some(Method::ResourcesSubscribe), Some(uri)) => {
-            // Only the first subscription is forwarded to the server.
+            // Only the first subscription is sent to the server.
             if let Some(failure) = hidden_item(&context.view, server, frame, address) {
                 return RpcReply::failure(id, &failure);
             }
@@ -333,8 +331,7 @@ pub async fn share(
     answer(upstream, context).await
 }
 
-/// Forwards a notification if the upstream session is open. A new session would not know its
-/// subject.
+/// Forwards a notification if the upstream session is open.
 pub async fn notify(isolated_session: &IsolatedSession, frame: Frame) {
     if let Some(session) = isolated_session.live_session() {
         session.notify(frame.one_line()).await;

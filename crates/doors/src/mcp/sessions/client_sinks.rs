@@ -1,4 +1,4 @@
-//! Forwards messages of isolated sessions that belong to no call to their client.
+//! Forwards messages outside of calls from isolated sessions to their client.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use mainstay_transport::{Listener, Notice, ServerQuestion};
 
 use super::outbox::Outbox;
 
-/// Sends a client the messages that belong to no call. Clones share the queue.
+/// A client's queue for messages outside of calls. Clones share the queue.
 #[derive(Clone, Debug)]
 pub struct ClientSinks {
     pub outbox: Arc<Outbox>,
@@ -45,7 +45,7 @@ impl calls::Notices for Outbox {
 }
 
 impl ClientSinks {
-    /// Queues a message of a server, with names as the client knows them.
+    /// Queues a message of a server, with the client's names.
     fn push(&self, message: String) {
         let message = match &self.bound {
             Some(bound) => bound.message(message),
@@ -89,8 +89,8 @@ impl ClientSinks {
         self.isolated(server, caller, principal, None)
     }
 
-    /// A listener for an isolated session on a profile. It replaces resource URIs by those that the
-    /// client used.
+    /// A listener for an isolated session on a profile. It replaces resource URIs by the client's
+    /// spelling.
     pub fn profile_listener(
         &self,
         server: &Arc<ServerHandle>,
@@ -118,7 +118,7 @@ impl ClientSinks {
     }
 }
 
-/// The only client of the servers. It is asked about questions outside of calls.
+/// The client on stdio, which is asked questions outside of calls.
 #[derive(Debug)]
 struct SoleClient {
     client_sinks: ClientSinks,
@@ -174,7 +174,7 @@ impl Listener for Isolated {
         }
     }
 
-    /// The session has only one client, so the question is for that client.
+    /// The session has one client, which gets the question.
     fn ask(&self, mut question: ServerQuestion) {
         let config = self.server.config();
         if config.server_requests == Some(ServerRequests::Reject) {

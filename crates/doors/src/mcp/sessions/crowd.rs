@@ -1,5 +1,5 @@
-//! Limits the number of open sessions, in total and for each client. A client that opens thousands
-//! loses only its own sessions.
+//! Limits the number of open sessions, in total and for each client. A client that exceeds its
+//! limit loses only its own sessions.
 
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
@@ -10,8 +10,7 @@ use tokio::time::Instant;
 use super::session::ClientSession;
 use mainstay_doorway::peer::LimitedPeer;
 
-/// Maximum number of stale entries in a queue, in addition to one for each session. A longer queue
-/// is rebuilt.
+/// Maximum number of stale entries in a queue before it is rebuilt.
 const MAX_STALE: usize = 64;
 
 /// Maximum numbers of open sessions.
@@ -46,8 +45,8 @@ struct Member {
 #[derive(Debug, Default)]
 struct Queue {
     members: HashMap<u64, Arc<ClientSession>>,
-    /// The last use of each session at the time it was queued. A session that was used later is
-    /// queued again when its turn comes, so that a call need not update the queue.
+    /// The last use of each session when it was queued. An entry is updated when its turn comes, so
+    /// that calls do not update the queue.
     waiting: BinaryHeap<Reverse<(Instant, u64)>>,
 }
 
@@ -64,8 +63,7 @@ impl Queue {
         self.members.insert(number, session);
     }
 
-    /// The session that has been idle for longest; `None` if each session has an open call or
-    /// stream.
+    /// The longest idle session; `None` if every session has an open call or stream.
     fn longest_idle(&mut self) -> Option<Arc<ClientSession>> {
         let mut busy_entries = Vec::new();
         let mut longest = None;
@@ -92,7 +90,7 @@ impl Queue {
 /// The result of admitting a session.
 #[derive(Debug)]
 pub enum Admission {
-    /// The session was admitted. The contained session lost its place and must be ended.
+    /// The session was admitted. The contained session was evicted and must be ended.
     In(Option<Arc<ClientSession>>),
     /// A session with this id exists.
     Existing(Arc<ClientSession>),
@@ -148,9 +146,8 @@ impl Crowd {
             .collect()
     }
 
-    /// Gives a session a place. If its peer has reached its limit, the peer's longest idle session
-    /// is removed. If all places are occupied, the longest idle session of the peer with the most
-    /// sessions is removed.
+    /// Admits a session. At its peer's limit, the peer's longest idle session is evicted. At the
+    /// total limit, the longest idle session of the peer with the most sessions is evicted.
     pub fn admit(&self, session: &Arc<ClientSession>, peer: LimitedPeer) -> Admission {
         let mut state = self.write();
         if let Some(existing_entry) = state.sessions.get(&session.id) {
@@ -211,8 +208,7 @@ impl CrowdState {
         Some(member.session)
     }
 
-    /// The longest idle session of the peer with the most sessions. If several peers have as many,
-    /// the longest idle one of all of them.
+    /// The longest idle session of the peer with the most sessions, or of several such peers.
     fn longest_idle_of_most(&mut self) -> Option<Arc<ClientSession>> {
         let mut bound = usize::MAX;
         loop {
@@ -266,7 +262,7 @@ mod tests {
         })
     }
 
-    /// Admits a session one second later. Returns the id of the session that it replaced.
+    /// Admits a session one second later. Returns the id of the evicted session.
     async fn enter(crowd: &Crowd, id: &str, peer: LimitedPeer) -> Option<String> {
         advance(Duration::from_secs(1)).await;
         match crowd.admit(&session(id), peer) {
@@ -313,7 +309,7 @@ mod tests {
         let busy: Vec<_> = ["b", "c"]
             .map(|id| crowd.get(id).expect("it is in").busy())
             .into();
-        // Among peers with as many sessions, the longest idle session is removed.
+        // Among peers with equal numbers of sessions, the longest idle session is evicted.
         for (id, number, expected_id) in
             [("z", 4, "x"), ("v", 5, "y"), ("w", 6, "z"), ("u", 7, "v")]
         {

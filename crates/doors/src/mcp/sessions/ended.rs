@@ -1,5 +1,5 @@
-//! Sessions that clients ended by DELETE. A later run could revive them from their sealed ids, so
-//! they are stored in the state directory, one per line, until their seals expire.
+//! Sessions that clients ended by DELETE. They are stored in the state directory, one per line,
+//! until their seals expire, so that later runs do not revive them.
 
 use std::{
     collections::BTreeSet,
@@ -13,13 +13,11 @@ use std::{
 use mainstay_platform::{blocking::try_off_the_runtime, state};
 use parking_lot::{Mutex, MutexGuard};
 
-/// Time after its opening for which a session can be revived. A client that returns later opens a
-/// new session.
+/// Time after its opening in which a session can be revived.
 pub const REVIVED_FOR: Duration = Duration::from_hours(7 * 24);
 
-/// Maximum number of stored sessions: far more than clients end before seals expire, in 3 MB of
-/// memory. Beyond it, the oldest one is dropped, and no session of that age or older is revived any
-/// more.
+/// Maximum number of stored sessions, which take 3 MB of memory. Beyond it, the oldest one is
+/// dropped, and sessions of that age are not revived.
 const MAX_ENDED: usize = 100_000;
 
 /// Maximum number of lines in the file. A longer file is rewritten.
@@ -29,8 +27,7 @@ const MAX_LINES: usize = 2 * MAX_ENDED;
 const TIME: usize = 11;
 const SEAL: usize = 16;
 
-/// Maximum size of the file in bytes: its lines, and a torn last line of a run that was killed
-/// while writing.
+/// Maximum size of the file in bytes, including a torn last line.
 const MAX_BYTES: usize = (MAX_LINES + 1) * (TIME + SEAL + 1);
 
 /// Identifies a session id: the time of opening (milliseconds since 1970), and the seal.
@@ -47,14 +44,13 @@ pub struct EndedSessions(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     set: Mutex<EndedSet>,
-    /// `None` without a state directory; then only this run knows the ended sessions. Threads that
-    /// may block lock it, never across an await.
+    /// `None` without a state directory. Locked by threads that may block, never across an await.
     file: Option<Mutex<Lines>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct EndedSet {
-    /// Sessions that were opened up to this time are not revived, even if they were not ended.
+    /// Sessions that were opened up to this time are not revived.
     floor: u64,
     births: BTreeSet<Birth>,
 }
@@ -83,7 +79,7 @@ impl EndedSet {
         self.births = self.births.split_off(&oldest);
     }
 
-    /// The ended sessions in the file; none if there is no file.
+    /// Reads the ended sessions from the file, which may be missing.
     fn load(path: &Path) -> io::Result<Self> {
         let mut options = state::private_options();
         let file = match state::open_private(path, options.create(false).read(true)) {
@@ -136,7 +132,7 @@ fn line(Birth { opened, seal }: Birth) -> String {
 #[derive(Debug)]
 struct Lines {
     path: PathBuf,
-    /// `None` until the file has been rewritten: after a failure its content is unknown.
+    /// `None` after a write error, until the file is rewritten.
     file: Option<File>,
     count: usize,
 }
@@ -165,8 +161,8 @@ impl Lines {
 }
 
 impl EndedSessions {
-    /// Reads the sessions that earlier runs ended from this file. If the file cannot be read, no
-    /// session that was opened before `now` is revived.
+    /// Reads the ended sessions of earlier runs. If the file cannot be read, no session from before
+    /// `now` is revived.
     pub fn open(path: Option<PathBuf>, now: u64) -> Self {
         let Some(path) = path else {
             return Self(Arc::new(Shared {
@@ -200,7 +196,7 @@ impl EndedSessions {
         self.0.set().has(birth)
     }
 
-    /// Stores an ended session. Afterwards a later run knows it, too.
+    /// Stores an ended session, also for later runs.
     pub async fn add(&self, birth: Birth, now: u64) {
         {
             let mut set = self.0.set();
@@ -294,7 +290,7 @@ mod tests {
         assert!(EndedSessions::open(Some(path), NOW).has(birth(0)));
     }
 
-    /// Opening a pipe does not block, and a link is not followed. A new file replaces them.
+    /// A pipe in the file's place does not block, and a link is not followed. Both are replaced.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn what_stands_in_the_place_of_the_file_is_replaced() {

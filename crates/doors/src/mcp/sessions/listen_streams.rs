@@ -23,7 +23,7 @@ use super::outbox::Outbox;
 /// Maximum number of open streams.
 const MAX_LISTENS: usize = 10_000;
 
-/// The open listen streams, of one pooled session or of all profiles and shared servers.
+/// The open listen streams of one pooled session, or of all profiles and shared servers.
 #[derive(Debug, Default)]
 pub struct ListenStreams {
     next: AtomicU64,
@@ -33,7 +33,7 @@ pub struct ListenStreams {
 /// One stream.
 #[derive(Debug)]
 pub struct ListenStream {
-    /// The id of its request, JSON text.
+    /// The id of its request (JSON text).
     id: Box<str>,
     /// `None` for a stream of one pooled session.
     audience: Option<Audience>,
@@ -42,7 +42,7 @@ pub struct ListenStream {
     pub outbox: Outbox,
 }
 
-/// The clients that a stream is for.
+/// The clients of a stream.
 #[derive(Debug)]
 pub enum Audience {
     /// A client of a profile.
@@ -60,13 +60,13 @@ impl Audience {
         matches!(self, Self::Server(server) if server == name)
     }
 
-    /// True if the switches of its client are stored under one of these names.
+    /// True if the client's switches are stored under one of these names.
     pub fn is_among(&self, clients: &[String]) -> bool {
         matches!(self, Self::Profile(_, client) if client.is_among(clients))
     }
 
-    /// True if the stream may get notifications of this server. A reload may have removed the
-    /// server from the profile.
+    /// True if the stream may get notifications of this server, which a reload may remove from the
+    /// profile.
     fn includes_server(&self, name: &ServerName) -> bool {
         match self {
             Self::Profile(profile, _) => profile.has_server(name),

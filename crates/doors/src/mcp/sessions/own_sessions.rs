@@ -10,7 +10,7 @@ use mainstay_transport::UpstreamSession;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
-/// Time that a client waits for its sessions to set a log level.
+/// Time limit for setting a log level in the client's sessions.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The isolated sessions by server. A map without entries allocates no memory.
@@ -27,8 +27,8 @@ impl OwnSessions {
         self.map().values().cloned().collect()
     }
 
-    /// The client's session of this server. `open` creates it if there is none, or if the server
-    /// was replaced by another one with the same name.
+    /// The client's session of this server. `open` creates it if there is none, or if another
+    /// server has the name now.
     pub fn get_or_open(
         &self,
         server: &Arc<ServerHandle>,
@@ -54,7 +54,7 @@ impl OwnSessions {
             .collect()
     }
 
-    /// Sets the log level of open sessions and of sessions that open later.
+    /// Sets the log level of open and of later sessions.
     pub async fn set_log_level(&self, level: LogLevel) {
         let updates = self.all().into_iter().map(|isolated_session| async move {
             isolated_session.settings.set_log_level(level);
@@ -84,7 +84,7 @@ impl OwnSessions {
                 return true;
             }
             isolated_session.close_idle(idle_limit);
-            // Dropping it saves memory for a client that does not use it again.
+            // Dropping an unused session saves memory.
             is_needed || !isolated_session.is_idle(idle_limit)
         });
     }

@@ -39,7 +39,7 @@ const RANDOM_DIGITS: usize = 16;
 const HEAD_DIGITS: usize =
     TIME_DIGITS + REVISION_DIGITS + CAPABILITY_DIGITS + CLIENT_DIGITS + RANDOM_DIGITS;
 
-/// Maximum bytes of a client's name or version in an id: the id is a header of every request.
+/// Maximum length of a client's name or version in an id, in bytes.
 const MAX_WORD: usize = 64;
 
 /// The content of a session id.
@@ -53,18 +53,17 @@ pub struct Unsealed<'i> {
     pub capabilities: ClientCapabilities,
     /// The name and version that the client declared, as far as the id contains them; JSON text.
     pub client_info: Option<Arc<str>>,
-    /// True if the name under which the client's switches are stored follows from `client_info` and
-    /// the principal.
+    /// True if `client_info` and the principal determine the name under which switches are stored.
     pub has_whole_name: bool,
 }
 
 /// Creates session ids, and reads ids of earlier runs with the same key.
 #[derive(Debug)]
 pub struct Seal {
-    /// Without a key, later runs cannot read the ids of this run.
+    /// Without a key, later runs cannot read the ids.
     key: Option<Secret>,
-    /// Start of this run in milliseconds since 1970. An unknown id of this run belongs to an ended
-    /// session.
+    /// Start of this run in milliseconds since 1970. An unknown id from this run belongs to an
+    /// ended session.
     run: u64,
 }
 
@@ -89,7 +88,7 @@ impl Seal {
         self.run
     }
 
-    /// Sealed names for clients, which later runs can read, too.
+    /// Sealed names for clients, readable by later runs.
     pub fn names(&self) -> SealedNames {
         SealedNames::new(self.key.clone())
     }
@@ -129,8 +128,8 @@ impl Seal {
         .into())
     }
 
-    /// Reads a recent id of an earlier run. Returns `None` for an id of this run or of another
-    /// principal, and for an invalid id.
+    /// Reads a recent id of an earlier run. Returns `None` for an invalid id, an id of this run, or
+    /// one of another principal.
     pub fn open<'i>(&self, id: &'i str, principal: &Principal, now: u64) -> Option<Unsealed<'i>> {
         let unsealed = self.read(id, principal)?;
         let opened_at = unsealed.birth.opened;
@@ -148,7 +147,7 @@ impl Seal {
             Some(_) => return None,
         };
         let number = u64::from_str_radix(seal, 16).ok()?;
-        // Each id has only one spelling. Another one would be a different session.
+        // Accept only one spelling of each id.
         if format!("{number:016x}") != seal {
             return None;
         }
@@ -291,7 +290,7 @@ mod tests {
         }
     }
 
-    /// Records of a revived session name its client, within the size limits.
+    /// Records of a revived session contain the client's name, within the size limits.
     #[test]
     fn a_later_run_knows_what_a_client_called_itself() {
         let long_text = "é".repeat(MAX_WORD);

@@ -7,8 +7,8 @@ use mainstay_transport::UpstreamSession;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::OwnedMutexGuard, time::timeout};
 
-/// Maximum number of resources to which one session or stream may be subscribed, and maximum length
-/// of a URI. They are stored as long as it lives.
+/// Maximum number of resources that one session or stream may subscribe to, and maximum length of a
+/// URI.
 const MAX_SUBSCRIPTIONS: usize = 1000;
 const MAX_URI: usize = 8 * 1024;
 
@@ -23,7 +23,7 @@ pub enum TooMuch {
     Uri,
 }
 
-/// Time limit for a request to a server for which no client waits.
+/// Time limit for background requests to a server.
 const BACKGROUND_LIMIT: Duration = Duration::from_secs(10);
 
 /// A resource by its original URI.
@@ -66,13 +66,13 @@ impl Book {
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     book: Mutex<Book>,
-    /// A lock for each resource about which a server is being asked. A server that does not answer
-    /// delays only requests for the same resource.
+    /// A lock for each resource with a request in progress. A server that does not answer delays
+    /// only requests for the same resource.
     turns: Mutex<HashMap<SubscribedResource, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-/// The right to send a server a request about a resource. Two concurrent requests might arrive in
-/// either order, and a leaving subscriber could then end the subscription of a new one.
+/// The right to send requests for a resource. It keeps an unsubscription from overtaking a
+/// subscription.
 pub type Turn = OwnedMutexGuard<()>;
 
 impl Subscriptions {
@@ -93,19 +93,19 @@ impl Subscriptions {
         }
     }
 
-    /// Waits until no other task sends a request about this resource.
+    /// Waits for other tasks with requests for this resource.
     pub async fn turn(&self, resource: &SubscribedResource) -> Turn {
         let turn = {
             // The lock is held for map operations, never across an await.
             let mut turns = self.turns.lock();
-            // Tasks that hold a turn or wait for it keep it alive.
+            // Owners and waiters keep the lock alive.
             turns.retain(|_, turn| Arc::strong_count(turn) > 1);
             Arc::clone(turns.entry(resource.clone()).or_default())
         };
         turn.lock_owned().await
     }
 
-    /// Adds a subscriber. For the first one, `subscribe` asks the server, which may refuse.
+    /// Adds a subscriber. `subscribe` asks the server for the first one.
     pub async fn join(
         &self,
         resource: SubscribedResource,
@@ -136,8 +136,7 @@ impl Subscriptions {
         }
     }
 
-    /// Unsubscribes at the server after the last subscriber has left, unless another one has come
-    /// since.
+    /// Unsubscribes at the server, unless the resource has a subscriber again.
     pub async fn release(&self, resource: &SubscribedResource, upstream: &UpstreamSession) {
         let _turn = self.turn(resource).await;
         if self.has_any(resource) {
@@ -162,7 +161,7 @@ impl Subscriptions {
         self.book().resources.contains_key(resource)
     }
 
-    /// Removes a subscription. Returns true if the resource has no subscriber any more.
+    /// Removes a subscription. Returns true if it was the last one of the resource.
     pub fn remove(&self, resource: &SubscribedResource, session: &str) -> bool {
         let mut book = self.book();
         let Some(subscribers) = book.resources.get_mut(resource) else {
@@ -179,7 +178,7 @@ impl Subscriptions {
         is_last
     }
 
-    /// Removes a session. Returns the resources that have no subscriber any more.
+    /// Removes a session. Returns the resources without subscribers.
     pub fn remove_session(&self, session: &str) -> Vec<SubscribedResource> {
         let mut orphaned_resources = Vec::new();
         let mut book = self.book();
@@ -207,9 +206,9 @@ impl Subscriptions {
             .collect()
     }
 
-    /// The subscribers of `uri`: the session, and the URI that it used. A server may report a
-    /// change of a part of a subscribed resource (specification, resources, "Subscriptions"). Then
-    /// the subscribers of a URI that `uri` begins with are notified.
+    /// The subscribers of `uri` with the URIs that they used. A notification for a part of a
+    /// subscribed resource concerns the subscribers of its URI's prefixes (specification,
+    /// resources, "Subscriptions").
     pub fn listeners(&self, server: &ServerName, uri: &str) -> Vec<(Box<str>, Box<str>)> {
         let book = self.book();
         let map = &book.resources;

@@ -28,7 +28,7 @@ use crate::mcp::{
     sessions::{pool::Seat, session::EndpointScope},
 };
 
-/// The client that a request describes, if its headers and `_meta` are valid.
+/// The client in a request's headers and `_meta`, if they are valid.
 pub fn admit(
     frame: &Frame,
     headers: Option<&InboundHeaders<'_>>,
@@ -64,7 +64,7 @@ struct AdmittedRequest<'a> {
     receipt: Receipt,
 }
 
-/// Begins to answer a request that was admitted.
+/// Starts to answer an admitted request.
 pub fn answer(
     stateless: &Arc<Stateless>,
     scope: EndpointScope,
@@ -78,7 +78,7 @@ pub fn answer(
         sole_client.note_request(&caller.capabilities);
     }
     let origin = scope.origin(door, &caller, &principal);
-    // A request that brings answers was counted at its first attempt.
+    // A retry with answers was counted at its first attempt.
     let is_call =
         frame.method().is_some_and(calls::is_recorded) && !frame.envelope().brings_answers();
     let clients = &stateless.shared.gateway.stateless_clients;
@@ -103,7 +103,7 @@ pub fn answer(
         if stateless.suspended.knows(state) {
             return request.resume(answers);
         }
-        // A state that a modern server issued: it is sealed for one principal.
+        // A state of a modern server, sealed for one principal.
         let names = &stateless.shared.names;
         match names.reopened(&request.principal, &request.frame, state) {
             Some(reopened) => {
@@ -139,7 +139,7 @@ impl AdmittedRequest<'_> {
         })
     }
 
-    /// Goes on with the suspended call that the answers belong to.
+    /// Continues the suspended call of these answers.
     fn resume(self, answers: QuestionAnswers) -> StatelessCall {
         let (sink, messages) = plain_sink(self.caller, self.principal, self.origin);
         let shared_state = Arc::clone(&self.stateless.shared);
@@ -158,7 +158,7 @@ impl AdmittedRequest<'_> {
         StatelessCall::joining(reply, messages)
     }
 
-    /// Forwards a request that no question can interrupt.
+    /// Forwards a request that allows no questions.
     fn forward(self, state_server: Option<Box<str>>) -> StatelessCall {
         let shared_state = &self.stateless.shared;
         let bound = self.scope.bound(&shared_state.names, &self.principal);
@@ -178,13 +178,13 @@ impl AdmittedRequest<'_> {
         StatelessCall::new(&shared_state.gateway.calls, reply, messages, cancel)
     }
 
-    /// Forwards a request whose server may ask the client questions, in rounds of input.
+    /// Forwards a request whose server may ask questions, in rounds of input.
     fn forward_in_rounds(self, state_server: Option<Box<str>>) -> StatelessCall {
         let shared_state = &self.stateless.shared;
         let bound = self.scope.bound(&shared_state.names, &self.principal);
         let (question_sender, questions) = suspended::questions();
         let log_level = self.caller.log_level;
-        // Messages of the call are translated once, between the two sinks.
+        // Messages of the call are translated between the two sinks.
         let (outer_sink, messages) = plain_sink(
             self.caller.clone(),
             self.principal.clone(),
@@ -225,7 +225,7 @@ impl AdmittedRequest<'_> {
     }
 }
 
-/// A sink for what a client gets that cannot be asked questions, and the messages in it.
+/// A sink for a client that cannot answer questions, and its messages.
 fn plain_sink(caller: Caller, principal: Principal, origin: CallOrigin) -> (CallSink, CallStream) {
     let log_level = caller.log_level;
     CallSink::new(
@@ -234,7 +234,7 @@ fn plain_sink(caller: Caller, principal: Principal, origin: CallOrigin) -> (Call
     )
 }
 
-/// The answers and the state that a request brings from earlier attempts.
+/// The answers and the state of earlier rounds in a request.
 fn answers(frame: &Frame) -> Result<Option<QuestionAnswers>, InvalidParams> {
     if !frame.envelope().brings_answers() || !frame.method().is_some_and(questions::may_ask) {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: a stream that is open until its client closes it or Mainstay stops.
+//! `subscriptions/listen`: a stream that stays open until its client closes it or Mainstay stops.
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
@@ -31,11 +31,10 @@ use crate::mcp::{
     },
 };
 
-/// Time limit for a server to accept a subscription: the client waits for the acknowledgement.
+/// Time limit for subscriptions before the acknowledgement.
 const SUBSCRIBE_LIMIT: Duration = Duration::from_millis(500);
 
-/// Pause between two checks of a pooled session, which only its users reopen. It doubles after each
-/// failure.
+/// Interval of checks whether a pooled session is open. Doubles after each failure.
 const CHECK_PAUSE: Duration = Duration::from_secs(1);
 const MAX_CHECK_PAUSE: Duration = Duration::from_secs(30);
 
@@ -57,7 +56,7 @@ impl ListenRequest<'_> {
             .map_err(|error| RpcReply::error(self.id(), code::INVALID_PARAMS, &error.to_string()))
     }
 
-    /// The filter of the request, without the resources that the client cannot see.
+    /// The filter of the request without hidden resources.
     fn visible_filter(&self, server: &ServerHandle, view: &View) -> Result<ListenFilter, RpcReply> {
         let mut filter = self.filter()?;
         (filter.uris).retain(|uri| view.has_resource(&server.name, uri));
@@ -68,7 +67,7 @@ impl ListenRequest<'_> {
         RpcReply::error(self.id(), code::INTERNAL_ERROR, "too many streams")
     }
 
-    /// Sends the client the messages of its stream, until one of the sides ends it.
+    /// Sends the messages of a stream until one side ends it.
     async fn serve_stream(
         mut self,
         listen: &ListenStream,
@@ -294,7 +293,7 @@ impl PooledListener<'_> {
         }
     }
 
-    /// Subscribes to a resource. Only the first subscription goes to the server.
+    /// Subscribes to a resource. Only the first subscription is sent to the server.
     async fn subscribe(&self, session: &UpstreamSession, uri: &str) -> bool {
         let subscriptions = &self.lease.audience().subscriptions;
         let subscribe_upstream = async || subscribe(session, uri).await;
@@ -303,7 +302,7 @@ impl PooledListener<'_> {
             .await
     }
 
-    /// Reopens the session when it is lost. Changes in between are unknown.
+    /// Reopens a lost session, and reports that everything may have changed.
     async fn upkeep(
         &self,
         mut session: Arc<UpstreamSession>,

@@ -52,7 +52,7 @@ pub struct StatelessRequest {
     pub scope: EndpointScope,
     pub frame: Frame,
     pub sink: CallSink,
-    /// The modern server that issued the `requestState` of the request, if it has one.
+    /// The modern server that issued the request's `requestState`.
     pub state_server: Option<Box<str>>,
 }
 
@@ -145,7 +145,7 @@ impl StatelessRequest {
                     }
                     Ok(Serves::Pool(lease)) => {
                         let isolated_session = lease.isolated_session();
-                        // The seat is empty, because a request to one server leases only once.
+                        // A request to one server takes a single lease, so the seat is empty.
                         drop(seat.take(lease));
                         Upstream::IsolatedSession(isolated_session)
                     }
@@ -166,9 +166,8 @@ impl StatelessRequest {
             .view(profile, &client.principal, &client.caller)
     }
 
-    /// Selects the session that answers for one server: the shared session of a modern server, or a
-    /// session of a legacy server for clients like this one. Returns the reply if Mainstay answers
-    /// itself.
+    /// Selects the session for a request to one server: the shared session of a modern server, or a
+    /// pooled or shared session of a legacy server. Returns a reply if Mainstay answers itself.
     async fn upstream(
         &self,
         server: &Arc<ServerHandle>,

@@ -1,5 +1,5 @@
-//! Notifications about tasks on aggregate endpoints. While a client listens, Mainstay listens to
-//! the servers of its tasks (SEP-2663, "Notifications").
+//! Task notifications on aggregate endpoints. Mainstay listens to the tasks' servers while a client
+//! listens (SEP-2663, "Notifications").
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use tokio::{
 use super::call::StatelessCall;
 use crate::mcp::{endpoint::tasks as task_requests, reply::RpcReply, shared::SharedState};
 
-/// Pause between two attempts to listen to a server whose stream ended.
+/// Delay before listening again to a server whose stream ended.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Notifications about tasks of one server for one client.
@@ -80,9 +80,9 @@ impl TaskNews {
         news
     }
 
-    /// Sends the client notifications about the tasks, without an end. `acknowledged` gets the
-    /// names of the tasks for which the server will send notifications. Nothing is sent before that
-    /// list is `promised` to the client, and the server must have answered by then.
+    /// Sends task notifications to the client. `acknowledged` gets the task names that the server
+    /// acknowledges. Sending starts after `promised`, when the client has the list; the server must
+    /// have answered by then.
     pub async fn tell(
         self,
         acknowledge_sender: oneshot::Sender<Vec<String>>,
@@ -96,8 +96,8 @@ impl TaskNews {
                     biased;
                     message = call.messages.next() => message,
                     _ = &mut call.reply => None,
-                    // The server acknowledged too late: the client already has a list without these
-                    // tasks. It must poll them.
+                    // The late acknowledgement is not in the client's list, so the client polls
+                    // these tasks.
                     Ok(_) = promise_receiver.wait_for(|is| *is), if acknowledge_sender.is_some() => return,
                 };
                 let Some(frame) = message.and_then(|text| Frame::read(text.into()).ok()) else {
@@ -107,7 +107,7 @@ impl TaskNews {
                 match frame.method() {
                     Some(Method::Acknowledged) => match acknowledge_sender.take() {
                         Some(first) => {
-                            // The loop above notices if the receiver is gone.
+                            // The loop above detects a dropped receiver.
                             first.send(self.acknowledged_names(params)).ok();
                             if promise_receiver.wait_for(|is| *is).await.is_err() {
                                 return;
@@ -148,7 +148,7 @@ impl TaskNews {
         StatelessCall::new(&self.calls, reply, messages, cancel)
     }
 
-    /// The client's names of the tasks in the server's acknowledgement.
+    /// The client's names of the acknowledged tasks.
     fn acknowledged_names(&self, acknowledged_json: &str) -> Vec<String> {
         let original_ids = listen::honoured_tasks(acknowledged_json);
         self.tasks
@@ -158,7 +158,7 @@ impl TaskNews {
             .collect()
     }
 
-    /// Sends the current states of the tasks, because changes were missed while no stream was open.
+    /// Sends the current task states, because changes were missed without a stream.
     async fn catch_up(&self) {
         let states = self.tasks.iter().map(|task| async move {
             let text = tasks::request(

@@ -1,4 +1,4 @@
-//! Batches. Only revision 2025-03-26 requires servers to accept them.
+//! Batches, which only revision 2025-03-26 has.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::mcp::{
     shared::SharedState,
 };
 
-/// Maximum number of messages in a batch. A longer batch is refused as a whole.
+/// Maximum number of messages in a batch. A longer batch is refused.
 const MAX_MESSAGES: usize = 100;
 
 /// Answers the requests of a batch concurrently. Returns `None` if the batch contains no request.
@@ -105,7 +105,7 @@ fn messages(body: &Bytes) -> Result<Vec<Bytes>, UnreadableMessage> {
         .collect())
 }
 
-/// Refuses a batch as a whole, and records the calls in it as refused, up to the limit of a batch.
+/// Refuses a batch, and records its calls as refused, up to the limit of a batch.
 pub async fn refuse<A: Answering>(
     shared_state: &SharedState,
     scope: &EndpointScope,

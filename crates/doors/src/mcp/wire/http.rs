@@ -1,5 +1,5 @@
 //! Streamable HTTP, revisions 2025-03-26 to 2025-11-25 (specification, "Transports"): POST for
-//! messages, GET for a stream of messages that belong to no call, DELETE to end a session.
+//! messages, GET for messages outside of calls, DELETE to end a session.
 
 use std::sync::Arc;
 
@@ -68,8 +68,7 @@ pub async fn nowhere(
     refuse(mcp, visitor, request, refusal).await
 }
 
-/// Refuses a request on a connection beyond the limit. Reads only a short body, because the memory
-/// is for other clients.
+/// Refuses a request beyond the connection limit. Reads only a short body, to save memory.
 pub async fn too_many_connections(
     mcp: &Arc<Mcp>,
     visitor: Visitor,
@@ -88,7 +87,7 @@ pub async fn too_many_connections(
     Receipt::new().no_call(refusal).into_response()
 }
 
-/// Refuses a request. A call in it is recorded.
+/// Refuses a request, and records its call.
 async fn refuse(
     mcp: &Arc<Mcp>,
     visitor: Visitor,
@@ -186,28 +185,28 @@ async fn post(
             dispatch::take(&mcp.clients.shared, &session, frame).await;
             status(StatusCode::ACCEPTED)
         }
-        // Notifications of modern clients need no action: such a client cancels by closing the
-        // stream.
+        // Notifications of modern clients have no effect, because such clients cancel by closing
+        // the stream.
         (Route::Modern(None), _) => status(StatusCode::ACCEPTED),
     }
 }
 
-/// True if a message starts new work, as opposed to messages about work in progress.
+/// True if a message starts new work.
 fn is_work(frame: &Frame) -> bool {
     use message::Method;
     matches!(frame.method(), Some(Method::Initialize | Method::Listen))
         || RequestedCall::from_frame(frame).is_some()
 }
 
-/// The way in which a message is served.
+/// The handling of a message.
 enum Route {
-    /// Without a session: a request of this caller, or a notification (`None`).
+    /// A request of this caller without a session, or a notification (`None`).
     Modern(Option<Caller>),
     Initialize,
     Session(Arc<ClientSession>),
 }
 
-/// Decides how a message is served, or why it is refused.
+/// Selects the handling of a message, or refuses it.
 async fn route(
     mcp: &Arc<Mcp>,
     scope: &EndpointScope,
@@ -234,8 +233,8 @@ async fn route(
         .await?;
         return Ok(Route::Modern(caller));
     }
-    // `initialize` starts a new session, even if the request names one. The named session is not
-    // ended: its calls may still be awaited, and the id may be one of another process.
+    // `initialize` opens a new session even with a session id. The named session may belong to
+    // another process, so it continues.
     if frame.method() == Some(message::Method::Initialize) {
         headers::admit(&mcp.gateway().lineage, headers, frame.id())?;
         return Ok(Route::Initialize);
@@ -325,7 +324,7 @@ async fn initialize(
     }
 }
 
-/// Answers a request as JSON or as a stream, and decides as late as possible.
+/// Answers a request as JSON or as a stream, depending on the first message.
 async fn answer(
     mcp: &Arc<Mcp>,
     session: Arc<ClientSession>,

@@ -1,6 +1,5 @@
-//! HTTP+SSE, the transport of revision 2024-11-05 (specification of that revision, "Transports").
-//! GET opens a stream. Its first event contains the URL for messages, and all answers are sent on
-//! it. Closing the stream ends the session.
+//! HTTP+SSE, the transport of revision 2024-11-05 (specification, "Transports"). GET opens a
+//! stream. Its first event contains the URL for messages. Closing the stream ends the session.
 
 use std::sync::Arc;
 
@@ -20,8 +19,8 @@ use super::{
 use crate::mcp::sessions::session::EndpointScope;
 use mainstay_doorway::peer::Visitor;
 
-/// Maximum number of messages that wait for a client to read them. Further messages wait at their
-/// source: results in their tasks, progress and logs in bounded queues.
+/// Maximum number of unread messages. Further results wait in their tasks, progress and logs in
+/// bounded queues.
 const MAX_UNREAD: usize = 16;
 
 /// The two endpoints of the transport.
@@ -61,7 +60,7 @@ pub async fn serve(
         (SseEndpoint::Stream, _) => Err(HttpRefusal::method("GET")),
         (SseEndpoint::Message, _) => Err(HttpRefusal::method("POST")),
     };
-    // Calls in the request have been recorded already.
+    // Calls in the request are already recorded.
     reply.unwrap_or_else(|refusal| Receipt::new().no_call(refusal).into_response())
 }
 
@@ -127,7 +126,7 @@ async fn post(
             "unknown session: open a new stream",
         ));
     };
-    // The request is answered at once. Its message stays in memory until the server gets it.
+    // The POST is answered before its message reaches the server, so the message counts longer.
     let body: Bytes = mcp.bodies.read_kept(body, visitor).await?;
     match client.take(body).await {
         Ok(()) => Ok(answer::status(StatusCode::ACCEPTED)),

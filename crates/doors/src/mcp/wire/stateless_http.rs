@@ -35,7 +35,7 @@ pub fn is_modern(headers: &HeaderMap, frame: &Frame) -> bool {
     modern::is_modern(frame.envelope(), version)
 }
 
-/// True if a client without a session uses a method that needs a session.
+/// True if a client without a session uses a method of sessions.
 pub fn is_misplaced(method: &Method, headers: &HeaderMap) -> bool {
     let version = || headers.get(PROTOCOL_VERSION)?.to_str().ok();
     [Method::GET, Method::DELETE].contains(method)
@@ -93,7 +93,7 @@ fn refuse(frame: &Frame, request_refusal: &RequestRefusal) -> HttpRefusal {
     HttpRefusal::with_body(status, refusal_text(id(frame), request_refusal))
 }
 
-/// Answers as JSON or as a stream, and decides as late as possible.
+/// Answers as JSON or as a stream, depending on the first message.
 pub async fn respond(call: StatelessCall, accepts: Accepts) -> HttpAnswer {
     let StatelessCall {
         mut reply,
@@ -131,8 +131,8 @@ fn status_of(reply: &RpcReply) -> Option<StatusCode> {
     StatusCode::from_u16(status).ok()
 }
 
-/// Compares `Mcp-Param-*` headers with the arguments of a call, according to the tool's schema. For
-/// an unknown tool, it waits for the server's list.
+/// Compares `Mcp-Param-*` headers with the arguments of a call, by the tool's schema. Waits for the
+/// server's list if the tool is unknown.
 async fn check_params(
     gateway: &Gateway,
     scope: &EndpointScope,

@@ -15,17 +15,17 @@ use super::{
 use crate::mcp::sessions::session::EndpointScope;
 use mainstay_doorway::peer::Visitor;
 
-/// Reasons to end the door, other than its client.
+/// Signals that end the door.
 #[derive(Clone, Debug)]
 pub struct Ends {
     /// Ends at once.
     pub stop: CancellationToken,
-    /// Ends after all requests are answered. New messages are accepted until then.
+    /// Ends after all requests are answered. New messages are accepted meanwhile.
     pub leave: CancellationToken,
 }
 
-/// Serves one client until its input has ended and everything is answered, its output is closed, or
-/// one of `ends` is cancelled. A client that closes the output has left, which is no error.
+/// Serves one client until its input ends and all requests are answered, its output closes, or one
+/// of `ends` is cancelled. A closed output is not an error.
 pub async fn serve(
     mcp: Arc<Mcp>,
     profile: Arc<PublishedProfile>,
@@ -43,8 +43,7 @@ pub async fn serve(
     let client = Arc::new(Conversation::new(
         Arc::clone(&mcp.clients),
         EndpointScope::Profile(profile),
-        // This client started the process. It may use everything, and controls Mainstay by other
-        // means.
+        // This client started the process, and may use everything.
         Visitor {
             principal: Principal::Anonymous,
             address: None,
@@ -80,8 +79,7 @@ pub async fn serve(
                 let reason = format!("a message may have {max_message} bytes");
                 message::error_response(None, code::INVALID_REQUEST, &reason, None)
             }
-            // The client has gone: stdin has ended (specification, "Shutdown"). Its earlier
-            // requests are answered as long as stdout has a reader.
+            // Stdin has ended (specification, "Shutdown"). Earlier requests are still answered.
             Ok(None) | Err(_) => {
                 tokio::select! {
                     () = client.answered() => {}

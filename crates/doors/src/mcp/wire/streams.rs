@@ -7,7 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::conversation::Conversation;
 use crate::mcp::sessions::session::ClientSession;
 
-/// The open streams, by the id in the URL that their clients received.
+/// The open streams by the id in their URL.
 #[derive(Debug, Default)]
 pub struct Streams(Mutex<HashMap<Box<str>, Arc<Conversation>>>);
 

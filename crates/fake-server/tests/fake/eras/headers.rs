@@ -1,4 +1,4 @@
-//! The headers that repeat the body, over HTTP.
+//! Headers that repeat the body over HTTP.
 
 use fake_server::{Fake, Script};
 use hyper::StatusCode;
@@ -8,7 +8,7 @@ use super::http::start;
 use crate::common::modern::{ask_with, call, headers, request};
 use crate::common::within;
 
-/// Returns true if the request passes with each header set to its value, or without it.
+/// Returns true if the request succeeds with these changed or removed headers.
 async fn passes(fake: &Fake, message: &Value, changes: &[(&str, Option<&str>)]) -> bool {
     let mut headers = headers(message);
     for (name, value) in changes {
@@ -52,7 +52,7 @@ async fn standard_headers_must_be_there_and_right() {
         assert!(!passes(&fake, &read_request, &[("mcp-name", None)]).await);
         let task = request(4, "tasks/cancel", &json!({"taskId": "t"}));
         assert!(!passes(&fake, &task, &[("mcp-name", None)]).await);
-        // A list has no name.
+        // A list request has no name.
         let list = request(3, "tools/list", &json!({}));
         assert!(passes(&fake, &list, &[("mcp-name", None)]).await);
         assert_eq!(fake.runs("pid"), 1);
@@ -82,7 +82,7 @@ async fn names_may_be_encoded_and_strictly() {
         let read_request = request(2, "resources/read", &json!({"uri": "fake://item/é"}));
         let encoded_text = "=?base64?ZmFrZTovL2l0ZW0vw6k=?=";
         assert!(passes(&fake, &read_request, &[("mcp-name", Some(encoded_text))]).await);
-        // The last bits belong to no byte, and are not zero.
+        // The unused bits are not zero.
         let encoded_text = "=?base64?ZmFrZTovL2l0ZW0vw6l=?=";
         assert!(!passes(&fake, &read_request, &[("mcp-name", Some(encoded_text))]).await);
     })

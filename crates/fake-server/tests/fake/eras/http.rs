@@ -74,7 +74,7 @@ async fn every_refusal_has_its_status() {
             (StatusCode::BAD_REQUEST, &json!(-32022))
         );
 
-        // The client opens as in the legacy era, without any of this era's headers.
+        // A legacy handshake has no headers of this era.
         let accept = ("accept", "application/json, text/event-stream");
         let kind = ("content-type", "application/json");
         let open_response = send(&url, "POST", &[accept, kind], initialize("2025-11-25")).await;
@@ -152,7 +152,7 @@ async fn who_closes_the_stream_cancels() {
             if is_ignored {
                 eventually(|| fake.finished("progress") == 1).await;
             } else {
-                // The time is longer than all steps take.
+                // The delay is longer than the steps before.
                 ask(&fake.url(), &call(8, "sleep", &json!({"ms": 500}))).await;
                 assert_eq!(fake.finished("sleep"), 1);
                 assert_eq!(fake.finished("progress"), 0);
@@ -183,7 +183,7 @@ async fn a_call_before_its_first_byte_is_cancelled_too() {
     .await;
 }
 
-/// Gateways must never pass this on.
+/// A violation for gateways to detect.
 #[tokio::test]
 async fn a_violation_sends_a_request_on_the_stream() {
     within(async {

@@ -165,7 +165,7 @@ async fn asks_by_requests_of_its_own() {
             json!({"ask_sampling": 1, "ask_elicitation": 1, "ask_roots": 1, "ask_in_turn": 1})
         );
 
-        // Both are asked before either is answered. An error of the client becomes an error of the tool.
+        // Both questions arrive before an answer. A client error becomes a tool error.
         peer.send(call(3, "ask_together", &json!({}))).await;
         let (first, second_message) = (peer.next().await, peer.next().await);
         assert_eq!(first["method"], "elicitation/create");
@@ -177,7 +177,7 @@ async fn asks_by_requests_of_its_own() {
         let answer = peer.ask(answer.to_string()).await;
         assert_eq!(answer["result"]["isError"], true, "{answer}");
 
-        // Prompts and resources ask as well.
+        // Prompts and resources can ask.
         for (method, params, question_method, subject) in [
             (
                 "prompts/get",
@@ -245,7 +245,7 @@ async fn sends_the_user_to_a_url_by_request_or_by_error() {
         let retry_response = peer.ask(call(3, "url_required", &json!({}))).await;
         assert_eq!(text(&retry_response), "signed in");
 
-        // Forms alone are not enough for either.
+        // Form elicitation alone is not sufficient.
         let mut peer = open("2025-11-25", &json!({"elicitation": {}})).await;
         let refusal = peer.ask(call(1, "ask_url", &json!({}))).await;
         assert_eq!(refusal["result"]["isError"], true);
@@ -267,7 +267,7 @@ async fn a_dual_one_serves_both_eras_on_one_endpoint() {
             discover_response["result"]["supportedVersions"],
             json!(["2026-07-28", "2025-06-18"])
         );
-        // Each era has its own rules, on one pipe.
+        // Each era has its own rules on one pipe.
         let pong = peer.ask(request(2, "ping", &json!({}))).await;
         assert_eq!(pong["result"], json!({}));
         let unknown_response = peer
@@ -308,7 +308,7 @@ async fn a_dual_one_serves_both_eras_on_one_endpoint() {
         let (status, _) =
             modern::ask(&fake.url(), &modern::request(1, "tools/list", &json!({}))).await;
         assert_eq!(status, StatusCode::OK);
-        // The header alone marks the modern era, and then `_meta` is required.
+        // The header selects the modern era, which requires `_meta`.
         let headers = [accept, kind, ("mcp-protocol-version", "2026-07-28")];
         let bare_response = send(
             &fake.url(),

@@ -1,4 +1,4 @@
-//! The questions of tools, prompts and resources in the modern era: `input_required`, and the retry.
+//! Questions in the modern era: `input_required` and the retry.
 
 use fake_server::{Fake, Script};
 use hyper::StatusCode;
@@ -157,7 +157,7 @@ async fn a_retry_that_is_not_exact_fails_loudly() {
         invented_call["params"]["requestState"] = json!("mine");
         assert_eq!(answer(&fake, &invented_call).await["error"]["code"], -32602);
         assert_eq!(text(&answer(&fake, &right_retry).await), r#"{"form":{}}"#);
-        // A tool that runs twice is counted twice.
+        // A second run is counted.
         answer(&fake, &changed_retry("/id", json!(3))).await;
         assert_eq!(fake.finished("ask_elicitation"), 2);
     })

@@ -81,7 +81,7 @@ fn folders(home: &Home) -> Vec<String> {
     folders
 }
 
-/// Variables influence the started program as much as the command does.
+/// A person sees the variables of a bundle, because they can change the program.
 #[tokio::test]
 async fn the_variables_of_a_bundle_are_shown_with_their_values() {
     let home = home!();
@@ -179,7 +179,7 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
             "cwd": folder,
         })
     );
-    // A version that does not start replaces nothing.
+    // A bundle that does not start replaces nothing.
     let broken_bundle = bundle(&home, "broken.mcpb", "2.0.0", |zip| {
         zip.with("server/x.py", "").entry(ZipEntry::new("y", ""))
     });
@@ -196,7 +196,7 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     );
     assert_eq!(folders(&home), first);
     fs::remove_file(home.path().join("bin/python3")).expect("removed");
-    // A secret that is stored elsewhere is not in the configuration.
+    // A secret reference keeps the value out of the configuration.
     let secret = home.file("secret.txt", "elsewhere\n");
     let reference = format!("key=${{file:{secret}}}");
     let run = registry
@@ -219,7 +219,7 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     assert_eq!(entry["env"]["KEY"], format!("${{file:{secret}}}"));
     let run = registry.run(&home, &["remove", "other"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    // A version that starts replaces the old one.
+    // A bundle that starts replaces the old one.
     crash.push("--yes".to_owned());
     let run = run_all(crash).await;
     assert_eq!(run.code, Some(0), "{run}");
@@ -233,7 +233,7 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     assert!(folders(&home).is_empty());
 }
 
-/// A bundle with its own program, with a daemon, and a bundle that a registry names.
+/// Adds a bundle with its own program through a daemon, then a bundle of a registry.
 #[tokio::test]
 async fn a_bundle_of_a_registry_is_checked_by_its_hash() {
     let (home, registry) = (home!(), FakeRegistry::start().await);

@@ -1,4 +1,4 @@
-//! A registry of the test's own, with the API of the official registry.
+//! A local registry with the API of the official registry.
 
 use std::{
     collections::HashMap,
@@ -13,14 +13,14 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// The answer to the request of a path.
+/// An answer of the registry.
 #[derive(Clone)]
 pub enum FakeAnswer {
-    /// The whole answer, head and body.
+    /// The complete response.
     Raw(Vec<u8>),
-    /// The beginning of an answer that does not continue.
+    /// The beginning of a response without continuation.
     Slow(Vec<u8>),
-    /// A body without end.
+    /// A response with an endless body.
     Endless,
 }
 
@@ -45,7 +45,7 @@ impl FakeAnswer {
     }
 }
 
-/// A registry of the test's own.
+/// A local registry.
 pub struct FakeRegistry {
     pub url: String,
     pub answers: Arc<Mutex<HashMap<String, FakeAnswer>>>,
@@ -88,7 +88,7 @@ impl FakeRegistry {
                             "application/json",
                             br#"{"error": "Server not found"}"#,
                         );
-                        // A client that has read enough closes the connection.
+                        // The client may close the connection.
                         match answer.unwrap_or(not_found) {
                             FakeAnswer::Raw(bytes) => drop(stream.write_all(&bytes).await),
                             FakeAnswer::Slow(bytes) => {
@@ -169,7 +169,7 @@ impl FakeRegistry {
     pub fn redacted(&self, home: &Home, text: &str) -> String {
         let text = text.replace(&self.url, "[REGISTRY]");
         let text = home.redacted(&text);
-        // The fake gets more tools over time.
+        // Remove the number of tools, which changes with the fake.
         let lines = text.lines().map(|line| match line.split_once(" tools: ") {
             Some((before, _)) => format!(
                 "{} tools: [TOOLS]",

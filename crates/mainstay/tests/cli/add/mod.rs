@@ -10,7 +10,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use mainstay_testkit::Home;
 use serde_json::{Value, json};
 
-/// Installs a stand-in for a program that runs packages. It records its arguments and becomes a fake server.
+/// Installs a stand-in for a package runner, which records its arguments and runs a fake server.
 fn stand_in(home: &Home, name: &str, script: &str) {
     let bin = home.path().join("bin");
     fs::create_dir_all(&bin).expect("a folder");
@@ -31,7 +31,7 @@ fn words(home: &Home, name: &str) -> Vec<String> {
     arguments_text.lines().map(str::to_owned).collect()
 }
 
-/// The saved configuration, if anything was saved.
+/// The saved configuration, if one exists.
 fn saved(home: &Home) -> Option<Value> {
     let text = fs::read_to_string(home.state().join("config.json")).ok()?;
     Some(serde_json::from_str(&text).expect("JSON"))

@@ -1,4 +1,4 @@
-//! Servers of the MCP registry: found, shown, tried and saved.
+//! Packages of the MCP registry: search, preview, trial and saving.
 
 use std::{fs, path::Path};
 
@@ -94,7 +94,7 @@ async fn a_daemon_takes_a_package_and_a_remote() {
     );
     let config = home.file("servers.json", "{\"mcpServers\": {}}\n");
     let daemon = home.serve(&["--config", &config]).await;
-    // The daemon finds the stand-in by its path.
+    // The daemon uses the path of the stand-in.
     let program = home.path().join("bin/uvx");
     let run = registry
         .run(&home, &["add", "--ephemeral", "io.github.a/thing"])
@@ -135,7 +135,7 @@ async fn a_daemon_takes_a_package_and_a_remote() {
     );
 }
 
-/// A server that does not start is not saved, and the reason is shown. Nothing of it remains.
+/// A server that fails to start is not saved. The reason is shown, and no file remains.
 #[tokio::test]
 async fn what_does_not_start_is_not_saved() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
@@ -174,7 +174,7 @@ async fn what_does_not_start_is_not_saved() {
     assert!(saved(&home).is_some());
 }
 
-/// A package that is downloaded at its first start takes longer than lists wait for a server.
+/// The trial waits for a download that exceeds the usual start timeout.
 #[tokio::test]
 async fn a_slow_start_is_waited_for_and_told() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
@@ -207,7 +207,7 @@ async fn a_trial_leaves_no_process() {
         pid.exists() && !is_there(&pid),
         "its child has outlived the trial"
     );
-    // Killed during a long start.
+    // Interrupt a long start.
     fs::remove_file(&pid).expect("removed");
     stand_in(&home, "npx", &format!("{child}\nexec sleep 86400"));
     let mut command = registry.command(&home, &["add", "--replace", "io.github.a/thing"]);
@@ -328,7 +328,7 @@ async fn hostile_registries_are_refused() {
     ] {
         registry.publish(name, &server);
         let run = registry.run(&home, &["add", name]).await;
-        // The machine may have a program for containers.
+        // A container program may be installed.
         if error == "is not installed" && !run.stderr.contains(error) {
             continue;
         }
@@ -348,7 +348,7 @@ async fn hostile_registries_are_refused() {
         run.stderr.contains("a.b/old is deprecated") && run.code == Some(0),
         "{run}"
     );
-    // Shell syntax stays one argument, and a text of the registry reads no file of this machine.
+    // Shell syntax stays one argument, and references in registry texts are not expanded.
     let text = "$(touch pwned) ${HOME} ${file:/etc/passwd}";
     let argument = json!({"packageArguments": [{"type": "positional", "value": text}]});
     registry.publish("a.b/words", &npm(&argument));
@@ -363,7 +363,7 @@ async fn hostile_registries_are_refused() {
     assert!(!home.path().join("pwned").exists());
 }
 
-/// A registry that does not answer times out, and Ctrl-C works meanwhile.
+/// A silent registry times out, and Ctrl-C works before.
 #[tokio::test]
 async fn nobody_waits_for_a_slow_registry() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
@@ -448,7 +448,7 @@ async fn servers_are_found() {
         )
         .await;
     assert_snapshot!(transcript);
-    // The configuration may name the registry.
+    // The configuration sets the registry.
     fs::create_dir_all(home.state()).expect("a folder");
     let config = json!({"mcpServers": {}, "registryUrl": registry.url});
     fs::write(home.state().join("config.json"), config.to_string()).expect("written");
@@ -457,7 +457,7 @@ async fn servers_are_found() {
     assert!(registry.requested_paths.lock().expect("whole").len() >= 7);
 }
 
-/// `add` refuses such a server for the same reason.
+/// `search` shows the reason for which `add` refuses a server.
 #[tokio::test]
 async fn what_cannot_run_here_is_not_shown_as_if_it_could() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
@@ -500,7 +500,7 @@ async fn an_entry_that_takes_anothers_place_is_said_to() {
     );
 }
 
-/// On a terminal, missing values are requested, and secrets are not echoed.
+/// On a terminal, `add` asks for missing values, without echo for secrets.
 #[tokio::test]
 async fn a_person_is_asked() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
@@ -529,7 +529,7 @@ async fn a_person_is_asked() {
     assert!(!screen.contains("s3cret"), "{screen}");
     let entry = &saved(&home).expect("saved")["mcpServers"]["thing"];
     assert_eq!(entry["env"], json!({"API_KEY": "s3cret", "MODE": "safe"}));
-    // Without the person's consent nothing is started.
+    // Without consent no process starts.
     let mut terminal = Terminal::open();
     fs::remove_file(home.path().join("npx.words")).expect("it was run");
     let mut adding = terminal.start(registry.command(

@@ -1,4 +1,4 @@
-//! The client's session survives restarts of the daemon, and each call gets a true answer.
+//! A client's session across restarts of the daemon.
 
 use std::{collections::HashMap, fs, path::Path};
 
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use super::{front::Front, through::modern};
 use crate::fakes::fakes;
 
-/// A configuration with one fake that records its runs, and the path of that record.
+/// A configuration with a fake that records its runs, and the path of the record.
 pub fn counted(home: &Home) -> (String, std::path::PathBuf) {
     let counts = home.path().join("counts");
     let flags = ["--count-file", counts.to_str().expect("UTF-8")];
     (fakes(home, &[("fake", &flags)]), counts)
 }
 
-/// Number of runs for each key.
+/// Number of runs by key.
 pub fn runs(counts: &Path) -> HashMap<String, usize> {
     let mut runs = HashMap::new();
     for line in fs::read_to_string(counts).unwrap_or_default().lines() {
@@ -27,7 +27,7 @@ pub fn runs(counts: &Path) -> HashMap<String, usize> {
     runs
 }
 
-/// Ends the daemon with a signal to the daemon itself.
+/// Sends a signal to the daemon process, and waits for its end.
 async fn end(daemon: Serving, signal: Signal) {
     let pid = Pid::from_raw(daemon.daemon_pid().cast_signed()).expect("a process id");
     kill_process(pid, signal).expect("it runs");
@@ -45,7 +45,8 @@ fn kind(answer: &Value) -> &Value {
     &answer["result"]["_meta"]["mainstay/error"]["kind"]
 }
 
-/// Four restarts during calls, with SIGTERM and SIGKILL in turn. tests/outside has fifty, with the Python SDK.
+/// Four restarts during calls, with SIGTERM and SIGKILL alternating. `tests/outside` has fifty,
+/// with the Python SDK.
 #[tokio::test]
 async fn calls_go_on_through_restarts() {
     let home = home!();
@@ -56,7 +57,7 @@ async fn calls_go_on_through_restarts() {
     let mut waiting_calls = Vec::new();
     for restart in 0..4 {
         let signal = [Signal::TERM, Signal::KILL][restart % 2];
-        // These calls are answered while the daemon runs. None of them may fail.
+        // Calls while the daemon runs. All succeed.
         for number in 0..5 {
             let key = format!("up-{restart}-{number}");
             let answer = front
@@ -69,7 +70,7 @@ async fn calls_go_on_through_restarts() {
             );
             keys.push(key);
         }
-        // These calls meet the end of the daemon, in any phase.
+        // Calls during the end of the daemon.
         for number in 0..20 {
             let key = format!("end-{restart}-{number}");
             let id = front
@@ -78,7 +79,7 @@ async fn calls_go_on_through_restarts() {
             waiting_calls.push((id, key, signal));
         }
         let ((), next_daemon) = tokio::join!(end(daemon, signal), async {
-            // These calls find no daemon, or one that stops.
+            // Calls without a daemon, or while it stops.
             for number in 0..20 {
                 let key = format!("away-{restart}-{number}");
                 let id = front
@@ -116,8 +117,7 @@ async fn calls_go_on_through_restarts() {
     daemon.stop().await;
 }
 
-/// If the daemon is killed, the outcome of a call in flight is unknown and the call is not
-/// repeated. After SIGTERM, a call in flight has time to finish.
+/// After SIGKILL the outcome of a call in flight is unknown. After SIGTERM the call can finish.
 #[tokio::test]
 async fn a_call_at_work_gets_the_truth() {
     let home = home!();
@@ -129,7 +129,7 @@ async fn a_call_at_work_gets_the_truth() {
         .begin("fake__sleep", json!({"ms": 600_000, "key": "killed"}))
         .await;
     running(&counts, "killed").await;
-    // A long call is recorded before its end.
+    // Wait for the record of the call's start.
     let recorded_run =
         async { while !home.run(&["records"]).await.stdout.contains("fake/sleep") {} };
     soon(PROGRAMS, "its record", recorded_run).await;
@@ -137,7 +137,7 @@ async fn a_call_at_work_gets_the_truth() {
     let daemon = home.serve(&["--config", &config]).await;
     let answer = front.answer(id).await;
     assert_eq!(*kind(&answer), "outcome_unknown", "{answer}");
-    // The record and the front report the same outcome.
+    // The record and the front have the same outcome.
     let run = home.run(&["records", "--json"]).await;
     let record = &run.json()["calls"][0];
     assert_eq!(record["arguments"]["key"], "killed", "{run}");
@@ -155,7 +155,7 @@ async fn a_call_at_work_gets_the_truth() {
         "{answer}"
     );
 
-    // A request that only reads is repeated.
+    // A read-only request is repeated.
     let id = front.ask("tools/list", &json!({})).await;
     let daemon = home.serve(&["--config", &config]).await;
     let answer = front.answer(id).await;
@@ -166,7 +166,7 @@ async fn a_call_at_work_gets_the_truth() {
     daemon.stop().await;
 }
 
-/// Subscriptions and the log level are set again, and the client is notified that its lists may have changed.
+/// Subscriptions and the log level are restored, and list changes are announced.
 #[tokio::test]
 async fn a_session_keeps_what_its_client_has_set() {
     for signal in [Signal::TERM, Signal::KILL] {
@@ -207,7 +207,7 @@ async fn a_session_keeps_what_its_client_has_set() {
     }
 }
 
-/// A question is withdrawn when its daemon is gone. A late answer belongs to no other question.
+/// A question is withdrawn with its daemon. A late answer is dropped.
 #[tokio::test]
 async fn a_question_ends_with_its_daemon() {
     let home = home!();
@@ -244,7 +244,7 @@ async fn a_question_ends_with_its_daemon() {
     daemon.stop().await;
 }
 
-/// The daemon is killed while it handles `initialize`.
+/// The daemon is killed during `initialize`.
 #[tokio::test]
 async fn initialize_is_answered_by_the_next_daemon() {
     let home = home!();
@@ -270,7 +270,7 @@ async fn initialize_is_answered_by_the_next_daemon() {
     daemon.stop().await;
 }
 
-/// The daemon does not know the session. The front opens a new one with the client's information.
+/// For an unknown session, the front opens a new one with the client's information.
 #[tokio::test]
 async fn a_session_that_is_not_revived_is_opened_anew() {
     let home = home!();
@@ -298,7 +298,7 @@ async fn a_session_that_is_not_revived_is_opened_anew() {
     daemon.stop().await;
 }
 
-/// A listen stream continues (2026-07-28).
+/// A listen stream continues after a restart (2026-07-28).
 #[tokio::test]
 async fn a_stream_that_listens_goes_on() {
     let home = home!();

@@ -1,5 +1,5 @@
-//! `mainstay mcp` uses the servers of a daemon with the same configuration, and shares its own servers with
-//! others.
+//! `mainstay mcp` uses the servers of a daemon or of another `mainstay mcp` with the same
+//! configuration.
 
 use mainstay_testkit::{Home, home, within};
 use serde_json::{Value, json};
@@ -62,8 +62,8 @@ async fn answer_roots(client: &mut Front, uri: &str) {
     client.send(&answer).await;
 }
 
-/// A question that two clients may have caused goes to the client that owns the servers. From then on the
-/// server has a session for the other client, and asks each client for its own roots.
+/// An ambiguous question goes to the client that owns the servers. The other client then gets an
+/// isolated session.
 #[tokio::test]
 async fn each_client_is_asked_for_its_own_roots() {
     let home = home!();
@@ -98,8 +98,8 @@ async fn each_client_is_asked_for_its_own_roots() {
     assert_eq!(code, Some(0), "{stderr}");
 }
 
-/// The commands see the servers of a `mainstay mcp`. The next `mainstay mcp` shares them, and takes over when
-/// the first client goes.
+/// Commands use the servers of a `mainstay mcp`. The next `mainstay mcp` shares them, and takes
+/// over at the end of the first.
 #[tokio::test]
 async fn what_mcp_starts_is_seen_and_outlives_its_client() {
     let home = home!();
@@ -117,7 +117,7 @@ async fn what_mcp_starts_is_seen_and_outlives_its_client() {
 
     let mut second_front = Front::open(&home, &arguments, "2025-11-25").await;
     assert_eq!(pid(&mut second_front).await, process);
-    // A question of the server goes to the first client, which owns the servers.
+    // The question goes to the first client, which owns the servers.
     let id = first
         .begin("fake__ask", json!({"method": "roots/list"}))
         .await;
@@ -138,7 +138,7 @@ async fn what_mcp_starts_is_seen_and_outlives_its_client() {
     assert_eq!(run.code, Some(3), "{run}");
 }
 
-/// The commands ask another daemon. The line must not say that they find these servers.
+/// The stderr line names the daemon that commands use, if it is another one.
 #[tokio::test]
 async fn mcp_names_the_daemon_that_the_commands_ask() {
     let home = home!();

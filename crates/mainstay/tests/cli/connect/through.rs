@@ -1,4 +1,4 @@
-//! Messages that pass through a front while the daemon runs.
+//! Messages through a front while the daemon runs.
 
 use mainstay_testkit::{found, home, limits::PROGRAMS, until};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ async fn all_revisions_with_a_session_are_spoken_and_the_session_is_ended() {
     daemon.stop().await;
 }
 
-/// Messages of 10 MB pass in both directions, and no byte of a result changes.
+/// Messages of 10 MB pass in both directions unchanged.
 #[tokio::test]
 async fn large_and_odd_messages_pass() {
     let home = home!();
@@ -88,7 +88,7 @@ async fn progress_logs_questions_and_cancellations_pass_in_order() {
     assert!(answer.to_string().contains("file:///x"), "{answer}");
 
     let id = front.begin("hang", json!({})).await;
-    // A call that is cancelled before it is sent is not sent.
+    // A call that is cancelled while queued is not sent.
     let runs = || std::fs::read_to_string(&counts).unwrap_or_default();
     until(PROGRAMS, "the call", || runs().contains("hang")).await;
     let cancel =
@@ -109,7 +109,7 @@ async fn progress_logs_questions_and_cancellations_pass_in_order() {
     daemon.stop().await;
 }
 
-/// A client that initializes again gets a new session. Its calls may have the ids of earlier ones.
+/// A repeated `initialize` opens a new session, whose calls may reuse ids.
 #[tokio::test]
 async fn a_client_that_initializes_again_gets_a_new_session() {
     let home = home!();
@@ -146,7 +146,7 @@ async fn a_client_that_initializes_again_gets_a_new_session() {
     daemon.stop().await;
 }
 
-/// Invalid messages and early ones are answered as at the daemon's own stdio door.
+/// Invalid and early messages get the errors of the stdio door.
 #[tokio::test]
 async fn mistakes_are_answered() {
     let home = home!();
@@ -162,7 +162,7 @@ async fn mistakes_are_answered() {
         .send(&json!({"jsonrpc": "2.0", "id": 7, "method": 3}))
         .await;
     front.hear_error().await;
-    // An empty batch is an invalid request.
+    // An empty batch is invalid.
     front.send(&json!([])).await;
     let answer = front.hear_error().await;
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
@@ -171,7 +171,7 @@ async fn mistakes_are_answered() {
     daemon.stop().await;
 }
 
-/// Requests without a session (2026-07-28): calls, listen streams and cancellation.
+/// Requests without a session (2026-07-28): calls, streams, cancellation.
 #[tokio::test]
 async fn clients_without_a_session_are_served() {
     let home = home!();
@@ -188,7 +188,7 @@ async fn clients_without_a_session_are_served() {
     let id = front.ask("tools/call", &call).await;
     let answer = front.answer(id).await;
     assert_eq!(answer["result"]["content"][0]["text"], "modern", "{answer}");
-    // A parameter that HTTP clients repeat in a header, and stdio clients do not.
+    // The front adds the parameter header for HTTP.
     let call = modern(json!({"name": "fake__routed", "arguments": {"region": "eu"}}));
     let id = front.ask("tools/call", &call).await;
     let answer = front.answer(id).await;

@@ -1,4 +1,4 @@
-//! Every command of the program in all its forms, on a terminal and in pipes, with hostile text.
+//! Every command with hostile text, on a terminal and in pipes.
 
 use std::{collections::BTreeSet, fs};
 
@@ -19,7 +19,7 @@ use crate::{
     terminal::Terminal,
 };
 
-/// Commands that change nothing, and their arguments. `§` is the hostile text, and the test fills in `{…}`.
+/// Read-only commands with arguments. `§` is replaced by the hostile text, and `{…}` by values.
 const LOOKING: &[(&str, &[&str])] = &[
     ("list", &[]),
     ("list", &["--url", "§"]),
@@ -145,7 +145,7 @@ const LOOKING: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Commands that change something, in this order.
+/// Commands that change state, in order.
 const CHANGING: &[(&str, &[&str])] = &[
     ("config undo", &["99", "--config", "§"]),
     ("switches off", &["§", "evil"]),
@@ -209,7 +209,7 @@ const CHANGING: &[(&str, &[&str])] = &[
     ("token rotate", &[]),
 ];
 
-/// Commands without a case.
+/// Commands without a test case.
 const LEFT_OUT_COMMANDS: &[(&str, &str)] = &[
     (
         "demo-server",
@@ -225,7 +225,7 @@ const LEFT_OUT_COMMANDS: &[(&str, &str)] = &[
     ("ui", "prints a link of ours"),
 ];
 
-/// Commands that print a text of several lines unchanged.
+/// Commands with raw multi-line output.
 const LINE_OUTPUT_COMMANDS: &[&str] = &[
     "call",
     "read",
@@ -238,7 +238,7 @@ const LINE_OUTPUT_COMMANDS: &[&str] = &[
     "config history diff",
 ];
 
-/// Commands whose output in a pipe has the original bytes.
+/// Commands whose piped output has the original bytes.
 const RAW_OUTPUT_COMMANDS: &[&str] = &[
     "call",
     "config show",
@@ -253,7 +253,7 @@ const RAW_OUTPUT_COMMANDS: &[&str] = &[
     "records export",
 ];
 
-/// The paths of all commands that can be run without a further subcommand.
+/// Collects the paths of all executable commands.
 fn runnable(command: &clap::Command, path: &str, commands: &mut BTreeSet<String>) {
     for subcommand in command.get_subcommands() {
         let path = format!("{path} {}", subcommand.get_name());
@@ -279,10 +279,10 @@ fn every_command_is_looked_at() {
     );
 }
 
-/// The fixture of the cases.
+/// The fixture of the test cases.
 struct HostileHome {
     home: Home,
-    /// The registry answers while this value exists.
+    /// Keeps the registry alive.
     _registry: FakeRegistry,
     /// Values for `{…}`.
     values: Vec<(&'static str, String)>,
@@ -305,12 +305,12 @@ impl HostileHome {
             .collect()
     }
 
-    /// Runs a case in all forms. Returns the number of outputs that mention hostile text.
+    /// Runs a case in all forms. Returns the number of outputs with hostile text.
     async fn look(&self, path: &str, arguments: &[&str]) -> usize {
         let all_arguments = self.arguments(path, arguments);
         let base: Vec<&str> = all_arguments.iter().map(String::as_str).collect();
         let mut mentions = 0;
-        // Unless the command fails earlier.
+        // All known fields, from the error for an unknown field.
         let mut every_field = "{id}".to_owned();
         let mut printed_forms = Vec::new();
         let forms = [(vec![], true), (vec!["--json"], true), (vec![], false)];
@@ -331,7 +331,7 @@ impl HostileHome {
             ];
         }
         for (form, on_terminal) in forms.into_iter().chain(printed_forms) {
-            // Only `top` has no `--json` that could be duplicated.
+            // Skip a duplicate `--json`.
             if form == ["--json"] && base.contains(&"--json") {
                 continue;
             }
@@ -341,7 +341,7 @@ impl HostileHome {
     }
 
     async fn run(&self, path: &str, base: &[&str], form: &[&str], on_terminal: bool) -> usize {
-        // Arguments after `--` are not Mainstay's.
+        // Insert before `--`, because later arguments belong to the server.
         let separator_index = base
             .iter()
             .position(|argument| *argument == "--")
@@ -361,7 +361,7 @@ impl HostileHome {
             };
             (stdout, harmless(&all_arguments, stderr.into_bytes()))
         };
-        // Notices and usage errors are plain text.
+        // Stderr may also contain plain text.
         let lines = stdout.lines().chain(stderr.lines());
         for line in lines.filter(|line| form == ["--json"] && line.starts_with("{\"")) {
             serde_json::from_str::<Value>(line)
@@ -394,7 +394,7 @@ fn is_shaped(path: &str) -> bool {
     })
 }
 
-/// Runs a command on a terminal. Returns the text of its output, which must be harmless.
+/// Runs a command on a terminal. Asserts that its output is harmless, and returns the text.
 pub async fn terminal_output(home: &Home, arguments: &[&str]) -> String {
     let mut terminal = Terminal::open();
     let mut child = terminal.start(home.command(arguments));
@@ -402,7 +402,7 @@ pub async fn terminal_output(home: &Home, arguments: &[&str]) -> String {
     harmless(arguments, terminal.end().await)
 }
 
-/// Files of clients, of a registry and of the journal, all of them hostile.
+/// Hostile client files, registry answers and journal records.
 async fn hostile_home(home: Home, url: &str) -> HostileHome {
     let hostile = HOSTILE.as_str();
     let registry = FakeRegistry::start().await;
@@ -473,7 +473,7 @@ async fn hostile_home(home: Home, url: &str) -> HostileHome {
 /// A daemon with hostile servers, and the fixture of the cases.
 async fn serve_hostile_home() -> (HostileHome, Serving, Fake) {
     let home = home!();
-    // No argument of a program can have a NUL, so it comes over HTTP.
+    // NUL comes over HTTP, because program arguments cannot contain it.
     let taint = Some(format!("\0{}", *HOSTILE));
     let script = Script {
         taint,
@@ -486,7 +486,7 @@ async fn serve_hostile_home() -> (HostileHome, Serving, Fake) {
     (hostile_home(home, &daemon.url).await, daemon, remote)
 }
 
-/// Runs some of the commands that change nothing, while a server's request waits and a tool is off.
+/// Runs these read-only commands while a server request is open and a tool is off.
 async fn look_at(cases: &[(&str, &[&str])]) {
     let (hostile_home, daemon, _remote) = serve_hostile_home().await;
     let question = json!({"method": "elicitation/create", "params": {"message": HOSTILE.as_str(), "requestedSchema": {}}});
@@ -517,7 +517,7 @@ async fn look_at(cases: &[(&str, &[&str])]) {
     call.kill().await.expect("killed");
     daemon.stop().await;
 
-    // The files and the state that the daemon left.
+    // Commands that work without the daemon.
     let unchecked_commands = [
         "list", "records", "logs", "object", "stats", "tools", "call",
     ];
@@ -531,7 +531,7 @@ async fn look_at(cases: &[(&str, &[&str])]) {
     }
 }
 
-/// In two halves, because each takes its time.
+/// Split into two tests because of the duration.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_command_shows_hostile_text_as_it_is() {
     look_at(&LOOKING[..LOOKING.len() / 2]).await;

@@ -1,4 +1,4 @@
-//! Programs that stay on the screen, or ask questions on it, with hostile text.
+//! Interactive commands with hostile text.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{control::add_from_inside, terminal::Terminal};
 
-/// The daemon's own screen with its log, followed lists, and questions on a terminal.
+/// `serve` with its log, followed lists, and prompts.
 #[tokio::test]
 async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
     let home = home!();
@@ -40,7 +40,7 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
         &["list", "--watch"],
         &["health", "--watch"],
     ] {
-        // Wide enough for the reason of a server that is down.
+        // Wide enough for the whole reason.
         let mut terminal = Terminal::of_width(4000);
         let mut child = terminal.start(home.command(arguments));
         terminal.until("x\\u{9b}").await;
@@ -48,7 +48,7 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
         harmless(arguments, terminal.end().await);
     }
 
-    // Missing values of a tool are requested.
+    // `call` asks for missing arguments.
     let mut terminal = Terminal::open();
     let mut child = terminal.start(home.command(&["call", "evil/plain"]));
     terminal.until("one of: x\\u{9b}31m").await;
@@ -94,7 +94,7 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
     assert!(!text.lines().any(|line| line.starts_with(FORGED)), "{text}");
 }
 
-/// The protocol itself, typed by hand.
+/// `mcp` with typed messages.
 #[tokio::test]
 async fn the_protocol_on_a_terminal_is_escaped() {
     let home = home!();
@@ -117,7 +117,7 @@ async fn the_protocol_on_a_terminal_is_escaped() {
     assert!(list.to_string().contains('\u{9b}'), "{text}");
 }
 
-/// Pipes get the original bytes from commands whose output is data.
+/// Piped data output has the original bytes.
 #[tokio::test]
 async fn data_keeps_its_bytes_where_no_terminal_is() {
     let home = home!();
@@ -153,11 +153,11 @@ async fn data_keeps_its_bytes_where_no_terminal_is() {
     assert_eq!(home.run(&["object", cid]).await.stdout, arguments);
 }
 
-/// Checks the output to a terminal, except for the sequences that drawing needs.
+/// Asserts that the output contains only the sequences for drawing.
 fn obeyed_nothing(output_path: &Path, description: &str) {
     let output_path = std::fs::read(output_path).expect("what was written");
     let output_path = String::from_utf8_lossy(&output_path);
-    // Colours, positions and modes use ESC and CSI, and lines end with CR LF.
+    // ESC for drawing, and line breaks as CR LF.
     let control_chars = [
         '\u{1b}', '\r', '\n', '\t', '\u{8}', '\u{7}', '\u{e}', '\u{f}',
     ];
@@ -183,10 +183,10 @@ fn obeyed_nothing(output_path: &Path, description: &str) {
     }
 }
 
-/// The end of a sequence that sets the title.
+/// The end of a title sequence.
 const TITLE_SET: &str = "TAKEN OVER\u{7}";
 
-/// A terminal in which a program runs, and the file with the program's output.
+/// A terminal that runs a program, and the file with its output.
 async fn in_tmux(home: &Home, command: &Command) -> (Tmux, std::path::PathBuf) {
     let terminal = Tmux::start(command, 100, 40).await;
     let output_path = home.path().join("written");
@@ -205,7 +205,7 @@ async fn hostile_text_does_nothing_in_the_shell() {
     daemon.wait_for_stderr("ready: 1 of 2").await;
     let (terminal, output_path) = in_tmux(&home, &home.command(&["shell"])).await;
     terminal.wait_for_text("mainstay>").await;
-    // Names that cannot be shown unchanged cannot be chosen.
+    // Names with escaped characters cannot be selected.
     terminal.types("/call evil/plai").await;
     terminal.press(&["Tab"]).await;
     terminal.wait_for_text("/call evil/plain").await;
@@ -261,7 +261,7 @@ async fn hostile_text_does_nothing_on_the_screen_of_top() {
     let (terminal, output_path) = in_tmux(&home, &home.command(&["top"])).await;
     terminal.wait_for_text("dead").await;
     terminal.press(&["Enter"]).await;
-    // The log, the events, the calls and the status of both servers.
+    // Log, events, calls and status of both servers.
     for (server, other_server) in [("evil", "dead"), ("dead", "evil")] {
         terminal.press(&["/"]).await;
         terminal.types(server).await;
@@ -277,7 +277,7 @@ async fn hostile_text_does_nothing_on_the_screen_of_top() {
             terminal.press(&["Tab"]).await;
         }
         terminal.press(&["Escape"]).await;
-        // Without a pause, the next key would count as a key with Alt.
+        // Wait before the next key, which could count as a key with Alt.
         terminal.wait_for_text(other_server).await;
         assert_ne!(terminal.title().await, TITLE);
         assert!(terminal.is_alternate().await);

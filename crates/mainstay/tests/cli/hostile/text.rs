@@ -1,35 +1,34 @@
-//! Text that would affect a terminal, and checks that it had no effect.
+//! Hostile text, and checks of its effect.
 
 use std::sync::LazyLock;
 
 /// The title that hostile text gives to a terminal.
 pub const TITLE: &str = "TAKEN OVER";
 
-/// The text at the beginning of a new line, if a line break in hostile text is not escaped.
+/// Text on a separate line if a line break is not escaped.
 pub const FORGED: &str = "FORGED LINE";
 
-/// Everything that a terminal obeys or hides, except NUL, which no argument of a program can have: sequences
-/// first, so that tables do not cut off all of them, then each character.
+/// All control sequences and characters except NUL, sequences first because tables cut long texts.
 pub static HOSTILE: LazyLock<String> = LazyLock::new(|| {
     let sequences = [
-        // A sequence of C1, short enough for every table.
+        // A C1 sequence that fits into every table.
         "x\u{9b}31m".to_owned(),
-        // Clears the screen and the scrollback, switches to the other screen, and resets the terminal.
+        // Clears the screen and scrollback, switches the screen, and resets the terminal.
         "\u{1b}[2J\u{1b}[3J\u{1b}[?1049h\u{1b}c".to_owned(),
-        // Sets the title, in both forms and with both ends.
+        // Sets the title in both forms.
         format!("\u{1b}]0;{TITLE}\u{7}\u{1b}]2;{TITLE}\u{1b}\\\u{9d}0;{TITLE}\u{9c}"),
-        // Writes the clipboard, looks like a link, requests the terminal's name, and draws a picture.
+        // Writes the clipboard, creates a link, queries the terminal's name, and draws a picture.
         "\u{1b}]52;c;ZXZpbA==\u{7}\u{1b}]8;;http://e.x\u{7}\u{1b}[c\u{1b}P0;1|17/ab\u{1b}\\"
             .to_owned(),
-        // Moves back in the line, and begins a new one.
+        // Moves the cursor back, and starts a new line.
         format!("\r\u{8}\u{b}\n{FORGED}"),
-        // A stack of combining marks.
+        // Stacked combining marks.
         format!("a{}", "\u{336}".repeat(9)),
     ];
     sequences.concat() + &characters().filter(|c| *c != '\0').collect::<String>() + "y"
 });
 
-/// Each character that a terminal obeys or hides.
+/// Every character that a terminal interprets or hides.
 pub fn characters() -> impl Iterator<Item = char> {
     let controls = ('\0'..='\u{1f}').chain('\u{7f}'..='\u{9f}');
     let directions = ['\u{61c}', '\u{200e}', '\u{200f}']
@@ -42,12 +41,11 @@ pub fn characters() -> impl Iterator<Item = char> {
     controls.chain(directions).chain(unseen_text.chars())
 }
 
-/// The sequences that Mainstay itself sends to a terminal without colours: they remove the progress line, or
-/// write it again in its place.
+/// Mainstay's own sequences without colours, for the progress line.
 const OURS: [&str; 4] = ["\r\u{1b}[K", "\r\u{1b}[2K", "\u{1b}[1A", "\r\n"];
 
-/// Checks each character of the output to a terminal or a pipe. A terminal itself writes a carriage return
-/// before each line break.
+/// Asserts that the output has no hostile character. A terminal adds a carriage return before each
+/// line break.
 pub fn harmless(command: &[&str], bytes: Vec<u8>) -> String {
     let mut text = String::from_utf8(bytes).expect("UTF-8");
     for known_sequence in OURS {

@@ -1,8 +1,6 @@
-//! The journal after `kill -9`: a daemon under load is killed at a random time, and started again with the same
-//! files, repeatedly.
-//!
-//! `JOURNAL_KILLS=50 cargo nextest run -p mainstay --test cli --no-capture killed` does it more often, and
-//! shows the figures.
+//! The journal after `kill -9` of a busy daemon, repeatedly with the same files. `JOURNAL_KILLS=50
+//! cargo nextest run -p mainstay --test cli --no-capture killed` increases the number of kills and
+//! prints figures.
 
 #![expect(
     clippy::print_stdout,
@@ -33,18 +31,18 @@ use serde_json::json;
 
 use self::load::{Load, SentCall};
 
-/// Number of kills in a run of all tests. In relaxed mode each takes seconds.
+/// Default numbers of kills. Each takes seconds in relaxed mode.
 const KILLS_STRICT: u32 = 4;
 const KILLS_RELAXED: u32 = 2;
-/// In relaxed mode, maximum time between a lost call's answer and the kill: a window of 50 ms, two commits, and
-/// a busy machine. Another check, without a clock, shows that only the last calls are lost.
+/// Maximum time between a lost call's answer and the kill in relaxed mode: 50 ms, two commits, and
+/// machine load.
 const LATE: Duration = Duration::from_secs(1);
-/// The load runs for at least this long after the daemon is ready, plus a random time.
+/// Minimum duration of the load before a kill.
 const LEAST_LOAD: Duration = Duration::from_millis(100);
 const MORE_LOAD_MILLIS: u64 = 700;
-/// Number of objects of the newest calls that are read after every kill. All others are read at the end.
+/// Number of recent objects that are read after each kill.
 const READ_AT_ONCE: usize = 64;
-/// More than the test writes, so that nothing is deleted by its size.
+/// Large enough to delete nothing.
 const MAX_BYTES: u64 = 16 * 1024 * 1024 * 1024;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,7 +53,7 @@ async fn strict_keeps_what_it_acknowledged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn relaxed_loses_what_came_last_at_most() {
-    // Longer than the window in which calls may be lost, so that other calls exist.
+    // Longer than the window for lost calls.
     let load = LATE + Duration::from_millis(500);
     let figures = kill_again_and_again(Durability::Relaxed, load).await;
     assert!(
@@ -70,9 +68,9 @@ struct Figures {
     acknowledged: usize,
     records: usize,
     objects: usize,
-    /// Calls that were answered, and are not recorded.
+    /// Number of answered calls without a record.
     lost: usize,
-    /// Time between the answer of the first lost call and each kill.
+    /// Time from the first lost answer to each kill.
     windows: Vec<Duration>,
 }
 
@@ -100,7 +98,7 @@ impl fmt::Display for Figures {
 
 async fn kill_again_and_again(durability: Durability, least_load: Duration) -> Figures {
     let home = home!();
-    // This server survives every daemon.
+    // This server survives the daemon.
     let remote = Fake::http(Script::default()).await.expect("a free port");
     let (durability_name, default_kills) = match durability {
         Durability::Strict => ("strict", KILLS_STRICT),
@@ -134,15 +132,14 @@ async fn kill_again_and_again(durability: Durability, least_load: Duration) -> F
     figures
 }
 
-/// A daemon that knows its servers' tools. A restarted daemon may still wait for the servers, as its first
-/// calls do.
+/// A daemon whose servers are connected.
 async fn ready(home: &Home, config: &str) -> Serving {
     let mut daemon = home.serve(&["--config", config]).await;
     daemon.wait_for_stderr("ready: ").await;
     daemon
 }
 
-/// Kills the daemon itself. The process above it ends by itself, and ends the servers.
+/// Kills the daemon process. Its guardian then ends the servers.
 async fn kill(daemon: Serving) {
     let pid = Pid::from_raw(daemon.daemon_pid().cast_signed()).expect("a process id");
     kill_process(pid, Signal::KILL).expect("it runs");
@@ -164,7 +161,7 @@ fn assert_is_whole(home: &Home) {
     assert_eq!(found, "ok");
 }
 
-/// The calls of a round by their arguments, as the next daemon has them.
+/// Records of a round by arguments, from the next daemon.
 async fn records(client: &Client, start_time: SystemTime) -> HashMap<String, CallRecord> {
     let mut records = HashMap::new();
     let mut page_end = None;
@@ -197,8 +194,7 @@ async fn records(client: &Client, start_time: SystemTime) -> HashMap<String, Cal
 }
 
 impl Figures {
-    /// Compares the clients' calls of a round with the records. If the machine was late to kill, that time is
-    /// no window.
+    /// Compares a round's calls with the records.
     fn add(
         &mut self,
         durability: Durability,
@@ -216,7 +212,7 @@ impl Figures {
                 continue;
             };
             self.acknowledged += 1;
-            // In relaxed mode the beginning of a call may have been written while it was in flight.
+            // In relaxed mode the start of a call may be recorded.
             let is_relaxed = durability == Durability::Relaxed;
             let record =
                 record_of(call).filter(|record| !(is_relaxed && record.status == "unknown"));
@@ -230,7 +226,7 @@ impl Figures {
             assert!(is_relaxed, "{call:?} is not on record");
             self.lost += 1;
             first_lost = first_lost.into_iter().chain([answer.at]).min();
-            // A commit writes all calls that have ended before it.
+            // A commit includes all earlier ended calls.
             assert!(
                 last_recorded.is_none_or(|sent_time| sent_time <= answer.at),
                 "{call:?} is lost, and one that began after its end is not"
@@ -241,7 +237,7 @@ impl Figures {
     }
 }
 
-/// Reads every object that a record names. Returns the number of objects.
+/// Reads every recorded object, and returns their number.
 async fn every_object_resolves(home: &Home, expected: usize) -> usize {
     let settings = config::Journal {
         max_bytes: MAX_BYTES,

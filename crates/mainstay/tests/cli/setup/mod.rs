@@ -1,4 +1,4 @@
-//! `mainstay setup`: the page docs/quickstart.md, command by command, and the way back.
+//! `mainstay setup`: the commands of docs/quickstart.md, and `--undo`.
 
 mod questions;
 mod staying;
@@ -15,7 +15,7 @@ use mainstay_testkit::{Home, Run, home, lines, within};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
-/// Files of clients, below the home folder.
+/// Client files below the home folder.
 const FILES: [&str; 3] = [
     ".config/Claude/claude_desktop_config.json",
     ".cursor/mcp.json",
@@ -82,7 +82,7 @@ impl Machinery {
         Run::new(arguments, &output.expect("it starts"))
     }
 
-    /// The bytes and permissions of everything that setup may change.
+    /// Bytes and permissions of all files that setup may change.
     fn state(&self) -> Vec<Option<(Vec<u8>, u32)>> {
         let own_files =
             ["config.json", "mainstay.schema.json"].map(|name| self.home.state().join(name));
@@ -94,7 +94,7 @@ impl Machinery {
         files.chain(own_files).map(file_state).collect()
     }
 
-    /// Calls a tool like each client: by the entry in the client's own file.
+    /// Calls a tool by each client's entry.
     async fn call_through_the_clients(&self) -> Vec<String> {
         let machine = Machine::new(System::current(), self.home.path());
         let mut called_servers = Vec::new();
@@ -123,7 +123,7 @@ impl Machinery {
     }
 }
 
-/// The result of the first tool call of a client that starts this command.
+/// The result of a tool call by a client with this command.
 async fn echoed(mut command: Command) -> String {
     let mut client = command.spawn().expect("it starts");
     let mut stdin = client.stdin.take().expect("a pipe");
@@ -181,7 +181,7 @@ async fn the_quick_start_is_true() {
             let called_servers = machine.call_through_the_clients().await;
             assert_eq!(called_servers, ["Claude Desktop", "Cursor", "Codex"]);
         }
-        // No test opens the browser of its machine.
+        // Do not open a browser.
         let run = match command_line.as_str() {
             "ui" => machine.run(&["ui", "--no-open"]).await,
             _ => machine.run(arguments).await,
@@ -291,7 +291,7 @@ async fn what_was_changed_since_is_not_overwritten() {
     let run = machine.run(&["setup", "--undo", "--force"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(machine.state(), state_before);
-    // An unreadable file is left alone, and reported.
+    // An unreadable file is reported and left unchanged.
     fs::write(&cursor, "{ not json").expect("written");
     let run = machine.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
@@ -303,7 +303,7 @@ async fn what_was_changed_since_is_not_overwritten() {
     assert_eq!(fs::read_to_string(&cursor).expect("there"), "{ not json");
 }
 
-/// Joined into one line, the text would not be YAML.
+/// A YAML snippet keeps its line breaks.
 #[tokio::test]
 async fn a_text_to_paste_keeps_its_lines() {
     let machine = Machinery::new();
@@ -331,7 +331,7 @@ async fn a_text_to_paste_keeps_its_lines() {
     assert_eq!(fs::read_to_string(&goose).expect("there"), flow);
 }
 
-/// Windows programs write UTF-16. Mainstay keeps the encoding, and restores every byte.
+/// UTF-16 is kept, and undo restores every byte.
 #[tokio::test]
 async fn a_file_in_utf_16_stays_in_it() {
     use mainstay_platform::encoding::Encoding;
@@ -352,15 +352,15 @@ async fn a_file_in_utf_16_stays_in_it() {
         text.contains("\"mainstay\"") && text.contains("// two of them"),
         "{text}"
     );
-    // Even if the file was removed since.
+    // Undo restores a removed file.
     fs::remove_file(&cursor).expect("removed");
     let run = machine.run(&["setup", "--undo"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    // A new file has its own permissions.
+    // A new file does not have the earlier permissions.
     fs::set_permissions(&cursor, fs::Permissions::from_mode(mode)).expect("set");
     assert_eq!(machine.state(), state_before);
 
-    // A text in no known encoding is reported with a way out.
+    // An unknown encoding is reported with a hint.
     fs::write(&cursor, b"{\xff}").expect("written");
     let run = machine.run(&["setup", "--dry-run"]).await;
     assert!(
@@ -370,7 +370,7 @@ async fn a_file_in_utf_16_stays_in_it() {
     );
 }
 
-/// Twenty servers with the same key have one note.
+/// Equal notes of servers are merged.
 #[tokio::test]
 async fn equal_notes_are_one() {
     let machine = Machinery::new();
@@ -400,7 +400,7 @@ async fn equal_notes_are_one() {
     assert!(notes.iter().all(Value::is_string), "{json}");
 }
 
-/// Clients write to their files whenever they run, and people add servers.
+/// Undo keeps later changes of clients and people.
 #[tokio::test]
 async fn changes_of_others_stay_when_setup_is_undone() {
     let machine = Machinery::new();
@@ -413,14 +413,14 @@ async fn changes_of_others_stay_when_setup_is_undone() {
         assert!(text.contains(from), "{text}");
         fs::write(path, text.replace(from, replacement)).expect("written");
     };
-    // Claude Desktop has another theme, Codex another model, and Mainstay one more server.
+    // Change a setting in two client files, and add a server to Mainstay.
     change(&file(0), "\"dark\"", "\"light\"");
     change(&file(2), "\"o4\"", "\"o5\"");
     let add = ["add", "--no-check", "later", "--", "later-server"];
     let run = machine.run(&add).await;
     assert_eq!(run.code, Some(0), "{run}");
     let run = machine.run(&["setup", "--undo", "--dry-run"]).await;
-    // Three clients' files, the configuration and its schema.
+    // Three client files, the configuration and its schema.
     assert_eq!(run.stdout.matches(" would be restored").count(), 2, "{run}");
     let count_lines = |run: &Run, end: &str| {
         let lines = run.stdout.lines().filter(|line| line.ends_with(end));
@@ -464,7 +464,7 @@ async fn changes_of_others_stay_when_setup_is_undone() {
     assert!(run.stderr.contains("nothing to undo"), "{run}");
 }
 
-/// A project's files are shared, and may come from anybody.
+/// Files of a project are reported, and changed only on request.
 #[tokio::test]
 async fn files_of_a_project_are_told_and_taken_when_asked() {
     let machine = Machinery::new();
@@ -551,7 +551,7 @@ async fn a_running_daemon_follows() {
     daemon.stop().await;
 }
 
-/// An extension has a file in each editor, and each file needs the entry.
+/// A client with a file for each editor is changed in every file.
 #[tokio::test]
 async fn every_installation_of_a_client_is_pointed_at_mainstay() {
     let machine = Machinery::new();

@@ -1,4 +1,4 @@
-//! Setup at a terminal, with questions to a person.
+//! Interactive setup.
 
 use mainstay_testkit::Terminal;
 
@@ -7,7 +7,7 @@ use super::{Machinery, SECRET};
 const GO_ON: &str = "go on? [y]es, [n]o, [c]hoose the clients";
 const SERVICE: &str = "start Mainstay now and whenever you log in? [y/n]";
 
-/// The questions in their order, with the answer that leads to the next one.
+/// The questions in order, each with the continuing answer.
 const QUESTIONS: [(&str, &str); 6] = [
     (GO_ON, "c"),
     ("have Claude Desktop use Mainstay? [y/n]", "n"),
@@ -17,12 +17,12 @@ const QUESTIONS: [(&str, &str); 6] = [
     (SERVICE, "n"),
 ];
 
-/// Setup at a terminal that is large enough for the whole plan.
+/// Setup on a terminal with room for the whole plan.
 async fn at_a_terminal(machine: &Machinery) -> Terminal {
     Terminal::start(&machine.command(&["setup"]), 200, 250).await
 }
 
-/// Answers the first questions, and waits for the next one.
+/// Answers the first questions, and waits for the next.
 async fn answered(terminal: &Terminal, count: usize) {
     for (index, (question, answer)) in QUESTIONS.iter().enumerate().take(count + 1) {
         let is_asked = |screen: &str| {
@@ -62,7 +62,7 @@ async fn a_person_sees_the_plan_and_chooses_clients() {
     assert_eq!(machine.state(), state_before);
     answered(&terminal, QUESTIONS.len() - 1).await;
     assert_eq!(machine.state(), state_before);
-    // The plan is that of the chosen clients.
+    // The plan contains the chosen clients.
     let screen = terminal.screen().await;
     let second_text = screen.rsplit("SERVER").next().expect("a table");
     assert!(
@@ -93,7 +93,7 @@ async fn a_person_who_refuses_changes_nothing() {
     }
     let machine = Machinery::new();
     let state_before = machine.state();
-    // No, an empty line, the end of the input, and none of the clients.
+    // No, an empty line, end of input, and no client.
     let refusals: [&[&str]; 4] = [
         &["n", "Enter"],
         &["Enter"],

@@ -1,4 +1,4 @@
-//! Servers that stay with their client, because Mainstay cannot read their entry, start them, or sign in to
+//! Servers that stay in their client's file, because Mainstay cannot read, start or authenticate
 //! them.
 
 use std::{
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{FILES, Machinery, SECRET};
 
-/// The server may work there, and removing it would have no advantage.
+/// The server may still start in its client.
 #[tokio::test]
 async fn a_server_that_cannot_be_started_stays_with_its_client() {
     let machine = Machinery::new();
@@ -48,7 +48,7 @@ async fn a_server_that_cannot_be_started_stays_with_its_client() {
     assert_eq!(machine.state(), state_before);
 }
 
-/// Without their unreadable members, three servers would become one, and two would be lost.
+/// Servers with unreadable members are not merged.
 #[tokio::test]
 async fn servers_whose_entries_cannot_be_read_stay_with_their_client() {
     let machine = Machinery::new();
@@ -87,7 +87,7 @@ async fn servers_whose_entries_cannot_be_read_stay_with_their_client() {
     assert!(run.stdout.contains(note), "{run}");
 }
 
-/// The client can sign in, and Mainstay cannot.
+/// Servers with a sign-in that only the client supports.
 #[tokio::test]
 async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
     let machine = Machinery::new();
@@ -115,7 +115,7 @@ async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
         assert!(text.contains(name), "{text}");
     }
     assert!(!text.contains("\"plain\""), "{text}");
-    // Nothing is left to do, and `doctor` has no repair for it.
+    // A second setup and `doctor` have nothing to do.
     let run = machine.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(fs::read_to_string(&cursor).expect("there"), text);
@@ -143,7 +143,7 @@ fn refusing() -> String {
     format!("http://{address}/mcp")
 }
 
-/// The client signs in when it is refused. Its file does not show that.
+/// A 401 shows that the client signs in.
 #[tokio::test]
 async fn a_server_that_refuses_mainstay_stays_with_its_client() {
     let machine = Machinery::new();
@@ -170,7 +170,7 @@ async fn a_server_that_refuses_mainstay_stays_with_its_client() {
     );
 }
 
-/// The client may start them, from its open folder or with another PATH.
+/// Programs that only the client can find.
 #[tokio::test]
 async fn servers_whose_program_is_not_found_stay_with_their_client() {
     let machine = Machinery::new();
@@ -199,7 +199,7 @@ async fn servers_whose_program_is_not_found_stay_with_their_client() {
         let note = format!("note: {name}: {expected_reason}{reason}");
         assert!(run.stderr.contains(&note), "{note} in {run}");
     }
-    // A server that is never started needs no program.
+    // A disabled server needs no program.
     assert!(run.stdout.contains("2 servers added"), "{run}");
     let text = fs::read_to_string(&cursor).expect("there");
     for name in ["relative", "missing", "gone", "elsewhere", "mainstay"] {
@@ -208,7 +208,7 @@ async fn servers_whose_program_is_not_found_stay_with_their_client() {
     assert!(!text.contains("\"plain\""), "{text}");
 }
 
-/// The clients would reach that daemon, and none of their servers.
+/// Setup refuses a daemon with another configuration.
 #[tokio::test]
 async fn a_daemon_with_another_configuration_is_told() {
     let machine = Machinery::new();

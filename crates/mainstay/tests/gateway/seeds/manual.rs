@@ -15,7 +15,7 @@ async fn under(servers: &[(&str, &Backend)]) -> Gateway {
 }
 
 over_every_transport! {
-    /// H9: the error contains the server's status if the connection failed, and only then.
+    /// H9: the error contains the server's status if the connection failed.
     async fn a_failed_call_says_how_its_server_is(kind) {
         let backend = Backend::fickle(kind, &[]).await;
         let gateway = under(&[("x", &backend)]).await;

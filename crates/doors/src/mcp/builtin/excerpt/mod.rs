@@ -1,7 +1,5 @@
-//! Reads part of a stored object, so that a result of twenty megabytes need not fill a context
-//! window.
-//!
-//! For a tool result, the query applies to its text. Any other object is read as it is stored.
+//! Reads part of a stored object, so that large results do not fill a context window. The query
+//! applies to the text of a tool result, or to the raw bytes of any other object.
 
 mod budget;
 mod pattern;
@@ -36,7 +34,7 @@ const MAX_COMMAS: usize = 3;
 /// A stored object, prepared for reading.
 #[derive(Debug)]
 pub struct ReadableObject {
-    /// The object as it is stored.
+    /// The stored text.
     pub raw: String,
     /// The texts of a tool result; `None` for any other object.
     text: Option<String>,
@@ -98,7 +96,7 @@ pub enum ExcerptError {
 }
 
 impl ReadableObject {
-    /// Takes a while for an object of many megabytes.
+    /// Slow for large objects.
     pub fn new(content: Vec<u8>) -> Self {
         let raw_text = String::from_utf8(content)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
@@ -121,7 +119,7 @@ impl ExcerptQuery {
         self.path.is_some()
     }
 
-    /// Reads the requested part. Takes a while for an object of many megabytes.
+    /// Reads the requested part. Slow for large objects.
     pub fn excerpt(
         &self,
         object: &ReadableObject,
@@ -251,8 +249,8 @@ fn max_values(text: &str) -> usize {
     count
 }
 
-/// Checks that a path costs at most a small multiple of the document, and not its square or more. A
-/// query cannot be interrupted.
+/// Rejects paths whose cost exceeds a small multiple of the document size, because a running query
+/// cannot be interrupted.
 fn check_cost(path: &str) -> Result<(), ExcerptError> {
     let mut open_quote = None;
     let mut unquoted_text = String::new();
@@ -278,7 +276,7 @@ fn check_cost(path: &str) -> Result<(), ExcerptError> {
             has_at_most(MAX_COMMAS, ","),
             "more than three commas stand in it",
         ),
-        // A query compiles regular expressions anew for each value.
+        // A query recompiles regular expressions for each value.
         (
             has_at_most(0, "match(") && has_at_most(0, "search("),
             "regular expressions are for \"pattern\"",
@@ -347,7 +345,8 @@ mod tests {
         }
     }
 
-    /// A value that Rust's types cannot hold does not hide its neighbours, and no digit is lost.
+    /// Values that Rust's types cannot hold do not affect other values, and numbers keep every
+    /// digit.
     #[test]
     fn paths_reach_what_stands_beside_odd_values() {
         let data = r#"{"big":1e400,"id":12345678901234567890123,"odd":"\ud800","name":"x","more":[1e400,0.1]}"#;

@@ -1,8 +1,6 @@
-//! Searches lines for a regular expression that a client wrote.
-//!
-//! The `regex` crate searches a whole line in one call, and an expensive pattern takes hours for a
-//! long line. The automaton used here reads one byte after the other, and checks the budget in
-//! between.
+//! Searches lines for a client's regular expression. The `regex` crate searches a line in one call,
+//! which can take hours for an expensive pattern. This automaton reads the line in steps, and
+//! checks the budget after each step.
 
 use regex::{Regex, RegexBuilder};
 use regex_automata::{
@@ -13,11 +11,11 @@ use regex_automata::{
 
 use super::{ExcerptError, budget::Budget};
 
-/// Maximum size of a compiled expression, in bytes. Expressions by models need less.
+/// Maximum size of a compiled expression, in bytes.
 const MAX_COMPILED: usize = 1 << 20;
 
-/// Maximum size for an expression with a Unicode `\b`. The `regex` crate searches lines with
-/// letters beyond ASCII for it, in one call.
+/// Maximum size of an expression with a Unicode `\b`, for which the `regex` crate searches
+/// non-ASCII lines in one call.
 const MAX_COMPILED_WITH_BOUNDARY: usize = 1 << 16;
 
 /// Maximum length of a line that is searched in one call, in bytes.
@@ -63,7 +61,7 @@ impl Pattern {
         }
     }
 
-    /// Returns `None` if the automaton cannot decide: a `\b` met a letter beyond ASCII.
+    /// Returns `None` if the automaton cannot decide because a `\b` met a non-ASCII letter.
     fn search(&mut self, line: &str, budget: &Budget) -> Result<Option<bool>, ExcerptError> {
         let Self {
             automaton, cache, ..
@@ -103,7 +101,7 @@ mod tests {
         *,
     };
 
-    /// The automaton finds the same as the `regex` crate.
+    /// The automaton and the `regex` crate match the same lines.
     #[test]
     fn lines_match_as_everywhere() {
         let reader = Reader::new();

@@ -1,5 +1,5 @@
-//! The selected part of a long text, collected while the text is written. The rest is counted, not
-//! stored.
+//! The selected part of a text that is written in pieces. Characters outside of the window are
+//! counted, not stored.
 
 use std::io;
 

@@ -30,7 +30,7 @@ fn primer(replay: &Replay, cursor: &mut StreamCursor) -> String {
     }
 }
 
-/// A call stream whose client left at once, and the event id to return with.
+/// A call stream without a connection, and the event id for resuming.
 fn left(replay: &Replay) -> (StreamId, String) {
     let mut cursor = replay.open(StreamKind::Call);
     let id = primer(replay, &mut cursor);
@@ -60,7 +60,7 @@ async fn the_oldest_events_go_first() {
     let stored_messages = messages(&replay, &mut cursor);
     assert_eq!(stored_messages, ["the last"]);
     replay.leave(&cursor);
-    // Missing progress is no error: the stream continues with the events that are stored.
+    // Missing progress is no error. The stream continues with the stored events.
     let mut cursor = replay.resume(&id).expect("kept");
     assert_eq!(messages(&replay, &mut cursor)[0], "1");
 }
@@ -78,7 +78,7 @@ async fn large_events_make_room_for_others() {
     assert!(replay.resume(&second_id).is_ok());
 }
 
-/// A result reaches a client that reads, however many messages the session gets.
+/// A result is sent to a connected client, after any number of session messages.
 #[tokio::test]
 async fn what_a_connection_has_yet_to_hear_stays() {
     let replay = Replay::default();
@@ -96,7 +96,7 @@ async fn what_a_connection_has_yet_to_hear_stays() {
     assert!(replay.state().bytes <= MAX_BYTES);
 }
 
-/// The writer waits for a slow reader, not for an absent one.
+/// The writer waits for a slow reader, but not for an absent one.
 #[tokio::test]
 async fn a_connection_has_so_much_to_hear() {
     let replay = Replay::default();

@@ -1,8 +1,7 @@
-//! Suspended calls of legacy servers: they wait for answers of clients without a session. The
-//! server's questions become the result of the call, and the client's next attempt brings the
-//! answers (docs/dev/wire.md, "Between the eras"; 2026-07-28, "Multi Round-Trip Requests").
-//!
-//! A task runs the call. An attempt joins the call by its `requestState`, and never runs it again.
+//! Suspended calls of legacy servers, which wait for answers of clients without a session. The
+//! server's questions become the result of the call, and the client's retry brings the answers
+//! (docs/dev/wire.md, "Between the eras"; 2026-07-28, "Multi Round-Trip Requests"). A task runs the
+//! call. A retry joins the call by its `requestState`, and never runs it again.
 
 mod rounds;
 mod state;
@@ -37,13 +36,12 @@ use crate::mcp::{
     sessions::{pool::Waiting, session::EndpointScope},
 };
 
-/// Maximum number of parked calls. The questions of further calls are refused.
+/// Maximum number of parked calls. Questions of further calls are refused.
 const MAX_PARKED: usize = 1000;
 
 const NOT_IN_TIME: &str = "the client did not answer in time";
 
-/// Maximum number of queued attempts at one call. One is usual; two come from a client that lost
-/// patience.
+/// Maximum number of concurrent attempts at one call.
 const MAX_ATTEMPTS: usize = 8;
 
 /// All calls that wait for their clients.
@@ -63,7 +61,7 @@ impl Default for SuspendedCalls {
     }
 }
 
-/// A client's next attempt at a call.
+/// A client's retry of a call.
 #[derive(Debug)]
 struct Attempt {
     answers: QuestionAnswers,
@@ -93,12 +91,12 @@ impl SuspendedCalls {
         self.parked.lock()
     }
 
-    /// True if this `requestState` looks like one of this run.
+    /// True if this `requestState` has the form of this run's states.
     pub fn knows(&self, state: &str) -> bool {
         self.seals.as_ref().is_some_and(|seals| seals.knows(state))
     }
 
-    /// Makes a call, until it is over or asks its client.
+    /// Runs a call until it ends or asks its client.
     pub fn begin(
         self: &Arc<Self>,
         calls: Calls,
@@ -129,7 +127,7 @@ impl SuspendedCalls {
         }
     }
 
-    /// Parks a call that waits for its client. Returns the reply that asks the client.
+    /// Parks a waiting call. Returns the `input_required` reply.
     fn park(
         self: &Arc<Self>,
         calls: &Calls,
@@ -165,9 +163,8 @@ impl SuspendedCalls {
         Ok(Closed::of_the_same_call(reply))
     }
 
-    /// Joins the call of an attempt. Dropping the future leaves the call, and the call is cancelled
-    /// when its last attempt leaves. An attempt at a call that is not parked fails with the error
-    /// reply.
+    /// Joins the call of a retry. Dropping the future leaves the call, and the last one to leave
+    /// cancels it. Fails if the call is not parked.
     pub fn resume(
         self: &Arc<Self>,
         scope: EndpointScope,
@@ -197,7 +194,7 @@ impl SuspendedCalls {
                     progress_token: token.map(|token| frame.get(token).to_owned()),
                 },
             };
-            // The call may have ended before or after the send.
+            // The call may have ended.
             if call.send(attempt).await.is_err() {
                 return Err(unknown_state());
             }
@@ -227,7 +224,7 @@ impl SuspendedCalls {
     }
 }
 
-/// A parked call. It waits for its client, or continues with the client's answers.
+/// A parked call, which waits for its client or runs with the client's answers.
 struct Parked {
     suspended: Arc<SuspendedCalls>,
     park: ParkId,
@@ -238,15 +235,15 @@ struct Parked {
     /// The attempts that wait for the outcome.
     joined: Vec<AttemptReply>,
     audience: Vec<Audience>,
-    /// Time until which it waits for an attempt.
+    /// Deadline for the next attempt.
     until: Instant,
-    /// The outcome, if the call ended while no attempt was waiting.
+    /// The outcome, if the call ended without a waiting attempt.
     outcome: Option<Closed<RpcReply>>,
 }
 
 enum ParkedEvent {
     RoundOutcome(RoundOutcome),
-    /// `None` if no attempt can come any more.
+    /// `None` if no further attempt is possible.
     Attempt(Option<Attempt>),
     /// All joined attempts have gone.
     Left,
@@ -293,8 +290,7 @@ impl Parked {
                 }
                 ParkedEvent::Attempt(None) => SHUTTING_DOWN,
                 ParkedEvent::Left => "the client has gone",
-                // The server need not wait for a client that does not return. The call continues
-                // without the answers.
+                // The client does not return. The call continues without the answers.
                 ParkedEvent::Expired if self.rounds.needs_no_person() => {
                     self.rounds.refuse(NOT_IN_TIME);
                     self.until = Instant::now() + PATIENCE;
@@ -352,7 +348,7 @@ impl Parked {
 impl AttemptReply {
     /// Sends a reply, under the attempt's own id.
     fn send(self, reply: &Closed<RpcReply>) {
-        // The attempt may have gone.
+        // The attempt may have ended.
         self.sender.send(reply.clone().with_id(&self.id)).ok();
     }
 }

@@ -1,6 +1,5 @@
-//! The sealed `requestState` of a suspended call. It passes through the client, which may have
-//! changed it or obtained it elsewhere (2026-07-28, "Multi Round-Trip Requests", "Server
-//! Requirements").
+//! The sealed `requestState` of a suspended call. A client may change or copy a state (2026-07-28,
+//! "Multi Round-Trip Requests", "Server Requirements").
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::mcp::sessions::session::EndpointScope;
 
-/// Time for which a call waits for its client.
+/// Time limit for the next attempt at a call.
 pub const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Bytes of the seal in a state.
@@ -22,8 +21,8 @@ const SEAL: usize = 16;
 const ID_DIGITS: usize = 32;
 const TIME_DIGITS: usize = 11;
 
-/// Identifies a call across its attempts by its endpoint, principal, method and params. Params that
-/// differ between attempts are left out.
+/// Identifies a call across attempts by its endpoint, principal, method and params, without the
+/// params that vary between attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallDigest([u8; 32]);
 
@@ -42,14 +41,14 @@ impl CallDigest {
                 params.remove(name);
             }
         }
-        // A client may write the members of its next attempt in another order.
+        // A client may reorder the members of its retry.
         params.sort_all_objects();
         part(&mut hash, params.to_string().as_bytes());
         Self(hash.finalize().into())
     }
 }
 
-/// Hashes a part with its length, so that no byte can move from one part to the next.
+/// Hashes a part with its length, so that parts cannot be shifted.
 fn part(hash: &mut Sha256, bytes: &[u8]) {
     hash.update((bytes.len() as u64).to_be_bytes());
     hash.update(bytes);
@@ -67,12 +66,11 @@ impl ParkId {
     }
 }
 
-/// Creates and reads states. Its key lives as long as the parked calls: one run.
+/// Creates and reads states. The key lasts for one run, like the parked calls.
 #[derive(Debug)]
 pub struct Seals {
     key: [u8; 32],
-    /// The prefix of this run's states. It distinguishes them from those of another Mainstay
-    /// upstream.
+    /// The prefix of this run's states, which differs from that of an upstream Mainstay.
     prefix: String,
     since: Instant,
 }
@@ -104,8 +102,7 @@ impl Seals {
         head + &seal
     }
 
-    /// The parked call of a state. Returns `None` for a state that was changed, is too old, or was
-    /// issued for another call.
+    /// The parked call of a state. Returns `None` for a changed, expired or foreign state.
     pub fn open(&self, state: &str, call: &CallDigest) -> Option<ParkId> {
         let head = self.prefix.len() + ID_DIGITS + TIME_DIGITS;
         let (head, seal) = state.split_at_checked(head)?;

@@ -1,4 +1,4 @@
-//! Tests with a call of a server that asks once: the course of the call and of its attempts.
+//! A suspended call of a server that asks once, and its attempts.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ impl ParkedCall {
         }
     }
 
-    /// The next attempt with this id. It has its own progress token.
+    /// The next attempt with this id and its own progress token.
     fn attempt(
         &self,
         id: u32,
@@ -140,8 +140,7 @@ async fn an_attempt_answers_joins_and_hears() {
     assert!(progress.contains(r#""of-2""#), "{progress}");
 }
 
-/// A repeated attempt during the call gets the same reply as the first. One after the end gets an
-/// error.
+/// A repeated attempt during the call gets the same reply. An attempt after the end gets an error.
 #[tokio::test(start_paused = true)]
 async fn a_replay_joins_a_call_that_runs() {
     let mut parked_call = ParkedCall::new().await;
@@ -161,8 +160,7 @@ async fn a_replay_joins_a_call_that_runs() {
     assert!(is_unknown(&late_attempt.await));
 }
 
-/// Closing the stream of the last attempt cancels the call. If one of two attempts leaves, the call
-/// continues.
+/// The call is cancelled when its last attempt is dropped.
 #[tokio::test(start_paused = true)]
 async fn the_last_to_leave_cancels() {
     let mut parked_call = ParkedCall::new().await;
@@ -176,7 +174,7 @@ async fn the_last_to_leave_cancels() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(parked_call.cancelled.try_recv().is_err());
     second_attempt.abort();
-    // Earlier than it would expire.
+    // Before the time limit.
     let reason = tokio::time::timeout(PATIENCE / 2, parked_call.cancelled).await;
     let reason = reason.expect("the call is cancelled");
     assert_eq!(reason.as_deref(), Ok("the client has gone"));
@@ -192,8 +190,7 @@ async fn what_became_of_it_meanwhile_waits_for_the_client() {
     assert!(reply.await.text().contains("done"));
 }
 
-/// Without an attempt, the call is cancelled, its question is refused, and the state becomes
-/// invalid.
+/// After the time limit the call is cancelled, its question is refused, and its state is invalid.
 #[tokio::test(start_paused = true)]
 async fn patience_ends() {
     let mut parked_call = ParkedCall::new().await;
