@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_the_second_family_is_taken_the_first_is_served() {
+    async fn an_occupied_second_family_is_skipped() {
         let Ok(other_listener) = bind(loopback::both(0)[1]) else {
             return;
         };

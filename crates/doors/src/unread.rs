@@ -154,7 +154,7 @@ mod tests {
     const MIB: usize = 1024 * 1024;
 
     #[tokio::test(start_paused = true)]
-    async fn those_who_read_nothing_for_longest_are_given_up() {
+    async fn the_longest_unread_answers_are_given_up() {
         let unread_answers = UnreadAnswers::new(10 * MIB);
         let mut shares: Vec<Share> = (0..4)
             .map(|_| Share::new(Arc::clone(&unread_answers)))

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_polled_when_it_calls_and_only_then() {
+    async fn the_future_is_polled_only_after_a_wake_up() {
         let (tell, signal) = oneshot::channel();
         let mut polls = 0;
         let mut woken_only = counted(signal, &mut polls);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_calls_as_often_as_it_has_to() {
+    async fn the_task_is_woken_for_each_signal() {
         let woken_only = WokenOnly::new(async {
             for _ in 0..5 {
                 sleep(Duration::from_secs(1)).await;
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_wakes_whichever_task_polls_it_last() {
+    async fn the_last_polling_task_is_woken() {
         let (tell, signal) = oneshot::channel::<()>();
         let mut woken_only = WokenOnly::new(signal);
         assert!(futures_util::poll!(&mut woken_only).is_pending());

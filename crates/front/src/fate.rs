@@ -189,7 +189,7 @@ mod tests {
         }
 
         #[test]
-        fn what_only_reads_is_sent_until_it_is_answered(attempts in attempts()) {
+        fn read_only_messages_are_sent_until_answered(attempts in attempts()) {
             let message = Outgoing::Request(Method::ToolsList);
             let (_, is_answered) = course(message, &attempts, false);
             let was_answered = attempts.iter().any(|attempt| attempt.observed().is_none());

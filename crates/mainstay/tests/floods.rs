@@ -45,13 +45,13 @@ fn patience() -> Duration {
 /// W22, W23.
 #[tokio::test]
 async fn garbage_in_lines_costs_nobody_anything() {
-    let report = flooded(5, json!({"to": "stdout", "bytes": bytes()})).await;
+    let report = run_flood(5, json!({"to": "stdout", "bytes": bytes()})).await;
     assert!(report.above_idle < ALLOWED, "{report:?}");
 }
 
 #[tokio::test]
 async fn garbage_without_line_ends_costs_nobody_anything() {
-    let report = flooded(
+    let report = run_flood(
         5,
         json!({"to": "stdout", "bytes": bytes(), "endless": true}),
     )
@@ -61,7 +61,7 @@ async fn garbage_without_line_ends_costs_nobody_anything() {
 
 #[tokio::test]
 async fn a_torrent_of_stderr_costs_nobody_anything() {
-    let report = flooded(5, json!({"to": "stderr", "bytes": bytes()})).await;
+    let report = run_flood(5, json!({"to": "stderr", "bytes": bytes()})).await;
     assert!(report.above_idle < ALLOWED, "{report:?}");
 }
 
@@ -85,7 +85,7 @@ async fn broken_messages_cost_nobody_anything() {
 
 async fn messages_cost_nobody_anything(kind: &str) {
     let flood = json!({"to": "stdout", "of": kind, "bytes": bytes(), "lineBytes": LONG_LINE});
-    let report = flooded(5, flood).await;
+    let report = run_flood(5, flood).await;
     assert!(report.above_idle < ALLOWED, "{report:?}");
 }
 
@@ -93,7 +93,7 @@ async fn messages_cost_nobody_anything(kind: &str) {
 #[tokio::test]
 async fn an_endless_message_costs_nobody_anything() {
     let flood = json!({"to": "stdout", "bytes": bytes(), "endless": true, "as_message": true});
-    let report = flooded(1, flood).await;
+    let report = run_flood(1, flood).await;
     assert!(report.above_idle < ALLOWED, "{report:?}");
 }
 
@@ -111,7 +111,7 @@ struct FloodReport {
 }
 
 /// Floods from this number of servers, while a calm server is called.
-async fn flooded(servers: usize, flood: Value) -> FloodReport {
+async fn run_flood(servers: usize, flood: Value) -> FloodReport {
     let home = home!();
     let config = config(&home, servers);
     let mut daemon = home.serve(&["--config", &config]).await;

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_nobody_reads_is_let_go() {
+    async fn unread_results_are_released() {
         let objects = KeptObjects::default();
         let cid = Cid::for_content(b"x");
         objects.last.keep(cid, ReadableObject::new(b"x".to_vec()));

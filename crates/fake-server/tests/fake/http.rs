@@ -179,7 +179,7 @@ async fn the_client_is_asked_on_the_stream_of_its_call() {
 }
 
 #[tokio::test]
-async fn what_came_is_kept_with_its_headers() {
+async fn requests_are_stored_with_their_headers() {
     within(async {
         let fake = start(Script::default()).await;
         let client = Client::open(&fake).await;
@@ -250,7 +250,7 @@ async fn refuses_crashes_and_comes_back() {
 }
 
 #[tokio::test]
-async fn without_sessions_no_id_is_given_or_asked_for() {
+async fn a_stateless_fake_needs_no_session_id() {
     within(async {
         let fake = start(Script {
             stateless: true,
@@ -297,7 +297,7 @@ async fn is_unavailable_for_so_many_requests_or_so_long() {
 }
 
 #[tokio::test]
-async fn its_health_is_what_the_script_says() {
+async fn the_script_sets_the_health_status() {
     within(async {
         let fake = start(Script::default()).await;
         let url = fake.url().replace("/mcp", "/health");

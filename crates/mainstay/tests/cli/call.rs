@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt as _;
 use crate::{fakes::fakes, terminal::Terminal};
 
 /// A tool with a required argument of each type.
-fn needy() -> String {
+fn needy_tool() -> String {
     let schema = json!({"type": "object", "required": ["text", "mode", "count", "loud"], "properties": {
         "text": {"type": "string", "description": "What to say"},
         "mode": {"enum": ["fast", "slow"]},
@@ -25,7 +25,7 @@ fn needy() -> String {
 /// A daemon, and the file in which the fake records messages.
 async fn serve(home: &Home) -> (Serving, std::path::PathBuf) {
     let record = home.path().join("got");
-    let tool = needy();
+    let tool = needy_tool();
     let flags = ["--tool", &tool, "--record", record.to_str().expect("UTF-8")];
     let config = fakes(home, &[("one", &flags)]);
     let mut daemon = home.serve(&["--config", &config]).await;
@@ -113,7 +113,7 @@ async fn a_call_whose_daemon_is_killed_may_have_run() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_named_where_nobody_can_be_asked() {
+async fn missing_arguments_are_reported_without_a_terminal() {
     let home = home!();
     let (daemon, _) = serve(&home).await;
     assert_snapshot!(
@@ -150,7 +150,7 @@ async fn an_argument_that_is_not_known_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_asked_for_on_a_terminal() {
+async fn missing_arguments_are_requested_on_a_terminal() {
     let home = home!();
     let (daemon, record) = serve(&home).await;
     let mut terminal = Terminal::open();

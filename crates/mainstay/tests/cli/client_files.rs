@@ -70,7 +70,7 @@ async fn the_servers_of_all_clients_are_imported() {
 }
 
 #[tokio::test]
-async fn what_the_configuration_has_stays_as_it_is() {
+async fn existing_entries_are_not_overwritten() {
     let home = home!();
     put(&home, ".cursor/mcp.json", CURSOR);
     let own_text = "// mine\n{\n  \"mcpServers\": {\n    \"files\": {\"command\": \"mine\"}, // first\n    \"t\": {\"url\": \"https://tracker.example.com/mcp\", \"headers\": {\"Authorization\": \"Bearer very-secret\"}}\n  }\n}\n";
@@ -152,7 +152,7 @@ async fn a_running_daemon_takes_what_is_imported() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_imported_is_said() {
+async fn entries_that_cannot_be_imported_are_reported() {
     let home = home!();
     put(&home, ".cursor/mcp.json", "{\"mcpServers\": {\"a\" 1}}");
     put(&home, "notes.txt", "nothing");
@@ -392,7 +392,7 @@ async fn a_client_that_leaves_mainstay_out_is_told_of() {
 }
 
 #[tokio::test]
-async fn what_has_no_name_and_what_has_no_servers_is_said() {
+async fn missing_names_and_servers_are_reported() {
     let home = home!();
     put(
         &home,
@@ -450,7 +450,7 @@ async fn a_clients_file_as_the_configuration_tells_which_rules_do_not_hold() {
 
 /// The entry is imported, but its program does not exist here.
 #[tokio::test]
-async fn what_cannot_start_here_is_imported_and_told() {
+async fn a_server_that_cannot_start_here_is_imported_with_a_note() {
     let home = home!();
     let text = json!({"mcpServers": {
         "gone": {"command": "no-such-program-here"},

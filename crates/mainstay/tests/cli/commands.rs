@@ -36,7 +36,7 @@ fn the_readme_and_the_docs_have_every_command() {
 }
 
 #[tokio::test]
-async fn what_the_demo_servers_offer_is_shown() {
+async fn the_tools_of_demo_servers_are_listed() {
     let home = home!();
     let daemon = home.serve(&["--demo"]).await;
     assert_snapshot!(
@@ -163,7 +163,7 @@ async fn resources_are_read_from_whoever_has_them() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said_to_be_so() {
+async fn unknown_names_are_reported() {
     let home = home!();
     let config = fakes(&home, &[("fake", &[]), ("down", &["--initialize-error"])]);
     let mut daemon = home.serve(&["--config", &config]).await;

@@ -13,13 +13,13 @@ use tokio::process::Command;
 use crate::{connect::front::Front, fakes::fakes, installed::is_installed};
 
 /// Completions of the last argument in fish format: one per line, with help.
-async fn offered(home: &Home, arguments: &[&str]) -> Vec<String> {
-    let run = complete(home, arguments, "fish").await;
+async fn completions(home: &Home, arguments: &[&str]) -> Vec<String> {
+    let run = run_completion(home, arguments, "fish").await;
     assert_eq!((run.code, &*run.stderr), (Some(0), ""), "{run}");
     run.stdout.lines().map(str::to_owned).collect()
 }
 
-async fn complete(home: &Home, command_line: &[&str], shell: &str) -> Run {
+async fn run_completion(home: &Home, command_line: &[&str], shell: &str) -> Run {
     let arguments = [&["--", "mainstay"], command_line].concat();
     let mut command = home.command(&arguments);
     command
@@ -30,14 +30,14 @@ async fn complete(home: &Home, command_line: &[&str], shell: &str) -> Run {
 }
 
 /// The completions without help.
-fn values(offered_lines: &[String]) -> Vec<&str> {
+fn completion_values(offered_lines: &[String]) -> Vec<&str> {
     let values = offered_lines.iter().map(|line| line.split('\t').next());
     values.flatten().collect()
 }
 
 /// The completions without options.
-fn without_options(offered_lines: &[String]) -> Vec<&str> {
-    let values = values(offered_lines).into_iter();
+fn values_without_options(offered_lines: &[String]) -> Vec<&str> {
+    let values = completion_values(offered_lines).into_iter();
     values.filter(|value| !value.starts_with('-')).collect()
 }
 
@@ -60,47 +60,58 @@ async fn names_come_from_the_daemon() {
         &["events", "--server", ""],
         &["tools", ""],
     ] {
-        let offered_lines = offered(&home, command_line).await;
-        let names = values(&offered_lines);
+        let offered_lines = completions(&home, command_line).await;
+        let names = completion_values(&offered_lines);
         assert!(
             names.contains(&"good") && names.contains(&"bad"),
             "{command_line:?}: {offered_lines:?}"
         );
     }
-    let servers = offered(&home, &["get", "g"]).await;
+    let servers = completions(&home, &["get", "g"]).await;
     assert_eq!(servers, ["good\tconnected"]);
-    let tools = offered(&home, &["call", "good/ec"]).await;
-    assert_eq!(values(&tools), ["good/echo"]);
-    let arguments = offered(&home, &["call", "good/add", ""]).await;
-    let names = values(&arguments);
+    let tools = completions(&home, &["call", "good/ec"]).await;
+    assert_eq!(completion_values(&tools), ["good/echo"]);
+    let arguments = completions(&home, &["call", "good/add", ""]).await;
+    let names = completion_values(&arguments);
     assert!(names.contains(&"a=") && names.contains(&"b="), "{names:?}");
-    let prompts = offered(&home, &["prompts", "get", ""]).await;
-    assert!(values(&prompts).contains(&"good/greet"), "{prompts:?}");
-    home.run(&["token", "add", "laptop"]).await;
-    let clients = offered(&home, &["token", "remove", ""]).await;
-    assert!(values(&clients).contains(&"laptop"), "{clients:?}");
-    let both_lines = offered(&home, &["switches", "off", "laptop", "good"]).await;
+    let prompts = completions(&home, &["prompts", "get", ""]).await;
     assert!(
-        values(&both_lines).contains(&"good") && values(&both_lines).contains(&"good/echo"),
+        completion_values(&prompts).contains(&"good/greet"),
+        "{prompts:?}"
+    );
+    home.run(&["token", "add", "laptop"]).await;
+    let clients = completions(&home, &["token", "remove", ""]).await;
+    assert!(
+        completion_values(&clients).contains(&"laptop"),
+        "{clients:?}"
+    );
+    let both_lines = completions(&home, &["switches", "off", "laptop", "good"]).await;
+    assert!(
+        completion_values(&both_lines).contains(&"good")
+            && completion_values(&both_lines).contains(&"good/echo"),
         "{both_lines:?}"
     );
     // A connected client without a token or switches.
     let front = Front::open(&home, &["connect"], "2025-11-25").await;
-    let clients = offered(&home, &["switches", "off", ""]).await;
-    assert_eq!(without_options(&clients), ["laptop", "test"], "{clients:?}");
-    let tokens = offered(&home, &["token", "remove", ""]).await;
-    assert_eq!(without_options(&tokens), ["laptop"], "{tokens:?}");
+    let clients = completions(&home, &["switches", "off", ""]).await;
+    assert_eq!(
+        values_without_options(&clients),
+        ["laptop", "test"],
+        "{clients:?}"
+    );
+    let tokens = completions(&home, &["token", "remove", ""]).await;
+    assert_eq!(values_without_options(&tokens), ["laptop"], "{tokens:?}");
     front.end().await;
     daemon.stop().await;
     // Token names from the state directory.
-    let tokens = offered(&home, &["token", "remove", ""]).await;
-    assert_eq!(without_options(&tokens), ["laptop"], "{tokens:?}");
+    let tokens = completions(&home, &["token", "remove", ""]).await;
+    assert_eq!(values_without_options(&tokens), ["laptop"], "{tokens:?}");
 }
 
 #[tokio::test]
 async fn words_that_are_known_are_offered() {
     let home = home!();
-    let statuses = offered(&home, &["records", "--status", ""]).await;
+    let statuses = completions(&home, &["records", "--status", ""]).await;
     let expected = [
         "open",
         "ok",
@@ -110,10 +121,10 @@ async fn words_that_are_known_are_offered() {
         "unknown",
         "refused",
     ];
-    assert_eq!(values(&statuses), expected);
-    let doors = offered(&home, &["records", "--door", "mcp_s"]).await;
-    assert_eq!(values(&doors), ["mcp_stdio", "mcp_sse"]);
-    let programs = offered(&home, &["add", "--from", "cur"]).await;
+    assert_eq!(completion_values(&statuses), expected);
+    let doors = completions(&home, &["records", "--door", "mcp_s"]).await;
+    assert_eq!(completion_values(&doors), ["mcp_stdio", "mcp_sse"]);
+    let programs = completions(&home, &["add", "--from", "cur"]).await;
     assert_eq!(programs, ["cursor\tCursor"]);
 }
 
@@ -131,40 +142,40 @@ async fn names_come_from_the_file_without_a_daemon() {
         "profiles": {"review": {}},
     });
     home.file("state/config.json", &text.to_string());
-    let servers = offered(&home, &["get", ""]).await;
+    let servers = completions(&home, &["get", ""]).await;
     assert!(
         ["files", "tracker"]
             .iter()
-            .all(|value| values(&servers).contains(value)),
+            .all(|value| completion_values(&servers).contains(value)),
         "{servers:?}"
     );
-    let tools = offered(&home, &["call", "f"]).await;
-    assert_eq!(values(&tools), ["files/"]);
-    let profiles = offered(&home, &["mcp", "--profile", ""]).await;
-    assert_eq!(values(&profiles), ["review", "default", "meta"]);
+    let tools = completions(&home, &["call", "f"]).await;
+    assert_eq!(completion_values(&tools), ["files/"]);
+    let profiles = completions(&home, &["mcp", "--profile", ""]).await;
+    assert_eq!(completion_values(&profiles), ["review", "default", "meta"]);
     // A file from the command line.
     let other_file = home.file(
         "other.json",
         r#"{"mcpServers": {"other": {"command": "x"}}}"#,
     );
-    let offered_lines = offered(&home, &["get", "--config", &other_file, "o"]).await;
-    assert_eq!(values(&offered_lines), ["other"]);
-    let programs = offered(&home, &["export", "--for", "cur"]).await;
+    let offered_lines = completions(&home, &["get", "--config", &other_file, "o"]).await;
+    assert_eq!(completion_values(&offered_lines), ["other"]);
+    let programs = completions(&home, &["export", "--for", "cur"]).await;
     assert_eq!(programs, ["cursor\tCursor"]);
     // Commands and options are completed without a daemon.
-    let commands = offered(&home, &["rec"]).await;
-    assert_eq!(values(&commands), ["records", "reconnect"]);
-    let options = offered(&home, &["list", "--wa"]).await;
-    assert_eq!(values(&options), ["--watch"]);
-    let form_lines = offered(&home, &["list", "-o", "y"]).await;
-    assert_eq!(values(&form_lines), ["yaml"]);
+    let commands = completions(&home, &["rec"]).await;
+    assert_eq!(completion_values(&commands), ["records", "reconnect"]);
+    let options = completions(&home, &["list", "--wa"]).await;
+    assert_eq!(completion_values(&options), ["--watch"]);
+    let form_lines = completions(&home, &["list", "-o", "y"]).await;
+    assert_eq!(completion_values(&form_lines), ["yaml"]);
     assert!(!marker.exists(), "a server was started");
     assert!(!home.state().join("daemon.json").exists());
 }
 
 /// A silent daemon or an unreadable file results in no names and no error.
 #[tokio::test]
-async fn what_cannot_be_asked_is_not_waited_for() {
+async fn completion_does_not_wait_for_a_silent_daemon() {
     let home = home!();
     // This listener never answers.
     let mute_listener = tokio::net::TcpListener::bind("127.0.0.1:0")
@@ -179,7 +190,7 @@ async fn what_cannot_be_asked_is_not_waited_for() {
         &["mcp", "--profile", "m"],
     ] {
         let started_at = Instant::now();
-        let run = complete(&home, arguments, "fish").await;
+        let run = run_completion(&home, arguments, "fish").await;
         let elapsed = started_at.elapsed();
         assert_eq!(
             (run.code, &*run.stderr),
@@ -193,7 +204,7 @@ async fn what_cannot_be_asked_is_not_waited_for() {
             "{arguments:?} took {elapsed:?}"
         );
     }
-    let unknown_run = complete(&home, &["get", ""], "tcsh").await;
+    let unknown_run = run_completion(&home, &["get", ""], "tcsh").await;
     assert_eq!((&*unknown_run.stdout, &*unknown_run.stderr), ("", ""));
 }
 
@@ -206,7 +217,7 @@ async fn every_shell_has_its_script() {
         assert!(run.stdout.contains("MAINSTAY_COMPLETE"), "{run}");
         assert!(run.stdout.contains(env!("CARGO_BIN_EXE_mainstay")), "{run}");
         // Fish and PowerShell formats contain no escape sequences.
-        let run = complete(&home, &["li"], shell).await;
+        let run = run_completion(&home, &["li"], shell).await;
         assert!(run.stdout.contains("list"), "{shell}: {run}");
         assert!(!run.stdout.contains('\u{1b}'), "{shell}: {run}");
     }
@@ -215,7 +226,7 @@ async fn every_shell_has_its_script() {
 }
 
 /// A daemon with two servers.
-async fn serving(home: &Home) -> Serving {
+async fn serve(home: &Home) -> Serving {
     let config = fakes(home, &[("good", &[]), ("other", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 2 of 2").await;
@@ -235,14 +246,14 @@ async fn bash_completes() {
         return;
     }
     let home = home!();
-    let daemon = serving(&home).await;
+    let daemon = serve(&home).await;
     let folder = folder();
     let script = home.file(
         "bashrc",
         &format!("PS1='ready> '\nPATH=\"{folder}:$PATH\"\nsource <(mainstay completions bash)\n"),
     );
     let terminal = shell(&home, &["bash", "--noprofile", "--rcfile", &script]).await;
-    completes(&terminal).await;
+    assert_completes(&terminal).await;
     daemon.stop().await;
 }
 
@@ -252,14 +263,14 @@ async fn zsh_completes() {
         return;
     }
     let home = home!();
-    let daemon = serving(&home).await;
+    let daemon = serve(&home).await;
     let folder = folder();
     home.file(
         ".zshrc",
         &format!("PS1='ready> '\nPATH=\"{folder}:$PATH\"\nautoload -U compinit && compinit -u\nsource <(mainstay completions zsh)\n"),
     );
     let terminal = shell(&home, &["zsh", "-d"]).await;
-    completes(&terminal).await;
+    assert_completes(&terminal).await;
     daemon.stop().await;
 }
 
@@ -269,7 +280,7 @@ async fn fish_completes() {
         return;
     }
     let home = home!();
-    let daemon = serving(&home).await;
+    let daemon = serve(&home).await;
     let folder = folder();
     fs::create_dir_all(home.path().join(".config/fish")).expect("made");
     home.file(
@@ -277,7 +288,7 @@ async fn fish_completes() {
         &format!("set -g fish_greeting\nset -gx PATH {folder} $PATH\nfunction fish_prompt; echo -n 'ready> '; end\nmainstay completions fish | source\n"),
     );
     let terminal = shell(&home, &["fish"]).await;
-    completes(&terminal).await;
+    assert_completes(&terminal).await;
     daemon.stop().await;
 }
 
@@ -299,7 +310,7 @@ async fn shell(home: &Home, command_line: &[&str]) -> Terminal {
 }
 
 /// Completes a command, a server and a tool by prefix.
-async fn completes(terminal: &Terminal) {
+async fn assert_completes(terminal: &Terminal) {
     terminal.types("mainstay rel").await;
     terminal.press(&["Tab"]).await;
     terminal.wait_for_text("ready> mainstay reload").await;

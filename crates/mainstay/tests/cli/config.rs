@@ -72,7 +72,7 @@ async fn the_file_is_named_with_the_reason() {
 }
 
 #[tokio::test]
-async fn what_the_file_means_is_shown_without_secrets() {
+async fn the_effective_configuration_is_shown_without_secrets() {
     let home = home!();
     let file = home.file(
         "vscode.json",

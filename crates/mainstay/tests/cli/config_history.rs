@@ -122,7 +122,7 @@ async fn without_a_daemon_changes_are_listed_and_undone() {
 }
 
 #[tokio::test]
-async fn with_a_daemon_an_undo_is_in_force() {
+async fn an_undo_with_a_daemon_applies_immediately() {
     let home = home!();
     let config = fakes(&home, &[("one", &[])]);
     let daemon = home.serve(&["--config", &config]).await;

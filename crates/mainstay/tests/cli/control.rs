@@ -303,7 +303,7 @@ pub async fn call_as(
 
 /// Without a terminal, approving needs the digest.
 #[tokio::test]
-async fn what_is_shown_is_approved() {
+async fn the_approved_entry_is_the_shown_entry() {
     let home = home!();
     let program = fake_server::binary();
     let config = home.file(

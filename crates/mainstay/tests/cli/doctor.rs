@@ -31,7 +31,7 @@ async fn doctor(home: &Home, arguments: &[&str]) -> Run {
 
 async fn findings(home: &Home, arguments: &[&str]) -> Vec<Value> {
     let run = doctor(home, &[arguments, &["--json"]].concat()).await;
-    complete(&run)
+    complete_findings(&run)
 }
 
 /// Programs that repairs may contain.
@@ -56,7 +56,7 @@ const PROGRAMS: [&str; 17] = [
 ];
 
 /// All findings. Asserts that each problem has a reason and a repair.
-fn complete(run: &Run) -> Vec<Value> {
+fn complete_findings(run: &Run) -> Vec<Value> {
     let all_findings = run.json().as_array().expect("an array").clone();
     for finding in all_findings
         .iter()
@@ -75,7 +75,7 @@ fn complete(run: &Run) -> Vec<Value> {
     all_findings
 }
 
-fn found<'f>(findings: &'f [Value], id: &str) -> &'f Value {
+fn finding_with_id<'f>(findings: &'f [Value], id: &str) -> &'f Value {
     let mut matching_findings = findings.iter();
     matching_findings
         .find(|finding| finding["id"] == id)
@@ -148,8 +148,8 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
     chmod(Path::new(&config), 0o644);
     let run = doctor(&home, &["--config", &config, "--json"]).await;
     assert_eq!(run.code, Some(1), "{run}");
-    let all_findings = &complete(&run);
-    let valid_finding = found(all_findings, "server.connected");
+    let all_findings = &complete_findings(&run);
+    let valid_finding = finding_with_id(all_findings, "server.connected");
     assert_eq!(valid_finding["server"], "good");
     let description = valid_finding["what"].as_str().expect("text");
     assert!(
@@ -174,7 +174,7 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
         .iter()
         .filter(|finding| finding["server"] == "gone");
     assert_eq!(of_gone.count(), 1, "{all_findings:#?}");
-    let missing_finding = found(all_findings, "command.missing");
+    let missing_finding = finding_with_id(all_findings, "command.missing");
     assert_eq!(missing_finding["server"], "gone");
     let mend_text = missing_finding["mend"].as_str().expect("text");
     let edit = format!("mainstay config edit --config {config}  # ");
@@ -191,12 +191,12 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
         "{broken:?}"
     );
     assert!(
-        found(all_findings, "command.path")["what"]
+        finding_with_id(all_findings, "command.path")["what"]
             .as_str()
             .expect("text")
             .contains("/bin:/usr/bin")
     );
-    let unknown_finding = found(all_findings, "config.unknown_key");
+    let unknown_finding = finding_with_id(all_findings, "config.unknown_key");
     assert!(
         unknown_finding["mend"]
             .as_str()
@@ -229,7 +229,7 @@ async fn a_running_daemon_is_asked_instead() {
     daemon.wait_for_stderr("ready: 1 of 2").await;
     let all_findings = findings(&home, &["--config", &config]).await;
     assert!(has(&all_findings, "daemon.running"));
-    let valid_finding = found(&all_findings, "server.connected");
+    let valid_finding = finding_with_id(&all_findings, "server.connected");
     let description = valid_finding["what"].as_str().expect("text");
     assert!(
         description.starts_with("connected, handshake done in ")
@@ -242,7 +242,7 @@ async fn a_running_daemon_is_asked_instead() {
     let measured_server = servers.iter().find(|server| server["name"] == "good");
     let measured_server = measured_server.and_then(|server| server["handshakeMs"].as_u64());
     assert!(measured_server.is_some_and(|ms| ms < 60_000), "{list}");
-    let invalid_finding = found(&all_findings, "server.down");
+    let invalid_finding = finding_with_id(&all_findings, "server.down");
     assert_eq!(
         invalid_finding["stderr"],
         json!(["the fake crashes at start with code 7"])
@@ -278,7 +278,7 @@ async fn a_running_daemon_is_asked_instead() {
         .await;
     closing_thread.join().expect("closed");
     let all_findings = run.json();
-    let port = found(all_findings.as_array().expect("an array"), "port.taken");
+    let port = finding_with_id(all_findings.as_array().expect("an array"), "port.taken");
     #[cfg(target_os = "linux")]
     {
         let pid = format!("pid {}, listens on {address}", std::process::id());
@@ -314,11 +314,11 @@ async fn old_node_and_a_stopped_docker_are_named() {
     });
     let config = home.file("servers.json", &json!({"mcpServers": servers}).to_string());
     let all_findings = findings(&home, &["--config", &config, "--no-start"]).await;
-    let old_finding = found(&all_findings, "command.old");
+    let old_finding = finding_with_id(&all_findings, "command.old");
     assert_eq!(old_finding["server"], "old", "{old_finding}");
     let description = format!("Node at {node} is v12.22.9, and MCP servers need 18 or later");
     assert_eq!(old_finding["what"], description.as_str(), "{old_finding}");
-    let docker = found(&all_findings, "docker.stopped");
+    let docker = finding_with_id(&all_findings, "docker.stopped");
     assert_eq!(docker["server"], "boxed", "{docker}");
     let description = "Docker's own daemon does not answer: Cannot connect to the Docker daemon";
     assert_eq!(docker["what"], description, "{docker}");
@@ -327,7 +327,7 @@ async fn old_node_and_a_stopped_docker_are_named() {
 }
 
 #[tokio::test]
-async fn what_is_safe_is_mended_and_the_rest_is_left() {
+async fn safe_repairs_are_made_and_others_are_listed() {
     let home = home!();
     let config = home.file(
         "servers.json",
@@ -349,7 +349,7 @@ async fn what_is_safe_is_mended_and_the_rest_is_left() {
 
     let previous_findings = findings(&home, &["--config", config_path]).await;
     for id in ["config.readable", "state.readable", "state.stale_daemon"] {
-        assert_eq!(found(&previous_findings, id)["level"], "warning");
+        assert_eq!(finding_with_id(&previous_findings, id)["level"], "warning");
     }
     assert_eq!((mode(config), stale_file.exists()), (0o644, true));
 
@@ -380,7 +380,10 @@ async fn what_is_safe_is_mended_and_the_rest_is_left() {
     // A state directory that others can write to is repaired before it is used.
     chmod(&home.state(), 0o777);
     let all_findings = findings(&home, &["--config", config_path]).await;
-    assert_eq!(found(&all_findings, "state.untrusted")["level"], "error");
+    assert_eq!(
+        finding_with_id(&all_findings, "state.untrusted")["level"],
+        "error"
+    );
     findings(&home, &["--config", config_path, "--fix"]).await;
     assert_eq!(mode(&home.state()), 0o700);
 }
@@ -413,7 +416,7 @@ async fn tokens_and_clocks_are_looked_at() {
         .to_string(),
     );
     let all_findings = findings(&home, &["--config", &config]).await;
-    let expiring_finding = found(&all_findings, "token.expiring");
+    let expiring_finding = finding_with_id(&all_findings, "token.expiring");
     assert!(
         expiring_finding["what"]
             .as_str()
@@ -429,10 +432,10 @@ async fn tokens_and_clocks_are_looked_at() {
         1
     );
     assert_eq!(
-        found(&all_findings, "token.server_expired")["server"],
+        finding_with_id(&all_findings, "token.server_expired")["server"],
         "old"
     );
-    let skew = found(&all_findings, "clock.skew");
+    let skew = finding_with_id(&all_findings, "clock.skew");
     assert_eq!(skew["server"], "old");
     let request = answer_thread.join().expect("answered");
     assert!(
@@ -585,7 +588,7 @@ async fn a_long_path_is_shortened() {
         "{line}"
     );
     let findings = findings(&home, &["--no-start", "--config", &config]).await;
-    let description = &found(&findings, "command.path")["what"];
+    let description = &finding_with_id(&findings, "command.path")["what"];
     assert!(
         description
             .as_str()

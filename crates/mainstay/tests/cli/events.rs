@@ -14,7 +14,7 @@ const CLOCK: usize = "2026-11-21 08:30:12".len();
 
 /// I1 to I3 and I6 in text output.
 #[tokio::test]
-async fn what_happened_to_a_server_is_told_in_order() {
+async fn server_events_are_printed_in_order() {
     let home = home!();
     let program = fake_server::binary();
     let servers = json!({

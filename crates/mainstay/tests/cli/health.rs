@@ -88,7 +88,7 @@ async fn the_table_says_how_each_server_is() {
 }
 
 #[tokio::test]
-async fn the_same_as_json() {
+async fn health_as_json_equals_the_table() {
     let home = home!();
     let mut daemon = home.serve(&["--config", &config(&home)]).await;
     daemon.wait_for_stderr("ready: 3 of 4").await;

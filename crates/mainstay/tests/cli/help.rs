@@ -11,10 +11,10 @@ const WIDTH: usize = 80;
 const FOLDER: &str = "snapshots/help";
 
 /// Collects all commands with their paths, such as `mainstay config show`.
-fn walk(command: &Command, path: &str, commands: &mut Vec<(String, Command)>) {
+fn collect_commands(command: &Command, path: &str, commands: &mut Vec<(String, Command)>) {
     for subcommand in command.get_subcommands() {
         if subcommand.get_name() != "help" {
-            walk(
+            collect_commands(
                 subcommand,
                 &format!("{path} {}", subcommand.get_name()),
                 commands,
@@ -30,7 +30,7 @@ fn commands() -> Vec<(String, Command)> {
         .color(clap::ColorChoice::Never);
     root.build();
     let mut commands = Vec::new();
-    walk(&root, "mainstay", &mut commands);
+    collect_commands(&root, "mainstay", &mut commands);
     commands
 }
 

@@ -11,7 +11,7 @@ use mainstay_testkit::{Home, Serving, get, home, within};
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::json;
 
-use crate::records::recorded;
+use crate::records::until_recorded;
 
 /// A configuration of one server with this durability.
 fn config(home: &Home, durability: &str) -> String {
@@ -81,7 +81,7 @@ async fn a_damaged_journal_is_set_aside() {
         );
         assert!(newest_entry.join("journal.db").is_file());
         assert_eq!(home.run(call).await.code, Some(0));
-        recorded(&home, 1, &[]).await;
+        until_recorded(&home, 1, &[]).await;
         daemon.stop().await;
     }
 
@@ -110,7 +110,7 @@ async fn a_damaged_journal_is_set_aside() {
 }
 
 /// Replaces a file or folder with `make`.
-fn replaced(path: &Path, make: impl FnOnce(&Path)) {
+fn replace(path: &Path, make: impl FnOnce(&Path)) {
     let removal = if path.is_dir() {
         fs::remove_dir_all(path)
     } else {
@@ -146,7 +146,7 @@ fn another_database(path: &Path) {
 /// Other file types in the journal's place are renamed together with its files, without following,
 /// blocking or removing.
 #[tokio::test]
-async fn what_stands_in_its_place_is_set_aside() {
+async fn files_in_place_of_the_journal_are_renamed() {
     let home = home!();
     let (strict_config, relaxed_config) = (config(&home, "strict"), config(&home, "relaxed"));
     let journal = home.state().join("journal");
@@ -168,32 +168,32 @@ async fn what_stands_in_its_place_is_set_aside() {
     let damages: [(&str, &dyn Fn(), &str, bool); 13] = [
         (
             "the database is a folder",
-            &|| replaced(&database, folder),
+            &|| replace(&database, folder),
             "journal.db is a folder",
             true,
         ),
         (
             "a pipe",
-            &|| replaced(&database, pipe),
+            &|| replace(&database, pipe),
             "journal.db is not a regular file",
             true,
         ),
         ("a link", &|| link(&database), "journal.db is a link", true),
         (
             "a link to nowhere",
-            &|| replaced(&database, link_to_nowhere),
+            &|| replace(&database, link_to_nowhere),
             "journal.db is a link",
             true,
         ),
         (
             "empty",
-            &|| replaced(&database, file),
+            &|| replace(&database, file),
             "journal.db is empty",
             true,
         ),
         (
             "another's",
-            &|| replaced(&database, another_database),
+            &|| replace(&database, another_database),
             "journal.db is not a journal",
             true,
         ),
@@ -205,37 +205,37 @@ async fn what_stands_in_its_place_is_set_aside() {
         ),
         (
             "the log is a folder",
-            &|| replaced(&sidecar("wal"), folder),
+            &|| replace(&sidecar("wal"), folder),
             "journal.db-wal is a folder",
             true,
         ),
         (
             "its index is a folder",
-            &|| replaced(&sidecar("shm"), folder),
+            &|| replace(&sidecar("shm"), folder),
             "journal.db-shm is a folder",
             true,
         ),
         (
             "the objects are a file",
-            &|| replaced(&objects, file),
+            &|| replace(&objects, file),
             "objects is not a folder",
             false,
         ),
         (
             "so are all",
-            &|| replaced(&journal, file),
+            &|| replace(&journal, file),
             "journal is not a folder",
             false,
         ),
         (
             "a pipe instead of all",
-            &|| replaced(&journal, pipe),
+            &|| replace(&journal, pipe),
             "journal is not a folder",
             false,
         ),
         (
             "a link instead of all",
-            &|| replaced(&journal, link_to_nowhere),
+            &|| replace(&journal, link_to_nowhere),
             "journal is not a folder",
             false,
         ),
@@ -243,7 +243,7 @@ async fn what_stands_in_its_place_is_set_aside() {
     for (number, (case, damage, expected_text, has_objects)) in damages.into_iter().enumerate() {
         let daemon = home.serve(&["--config", &relaxed_config]).await;
         assert_eq!(home.run(call).await.code, Some(0));
-        recorded(&home, 1, &[]).await;
+        until_recorded(&home, 1, &[]).await;
         daemon.stop().await;
 
         damage();
@@ -287,14 +287,14 @@ async fn what_stands_in_its_place_is_set_aside() {
 }
 
 /// Waits until the metrics contain this line.
-async fn measured(daemon: &Serving, line: &str) {
+async fn until_measured(daemon: &Serving, line: &str) {
     let line = format!("\n{line}\n");
     within(async { while !get(&daemon.url, "/metrics").await.contains(&line) {} }).await;
 }
 
 /// Without a usable journal, calls continue, and lost records are counted.
 #[tokio::test]
-async fn calls_go_on_without_it() {
+async fn calls_continue_without_a_journal() {
     let home = home!();
     let (strict_config, relaxed_config) = (config(&home, "strict"), config(&home, "relaxed"));
     let journal = home.state().join("journal");
@@ -328,7 +328,7 @@ async fn calls_go_on_without_it() {
         "mainstay_journal_recording 0",
         "mainstay_journal_lost_records_total 1",
     ] {
-        measured(&daemon, line).await;
+        until_measured(&daemon, line).await;
     }
     for command in ["list", "health", "records", "stats"] {
         let warned_run = home.run(&[command]).await;
@@ -350,8 +350,8 @@ async fn calls_go_on_without_it() {
     set_write_mode(0);
     let daemon = home.serve(&["--config", &relaxed_config]).await;
     assert_eq!(home.run(call).await.code, Some(0));
-    recorded(&home, 1, &[]).await;
-    measured(&daemon, "mainstay_journal_recording 1").await;
+    until_recorded(&home, 1, &[]).await;
+    until_measured(&daemon, "mainstay_journal_recording 1").await;
     daemon.stop().await;
 }
 
@@ -376,17 +376,17 @@ async fn a_journal_that_is_removed_is_noticed() {
     }
     let line = daemon.wait_for_stderr("calls are refused until").await;
     assert!(line.contains("journal.db was removed"), "{line}");
-    measured(&daemon, "mainstay_journal_recording 0").await;
-    measured(&daemon, "mainstay_journal_records_total 1").await;
+    until_measured(&daemon, "mainstay_journal_recording 0").await;
+    until_measured(&daemon, "mainstay_journal_records_total 1").await;
     daemon.stop().await;
 
     let mut daemon = home.serve(&["--config", &relaxed_config]).await;
     assert_eq!(home.run(call).await.code, Some(0));
-    recorded(&home, 1, &[]).await;
+    until_recorded(&home, 1, &[]).await;
     // A call with a recorded start.
     let long_run = home.run(&["call", "fake/sleep", "ms=3000"]);
     let removal = async {
-        recorded(&home, 2, &[]).await;
+        until_recorded(&home, 2, &[]).await;
         fs::remove_dir_all(&journal).expect("removed");
         assert_eq!(home.run(call).await.code, Some(0));
     };
@@ -395,12 +395,12 @@ async fn a_journal_that_is_removed_is_noticed() {
     daemon
         .wait_for_stderr("the journal was lost; a new one is begun")
         .await;
-    recorded(&home, 1, &[]).await;
+    until_recorded(&home, 1, &[]).await;
     for line in [
         "mainstay_journal_recording 1",
         "mainstay_journal_lost_records_total 1",
     ] {
-        measured(&daemon, line).await;
+        until_measured(&daemon, line).await;
     }
     // The lost record is counted as missing.
     let records = home.run(&["records"]).await;

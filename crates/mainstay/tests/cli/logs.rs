@@ -26,7 +26,7 @@ fn messages_of(run: &Run) -> Vec<String> {
 
 /// S11: protocol messages are omitted, and secrets are redacted.
 #[tokio::test]
-async fn what_a_server_says_beside_the_protocol_is_shown() {
+async fn output_outside_the_protocol_is_shown() {
     let home = home!();
     let config = fakes(&home, &[("fake", CHATTY), ("silent", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
@@ -202,7 +202,7 @@ async fn a_server_that_nobody_knows_has_no_log() {
 
 /// Servers of a single command have their last stderr lines.
 #[tokio::test]
-async fn for_the_occasion_there_is_stderr() {
+async fn servers_of_one_command_have_their_stderr() {
     let home = home!();
     let config = fakes(&home, &[("fake", CHATTY)]);
     let run = home.run(&["logs", "fake", "--config", &config]).await;

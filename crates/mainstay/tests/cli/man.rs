@@ -10,12 +10,12 @@ use mainstay_testkit::home;
 use crate::installed::is_installed;
 
 /// Collects the page names of all visible commands.
-fn pages(command: &Command, name: &str, names: &mut BTreeSet<String>) {
+fn collect_pages(command: &Command, name: &str, names: &mut BTreeSet<String>) {
     for subcommand in command
         .get_subcommands()
         .filter(|subcommand| !subcommand.is_hide_set())
     {
-        pages(
+        collect_pages(
             subcommand,
             &format!("{name}-{}", subcommand.get_name()),
             names,
@@ -31,7 +31,7 @@ async fn every_command_has_a_page() {
     let dir = dir.to_str().expect("UTF-8");
     let run = home.run(&["man", "--dir", dir]).await;
     let mut expected = BTreeSet::new();
-    pages(&Cli::command(), "mainstay", &mut expected);
+    collect_pages(&Cli::command(), "mainstay", &mut expected);
     let expected_output = format!("{} pages written to {dir}\n", expected.len());
     assert_eq!(
         (&*run.stdout, run.code),

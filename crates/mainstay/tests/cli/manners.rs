@@ -15,7 +15,7 @@ async fn two_servers(home: &Home) -> Serving {
 }
 
 /// Runs a command on a terminal of this width, without `NO_COLOR`.
-async fn on_terminal(home: &Home, width: u16, arguments: &[&str]) -> String {
+async fn terminal_text(home: &Home, width: u16, arguments: &[&str]) -> String {
     let mut terminal = Terminal::of_width(width);
     let mut command = home.command(arguments);
     command.env("LANG", "C.UTF-8").env("TERM", "xterm-256color");
@@ -39,7 +39,7 @@ async fn errors_are_broken_between_words() {
         split_words.collect::<Vec<_>>()
     };
     for width in [60, 80] {
-        let screen = on_terminal(&home, width, &["list", "--color", "never"]).await;
+        let screen = terminal_text(&home, width, &["list", "--color", "never"]).await;
         assert_eq!(split_words(&screen), split_words(&error), "{screen}");
         let lines = screen
             .lines()
@@ -56,7 +56,7 @@ async fn errors_are_broken_between_words() {
 }
 
 #[tokio::test]
-async fn what_is_listed_has_a_form_for_everybody() {
+async fn lists_have_formats_for_people_and_programs() {
     let home = home!();
     let daemon = two_servers(&home).await;
     let run = async |arguments: &[&str]| home.run(arguments).await;
@@ -166,22 +166,22 @@ async fn what_is_listed_has_a_form_for_everybody() {
 async fn a_terminal_has_colours_and_symbols_and_a_pipe_has_none() {
     let home = home!();
     let daemon = two_servers(&home).await;
-    let screen = on_terminal(&home, 100, &["list"]).await;
+    let screen = terminal_text(&home, 100, &["list"]).await;
     assert!(
         screen.contains("\u{1b}[32m● connected\u{1b}[0m"),
         "{screen:?}"
     );
-    let plain_text = on_terminal(&home, 100, &["list", "--color", "never"]).await;
+    let plain_text = terminal_text(&home, 100, &["list", "--color", "never"]).await;
     assert!(
         !plain_text.contains('\u{1b}') && plain_text.contains("● connected"),
         "{plain_text:?}"
     );
-    let error = on_terminal(&home, 100, &["get", "nobody"]).await;
+    let error = terminal_text(&home, 100, &["get", "nobody"]).await;
     assert!(
         error.contains("\u{1b}[1m\u{1b}[31merror:\u{1b}[0m Server"),
         "{error:?}"
     );
-    let health = on_terminal(&home, 100, &["health"]).await;
+    let health = terminal_text(&home, 100, &["health"]).await;
     assert!(
         health.contains("  good                             \u{1b}[32mhealthy\u{1b}[0m    ping: "),
         "{health:?}"
@@ -230,7 +230,7 @@ async fn tables_fit_the_terminal() {
         let piped_run = home.run(arguments).await.stdout;
         for width in [60, 80, 140] {
             let all_arguments = [arguments, ["--color", "never"].as_slice()].concat();
-            let screen = on_terminal(&home, width, &all_arguments).await;
+            let screen = terminal_text(&home, width, &all_arguments).await;
             assert_eq!(
                 screen.lines().count(),
                 piped_run.lines().count(),
@@ -244,12 +244,12 @@ async fn tables_fit_the_terminal() {
             }
         }
     }
-    let narrow_text = on_terminal(&home, 60, &["list", "--color", "never"]).await;
+    let narrow_text = terminal_text(&home, 60, &["list", "--color", "never"]).await;
     assert!(
         narrow_text.contains('…') && !narrow_text.contains("TRANSPORT"),
         "{narrow_text}"
     );
-    let wide_text = on_terminal(&home, 60, &["list", "-o", "wide", "--color", "never"]).await;
+    let wide_text = terminal_text(&home, 60, &["list", "-o", "wide", "--color", "never"]).await;
     assert!(
         !wide_text.contains('…') && wide_text.contains("TRANSPORT"),
         "{wide_text}"

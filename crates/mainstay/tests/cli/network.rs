@@ -170,7 +170,7 @@ async fn a_proxy_that_is_not_used_is_named() {
 }
 
 /// A server that answers 401.
-fn refusing() -> String {
+fn start_refusing_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
@@ -193,7 +193,7 @@ fn refusing() -> String {
 async fn refused_credentials_are_traced_to_where_they_come_from() {
     let home = home!();
     let key = home.file("key", "k\n");
-    let url = refusing();
+    let url = start_refusing_server();
     let config = json!({"mcpServers": {
         "none": {"type": "http", "url": url},
         "variable": {"type": "http", "url": url, "bearerToken": "${MAINSTAY_TEST_TOKEN}"},

@@ -61,7 +61,7 @@ async fn answer(mut stream: TcpStream) {
 }
 
 /// Starts a listener that answers with [`answer`], and returns its address.
-async fn listening() -> String {
+async fn start_listener() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     tokio::spawn(async move {
@@ -131,9 +131,9 @@ async fn the_last_words_of_a_process_are_shown_everywhere() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_over_http_is_said_in_words() {
+async fn http_failures_have_readable_reasons() {
     let home = home!();
-    let host = listening().await;
+    let host = start_listener().await;
     let local_url = |path: &str| format!("http://{host}/{path}");
     let speaks_tls_text = format!("the server at {host} speaks TLS; write https:// in `url`");
     let cases = [
@@ -206,7 +206,7 @@ async fn what_goes_wrong_over_http_is_said_in_words() {
 #[tokio::test]
 async fn an_answer_that_is_no_mcp_is_quoted() {
     let home = home!();
-    let host = listening().await;
+    let host = start_listener().await;
     let local_url = |path: &str| format!("http://{host}/{path}");
     let full_reason =
         |path: &str, error: &str| format!("cannot connect: {}: {error}", local_url(path));

@@ -10,7 +10,7 @@ use crate::fakes::fakes;
 const TEXT: &str = "looked up";
 
 /// Waits until this number of calls is recorded. Returns the query's output.
-pub async fn recorded(home: &Home, calls: u64, arguments: &[&str]) -> Value {
+pub async fn until_recorded(home: &Home, calls: u64, arguments: &[&str]) -> Value {
     let all_arguments = [&["records", "--json"], arguments].concat();
     within(async {
         loop {
@@ -29,7 +29,7 @@ fn text<'v>(value: &'v Value, member: &str) -> &'v str {
 }
 
 /// Looks up a call by its id, and its arguments by CID.
-async fn looks_up(home: &Home, call: &Value, extra_arguments: &[&str]) {
+async fn assert_lookup(home: &Home, call: &Value, extra_arguments: &[&str]) {
     let run = async |arguments: &[&str]| home.run(&[arguments, extra_arguments].concat()).await;
     let record = run(&["records", text(call, "id")]).await;
     for part in [
@@ -62,19 +62,19 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     ] {
         home.run(&[&["call"], &arguments[..]].concat()).await;
     }
-    let records_output = recorded(&home, 3, &[]).await;
+    let records_output = until_recorded(&home, 3, &[]).await;
     let calls = records_output["calls"].as_array().expect("calls");
     assert_eq!(calls[2]["door"], "cli", "{records_output}");
-    looks_up(&home, &calls[2], &[]).await;
+    assert_lookup(&home, &calls[2], &[]).await;
 
     // Paging with cursors.
     let page = home.run(&["records", "--limit", "1"]).await;
     assert_eq!(page.stdout.lines().count(), 2, "{page}");
     let (rest, cursor) = page.stderr.trim_end().rsplit_once(' ').expect("words");
     assert_eq!(rest, "1 of 3; the next page: --before", "{page}");
-    let page = recorded(&home, 3, &["--limit", "1", "--before", cursor]).await;
+    let page = until_recorded(&home, 3, &["--limit", "1", "--before", cursor]).await;
     assert_eq!(page["calls"][0]["id"], calls[1]["id"], "{page}");
-    recorded(&home, 1, &["--text", "KE/ECH"]).await;
+    until_recorded(&home, 1, &["--text", "KE/ECH"]).await;
     // Search in errors and arguments.
     for (text, count) in [
         ("The Tool FAILED", 1),
@@ -84,7 +84,7 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
         ("fake/", 3),
         ("nothing says this", 0),
     ] {
-        let records_output = recorded(&home, count, &["--text", text]).await;
+        let records_output = until_recorded(&home, count, &["--text", text]).await;
         assert_eq!(
             records_output["searched_back_to"],
             Value::Null,
@@ -100,16 +100,16 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     let exported_run = home.run(&export).await;
     assert_eq!(exported_run.stdout.lines().count(), 1, "{exported_run}");
     assert_eq!(exported_run.json()["name"], "fake/error", "{exported_run}");
-    recorded(&home, 0, &["--session", "nobody"]).await;
+    until_recorded(&home, 0, &["--session", "nobody"]).await;
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
-    recorded(&home, 0, &["--trace", trace]).await;
+    until_recorded(&home, 0, &["--trace", trace]).await;
     let invalid_run = home.run(&["records", "--trace", &trace[1..]]).await;
     assert_eq!(invalid_run.code, Some(2), "{invalid_run}");
     assert!(
         invalid_run.stderr.contains("32 hexadecimal digits"),
         "{invalid_run}"
     );
-    recorded(&home, 1, &["--status", "error", "--tool", "error"]).await;
+    until_recorded(&home, 1, &["--status", "error", "--tool", "error"]).await;
 
     let stats = ["stats", "--since", "1h", "--server", "fake"];
     let full_arguments = [&stats[..], &["--json"]].concat();
@@ -162,10 +162,10 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     let full_arguments = home.run(&["records", "--json"]).await.json();
     daemon.stop().await;
     // Without the daemon the records are equal.
-    assert_eq!(recorded(&home, 3, &[]).await, full_arguments);
-    recorded(&home, 1, &["--text", "the tool failed"]).await;
-    recorded(&home, 1, &["--text", TEXT]).await;
-    looks_up(&home, &calls[2], &[]).await;
+    assert_eq!(until_recorded(&home, 3, &[]).await, full_arguments);
+    until_recorded(&home, 1, &["--text", "the tool failed"]).await;
+    until_recorded(&home, 1, &["--text", TEXT]).await;
+    assert_lookup(&home, &calls[2], &[]).await;
 }
 
 /// Every door records one call, also without a daemon.
@@ -195,7 +195,7 @@ async fn a_call_is_looked_up_where_there_is_no_daemon() {
         matching_output["next"], newest_call["id"],
         "{matching_output}"
     );
-    looks_up(&home, newest_call, &[]).await;
+    assert_lookup(&home, newest_call, &[]).await;
     let older_arguments = [
         "records",
         "--json",
@@ -220,14 +220,14 @@ async fn a_call_is_looked_up_where_there_is_no_daemon() {
 
     // A daemon lists its own calls. `--instance` selects another run.
     let daemon = home.serve(&["--config", &config]).await;
-    recorded(&home, 0, &[]).await;
-    recorded(&home, 2, &["--instance", instance]).await;
-    looks_up(&home, newest_call, &["--instance", instance]).await;
+    until_recorded(&home, 0, &[]).await;
+    until_recorded(&home, 2, &["--instance", instance]).await;
+    assert_lookup(&home, newest_call, &["--instance", instance]).await;
     home.run(&["call", "fake/add", "a=1", "b=2"]).await;
-    recorded(&home, 1, &[]).await;
+    until_recorded(&home, 1, &[]).await;
     daemon.stop().await;
     // Two pages, newest first.
-    let matching_output = recorded(&home, 3, &["--limit", "2"]).await;
+    let matching_output = until_recorded(&home, 3, &["--limit", "2"]).await;
     assert_eq!(matching_output["calls"][0]["id"], "1", "{matching_output}");
     assert_eq!(
         matching_output["calls"][1]["id"], newest_call["id"],
@@ -244,8 +244,8 @@ async fn a_daemon_always_has_records_and_objects() {
     let daemon = home.serve(&["--config", &config]).await;
     let argument = format!("text={TEXT}");
     home.run(&["call", "fake/echo", &argument]).await;
-    let records_output = recorded(&home, 1, &[]).await;
-    looks_up(&home, &records_output["calls"][0], &[]).await;
+    let records_output = until_recorded(&home, 1, &[]).await;
+    assert_lookup(&home, &records_output["calls"][0], &[]).await;
     daemon.stop().await;
 
     // A file in the journal's place stops only a strict daemon.
@@ -275,8 +275,8 @@ async fn a_daemon_always_has_records_and_objects() {
     );
     let daemon = home.serve(&["--config", &config]).await;
     home.run(&["call", "fake/echo", &argument]).await;
-    let records_output = recorded(&home, 1, &[]).await;
-    looks_up(&home, &records_output["calls"][0], &[]).await;
+    let records_output = until_recorded(&home, 1, &[]).await;
+    assert_lookup(&home, &records_output["calls"][0], &[]).await;
     daemon.stop().await;
 }
 

@@ -282,7 +282,7 @@ async fn calls_are_followed() {
 
 /// A call that matches by its error is printed at its end.
 #[tokio::test]
-async fn calls_are_followed_by_what_they_say() {
+async fn followed_calls_match_by_their_text() {
     let home = home!();
     let program = fake_server::binary();
     let servers = json!({

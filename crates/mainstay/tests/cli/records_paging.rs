@@ -40,7 +40,7 @@ impl PendingRequest {
         within(self.stream.shutdown()).await.ok();
     }
 
-    fn has(&self, part: &str) -> bool {
+    fn has_parameter(&self, part: &str) -> bool {
         self.path.contains(part)
     }
 }
@@ -117,16 +117,25 @@ async fn a_page_is_written_before_the_next_one_is_asked_for() {
     let mut newest_number = 4 * PAGE;
     while newest_number > 0 {
         let request = fake.next_request().await;
-        assert!(request.has(&format!("limit={PAGE}")), "{}", request.path);
+        assert!(
+            request.has_parameter(&format!("limit={PAGE}")),
+            "{}",
+            request.path
+        );
         let is_first = newest_number == 4 * PAGE;
         assert_eq!(
             !is_first,
-            request.has(&format!("before={}", newest_number + 1)),
+            request.has_parameter(&format!("before={}", newest_number + 1)),
             "{}",
             request.path
         );
         // Only the first request asks for the count.
-        assert_eq!(is_first, !request.has("count=false"), "{}", request.path);
+        assert_eq!(
+            is_first,
+            !request.has_parameter("count=false"),
+            "{}",
+            request.path
+        );
         let ids = (newest_number - PAGE + 1..=newest_number).rev();
         let next_cursor = (newest_number > PAGE).then_some(newest_number - PAGE + 1);
         request
@@ -148,7 +157,7 @@ async fn a_page_is_written_before_the_next_one_is_asked_for() {
 
 /// Polling needs one request without new calls, and a second one for open calls.
 #[tokio::test]
-async fn to_follow_asks_for_what_is_new_and_no_more() {
+async fn follow_requests_only_new_records() {
     let home = home!();
     let fake = Fake::start(&home).await;
     let mut child = fake
@@ -157,11 +166,13 @@ async fn to_follow_asks_for_what_is_new_and_no_more() {
         .expect("it starts");
     let mut rows = lines(child.stdout.take());
     let is_look = |request: &PendingRequest| {
-        request.has("since=") && request.has("count=false") && !request.has("status=")
+        request.has_parameter("since=")
+            && request.has_parameter("count=false")
+            && !request.has_parameter("status=")
     };
     let earlier_request = fake.next_request().await;
     assert!(
-        earlier_request.has("status=open"),
+        earlier_request.has_parameter("status=open"),
         "{}",
         earlier_request.path
     );
@@ -183,7 +194,7 @@ async fn to_follow_asks_for_what_is_new_and_no_more() {
         poll_request.answer(&page(&open_calls, None)).await;
         let list = fake.next_request().await;
         assert!(
-            list.has("status=open") && list.has("since="),
+            list.has_parameter("status=open") && list.has_parameter("since="),
             "{}",
             list.path
         );

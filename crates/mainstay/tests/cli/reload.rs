@@ -16,7 +16,7 @@ fn config(names: &[&str]) -> String {
 }
 
 /// Runs `serve` until this number of servers is connected.
-async fn serving(home: &Home, arguments: &[&str], count: usize) -> Serving {
+async fn serve_until_ready(home: &Home, arguments: &[&str], count: usize) -> Serving {
     let mut daemon = home.serve(arguments).await;
     daemon
         .wait_for_stderr(&format!("ready: {count} of {count}"))
@@ -61,7 +61,7 @@ async fn until_up(home: &Home, names: &[&str]) -> Vec<(String, u64)> {
 async fn a_file_that_changes_is_read_again() {
     let home = home!();
     let path = home.file("servers.json", &config(&["one"]));
-    let mut daemon = serving(&home, &["--config", &path], 1).await;
+    let mut daemon = serve_until_ready(&home, &["--config", &path], 1).await;
     let servers_before = servers(&home).await;
 
     // Write in place. Each change has a line.
@@ -116,7 +116,7 @@ async fn a_hangup_reloads() {
     let link = home.path().join("servers.json");
     std::os::unix::fs::symlink(&target_folder, &link).expect("linked");
     let link = link.to_str().expect("UTF-8");
-    let mut daemon = serving(&home, &["--config", link], 1).await;
+    let mut daemon = serve_until_ready(&home, &["--config", link], 1).await;
     std::fs::write(&target_folder, config(&["one", "two"])).expect("written");
     daemon.signal(Signal::HUP);
     daemon.wait_for_stderr("reloaded:").await;
@@ -140,7 +140,7 @@ async fn a_reload_says_what_is_odd_about_the_file() {
     let odd_config =
         |key: &str| json!({"mcpServers": {"one": {"command": program, key: 1}}}).to_string();
     let path = home.file("servers.json", &config(&["one"]));
-    let mut daemon = serving(&home, &["--config", &path], 1).await;
+    let mut daemon = serve_until_ready(&home, &["--config", &path], 1).await;
 
     home.file("servers.json", &odd_config("comand"));
     let line = daemon.wait_for_stderr("unknown key").await;
@@ -185,7 +185,7 @@ async fn the_command_reloads_or_says_what_it_would() {
         "two": {"command": program},
     }});
     let path = home.file("servers.json", &text.to_string());
-    let daemon = serving(&home, &["--config", &path], 2).await;
+    let daemon = serve_until_ready(&home, &["--config", &path], 2).await;
     let servers_before = servers(&home).await;
     std::fs::write(&number, "2").expect("written");
 
@@ -226,7 +226,7 @@ async fn the_command_reloads_or_says_what_it_would() {
 async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
     let home = home!();
     let path = folder_with(&home.state(), "config.json", &["one", "two"]);
-    let mut daemon = serving(&home, &[], 2).await;
+    let mut daemon = serve_until_ready(&home, &[], 2).await;
     let servers_before = servers(&home).await;
 
     std::fs::remove_file(&path).expect("removed");
@@ -271,7 +271,8 @@ async fn a_folder_that_comes_back_is_watched_again() {
     let home = home!();
     let folder = home.path().join("etc");
     let path = folder_with(&folder, "servers.json", &["one"]);
-    let mut daemon = serving(&home, &["--config", path.to_str().expect("UTF-8")], 1).await;
+    let mut daemon =
+        serve_until_ready(&home, &["--config", path.to_str().expect("UTF-8")], 1).await;
     std::fs::remove_dir_all(&folder).expect("removed");
     daemon.wait_for_stderr("not reloaded: ").await;
     folder_with(&folder, "servers.json", &["one", "two"]);
@@ -288,7 +289,7 @@ async fn a_folder_that_comes_back_is_watched_again() {
 async fn a_file_that_is_gone_is_done_without_by_reload() {
     let home = home!();
     let path = folder_with(&home.state(), "config.json", &["one", "two"]);
-    let mut daemon = serving(&home, &[], 2).await;
+    let mut daemon = serve_until_ready(&home, &[], 2).await;
     let program = fake_server::binary();
     let program = program.to_str().expect("UTF-8");
 
@@ -320,7 +321,7 @@ async fn a_folder_that_is_swapped_is_followed_by_its_name() {
     let write = |folder: &str, names: &[&str]| folder_with(&path_of(folder), "servers.json", names);
     let path = write("cfg", &["one"]);
     let path = path.to_str().expect("UTF-8");
-    let mut daemon = serving(&home, &["--config", path], 1).await;
+    let mut daemon = serve_until_ready(&home, &["--config", path], 1).await;
     let servers_before = servers(&home).await;
 
     std::fs::rename(path_of("cfg"), path_of("cfg2")).expect("renamed");
@@ -355,7 +356,7 @@ async fn the_target_of_a_link_is_watched() {
     let link = path_of("etc").join("config.json");
     std::os::unix::fs::symlink("../real/c.json", &link).expect("linked");
     let path = link.to_str().expect("UTF-8");
-    let daemon = serving(&home, &["--config", path], 1).await;
+    let daemon = serve_until_ready(&home, &["--config", path], 1).await;
     std::fs::write(path_of("real").join("c.json"), config(&["two"])).expect("written");
     until_up(&home, &["two"]).await;
     std::fs::rename(path_of("real"), path_of("old")).expect("renamed");
@@ -385,7 +386,7 @@ async fn a_referenced_file_that_is_away_stops_nothing() {
     };
     std::fs::write(&token, "A=1").expect("written");
     let path = home.file("servers.json", &config(&[]));
-    let mut daemon = serving(&home, &["--config", &path], 2).await;
+    let mut daemon = serve_until_ready(&home, &["--config", &path], 2).await;
     let servers_before = servers(&home).await;
     std::fs::remove_file(&token).expect("removed");
     home.file("servers.json", &config(&["two"]));

@@ -57,7 +57,7 @@ async fn a_program_of_an_installer_is_found() {
 
 /// An address space without room for thread stacks.
 #[tokio::test]
-async fn where_there_are_no_threads_the_start_says_so() {
+async fn a_start_without_threads_has_a_reason() {
     let home = home!();
     let config = home.file("servers.json", r#"{"mcpServers":{}}"#);
     let mut command = home.command(&["serve", "--config", &config]);
@@ -277,7 +277,7 @@ async fn a_port_that_is_taken_is_said_to_be() {
 
 /// Commands do not follow the file of a killed daemon to another program.
 #[tokio::test]
-async fn what_a_killed_daemon_leaves_is_not_followed() {
+async fn the_file_of_a_killed_daemon_is_not_followed() {
     let home = home!();
     let daemon = home.serve(&["--demo"]).await;
     kill_process(pid(&daemon.daemon_pid().into()), Signal::KILL).expect("killed");
@@ -289,7 +289,7 @@ async fn what_a_killed_daemon_leaves_is_not_followed() {
 }
 
 #[tokio::test]
-async fn its_servers_end_with_it() {
+async fn servers_end_with_their_daemon() {
     let home = home!();
     let mut daemon = home.serve(&["--demo"]).await;
     daemon.wait_for_stderr("ready: 3 of 3").await;

@@ -177,7 +177,7 @@ async fn without_a_session_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn what_cannot_work_is_not_installed() {
+async fn an_unusable_configuration_is_not_installed_as_a_service() {
     let machine = Machine::new();
     let broken_file = machine.home.file("broken.json", "{");
     let run = machine

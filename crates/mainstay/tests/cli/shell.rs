@@ -41,7 +41,7 @@ async fn pid_of(home: &Home, server: &str) -> Pid {
 }
 
 /// True if the fake has received a message with this text.
-fn has_got(record: &Path, expected_text: &str) -> bool {
+fn has_received(record: &Path, expected_text: &str) -> bool {
     std::fs::read_to_string(record).is_ok_and(|text| text.contains(expected_text))
 }
 
@@ -80,7 +80,7 @@ async fn a_script_is_carried_out_line_by_line() {
 
 /// Errors have hints, later lines run, and the exit code is that of the worst error.
 #[tokio::test]
-async fn what_is_wrong_is_told_with_a_hint() {
+async fn shell_errors_have_hints() {
     let home = home!();
     let config = fakes(&home, &[("one", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
@@ -201,17 +201,17 @@ async fn an_interrupt_cancels_the_call_of_a_script() {
     daemon.wait_for_stderr("ready: 1 of 1").await;
     let command = home.command(&["shell", "-c", "/call one/sleep ms=600000"]);
     let mut shell = Running::start(command);
-    let is_called = async || has_got(&record, "600000").then_some(());
+    let is_called = async || has_received(&record, "600000").then_some(());
     found(PROGRAMS, "the call", is_called).await;
     shell.signal(Signal::INT);
     assert_eq!(shell.ended().await.code(), Some(130));
-    let is_cancelled = async || has_got(&record, "notifications/cancelled").then_some(());
+    let is_cancelled = async || has_received(&record, "notifications/cancelled").then_some(());
     found(IN_PROCESS, "the cancellation", is_cancelled).await;
     daemon.stop().await;
 }
 
 /// A shell in a terminal.
-async fn at_a_terminal(command: &Command) -> Terminal {
+async fn start_shell(command: &Command) -> Terminal {
     let terminal = Terminal::start(command, 100, 40).await;
     terminal.wait_for_text("mainstay>").await;
     terminal
@@ -219,7 +219,7 @@ async fn at_a_terminal(command: &Command) -> Terminal {
 
 /// Presses Tab until the line is complete, because names arrive later. Pauses let the editor
 /// redraw.
-async fn completed(terminal: &Terminal, line: &str) {
+async fn complete_line(terminal: &Terminal, line: &str) {
     let mut attempt = 0_u32;
     found(PROGRAMS, line, async || {
         if attempt.is_multiple_of(25) {
@@ -246,10 +246,10 @@ async fn a_line_is_completed_and_kept() {
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 2 of 2").await;
     let command = home.command(&["shell"]);
-    let terminal = at_a_terminal(&command).await;
+    let terminal = start_shell(&command).await;
     // The only matching tool, then its argument.
     terminal.types("/call beta/ech").await;
-    completed(&terminal, "/call beta/echo text=").await;
+    complete_line(&terminal, "/call beta/echo text=").await;
     enter(&terminal, "'hello there'").await;
     terminal.wait_for_text("\nhello there").await;
     // Several matches open a menu.
@@ -270,7 +270,7 @@ async fn a_line_is_completed_and_kept() {
         &std::fs::metadata(&file).expect("a file").permissions(),
     );
     assert_eq!(mode & 0o777, 0o600);
-    let terminal = at_a_terminal(&command).await;
+    let terminal = start_shell(&command).await;
     terminal.press(&["Up"]).await;
     terminal
         .wait_for_text("mainstay> /call beta/echo text='hello there'")
@@ -335,7 +335,7 @@ async fn every_command_does_what_help_says() {
         assert!(is_typed, "{command}");
     }
 
-    let terminal = at_a_terminal(&home.command(&["shell"])).await;
+    let terminal = start_shell(&home.command(&["shell"])).await;
     for (line, expected) in lines {
         enter(&terminal, line).await;
         terminal.wait_for_text(expected).await;
@@ -364,7 +364,7 @@ async fn trouble_is_told_above_the_line() {
     let config = fakes(&home, &[("one", &flags), ("two", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 2 of 2").await;
-    let terminal = at_a_terminal(&home.command(&["shell"])).await;
+    let terminal = start_shell(&home.command(&["shell"])).await;
     enter(&terminal, "/health").await;
     terminal
         .wait_for_text("  two              healthy    ping: ")
@@ -394,7 +394,7 @@ async fn trouble_is_told_above_the_line() {
     enter(&terminal, "").await;
     terminal.press(&["C-c"]).await;
     terminal.wait_for_text("cancelled").await;
-    let is_cancelled = async || has_got(&record, "notifications/cancelled").then_some(());
+    let is_cancelled = async || has_received(&record, "notifications/cancelled").then_some(());
     found(PROGRAMS, "the cancellation", is_cancelled).await;
     terminal.hides("of 1000").await;
     terminal.types("/help quit").await;

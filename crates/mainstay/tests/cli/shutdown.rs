@@ -21,13 +21,16 @@ use crate::fakes::fakes;
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Calls a tool in another process.
-fn in_background(home: &Home, tool: &[&str]) -> impl Future<Output = io::Result<Output>> + use<> {
+fn run_in_background(
+    home: &Home,
+    tool: &[&str],
+) -> impl Future<Output = io::Result<Output>> + use<> {
     let call = home.command(&[&["call", "--json"], tool].concat()).spawn();
     call.expect("it starts").wait_with_output()
 }
 
 /// Waits until each server has a call in flight.
-async fn in_flight(home: &Home, servers: usize) {
+async fn until_in_flight(home: &Home, servers: usize) {
     within(async {
         loop {
             let matching_output = home.run(&["list", "--json"]).await.json()["servers"].clone();
@@ -54,8 +57,8 @@ async fn hanging_servers_and_calls_do_not_delay_the_end() {
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("one   connected").await;
     home.run(&["call", "two/echo", "text=x"]).await;
-    let calls = ["one/hang", "two/hang_server"].map(|tool| in_background(&home, &[tool]));
-    in_flight(&home, 2).await;
+    let calls = ["one/hang", "two/hang_server"].map(|tool| run_in_background(&home, &[tool]));
+    until_in_flight(&home, 2).await;
     let stop_start = Instant::now();
     daemon.signal(Signal::TERM);
     daemon.wait_for_stderr("SIGTERM: stopping").await;
@@ -81,8 +84,8 @@ async fn a_second_signal_ends_calls_with_their_outcome() {
     let config = fakes(&home, &[("one", &[]), ("two", stubborn)]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 2 of 2").await;
-    let calls = ["one/hang", "two/hang"].map(|tool| in_background(&home, &[tool]));
-    in_flight(&home, 2).await;
+    let calls = ["one/hang", "two/hang"].map(|tool| run_in_background(&home, &[tool]));
+    until_in_flight(&home, 2).await;
     daemon.signal(Signal::TERM);
     daemon.wait_for_stderr("SIGTERM: stopping").await;
     daemon.signal(Signal::INT);
@@ -113,8 +116,8 @@ async fn a_hangup_cuts_no_call() {
     let config = fakes(&home, &[("fake", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 1").await;
-    let call = in_background(&home, &["fake/sleep", "ms=1500"]);
-    in_flight(&home, 1).await;
+    let call = run_in_background(&home, &["fake/sleep", "ms=1500"]);
+    until_in_flight(&home, 1).await;
     daemon.signal(Signal::TERM);
     daemon.wait_for_stderr("SIGTERM: stopping").await;
     daemon.signal(Signal::HUP);
@@ -168,7 +171,7 @@ async fn mcp_ends_when_nobody_reads_its_output() {
 const STUBBORN: &[&str] = &["--ignore-sigterm", "--ignore-stdin-eof"];
 
 /// A daemon without a guardian, waiting for a server that ignores SIGTERM.
-async fn without_guardian(home: &Home, config: &str) -> Serving {
+async fn kill_guardian(home: &Home, config: &str) -> Serving {
     let mut daemon = home.serve(&["--config", config]).await;
     daemon.wait_for_stderr("ready: 1 of 1").await;
     daemon.signal(Signal::KILL);
@@ -181,7 +184,7 @@ async fn without_guardian(home: &Home, config: &str) -> Serving {
 async fn the_next_daemon_waits_until_the_last_has_stopped() {
     let home = home!();
     let config = fakes(&home, &[("stubborn", STUBBORN)]);
-    let last_daemon = without_guardian(&home, &config).await;
+    let last_daemon = kill_guardian(&home, &config).await;
     let mut next_daemon = home.serve(&["--config", &config]).await;
     next_daemon.wait_for_stderr("stubborn  connected").await;
     let waited_text = format!(
@@ -202,7 +205,7 @@ async fn the_next_daemon_waits_until_the_last_has_stopped() {
 async fn a_daemon_that_waits_for_another_ends_at_a_signal() {
     let home = home!();
     let config = fakes(&home, &[("stubborn", STUBBORN)]);
-    let last_daemon = without_guardian(&home, &config).await;
+    let last_daemon = kill_guardian(&home, &config).await;
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--config", &config];
     let mut next_daemon = home.command(&arguments).spawn().expect("it starts");
     let mut stderr = BufReader::new(next_daemon.stderr.take().expect("a pipe")).lines();

@@ -4,7 +4,7 @@
 use mainstay_testkit::{Run, home};
 use serde_json::json;
 
-use crate::{control::add_from_inside, fakes::fakes, records::recorded};
+use crate::{control::add_from_inside, fakes::fakes, records::until_recorded};
 
 const APPROVE: &str = "waiting for approval; approve it by \"mainstay approve newone\"";
 const ENABLE: &str = "disabled; enable it by \"mainstay enable off\"";
@@ -18,7 +18,7 @@ fn assert_printed(run: &Run, code: i32, texts: &[&str]) {
 }
 
 #[tokio::test]
-async fn what_waits_for_approval_says_so_everywhere() {
+async fn every_command_shows_pending_servers() {
     let home = home!();
     let program = fake_server::binary();
     let config = r#"{"mcpServers": {}, "ownTools": ["control"]}"#;
@@ -52,7 +52,7 @@ async fn what_waits_for_approval_says_so_everywhere() {
 }
 
 #[tokio::test]
-async fn what_is_disabled_is_started_by_nobody() {
+async fn a_disabled_server_cannot_be_started() {
     let home = home!();
     let program = fake_server::binary();
     let config = json!({"mcpServers": {
@@ -126,7 +126,7 @@ async fn a_wrong_entry_is_to_be_corrected() {
 }
 
 #[tokio::test]
-async fn what_is_stopped_has_a_next_step() {
+async fn a_stopped_server_has_a_next_step() {
     let home = home!();
     let config = fakes(&home, &[("one", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
@@ -157,7 +157,7 @@ async fn a_refused_call_is_recorded_under_one_name() {
     ] {
         home.run(&["call", name]).await;
     }
-    let records_output = recorded(&home, 6, &[]).await;
+    let records_output = until_recorded(&home, 6, &[]).await;
     let calls = records_output["calls"]
         .as_array()
         .expect("calls")

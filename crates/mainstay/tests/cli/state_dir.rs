@@ -49,7 +49,7 @@ const COMMANDS: &[&[&str]] = &[
     &["add", "x", "--", "y"],
 ];
 
-async fn all_refused(home: &Home, text: &str) {
+async fn assert_all_refused(home: &Home, text: &str) {
     for arguments in COMMANDS {
         let run = home.run(arguments).await;
         assert_eq!(run.code, Some(1), "{run}");
@@ -71,7 +71,7 @@ async fn a_directory_that_others_can_write_to_is_refused() {
     }
     for bits in modes {
         mode(&state, bits);
-        all_refused(
+        assert_all_refused(
             &home,
             &format!("others can write to {path} (mode {bits:04o})"),
         )
@@ -96,7 +96,7 @@ async fn a_directory_that_others_can_write_to_is_refused() {
 }
 
 #[tokio::test]
-async fn so_is_one_that_others_can_put_another_in_the_place_of() {
+async fn a_replaceable_directory_is_refused() {
     let home = home!();
     let parent_folder = home.path().join("above");
     fs::create_dir_all(parent_folder.join("state")).expect("made");
@@ -148,7 +148,7 @@ async fn so_is_one_that_others_can_put_another_in_the_place_of() {
 }
 
 #[tokio::test]
-async fn so_is_one_of_somebody_else() {
+async fn a_directory_of_another_user_is_refused() {
     if !is_root("somebody else's directory") {
         return;
     }
@@ -156,7 +156,7 @@ async fn so_is_one_of_somebody_else() {
     let state = home.state();
     fs::create_dir(&state).expect("made");
     chown(&state, Some(12345), None).expect("given");
-    all_refused(
+    assert_all_refused(
         &home,
         &format!(
             "{} belongs to user 12345, and Mainstay runs as user 0",
@@ -284,7 +284,7 @@ impl Forged {
     }
 
     /// Asserts that commands fail without contacting the forged address.
-    async fn refuses(&self, text: &str) {
+    async fn assert_refuses(&self, text: &str) {
         for arguments in [["list"].as_slice(), &["token", "list"], &["call", "a/b"]] {
             let run = self.home.run(arguments).await;
             assert_eq!(run.code, Some(1), "{run}");
@@ -296,7 +296,7 @@ impl Forged {
 }
 
 #[tokio::test]
-async fn what_a_forged_file_says_is_not_believed() {
+async fn a_forged_daemon_file_is_refused() {
     let forgery = Forged::new();
     let state = forgery.home.state();
     let file = state.join("daemon.json");
@@ -306,11 +306,11 @@ async fn what_a_forged_file_says_is_not_believed() {
     let outside_text = "the token that it names is not in the same directory";
     for path in ["../secret", "/etc/hostname", "x/../../secret", ".."] {
         forgery.announce(&url, &state.join(path));
-        forgery.refuses(outside_text).await;
+        forgery.assert_refuses(outside_text).await;
     }
     symlink(forgery.home.path().join("secret"), state.join("link")).expect("linked");
     forgery.announce(&url, &state.join("link"));
-    forgery.refuses("cannot use").await;
+    forgery.assert_refuses("cannot use").await;
 
     // An address on another machine.
     for url in [
@@ -322,24 +322,24 @@ async fn what_a_forged_file_says_is_not_believed() {
         "",
     ] {
         forgery.announce(url, &token);
-        forgery.refuses("which is not loopback").await;
+        forgery.assert_refuses("which is not loopback").await;
     }
 
     // A file with wrong permissions or type.
     forgery.announce(&url, &token);
     mode(&file, 0o666);
-    forgery.refuses("others can write to").await;
+    forgery.assert_refuses("others can write to").await;
     fs::rename(&file, state.join("elsewhere")).expect("renamed");
     symlink("elsewhere", &file).expect("linked");
-    forgery.refuses("cannot use").await;
+    forgery.assert_refuses("cannot use").await;
     fs::remove_file(&file).expect("removed");
     rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RUSR).expect("made");
-    forgery.refuses("is not a regular file").await;
+    forgery.assert_refuses("is not a regular file").await;
     if is_root("somebody else's daemon.json") {
         fs::remove_file(&file).expect("removed");
         forgery.announce(&url, &token);
         chown(&file, Some(12345), None).expect("given");
-        forgery.refuses("belongs to user 12345").await;
+        forgery.assert_refuses("belongs to user 12345").await;
     }
 
     // A valid file leads to a connection.

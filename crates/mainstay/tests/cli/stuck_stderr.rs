@@ -40,7 +40,7 @@ fn terminal(is_open: bool) -> Stuck {
 }
 
 /// Calls, a restart, health checks and shutdown with verbose logs.
-async fn goes_on((stderr, other_end): Stuck) {
+async fn assert_continues((stderr, other_end): Stuck) {
     let home = home!();
     let config = fakes(&home, &[("one", &[]), ("two", &[])]);
     let listen = ["--json", "--listen", "127.0.0.1:0", "--config", &config];
@@ -80,29 +80,29 @@ async fn stop(daemon: &mut Child) -> ExitStatus {
 
 #[tokio::test]
 async fn a_pipe_that_nobody_reads_holds_nothing_up() {
-    goes_on(pipe(true)).await;
+    assert_continues(pipe(true)).await;
 }
 
 #[tokio::test]
 async fn a_pipe_whose_reader_has_gone_ends_nothing() {
-    goes_on(pipe(false)).await;
+    assert_continues(pipe(false)).await;
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_full_disk_ends_nothing() {
     let device = File::options().write(true).open("/dev/full");
-    goes_on((device.expect("it is there").into(), None)).await;
+    assert_continues((device.expect("it is there").into(), None)).await;
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_stopped_terminal_holds_nothing_up() {
-    goes_on(terminal(true)).await;
+    assert_continues(terminal(true)).await;
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_closed_terminal_ends_nothing() {
-    goes_on(terminal(false)).await;
+    assert_continues(terminal(false)).await;
 }

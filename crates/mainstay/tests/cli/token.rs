@@ -10,7 +10,7 @@ use tokio::{
 };
 
 /// The printed token. Asserts that stdout has nothing else.
-fn printed(run: &Run) -> String {
+fn printed_token(run: &Run) -> String {
     assert_eq!(run.code, Some(0), "{run}");
     let token = run.stdout.trim_end();
     assert!(token.bytes().all(|byte| byte.is_ascii_graphic()), "{run}");
@@ -48,7 +48,7 @@ async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
     let early_run = home
         .run(&["token", "add", "early", "--expires", "90d"])
         .await;
-    let early_run = printed(&early_run);
+    let early_run = printed_token(&early_run);
     assert!(
         early_run.starts_with("mst_") && early_run.len() == 68,
         "{early_run}"
@@ -63,7 +63,7 @@ async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
     );
 
     let daemon = home.serve(&["--demo"]).await;
-    let late_run = printed(&home.run(&["token", "add", "late"]).await);
+    let late_run = printed_token(&home.run(&["token", "add", "late"]).await);
     // An admitted request without a session.
     for (token, expected) in [
         (&*early_run, "400"),
@@ -101,7 +101,7 @@ async fn a_rotated_control_token_is_the_one_in_the_state_directory() {
     let daemon = home.serve(&["--demo"]).await;
     let path = home.state().join("token");
     let old_text = fs::read_to_string(&path).expect("a token");
-    let new_run = printed(&home.run(&["token", "rotate"]).await);
+    let new_run = printed_token(&home.run(&["token", "rotate"]).await);
     assert_ne!(new_run, old_text);
     assert_eq!(fs::read_to_string(&path).expect("a token"), new_run);
     assert_eq!(
@@ -117,14 +117,14 @@ async fn a_rotated_control_token_is_the_one_in_the_state_directory() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     daemon.stop().await;
 
-    let newest_run = printed(&home.run(&["token", "rotate"]).await);
+    let newest_run = printed_token(&home.run(&["token", "rotate"]).await);
     assert_eq!(fs::read_to_string(&path).expect("a token"), newest_run);
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_token_is_said_to_be_so() {
+async fn an_invalid_token_is_reported() {
     let home = home!();
-    printed(&home.run(&["token", "add", "laptop"]).await);
+    printed_token(&home.run(&["token", "add", "laptop"]).await);
     assert_snapshot!(
         home.transcript(&[
             &["token", "add", "laptop"],
@@ -147,7 +147,7 @@ async fn an_address_that_others_can_reach_takes_tokens() {
         "open.json",
         r#"{"mcpServers": {}, "http": {"requireToken": false}}"#,
     );
-    printed(&home.run(&["token", "add", "laptop"]).await);
+    printed_token(&home.run(&["token", "add", "laptop"]).await);
     let beyond = ["serve", "--listen", "192.0.2.1:7420"];
     let run = home.run(&beyond).await;
     assert_eq!(run.code, Some(1), "{run}");

@@ -271,7 +271,7 @@ async fn a_daemon_that_is_started_anew_is_found() {
 }
 
 #[tokio::test]
-async fn the_picture_fits_whatever_size_there_is() {
+async fn the_screen_fits_every_terminal_size() {
     if !Terminal::is_available() {
         return;
     }
@@ -408,7 +408,7 @@ async fn a_quiet_picture_costs_few_bytes() {
 }
 
 #[tokio::test]
-async fn without_a_terminal_it_is_json_or_nothing() {
+async fn output_without_a_terminal_is_json() {
     let home = home!();
     let run = home.run(&["top"]).await;
     assert_eq!(run.code, Some(3), "{run}");

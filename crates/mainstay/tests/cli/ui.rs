@@ -37,7 +37,7 @@ struct SignedIn {
 }
 
 /// Signs in with a link. `None` if the code is invalid.
-async fn follow(url: &str, link: &str) -> Option<SignedIn> {
+async fn follow_link(url: &str, link: &str) -> Option<SignedIn> {
     let code = link.strip_prefix(url)?.strip_prefix("/#/sign-in?code=")?;
     let body = json!({"code": code}).to_string();
     let answer = ask(url, "POST /api/session", "", &body).await;
@@ -51,7 +51,7 @@ async fn follow(url: &str, link: &str) -> Option<SignedIn> {
 }
 
 /// True if the session opens the API, also at a daemon with another port.
-async fn opens(url: &str, SignedIn { secret, page_key }: &SignedIn) -> bool {
+async fn opens_api(url: &str, SignedIn { secret, page_key }: &SignedIn) -> bool {
     let port = url.rsplit(':').next().expect("a port");
     let headers = format!("cookie: mainstay-{port}={secret}\r\nx-page-key: {page_key}\r\n");
     let answer = ask(url, "GET /api/session", &headers, "").await;
@@ -88,15 +88,22 @@ async fn the_link_is_printed_where_nothing_can_open_it() {
             "{ui}"
         );
         let link = ui.stdout.trim_end();
-        let browser = follow(&daemon.url, link).await.expect("signed in");
-        assert!(opens(&daemon.url, &browser).await);
-        assert!(follow(&daemon.url, link).await.is_none(), "it was used");
+        let browser = follow_link(&daemon.url, link).await.expect("signed in");
+        assert!(opens_api(&daemon.url, &browser).await);
+        assert!(
+            follow_link(&daemon.url, link).await.is_none(),
+            "it was used"
+        );
     }
     let display = [("DISPLAY", ":9"), ("PATH", "/nonexistent")];
     let ui = run(&home, &["ui"], &display).await;
     assert_eq!(ui.code, Some(0), "{ui}");
     assert!(ui.stderr.contains("xdg-open cannot be started"), "{ui}");
-    assert!(follow(&daemon.url, ui.stdout.trim_end()).await.is_some());
+    assert!(
+        follow_link(&daemon.url, ui.stdout.trim_end())
+            .await
+            .is_some()
+    );
     let ui = run(&home, &["ui", "--json"], &[]).await;
     let printed: Value = ui.json();
     assert_eq!(
@@ -104,7 +111,7 @@ async fn the_link_is_printed_where_nothing_can_open_it() {
         (&json!(false), &json!(900))
     );
     let link = printed["url"].as_str().expect("a link");
-    assert!(follow(&daemon.url, link).await.is_some(), "{ui}");
+    assert!(follow_link(&daemon.url, link).await.is_some(), "{ui}");
     daemon.stop().await;
 }
 
@@ -137,7 +144,7 @@ async fn the_desktop_opens_the_link_and_nobody_else_sees_it() {
         let link = fs::read_to_string(&opened_path).expect("a link");
         fs::remove_file(&opened_path).expect("removed");
         assert!(
-            follow(&daemon.url, link.trim_end()).await.is_some(),
+            follow_link(&daemon.url, link.trim_end()).await.is_some(),
             "{link}"
         );
     }
@@ -216,16 +223,16 @@ async fn a_new_control_token_signs_every_browser_out() {
     let home = home!();
     let daemon = serve(&home).await;
     let link = run(&home, &["ui", "--no-open"], &[]).await;
-    let browser = follow(&daemon.url, link.stdout.trim_end())
+    let browser = follow_link(&daemon.url, link.stdout.trim_end())
         .await
         .expect("signed in");
     daemon.stop().await;
     let daemon = serve(&home).await;
-    assert!(opens(&daemon.url, &browser).await);
+    assert!(opens_api(&daemon.url, &browser).await);
     daemon.stop().await;
     let rotated_run = home.run(&["token", "rotate"]).await;
     assert_eq!(rotated_run.code, Some(0), "{rotated_run}");
     let daemon = serve(&home).await;
-    assert!(!opens(&daemon.url, &browser).await);
+    assert!(!opens_api(&daemon.url, &browser).await);
     daemon.stop().await;
 }

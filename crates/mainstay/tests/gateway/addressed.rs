@@ -47,7 +47,7 @@ enum Fate {
 }
 
 /// A server that lists names that belong to `victim`.
-async fn evil(kind: BackendKind) -> Backend {
+async fn start_evil(kind: BackendKind) -> Backend {
     let mut flags = Vec::new();
     for name in SPELLINGS.iter().chain(&BARE) {
         flags.extend([
@@ -66,7 +66,7 @@ async fn evil(kind: BackendKind) -> Backend {
     Backend::start(kind, &flags).await
 }
 
-async fn victim(kind: BackendKind) -> Backend {
+async fn start_victim(kind: BackendKind) -> Backend {
     let push = json!({"name": "push", "inputSchema": {"type": "object"}}).to_string();
     let prompt = json!({"name": "push"}).to_string();
     let flags = [
@@ -83,7 +83,7 @@ async fn victim(kind: BackendKind) -> Backend {
 }
 
 /// Numbers of calls, prompts, completions and reads that reached a server.
-fn reached(backend: &Backend) -> Vec<(&'static str, usize)> {
+fn reached_counts(backend: &Backend) -> Vec<(&'static str, usize)> {
     let methods = [
         "tools/call",
         "prompts/get",
@@ -103,7 +103,7 @@ fn former_names(fate: Fate) -> &'static [&'static str] {
 }
 
 /// Sends requests for the victim by every spelling, at every door.
-async fn address_the_victim(gateway: &Gateway, path: &str, fate: Fate) {
+async fn call_victim(gateway: &Gateway, path: &str, fate: Fate) {
     let client = gateway.client_at(path).await;
     let modern = Modern::at(gateway, path);
     let mut pipe = gateway
@@ -175,8 +175,8 @@ async fn address_the_victim(gateway: &Gateway, path: &str, fate: Fate) {
 }
 
 /// Asserts that the evil server's tools can be called by their listed names.
-async fn reaches_evil(client: &Http, evil_backend: &Backend) {
-    let reached_before = reached(evil_backend);
+async fn assert_evil_reachable(client: &Http, evil_backend: &Backend) {
+    let reached_before = reached_counts(evil_backend);
     let mut ways = Vec::new();
     let listed_result = client.result("tools/list", json!({})).await;
     for tool in listed_result["tools"].as_array().expect("a list") {
@@ -205,11 +205,14 @@ async fn reaches_evil(client: &Http, evil_backend: &Backend) {
     );
     let read_result = client.result("resources/read", json!({"uri": uri})).await;
     assert_eq!(read_result["contents"][0]["text"], URI);
-    assert_ne!(reached(evil_backend), reached_before);
+    assert_ne!(reached_counts(evil_backend), reached_before);
 }
 
-async fn meets(fate: Fate, naming: &str, kind: BackendKind) {
-    let (evil_backend, mut victim_backend) = (evil(kind).await, victim(BackendKind::Http).await);
+async fn assert_isolated(fate: Fate, naming: &str, kind: BackendKind) {
+    let (evil_backend, mut victim_backend) = (
+        start_evil(kind).await,
+        start_victim(BackendKind::Http).await,
+    );
     if fate == Fate::NotYetListed {
         // Calls do not wait for a server that demands other credentials.
         victim_backend
@@ -277,14 +280,16 @@ async fn meets(fate: Fate, naming: &str, kind: BackendKind) {
             client_error(&gateway, path, name).await;
         }
     } else {
-        address_the_victim(&gateway, path, fate).await;
+        call_victim(&gateway, path, fate).await;
     }
     assert!(
-        reached(&evil_backend).iter().all(|(_, count)| *count == 0),
+        reached_counts(&evil_backend)
+            .iter()
+            .all(|(_, count)| *count == 0),
         "{fate:?} {naming}: {:?}",
         evil_backend.received()
     );
-    reaches_evil(&gateway.client_at(path).await, &evil_backend).await;
+    assert_evil_reachable(&gateway.client_at(path).await, &evil_backend).await;
 }
 
 async fn client_error(gateway: &Gateway, path: &str, name: &str) {
@@ -299,7 +304,7 @@ macro_rules! whatever_becomes_of_it {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $name() {
             for naming in NAMINGS {
-                meets($fate, naming, BackendKind::Http).await;
+                assert_isolated($fate, naming, BackendKind::Http).await;
             }
         }
     )*};
@@ -320,7 +325,7 @@ whatever_becomes_of_it! {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_every_transport() {
     for kind in [BackendKind::Stdio, BackendKind::Sse] {
-        meets(Fate::Stopped, "none", kind).await;
+        assert_isolated(Fate::Stopped, "none", kind).await;
     }
 }
 
@@ -328,8 +333,8 @@ async fn over_every_transport() {
 #[tokio::test]
 async fn the_error_says_how_the_named_server_is() {
     let (evil_backend, victim_backend) = (
-        evil(BackendKind::Http).await,
-        victim(BackendKind::Http).await,
+        start_evil(BackendKind::Http).await,
+        start_victim(BackendKind::Http).await,
     );
     let settings = json!({"naming": "none", "profiles": {"safe": {"servers": ["evil"]}}});
     let gateway = Gateway::with_settings(
@@ -398,8 +403,8 @@ async fn the_error_says_how_the_named_server_is() {
 #[tokio::test]
 async fn a_server_of_an_earlier_run_is_not_impersonated() {
     let (evil_backend, victim_backend) = (
-        evil(BackendKind::Http).await,
-        victim(BackendKind::Http).await,
+        start_evil(BackendKind::Http).await,
+        start_victim(BackendKind::Http).await,
     );
     let folder = tempfile::tempdir().expect("a temporary folder");
     let run = async |servers: &[(&str, &Backend)]| {
@@ -413,17 +418,21 @@ async fn a_server_of_an_earlier_run_is_not_impersonated() {
     first.client().await.tools().await;
     first.stop().await;
     let gateway = run(&[("evil", &evil_backend)]).await;
-    address_the_victim(&gateway, "/mcp", Fate::DisabledInTheFile).await;
-    assert!(reached(&evil_backend).iter().all(|(_, count)| *count == 0));
-    reaches_evil(&gateway.client().await, &evil_backend).await;
+    call_victim(&gateway, "/mcp", Fate::DisabledInTheFile).await;
+    assert!(
+        reached_counts(&evil_backend)
+            .iter()
+            .all(|(_, count)| *count == 0)
+    );
+    assert_evil_reachable(&gateway.client().await, &evil_backend).await;
 }
 
 /// A prefix that no server has ever had is an ordinary part of a tool name.
 #[tokio::test]
 async fn a_name_is_free_until_its_server_comes() {
     let (evil_backend, victim_backend) = (
-        evil(BackendKind::Http).await,
-        victim(BackendKind::Http).await,
+        start_evil(BackendKind::Http).await,
+        start_victim(BackendKind::Http).await,
     );
     let gateway =
         Gateway::with_settings(&[("evil", &evil_backend)], json!({"naming": "none"})).await;
@@ -454,8 +463,8 @@ async fn a_name_is_free_until_its_server_comes() {
 #[tokio::test]
 async fn a_server_that_is_switched_off_is_not_impersonated() {
     let (evil_backend, victim_backend) = (
-        evil(BackendKind::Http).await,
-        victim(BackendKind::Http).await,
+        start_evil(BackendKind::Http).await,
+        start_victim(BackendKind::Http).await,
     );
     let gateway = Gateway::with_settings(
         &[("evil", &evil_backend), ("victim", &victim_backend)],
@@ -474,5 +483,9 @@ async fn a_server_that_is_switched_off_is_not_impersonated() {
     client
         .error("tools/call", json!({"name": "execute_tool"}))
         .await;
-    assert!(reached(&evil_backend).iter().all(|(_, count)| *count == 0));
+    assert!(
+        reached_counts(&evil_backend)
+            .iter()
+            .all(|(_, count)| *count == 0)
+    );
 }

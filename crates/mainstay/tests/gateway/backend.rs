@@ -210,7 +210,7 @@ impl Backend {
     }
 
     /// Number of cancelled requests, counted for every form of cancellation.
-    pub fn given_up(&self) -> usize {
+    pub fn cancelled_count(&self) -> usize {
         match &self.side {
             Side::Fake(fake) => fake.cancelled().len(),
             Side::Process { .. } => self.cancelled().len(),

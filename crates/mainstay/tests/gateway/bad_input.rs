@@ -339,20 +339,20 @@ async fn batches_are_refused_at_every_other_revision() {
     assert_eq!(backends[0].calls_of("echo").len(), 0);
 }
 
-fn nested(levels: usize) -> String {
+fn nested_json(levels: usize) -> String {
     format!("{}{}", "[".repeat(levels), "]".repeat(levels))
 }
 
 /// Recursive parsers overflow their stack on a few thousand brackets. Mainstay refuses such
 /// messages at every door.
 #[tokio::test]
-async fn what_is_nested_too_deep_is_refused() {
+async fn deeply_nested_messages_are_refused() {
     let (gateway, backends) = gateway().await;
     // `arguments` adds one level.
     let call = |tool: &str, levels| {
         format!(
             r#"{{"name":"{tool}","arguments":{{"text":"x","deep":{}}}}}"#,
-            nested(levels)
+            nested_json(levels)
         )
     };
     for (path, tool) in [("/mcp", "x__echo"), ("/servers/x/mcp", "echo")] {
@@ -384,7 +384,7 @@ async fn what_is_nested_too_deep_is_refused() {
     let unauthenticated_client = gateway.stranger("/api/mcp-tools/call");
     let body = format!(
         r#"{{"tool":"x/echo","arguments":{{"deep":{}}}}}"#,
-        nested(512)
+        nested_json(512)
     );
     let mut headers = unauthenticated_client.headers("application/json");
     let bearer = format!("Bearer {}", crate::rest_client::TOKEN);
@@ -427,7 +427,7 @@ async fn an_answer_that_is_nested_too_deep_fails_its_call() {
                 "application/json",
                 &format!(
                     r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"deep":{}}}}}"#,
-                    nested(levels)
+                    nested_json(levels)
                 ),
             ),
             RogueRequest::Rest(_) => String::new(),

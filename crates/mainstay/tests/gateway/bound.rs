@@ -28,7 +28,7 @@ struct BoundGateway {
 }
 
 impl BoundGateway {
-    async fn in_front_of(entry: Value) -> Self {
+    async fn start_gateway(entry: Value) -> Self {
         let config_json = json!({"mcpServers": {"x": entry}});
         Self::with_config(&config_json).await
     }
@@ -261,7 +261,7 @@ async fn tasks_of_2025() -> (Value, Arc<Mutex<Vec<Value>>>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_of_a_session_is_its_principals() {
     let (entry, received_messages) = tasks_of_2025().await;
-    let world = BoundGateway::in_front_of(entry).await;
+    let world = BoundGateway::start_gateway(entry).await;
     let (own_client, other_client) = (
         world.legacy(&world.mine).await,
         world.legacy(&world.other).await,

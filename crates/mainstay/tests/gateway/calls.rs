@@ -359,17 +359,17 @@ async fn answers_that_are_none_are_errors() {
         ),
         (
             "two lengths",
-            |_| spoilt("content-length: 2\r\ncontent-length: 3\r\n", "{}"),
+            |_| spoilt_response("content-length: 2\r\ncontent-length: 3\r\n", "{}"),
             "call_failed",
         ),
         (
             "a negative length",
-            |_| spoilt("content-length: -2\r\n", "{}"),
+            |_| spoilt_response("content-length: -2\r\n", "{}"),
             "call_failed",
         ),
         (
             "a chunk of no size",
-            |_| spoilt("transfer-encoding: chunked\r\n", "hello\r\n{}\r\n0\r\n\r\n"),
+            |_| spoilt_response("transfer-encoding: chunked\r\n", "hello\r\n{}\r\n0\r\n\r\n"),
             "call_failed",
         ),
         (
@@ -379,12 +379,12 @@ async fn answers_that_are_none_are_errors() {
         ),
         (
             "a chunk without end",
-            |_| spoilt("transfer-encoding: chunked\r\n", "FFFFFFFFFFFFFFFF\r\n{}"),
+            |_| spoilt_response("transfer-encoding: chunked\r\n", "FFFFFFFFFFFFFFFF\r\n{}"),
             "call_failed",
         ),
         (
             "what was not asked for",
-            |_| spoilt("content-encoding: gzip\r\n", "\u{1f}\u{8b}"),
+            |_| spoilt_response("content-encoding: gzip\r\n", "\u{1f}\u{8b}"),
             "call_failed",
         ),
         (
@@ -414,7 +414,7 @@ async fn answers_that_are_none_are_errors() {
 }
 
 /// A JSON response with these additional header lines and this body.
-fn spoilt(head: &str, body: &str) -> String {
+fn spoilt_response(head: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n{head}\r\n{body}"
     )

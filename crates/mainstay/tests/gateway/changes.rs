@@ -81,7 +81,7 @@ async fn a_burst_of_changes_is_gathered() {
 
 /// Messages are stored until the client opens a stream (specification, transports).
 #[tokio::test]
-async fn what_was_said_before_the_stream_opened_is_not_lost() {
+async fn messages_before_the_stream_are_stored() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let (client, listener) = (gateway.client().await, gateway.client().await);

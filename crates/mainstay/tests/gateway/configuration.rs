@@ -5,14 +5,14 @@ use serde_json::json;
 
 use crate::{
     backend::Backend,
-    world::{SECRET, TestConfig, none, ok, refused, with},
+    world::{SECRET, TestConfig, entry_with, none, ok, refused},
 };
 
 /// M11, A29: secrets are returned as placeholders, and a written placeholder keeps its secret.
 #[tokio::test]
 async fn secrets_leave_as_placeholders_and_come_back() {
     let backend = Backend::stdio().await;
-    let entry = with(&backend, json!({"env": {"KEY": SECRET}, "timeout": 9000}));
+    let entry = entry_with(&backend, json!({"env": {"KEY": SECRET}, "timeout": 9000}));
     let remote = json!({"url": format!("http://127.0.0.1:1/mcp?key={SECRET}"), "bearerToken": SECRET, "enabled": false});
     let config = json!({"mcpServers": {"one": entry, "two": remote}, "naming": "slash"});
     let world = TestConfig::new_json(&config);
@@ -51,7 +51,7 @@ async fn secrets_leave_as_placeholders_and_come_back() {
     ok(rest
         .put(
             "/api/servers/three",
-            with(&backend, json!({"env": {"KEY": SECRET}})),
+            entry_with(&backend, json!({"env": {"KEY": SECRET}})),
         )
         .await);
     let details = rest.get("/api/servers/three").await;
@@ -122,7 +122,7 @@ async fn a_configuration_is_put_whole_or_not_at_all() {
         (previous_text, vec!["one".to_owned()])
     );
 
-    let idle_entry = with(&second_backend, json!({"autoStart": false}));
+    let idle_entry = entry_with(&second_backend, json!({"autoStart": false}));
     let valid_config = json!({"mcpServers": {"idle": idle_entry, "two": second_backend.entry}});
     let answer = ok(rest.put("/api/config", valid_config.clone()).await);
     assert!(
@@ -139,7 +139,7 @@ async fn a_configuration_is_put_whole_or_not_at_all() {
 
 /// If the file cannot be written, the configuration stays unchanged.
 #[tokio::test]
-async fn what_cannot_be_written_is_not_in_force() {
+async fn an_unwritable_change_does_not_apply() {
     let backend = Backend::http().await;
     let world = none();
     let gateway = world.run().await;
@@ -151,7 +151,7 @@ async fn what_cannot_be_written_is_not_in_force() {
     let (status, answer) = rest
         .post(
             "/api/servers",
-            with(&backend, json!({"name": "x", "persist": true})),
+            entry_with(&backend, json!({"name": "x", "persist": true})),
         )
         .await;
     assert_ne!(status, StatusCode::OK, "{answer}");

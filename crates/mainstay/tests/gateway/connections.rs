@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// A gateway with short time limits for idle connections.
-async fn impatient(backend: &Backend, http: Value) -> Gateway {
+async fn start_impatient(backend: &Backend, http: Value) -> Gateway {
     let pauses = Pauses {
         body: Duration::from_millis(300),
         look: Duration::from_millis(300),
@@ -170,7 +170,7 @@ async fn calls_on_connections_beyond_the_limit_are_on_record() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_that_stands_still_is_not_waited_for() {
     let backend = Backend::http().await;
-    let gateway = impatient(&backend, json!({})).await;
+    let gateway = start_impatient(&backend, json!({})).await;
     for (path, status) in [
         ("/mcp", "408"),
         ("/servers/x/mcp", "408"),
@@ -247,7 +247,7 @@ async fn clients_that_close_their_side_get_their_answers() {
 }
 
 /// Sends a call of `x__echo` with a large answer, and does not read.
-async fn ask_and_do_not_read(gateway: &Gateway, client: &Http, text: &str) -> TcpStream {
+async fn send_without_reading(gateway: &Gateway, client: &Http, text: &str) -> TcpStream {
     let params = json!({"name": "x__echo", "arguments": {"text": text}}).to_string();
     let body = client.request_text("tools/call", &params);
     let socket = TcpSocket::new_v4().expect("a socket");
@@ -277,9 +277,9 @@ async fn until_reset(stream: &TcpStream) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_nobody_reads_is_dropped() {
     let backend = Backend::http().await;
-    let gateway = impatient(&backend, json!({})).await;
+    let gateway = start_impatient(&backend, json!({})).await;
     let client = gateway.client().await;
-    let stream = ask_and_do_not_read(&gateway, &client, &"x".repeat(12_000_000)).await;
+    let stream = send_without_reading(&gateway, &client, &"x".repeat(12_000_000)).await;
     until_reset(&stream).await;
     client.assert_echo("x__echo").await;
 }
@@ -294,7 +294,7 @@ async fn answers_that_fit_into_a_send_queue_are_bounded_together() {
     let text = "x".repeat(2_500_000);
     let mut connections = Vec::new();
     for calls in 1..=8 {
-        connections.push(ask_and_do_not_read(&gateway, &client, &text).await);
+        connections.push(send_without_reading(&gateway, &client, &text).await);
         backend.until_count("tools/call", calls).await;
     }
     let reset = Cell::new(0);
@@ -315,9 +315,9 @@ async fn answers_that_nobody_reads_are_bounded_together() {
     let gateway = Gateway::start(&config(&[("x", &backend)], http)).await;
     let client = gateway.client().await;
     let text = "x".repeat(12_000_000);
-    let first = ask_and_do_not_read(&gateway, &client, &text).await;
+    let first = send_without_reading(&gateway, &client, &text).await;
     backend.until_count("tools/call", 1).await;
-    let second_answer = ask_and_do_not_read(&gateway, &client, &text).await;
+    let second_answer = send_without_reading(&gateway, &client, &text).await;
     // `SO_ERROR` is cleared by the first read.
     let is_reset = |stream: &TcpStream| stream.take_error().expect("an open socket").is_some();
     let reset = Cell::new(0);

@@ -10,7 +10,7 @@ use crate::{
     client::{LATEST, initialize},
     gateway::{Gateway, soon},
     rest_client::Rest,
-    world::{SECRET, TestConfig, none, ok, refused, with},
+    world::{SECRET, TestConfig, entry_with, none, ok, refused},
 };
 
 async fn connect(rest: &Rest, body: Value) -> (StatusCode, Value) {
@@ -26,18 +26,18 @@ over_every_transport! {
         let rest = gateway.rest();
         let client = gateway.client().await;
         let backend = Backend::start(kind, &[]).await;
-        let answer = ok(connect(&rest, with(&backend, json!({"name": "new"}))).await);
+        let answer = ok(connect(&rest, entry_with(&backend, json!({"name": "new"}))).await);
         assert_eq!((&answer["status"], &answer["name"]), (&json!("ok"), &json!("new")));
         let tools = answer["tools"].as_array().expect("a list");
         assert!(tools.contains(&json!("new/echo")), "{tools:?}");
         client.assert_echo("new__echo").await;
-        let answer = connect(&rest, with(&backend, json!({"name": "new"}))).await;
+        let answer = connect(&rest, entry_with(&backend, json!({"name": "new"}))).await;
         let answer = refused(StatusCode::CONFLICT, "duplicate_name", answer);
         assert_eq!(answer["name"], "new");
         assert_eq!(rest.server("new").await["ephemeral"], true);
         // Y18: the name of a disconnected server is also taken.
         ok(rest.post("/api/mcp-clients/new/disconnect", json!({})).await);
-        let answer = connect(&rest, with(&backend, json!({"name": "new"}))).await;
+        let answer = connect(&rest, entry_with(&backend, json!({"name": "new"}))).await;
         refused(StatusCode::CONFLICT, "duplicate_name", answer);
         let answer = ok(rest.delete("/api/mcp-clients/new").await);
         assert_eq!(answer, json!({"status": "ok", "name": "new"}));
@@ -68,7 +68,7 @@ over_every_transport! {
         refused(StatusCode::BAD_GATEWAY, "connect_failed", connect(&rest, invalid_entry).await);
         assert_eq!(rest.server("one").await["status"], "disconnected");
         assert_eq!(first.count("initialize"), sessions, "it was not to be up");
-        ok(connect(&rest, with(&second_backend, json!({"name": "one", "replace": true}))).await);
+        ok(connect(&rest, entry_with(&second_backend, json!({"name": "one", "replace": true}))).await);
         client.assert_echo("one__echo").await;
         assert_eq!(second_backend.runs("echo"), 1);
         assert_eq!(world.value()["mcpServers"]["one"], first.entry, "the file is not touched");
@@ -77,7 +77,7 @@ over_every_transport! {
 
 /// M6, M13: an invalid entry is refused and not stored.
 #[tokio::test]
-async fn what_cannot_be_connected_is_not_kept() {
+async fn a_server_that_cannot_connect_is_not_stored() {
     let world = none();
     let gateway = world.run().await;
     let rest = gateway.rest();
@@ -165,7 +165,7 @@ async fn one_name_may_be_fought_over() {
             let (status, answer) = match mine % 4 {
                 1 => rest.post("/api/mcp-clients/x/disconnect", json!({})).await,
                 3 => rest.delete("/api/mcp-clients/x").await,
-                _ => connect(&rest, with(&backend, json!({"name": "x"}))).await,
+                _ => connect(&rest, entry_with(&backend, json!({"name": "x"}))).await,
             };
             let expected = [
                 "duplicate_name",
@@ -188,7 +188,7 @@ async fn one_name_may_be_fought_over() {
         status == StatusCode::OK || answer["error"] == "server_not_found",
         "{answer}"
     );
-    ok(connect(&rest, with(&backend, json!({"name": "x"}))).await);
+    ok(connect(&rest, entry_with(&backend, json!({"name": "x"}))).await);
     let sessions = backend.count("initialize");
     assert_eq!(rest.names().await, ["x"]);
     // Invariant 9: one process remains.
@@ -209,7 +209,7 @@ async fn a_name_comes_back_when_its_processes_have_gone() {
     )
     .await;
     let backend = Backend::http().await;
-    ok(connect(&rest, with(&stubborn_backend, json!({"name": "x"}))).await);
+    ok(connect(&rest, entry_with(&stubborn_backend, json!({"name": "x"}))).await);
     let pid = rest.server("x").await["pid"].as_u64().expect("a process");
     let process = std::path::PathBuf::from(format!("/proc/{pid}"));
     assert!(process.exists());
@@ -219,7 +219,7 @@ async fn a_name_comes_back_when_its_processes_have_gone() {
         })
         .await;
         let rest = gateway.rest();
-        ok(connect(&rest, with(&backend, json!({"name": "x"}))).await);
+        ok(connect(&rest, entry_with(&backend, json!({"name": "x"}))).await);
         assert!(!process.exists(), "the old one is still there");
     });
     ok(removal);
@@ -227,13 +227,13 @@ async fn a_name_comes_back_when_its_processes_have_gone() {
 
 /// A33, W20: an ephemeral server survives a reload, but not a restart.
 #[tokio::test]
-async fn what_is_ephemeral_outlives_a_reload_and_no_restart() {
+async fn an_ephemeral_server_survives_reloads_only() {
     let (stored_backend, new_backend) = (Backend::http().await, Backend::stdio().await);
     let world = TestConfig::new_json(&json!({"mcpServers": {"kept": stored_backend.entry}}));
     let previous_text = world.text();
     let gateway = world.run().await;
     let rest = gateway.rest();
-    ok(connect(&rest, with(&new_backend, json!({"name": "new"}))).await);
+    ok(connect(&rest, entry_with(&new_backend, json!({"name": "new"}))).await);
     ok(rest.post("/api/servers/kept/disable", json!({})).await);
     let pid = rest.server("new").await["pid"].clone();
     ok(rest.post("/api/reload", json!({})).await);
@@ -254,7 +254,7 @@ async fn what_is_ephemeral_outlives_a_reload_and_no_restart() {
 
 /// Y10, A27: `persist` writes the entry in the file's format and keeps comments.
 #[tokio::test]
-async fn what_persists_is_written_where_it_belongs() {
+async fn persisted_servers_are_written_to_the_file() {
     let backend = Backend::http().await;
     let url = backend.entry["url"].as_str().expect("a URL");
     let written_text = format!(
@@ -263,7 +263,7 @@ async fn what_persists_is_written_where_it_belongs() {
     let world = TestConfig::new("servers.jsonc", &written_text);
     let gateway = world.run().await;
     let rest = gateway.rest();
-    let body = with(
+    let body = entry_with(
         &backend,
         json!({"name": "two", "persist": true, "comand": "?"}),
     );
@@ -294,7 +294,7 @@ async fn what_persists_is_written_where_it_belongs() {
         "duplicate_name",
         rest.post(
             "/api/servers",
-            with(&backend, json!({"name": "one", "persist": true})),
+            entry_with(&backend, json!({"name": "one", "persist": true})),
         )
         .await,
     );
@@ -333,7 +333,7 @@ async fn a_removal_holds_until_the_file_says_something_else() {
     assert_eq!(client.tools().await, Vec::<String>::new());
     ok(rest.post("/api/reload", json!({})).await);
     assert_eq!(rest.names().await, Vec::<String>::new());
-    let entry = with(&backend, json!({"timeout": 5000}));
+    let entry = entry_with(&backend, json!({"timeout": 5000}));
     let other_config = json!({"mcpServers": {"one": entry}});
     std::fs::write(world.file(), other_config.to_string()).expect("written");
     ok(rest.post("/api/reload", json!({})).await);
@@ -342,7 +342,7 @@ async fn a_removal_holds_until_the_file_says_something_else() {
 
 /// A server that an MCP client added is listed with its command and not started.
 #[tokio::test]
-async fn what_is_pending_is_started_by_nobody_before_it_is_approved() {
+async fn a_pending_server_cannot_be_started() {
     let backend = Backend::stdio().await;
     let world = none();
     let gateway = world.run().await;
@@ -413,8 +413,8 @@ async fn what_is_pending_is_started_by_nobody_before_it_is_approved() {
 #[tokio::test]
 async fn a_tool_is_run_as_the_desktop_does() {
     let backend = Backend::stdio().await;
-    let entry = with(&backend, json!({"disabledTools": ["sleep"]}));
-    let idle_entry = with(&backend, json!({"autoStart": false}));
+    let entry = entry_with(&backend, json!({"disabledTools": ["sleep"]}));
+    let idle_entry = entry_with(&backend, json!({"autoStart": false}));
     let world = TestConfig::new_json(&json!({"mcpServers": {"one": entry, "idle": idle_entry}}));
     let gateway = world.run().await;
     let rest = gateway.rest();
@@ -457,7 +457,7 @@ async fn a_tool_is_run_as_the_desktop_does() {
 
 /// B7, M9: without a configuration, requests fail until a server is added.
 #[tokio::test]
-async fn without_anything_configured_it_says_so() {
+async fn a_gateway_without_servers_reports_that() {
     let gateway = Gateway::start(&json!({"mcpServers": {}})).await;
     let rest = gateway.rest();
     for path in ["/api/mcp-clients", "/api/mcp-tools", "/api/mcp-resources"] {
@@ -486,12 +486,12 @@ async fn without_anything_configured_it_says_so() {
     }
     assert_eq!(rest.names().await, Vec::<String>::new());
     let backend = Backend::start(BackendKind::Stdio, &[]).await;
-    ok(connect(&rest, with(&backend, json!({"name": "first"}))).await);
+    ok(connect(&rest, entry_with(&backend, json!({"name": "first"}))).await);
     assert!(rest.get("/api/mcp-clients").await["clients"]["first"].is_object());
     let answer = rest
         .post(
             "/api/servers",
-            with(&backend, json!({"name": "x", "persist": true})),
+            entry_with(&backend, json!({"name": "x", "persist": true})),
         )
         .await;
     refused(StatusCode::INTERNAL_SERVER_ERROR, "not_saved", answer);

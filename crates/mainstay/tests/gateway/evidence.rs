@@ -16,7 +16,7 @@ use crate::{
     backend::{Backend, BackendKind},
     client::{Http, text},
     gateway::{Gateway, soon, until},
-    rest_client::{Rest, health_checks, promptly},
+    rest_client::{Rest, health_checks, prompt_retry},
     rogue::{self, RogueInput, RogueReply},
 };
 
@@ -35,13 +35,13 @@ fn reason_contains(server: &Value, text: &str) -> bool {
 }
 
 /// A server with frequent health checks and this action on failure.
-async fn checked_often(kind: BackendKind, action: &str) -> Backend {
+async fn start_with_checks(kind: BackendKind, action: &str) -> Backend {
     let backend = Backend::start(kind, &[]).await;
     backend.option("health", health_checks(OFTEN, action))
 }
 
 /// A gateway with this server as `x`, a client that has called the server, and a REST client.
-async fn in_front_of(backend: &Backend) -> (Gateway, Http, Rest) {
+async fn start_gateway(backend: &Backend) -> (Gateway, Http, Rest) {
     let gateway = Gateway::with_servers(&[("x", backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     client.assert_echo("x__echo").await;
@@ -54,13 +54,13 @@ fn is_degraded(server: &Value) -> bool {
 }
 
 /// A server that is probed only after failed calls.
-async fn probed_after_failures(flags: &[&str], action: &str) -> Backend {
+async fn start_unprobed(flags: &[&str], action: &str) -> Backend {
     let mut health = health_checks(Duration::from_secs(10), action);
     health["intervalMs"] = json!(0);
     Backend::start(BackendKind::Http, flags)
         .await
         .option("health", health)
-        .option("reconnect", promptly())
+        .option("reconnect", prompt_retry())
 }
 
 /// A server that answers every request with an error status or a page is disconnected. It
@@ -74,9 +74,9 @@ async fn a_server_that_answers_with_errors_alone_is_reconnected() {
         (BackendKind::Http, 200, Some(PAGE)),
         (BackendKind::Sse, 500, None),
     ] {
-        let backend = checked_often(kind, "verify").await;
-        let backend = backend.option("reconnect", promptly());
-        let (_gateway, client, rest) = in_front_of(&backend).await;
+        let backend = start_with_checks(kind, "verify").await;
+        let backend = backend.option("reconnect", prompt_retry());
+        let (_gateway, client, rest) = start_gateway(&backend).await;
         backend.fake().edit(|script| {
             script.status = Some(status);
             script.status_body = body.map(str::to_owned);
@@ -91,8 +91,8 @@ async fn a_server_that_answers_with_errors_alone_is_reconnected() {
 
 /// Policies that only report change the status and the reason only.
 #[tokio::test]
-async fn where_trouble_is_only_reported_errors_are_reported() {
-    let backend = checked_often(BackendKind::Http, "event").await;
+async fn reporting_policies_show_the_reason() {
+    let backend = start_with_checks(BackendKind::Http, "event").await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let rest = gateway.rest();
     rest.until_status("x", "connected").await;
@@ -113,7 +113,7 @@ async fn a_server_that_refuses_everybody_is_unauthorized() {
         (BackendKind::Http, 403),
         (BackendKind::Sse, 401),
     ] {
-        let backend = checked_often(kind, "verify").await;
+        let backend = start_with_checks(kind, "verify").await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
         rest.until_status("x", "connected").await;
@@ -134,8 +134,8 @@ async fn a_server_that_resets_every_connection_is_reconnected() {
         let (backend, gate) = Backend::gated(BackendKind::Http, &["--no-get"]).await;
         let backend = backend
             .option("health", health_checks(OFTEN, action))
-            .option("reconnect", promptly());
-        let (_gateway, client, rest) = in_front_of(&backend).await;
+            .option("reconnect", prompt_retry());
+        let (_gateway, client, rest) = start_gateway(&backend).await;
         gate.set(GateMode::Reset).await.expect("the gate stands");
         rest.until_status("x", "reconnecting").await;
         gate.set(GateMode::Forward).await.expect("the gate stands");
@@ -147,8 +147,8 @@ async fn a_server_that_resets_every_connection_is_reconnected() {
 /// Failed calls degrade a server without probes.
 #[tokio::test]
 async fn calls_that_fail_are_evidence() {
-    let backend = probed_after_failures(&[], "verify").await;
-    let (_gateway, client, rest) = in_front_of(&backend).await;
+    let backend = start_unprobed(&[], "verify").await;
+    let (_gateway, client, rest) = start_gateway(&backend).await;
     backend.fake().edit(|script| script.status = Some(500));
     let failing_result = async {
         while rest.server("x").await["status"] == "connected" {
@@ -165,7 +165,7 @@ async fn calls_that_fail_are_evidence() {
 #[tokio::test]
 async fn a_failed_call_among_good_ones_degrades_no_server() {
     for threshold in [1, 3] {
-        let mut backend = probed_after_failures(&[], "reconnect").await;
+        let mut backend = start_unprobed(&[], "reconnect").await;
         backend.entry["health"]["threshold"] = json!(threshold);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
@@ -188,10 +188,10 @@ async fn a_failed_call_among_good_ones_degrades_no_server() {
 /// reason quotes the error.
 #[tokio::test]
 async fn an_error_that_names_no_request_is_no_sign_of_life() {
-    let backend = checked_often(BackendKind::Http, "verify")
+    let backend = start_with_checks(BackendKind::Http, "verify")
         .await
-        .option("reconnect", promptly());
-    let (_gateway, client, rest) = in_front_of(&backend).await;
+        .option("reconnect", prompt_retry());
+    let (_gateway, client, rest) = start_gateway(&backend).await;
     backend.fake().edit(|script| {
         script.status = Some(400);
         script.status_body = Some(ERROR.to_owned());
@@ -323,7 +323,7 @@ async fn an_answer_under_404_ends_no_session() {
         })
         .await;
         server["health"] = health_checks(OFTEN, "verify");
-        server["reconnect"] = promptly();
+        server["reconnect"] = prompt_retry();
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
         until("pings", || ping_count.load(Ordering::Relaxed) >= 3).await;
         assert_eq!(

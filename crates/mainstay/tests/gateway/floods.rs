@@ -25,12 +25,12 @@ async fn log_messages_beyond_a_rate_are_dropped_and_the_answer_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn so_they_are_on_the_stream_of_an_answer() {
+async fn messages_precede_the_result_on_a_stream() {
     log_messages_are_dropped(Backend::http().await, "answer").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn so_they_are_on_the_stream_of_a_modern_answer() {
+async fn messages_precede_the_result_on_a_modern_stream() {
     let backend = Backend::start(BackendKind::Http, MODERN).await;
     log_messages_are_dropped(backend, "answer").await;
 }

@@ -158,7 +158,7 @@ async fn lists(client: &Http) -> String {
 }
 
 /// The hidden items as they appear in lists.
-fn listed(prefix: &str) -> [String; 4] {
+fn listed_names(prefix: &str) -> [String; 4] {
     [
         format!(r#""name":"{prefix}echo""#),
         format!(r#""name":"{prefix}greet""#),
@@ -168,7 +168,7 @@ fn listed(prefix: &str) -> [String; 4] {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_unknown_at_every_mcp_endpoint() {
+async fn refused_items_are_unknown_at_mcp_endpoints() {
     let fixture = Guarded::new().await;
     let (guest, friend) = (fixture.token("guest"), fixture.token("friend"));
     for (path, prefix) in [("/mcp", "x__"), ("/servers/x/mcp", "")] {
@@ -176,7 +176,7 @@ async fn what_is_refused_is_unknown_at_every_mcp_endpoint() {
         let lists_of_guest = lists(&client).await;
         let friend = fixture.client(path, &friend).await;
         let lists_of_friend = lists(&friend).await;
-        for hidden_item in listed(prefix) {
+        for hidden_item in listed_names(prefix) {
             assert!(
                 !lists_of_guest.contains(&hidden_item),
                 "{path}: {hidden_item}"
@@ -205,7 +205,7 @@ async fn what_is_refused_is_unknown_at_every_mcp_endpoint() {
         let count = fixture.request_count();
         for method in LISTS {
             let list = modern.result(method, json!({})).await.to_string();
-            for hidden_item in listed(prefix) {
+            for hidden_item in listed_names(prefix) {
                 assert!(!list.contains(&hidden_item), "{path}: {hidden_item}");
             }
         }
@@ -252,7 +252,7 @@ async fn a_refused_server_is_not_there() {
 
 /// Own tools search only items that their client may use.
 #[tokio::test]
-async fn what_is_refused_is_not_found_by_a_search() {
+async fn search_omits_refused_items() {
     let fixture = Guarded::new().await;
     let (guest, friend) = (fixture.token("guest"), fixture.token("friend"));
     let search = json!({"query": "echo", "limit": 50});
@@ -294,7 +294,7 @@ async fn what_is_refused_is_not_found_by_a_search() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_unknown_over_rest() {
+async fn refused_items_are_unknown_over_rest() {
     let fixture = Guarded::new().await;
     let rest = fixture.gateway.rest();
     for (path, hidden_item, visible_item) in [

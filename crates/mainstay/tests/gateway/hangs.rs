@@ -11,18 +11,18 @@ use crate::{
     client::{Http, failure, text},
     gateway::{Gateway, soon, until},
     loss::pid,
-    rest_client::promptly,
+    rest_client::prompt_retry,
 };
 
 /// Ten probes a second. A server counts as hanging after half a second without a message.
-fn sharp() -> Value {
+fn sharp_health() -> Value {
     json!({"intervalMs": 100, "timeoutMs": 100, "jitter": 0, "hangAfterMs": 500})
 }
 
-fn impatient(backend: Backend) -> Backend {
+fn impatient_reconnect(backend: Backend) -> Backend {
     backend
-        .option("health", sharp())
-        .option("reconnect", promptly())
+        .option("health", sharp_health())
+        .option("reconnect", prompt_retry())
         .option("connectTimeoutMs", 1000)
 }
 
@@ -50,7 +50,7 @@ async fn until_echo(client: &Http) {
 over_every_transport! {
     /// A hanging server is replaced after the deadline of its call, not before.
     async fn a_server_that_hangs_is_replaced_after_its_calls_deadline(kind) {
-        let backend = impatient(Backend::start(kind, &[]).await).option("timeout_s", 2);
+        let backend = impatient_reconnect(Backend::start(kind, &[]).await).option("timeout_s", 2);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let start = Instant::now();
@@ -66,7 +66,7 @@ over_every_transport! {
 
     /// A hang is detected while calls time out one after the other.
     async fn steady_calls_do_not_hide_a_hang(kind) {
-        let backend = impatient(Backend::start(kind, &[]).await).option("timeout_s", 0.4);
+        let backend = impatient_reconnect(Backend::start(kind, &[]).await).option("timeout_s", 0.4);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let clients = [gateway.client().await, gateway.client().await, gateway.client().await];
         clients[0].call("x__hang_server", json!({})).await;
@@ -131,7 +131,7 @@ async fn half_open_connections_heal() {
         let health = json!({"intervalMs": 200, "timeoutMs": 300, "jitter": 0, "hangAfterMs": 900});
         let backend = backend
             .option("health", health)
-            .option("reconnect", promptly());
+            .option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         client.assert_echo("x__echo").await;
@@ -167,7 +167,7 @@ async fn half_open_connections_heal() {
 async fn a_network_that_swallows_everything_is_an_outage() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
         let (backend, gate) = Backend::gated(kind, &[]).await;
-        let backend = impatient(backend);
+        let backend = impatient_reconnect(backend);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         client.assert_echo("x__echo").await;

@@ -11,11 +11,11 @@ use tempfile::TempDir;
 use crate::{
     backend::{Backend, BackendKind},
     gateway::{Gateway, config as configured, found},
-    rest_client::promptly,
+    rest_client::prompt_retry,
 };
 
 /// Starts a Mainstay with a journal in this folder.
-async fn recorded(servers: &[(&str, &Backend)], folder: &TempDir) -> Gateway {
+async fn start_recorded(servers: &[(&str, &Backend)], folder: &TempDir) -> Gateway {
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default());
     let options = GatewayOptions {
         journal: Some(Arc::new(journal.expect("a journal"))),
@@ -40,7 +40,7 @@ async fn transitions(gateway: &Gateway, server: &str) -> Vec<Value> {
     }
 }
 
-fn words(transitions: &[Value]) -> Vec<&str> {
+fn statuses(transitions: &[Value]) -> Vec<&str> {
     let statuses = transitions.iter();
     statuses
         .map(|mark| mark["status"].as_str().expect("a word"))
@@ -51,7 +51,7 @@ fn words(transitions: &[Value]) -> Vec<&str> {
 async fn until_last(gateway: &Gateway, server: &str, expected_end: &[&str]) -> Vec<Value> {
     found(&format!("the last words {expected_end:?}"), async || {
         let all_marks = transitions(gateway, server).await;
-        words(&all_marks)
+        statuses(&all_marks)
             .ends_with(expected_end)
             .then_some(all_marks)
     })
@@ -70,9 +70,9 @@ fn events(history: &Value) -> Vec<&str> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_and_a_stop_are_on_record() {
     let backend = Backend::start(BackendKind::Stdio, &["--stderr", "the last words"]).await;
-    let backend = backend.option("reconnect", promptly());
+    let backend = backend.option("reconnect", prompt_retry());
     let folder = folder();
-    let gateway = recorded(&[("x", &backend)], &folder).await;
+    let gateway = start_recorded(&[("x", &backend)], &folder).await;
     let client = gateway.client().await;
     client.call("x__crash", json!({})).await;
     let all_marks = until_last(
@@ -110,16 +110,17 @@ async fn a_crash_and_a_stop_are_on_record() {
 async fn the_history_outlives_a_restart() {
     let (first_backend, second_backend) = (Backend::stdio().await, Backend::http().await);
     let folder = folder();
-    let gateway = recorded(&[("x", &first_backend), ("gone", &second_backend)], &folder).await;
+    let gateway =
+        start_recorded(&[("x", &first_backend), ("gone", &second_backend)], &folder).await;
     until_last(&gateway, "x", &["connected"]).await;
     until_last(&gateway, "gone", &["connected"]).await;
     gateway.stop().await;
 
-    let gateway = recorded(&[("x", &first_backend)], &folder).await;
+    let gateway = start_recorded(&[("x", &first_backend)], &folder).await;
     let all_marks = until_last(&gateway, "x", &["connecting", "connected"]).await;
     // The stop of Mainstay has one mark.
     assert_eq!(
-        words(&all_marks),
+        statuses(&all_marks),
         ["connecting", "connected", "connecting", "connected"]
     );
     let rest = gateway.rest();
@@ -152,7 +153,7 @@ async fn the_history_outlives_a_restart() {
 async fn a_removed_server_has_a_history() {
     let backend = Backend::stdio().await;
     let folder = folder();
-    let gateway = recorded(&[], &folder).await;
+    let gateway = start_recorded(&[], &folder).await;
     let rest = gateway.rest();
     let mut entry = backend.entry.clone();
     entry["name"] = "x".into();
@@ -161,7 +162,7 @@ async fn a_removed_server_has_a_history() {
     let (status, answer) = rest.delete("/api/servers/x").await;
     assert_eq!(status, StatusCode::OK, "{answer}");
     let all_marks = until_last(&gateway, "x", &["removed"]).await;
-    assert_eq!(words(&all_marks)[..2], ["connecting", "connected"]);
+    assert_eq!(statuses(&all_marks)[..2], ["connecting", "connected"]);
     let (status, answer) = rest.try_get("/api/servers/never/history").await;
     assert_eq!(status, StatusCode::NOT_FOUND);
     assert_eq!(answer["error"], "server_not_found");
@@ -177,7 +178,7 @@ async fn the_history_says_which_server_lets_nobody_in() {
     let folder = folder();
     let closed_backend = Backend::start(BackendKind::Http, &["--status", "401"]).await;
     let broken_backend = Backend::start(BackendKind::Http, &["--status", "500"]).await;
-    let gateway = recorded(
+    let gateway = start_recorded(
         &[("closed", &closed_backend), ("broken", &broken_backend)],
         &folder,
     )

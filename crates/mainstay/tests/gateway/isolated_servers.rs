@@ -13,20 +13,20 @@ use crate::{
 const UPDATED: &str = "notifications/resources/updated";
 const SAMPLING: &str = "sampling/createMessage";
 
-async fn isolated(kind: BackendKind) -> Backend {
+async fn isolated_gateway(kind: BackendKind) -> Backend {
     Backend::start(kind, &[])
         .await
         .option("isolation", "session")
 }
 
 /// A client that accepts every kind of question.
-async fn willing(gateway: &Gateway, path: &str) -> Http {
+async fn willing_client(gateway: &Gateway, path: &str) -> Http {
     let mut client = gateway.stranger(path);
-    client.initialize_with(&everything()).await;
+    client.initialize_with(&all_capabilities()).await;
     client
 }
 
-fn everything() -> Value {
+fn all_capabilities() -> Value {
     json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": true}})
 }
 
@@ -37,7 +37,7 @@ async fn reply(client: &Http, question: &Value, result: Value) {
 }
 
 /// The capabilities in all `initialize` requests that the server received.
-fn declared(backend: &Backend) -> Vec<Value> {
+fn declared_capabilities(backend: &Backend) -> Vec<Value> {
     let greetings = backend.of_method("initialize").into_iter();
     greetings
         .map(|initialize| initialize["params"]["capabilities"].clone())
@@ -46,7 +46,7 @@ fn declared(backend: &Backend) -> Vec<Value> {
 
 #[tokio::test]
 async fn each_client_of_a_profile_has_its_own_process() {
-    let backend = isolated(BackendKind::Stdio).await;
+    let backend = isolated_gateway(BackendKind::Stdio).await;
     let calm_backend = Backend::stdio().await;
     let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm_backend)]).await;
     let clients = [gateway.client().await, gateway.client().await];
@@ -92,9 +92,9 @@ async fn each_client_of_a_profile_has_its_own_process() {
 over_every_transport! {
     /// The session declares the client's capabilities, and server requests reach the client.
     async fn the_client_is_asked(kind) {
-        let backend = isolated(kind).await;
+        let backend = isolated_gateway(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (client, mute_client) = (willing(&gateway, "/mcp").await, gateway.client().await);
+        let (client, mute_client) = (willing_client(&gateway, "/mcp").await, gateway.client().await);
         for method in [SAMPLING, "elicitation/create", "roots/list"] {
             let params = json!({"name": "x__ask", "arguments": {"method": method}}).to_string();
             let mut stream = client.begin(client.request_text("tools/call", &params)).await;
@@ -106,15 +106,15 @@ over_every_transport! {
         }
         let refused_result = mute_client.call_text("x__ask", json!({"method": SAMPLING})).await;
         assert!(refused_result.contains("-32601"), "{refused_result}");
-        let declared_capabilities = declared(&backend);
+        let declared_capabilities = declared_capabilities(&backend);
         assert_eq!(declared_capabilities.len(), 3, "{declared_capabilities:?}");
-        assert!(declared_capabilities.contains(&everything()), "{declared_capabilities:?}");
+        assert!(declared_capabilities.contains(&all_capabilities()), "{declared_capabilities:?}");
         assert_eq!(declared_capabilities.iter().filter(|capabilities| **capabilities == json!({})).count(), 2, "{declared_capabilities:?}");
     }
 
     /// Notifications of a session reach only its client.
-    async fn what_a_session_says_reaches_its_client_alone(kind) {
-        let backend = isolated(kind).await;
+    async fn notifications_of_a_session_reach_only_its_client(kind) {
+        let backend = isolated_gateway(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (first_client, second_client) = (gateway.client().await, gateway.client().await);
         let (mut first, mut second_stream) = (first_client.listen().await, second_client.listen().await);
@@ -144,7 +144,7 @@ over_every_transport! {
 
     /// A reopened session gets the settings of the earlier session.
     async fn a_session_that_is_opened_again_is_as_it_was(kind) {
-        let backend = isolated(kind).await.option("maxSessions", 1);
+        let backend = isolated_gateway(kind).await.option("maxSessions", 1);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, other_client) = (gateway.client().await, gateway.client().await);
         let mut stream = client.listen().await;
@@ -162,7 +162,7 @@ over_every_transport! {
 
     /// Prompts, completions and resources also use the client's session.
     async fn prompts_completions_and_resources_are_of_the_session(kind) {
-        let backend = isolated(kind).await;
+        let backend = isolated_gateway(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         client.tools().await;
@@ -182,7 +182,7 @@ over_every_transport! {
 
     /// `maxSessions` also counts sessions of profiles.
     async fn sessions_of_profiles_are_limited(kind) {
-        let backend = isolated(kind).await.option("maxSessions", 1);
+        let backend = isolated_gateway(kind).await.option("maxSessions", 1);
         let gateway = Gateway::with_settings(&[("x", &backend)], json!({"profiles": {"p": {"servers": ["x"]}}})).await;
         let (first_client, second_client) = (gateway.client_at("/mcp/p").await, gateway.client().await);
         for client in [&first_client, &second_client, &first_client, &second_client] {
@@ -200,9 +200,9 @@ over_every_transport! {
 /// A server request outside of a call reaches the session's client.
 #[tokio::test]
 async fn a_question_outside_a_call_reaches_the_client() {
-    let backend = isolated(BackendKind::Http).await;
+    let backend = isolated_gateway(BackendKind::Http).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let client = willing(&gateway, "/mcp").await;
+    let client = willing_client(&gateway, "/mcp").await;
     let mut stream = client.listen().await;
     client.assert_echo("x__echo").await;
     backend
@@ -229,11 +229,11 @@ async fn a_question_outside_a_call_reaches_the_client() {
 #[tokio::test]
 async fn a_server_takes_back_its_own_question_only() {
     let backends = [
-        isolated(BackendKind::Http).await,
-        isolated(BackendKind::Http).await,
+        isolated_gateway(BackendKind::Http).await,
+        isolated_gateway(BackendKind::Http).await,
     ];
     let gateway = Gateway::with_servers(&[("x", &backends[0]), ("y", &backends[1])]).await;
-    let client = willing(&gateway, "/mcp").await;
+    let client = willing_client(&gateway, "/mcp").await;
     let mut stream = client.listen().await;
     let mut ids = Vec::new();
     for (name, backend) in ["x", "y"].iter().zip(&backends) {
@@ -268,7 +268,7 @@ async fn a_server_takes_back_its_own_question_only() {
 /// Clients without a session share an upstream session if their declarations are equal.
 #[tokio::test]
 async fn clients_without_a_session_are_pooled() {
-    let backend = isolated(BackendKind::Stdio).await;
+    let backend = isolated_gateway(BackendKind::Stdio).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let pid = async |client: &Modern| text(&client.call("x__pid", json!({})).await);
     let (first_client, equal_client) = (Modern::at(&gateway, "/mcp"), Modern::at(&gateway, "/mcp"));
@@ -335,7 +335,7 @@ async fn the_default_of_all_servers_stands_at_the_top() {
 /// An unused upstream session ends with its client.
 #[tokio::test]
 async fn ended_clients_leave_nothing() {
-    let backend = isolated(BackendKind::Http).await;
+    let backend = isolated_gateway(BackendKind::Http).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let mut clients = Vec::new();
     for _ in 0..20 {

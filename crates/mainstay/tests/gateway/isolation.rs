@@ -92,7 +92,7 @@ over_every_transport! {
     }
 
     /// Unknown methods, notifications and tools are forwarded.
-    async fn what_we_do_not_know_is_forwarded(kind) {
+    async fn unknown_requests_are_forwarded(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client_at(PATH).await;
@@ -135,14 +135,14 @@ async fn a_forgotten_session_is_opened_anew() {
 #[tokio::test]
 async fn capabilities_are_declared_as_far_as_they_are_honoured() {
     let declared_capabilities = json!({"sampling": {}, "elicitation": {}, "roots": {"listChanged": true}, "experimental": {"v": {}}});
-    declares(
+    assert_declares(
         Backend::http().await,
         &declared_capabilities,
         &declared_capabilities,
     )
     .await;
     let deaf_backend = Backend::http().await.option("serverRequests", "reject");
-    declares(
+    assert_declares(
         deaf_backend,
         &declared_capabilities,
         &json!({"experimental": {"v": {}}}),
@@ -150,7 +150,7 @@ async fn capabilities_are_declared_as_far_as_they_are_honoured() {
     .await;
 }
 
-async fn declares(backend: Backend, client_capabilities: &Value, upstream: &Value) {
+async fn assert_declares(backend: Backend, client_capabilities: &Value, upstream: &Value) {
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let params = json!({
         "protocolVersion": LATEST,

@@ -50,7 +50,7 @@ impl Streaming {
         self.state.lock().expect("no panic").lists
     }
 
-    fn listens(&self) -> usize {
+    fn open_listens(&self) -> usize {
         self.state.lock().expect("no panic").listens.len()
     }
 
@@ -109,11 +109,11 @@ fn answer(state: &mut StreamState, message: &Value) -> Option<RogueReply> {
 
 /// An announcement on the stream causes a list request and a notification.
 #[tokio::test]
-async fn what_a_server_streams_as_json_is_read_as_it_comes() {
+async fn json_streams_are_read_incrementally() {
     for separator in SEPARATORS {
         let server = Streaming::start(separator).await;
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server.entry}})).await;
-        until("the subscription", || server.listens() > 0).await;
+        until("the subscription", || server.open_listens() > 0).await;
         let client = gateway.client().await;
         let mut stream = client.listen().await;
         assert_eq!(client.tools().await, ["x__t0"]);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, BackendKind},
     gateway::{Gateway, config, until},
-    rest_client::never,
+    rest_client::never_retry,
     rogue::{self, EndlessProgress, RogueInput, RogueReply},
 };
 
@@ -146,7 +146,7 @@ async fn a_greeting_beyond_its_bound_opens_no_session() {
         backends.push(backend);
     }
     for mut server in servers {
-        server["reconnect"] = never();
+        server["reconnect"] = never_retry();
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
         let is_too_large = |server: &Value| {
             let error = server["lastError"].as_str().unwrap_or_default();

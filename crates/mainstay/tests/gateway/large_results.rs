@@ -158,7 +158,7 @@ async fn the_template_is_listed_where_results_are_cut() {
 /// Calls over REST get the whole result. MCP clients do, too, if the result could not be read
 /// later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_cut_that_is_lost_then() {
+async fn results_are_cut_only_if_they_can_be_read_later() {
     let backend = backend().await;
     let fixture = Recorded::with_backend(&backend).await;
     let body = json!({"tool": "x/echo", "arguments": {"text": poem()}});

@@ -67,7 +67,7 @@ async fn session(gateway: &Gateway, path: &str, token: &str) -> Http {
 }
 
 /// The same client at a restarted gateway.
-fn again(client: &Http, gateway: &Gateway, path: &str) -> Http {
+fn client_again(client: &Http, gateway: &Gateway, path: &str) -> Http {
     let mut other_client = gateway.stranger(path);
     (other_client.token, other_client.session) = (client.token.clone(), client.session.clone());
     other_client
@@ -126,7 +126,7 @@ async fn sessions_that_are_revived_count() {
     house.all["http"] = json!({"maxSessionsPerClient": 2});
     let gateway = house.start().await;
     for client in &clients {
-        let client = again(client, &gateway, "/mcp");
+        let client = client_again(client, &gateway, "/mcp");
         assert_eq!(ping(&client).await, StatusCode::OK);
         assert!(gateway.sessions() <= 2);
     }
@@ -134,7 +134,7 @@ async fn sessions_that_are_revived_count() {
 
 /// Client information is shortened before it is stored or forwarded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_what_a_client_says_of_itself_little_is_kept() {
+async fn client_information_is_shortened() {
     let house = PersistentGateway::with(json!({})).await;
     let gateway = house.start().await;
     let long_text = "x".repeat(2 * 1024 * 1024);
@@ -275,8 +275,8 @@ async fn a_deleted_session_stays_deleted() {
         gateway.stop().await;
 
         let gateway = house.start().await;
-        for client in [&deleted, &again(&deleted, &gateway, path)] {
-            let client = again(client, &gateway, path);
+        for client in [&deleted, &client_again(&deleted, &gateway, path)] {
+            let client = client_again(client, &gateway, path);
             assert_eq!(ping(&client).await, StatusCode::NOT_FOUND, "{path}");
             let headers = client.headers("text/event-stream");
             let get = client.send(Method::GET, headers, "").await.status;
@@ -284,7 +284,7 @@ async fn a_deleted_session_stays_deleted() {
             assert_eq!(client.delete().await, StatusCode::NOT_FOUND, "{path}");
         }
         // One session that this run has revived, and one of an earlier run.
-        let revived_client = again(&later_client, &gateway, path);
+        let revived_client = client_again(&later_client, &gateway, path);
         assert_eq!(ping(&revived_client).await, StatusCode::OK, "{path}");
         assert_eq!(revived_client.delete().await, StatusCode::NO_CONTENT);
         assert_eq!(ping(&revived_client).await, StatusCode::NOT_FOUND);
@@ -292,10 +292,10 @@ async fn a_deleted_session_stays_deleted() {
 
         let gateway = house.start().await;
         for client in [&deleted, &later_client] {
-            let client = again(client, &gateway, path);
+            let client = client_again(client, &gateway, path);
             assert_eq!(ping(&client).await, StatusCode::NOT_FOUND, "{path}");
         }
-        let third_client = again(&third_client, &gateway, path);
+        let third_client = client_again(&third_client, &gateway, path);
         assert_eq!(
             third_client.delete().await,
             StatusCode::NO_CONTENT,
@@ -304,7 +304,7 @@ async fn a_deleted_session_stays_deleted() {
         gateway.stop().await;
 
         let gateway = house.start().await;
-        let third_client = again(&third_client, &gateway, path);
+        let third_client = client_again(&third_client, &gateway, path);
         assert_eq!(ping(&third_client).await, StatusCode::NOT_FOUND, "{path}");
         gateway.stop().await;
     }
@@ -321,7 +321,7 @@ async fn a_session_that_made_room_stays_deleted() {
     let newest_client = session(&gateway, "/mcp", &token).await;
     assert_eq!(ping(&evicted_client).await, StatusCode::NOT_FOUND);
     // To another client the session is unknown.
-    let mut thief_client = again(&idle_client, &gateway, "/mcp");
+    let mut thief_client = client_again(&idle_client, &gateway, "/mcp");
     thief_client.token = Some(other_token);
     assert_eq!(thief_client.delete().await, StatusCode::NOT_FOUND);
     assert_eq!(evicted_client.delete().await, StatusCode::NO_CONTENT);
@@ -335,6 +335,9 @@ async fn a_session_that_made_room_stays_deleted() {
         (&newest_client, StatusCode::OK),
         (&evicted_client, StatusCode::NOT_FOUND),
     ] {
-        assert_eq!(ping(&again(client, &gateway, "/mcp")).await, expected);
+        assert_eq!(
+            ping(&client_again(client, &gateway, "/mcp")).await,
+            expected
+        );
     }
 }

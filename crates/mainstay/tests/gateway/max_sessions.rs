@@ -14,7 +14,7 @@ const PATH: &str = "/servers/x/mcp";
 const UPDATED: &str = "notifications/resources/updated";
 
 /// A server that accepts this number of sessions and the shared one.
-async fn limited(kind: BackendKind, sessions: usize) -> (Backend, Gateway) {
+async fn limited_gateway(kind: BackendKind, sessions: usize) -> (Backend, Gateway) {
     let backend = Backend::start(kind, &[]).await;
     let backend = backend.option("maxSessions", sessions);
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -23,7 +23,7 @@ async fn limited(kind: BackendKind, sessions: usize) -> (Backend, Gateway) {
 }
 
 /// Calls a tool that does not answer, and waits until the server receives the call.
-async fn occupy(backend: &Backend, client: &Http) -> crate::client::Stream {
+async fn occupy_session(backend: &Backend, client: &Http) -> crate::client::Stream {
     let previous_count = backend.calls_of("sleep").len();
     let params = r#"{"name":"sleep","arguments":{"ms":60000}}"#;
     let text = client.request_text("tools/call", params);
@@ -45,7 +45,7 @@ async fn refusal(gateway: &Gateway) -> Value {
 over_every_transport! {
     /// Many more clients than sessions complete a handshake and call a tool.
     async fn the_longest_idle_session_makes_room(kind) {
-        let (_backend, gateway) = limited(kind, 2).await;
+        let (_backend, gateway) = limited_gateway(kind, 2).await;
         let mut clients = Vec::new();
         for _ in 0..5 {
             let client = gateway.client_at(PATH).await;
@@ -60,7 +60,7 @@ over_every_transport! {
 
     /// The most recently used session stays open.
     async fn the_session_used_last_stays(kind) {
-        let (backend, gateway) = limited(kind, 2).await;
+        let (backend, gateway) = limited_gateway(kind, 2).await;
         let (first_client, second_client) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
         first_client.assert_echo("echo").await;
         second_client.assert_echo("echo").await;
@@ -76,7 +76,7 @@ over_every_transport! {
 
     /// A reopened session gets its settings again.
     async fn a_session_that_is_opened_again_is_as_it_was(kind) {
-        let (backend, gateway) = limited(kind, 1).await;
+        let (backend, gateway) = limited_gateway(kind, 1).await;
         let client = gateway.client_at(PATH).await;
         let mut stream = client.listen().await;
         client.result("logging/setLevel", json!({"level": "error"})).await;
@@ -113,11 +113,11 @@ over_every_transport! {
     /// A session with a call in flight is not closed. The new client gets an error with a retry
     /// time.
     async fn only_sessions_at_work_refuse_a_newcomer(kind) {
-        let (backend, gateway) = limited(kind, 2).await;
+        let (backend, gateway) = limited_gateway(kind, 2).await;
         let (first_client, second_client) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
         let idle_client = gateway.client_at(PATH).await;
-        let _first = occupy(&backend, &first_client).await;
-        let second_call = occupy(&backend, &second_client).await;
+        let _first = occupy_session(&backend, &first_client).await;
+        let second_call = occupy_session(&backend, &second_client).await;
         let error = refusal(&gateway).await;
         assert_eq!(error["data"]["kind"], "too_many_sessions", "{error}");
         assert!(error["data"]["retryAfterMs"].as_u64().is_some_and(|wait| wait > 0), "{error}");
@@ -142,7 +142,7 @@ over_every_transport! {
 async fn no_call_is_lost_to_the_limit() {
     const CLIENTS: usize = 6;
     const CALLS: usize = 12;
-    let (backend, gateway) = limited(BackendKind::Http, 2).await;
+    let (backend, gateway) = limited_gateway(BackendKind::Http, 2).await;
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
         clients.push(gateway.client_at(PATH).await);
@@ -173,7 +173,7 @@ async fn no_call_is_lost_to_the_limit() {
 /// Pooled sessions are also closed and reopened.
 #[tokio::test]
 async fn pooled_sessions_make_room_too() {
-    let (_backend, gateway) = limited(BackendKind::Stdio, 1).await;
+    let (_backend, gateway) = limited_gateway(BackendKind::Stdio, 1).await;
     let legacy = gateway.client_at(PATH).await;
     let stateless = Modern::at(&gateway, PATH);
     for _ in 0..3 {

@@ -218,7 +218,7 @@ impl io::Write for Log {
 
 /// E16, E17, K7: dropped messages are logged with the server's name.
 #[tokio::test]
-async fn what_is_dropped_is_logged() {
+async fn dropped_messages_are_logged() {
     let log = Log::default();
     let writer = log.clone();
     // The subscriber is global. No other test uses this server name.

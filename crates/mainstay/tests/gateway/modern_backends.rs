@@ -10,7 +10,7 @@ use crate::{
     client::{Http, text},
     gateway::{Gateway, config, soon, until},
     modern::Modern,
-    rest_client::{health_checks, never, promptly},
+    rest_client::{health_checks, never_retry, prompt_retry},
 };
 
 const MODERN: &[&str] = &["--revisions", "2026-07-28"];
@@ -119,7 +119,7 @@ over_both_transports! {
         gateway.client().await.assert_echo("x__echo").await;
         assert_eq!(greetings(&backend), (1, 0));
 
-        let backend = Backend::start(kind, &[]).await.option("protocol", "2026-07-28").option("reconnect", never());
+        let backend = Backend::start(kind, &[]).await.option("protocol", "2026-07-28").option("reconnect", never_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let server = gateway.rest().until("x", "refused", |server| server["lastError"].is_string()).await;
         let reason = server["lastError"].as_str().expect("a reason");
@@ -143,7 +143,7 @@ over_both_transports! {
     }
 
     /// Section 4: `server/discover` replaces `ping`.
-    async fn it_is_probed_by_discover(kind) {
+    async fn a_modern_server_is_probed_by_discover(kind) {
         let backend = Backend::start(kind, MODERN).await;
         let backend = backend.option("health", health_checks(Duration::from_millis(100), "reconnect"));
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -306,11 +306,11 @@ async fn a_modern_process_that_starts_slowly_is_still_modern() {
 
 /// Section 2: 401, 403, 429 and 5xx prove nothing. `initialize` follows except after 429.
 #[tokio::test]
-async fn what_any_server_may_answer_is_no_evidence() {
+async fn common_http_errors_are_no_evidence_of_an_era() {
     for status in ["401", "403", "429", "503"] {
         let flags = [MODERN, &["--status", status, "--status-times", "2"]].concat();
         let backend = Backend::start(BackendKind::Http, &flags).await;
-        let backend = backend.option("reconnect", promptly());
+        let backend = backend.option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
         let server = rest
@@ -336,7 +336,7 @@ async fn what_any_server_may_answer_is_no_evidence() {
 async fn a_server_that_has_gone_is_noticed_and_comes_back() {
     let backend = Backend::start(BackendKind::Http, MODERN)
         .await
-        .option("reconnect", promptly());
+        .option("reconnect", prompt_retry());
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     backend.until_count("subscriptions/listen", 1).await;
@@ -370,7 +370,7 @@ async fn a_server_that_changes_its_era_is_found_out_again() {
             "health",
             health_checks(Duration::from_millis(100), "reconnect"),
         )
-        .option("reconnect", promptly());
+        .option("reconnect", prompt_retry());
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     client.assert_echo("x__echo").await;

@@ -18,12 +18,12 @@ async fn gateway() -> (Gateway, Backend) {
     (Gateway::with_servers(&[("x", &backend)]).await, backend)
 }
 
-fn complete(result: &Value) {
+fn complete_result(result: &Value) {
     assert_eq!(result["resultType"], "complete", "{result}");
 }
 
-fn not_to_be_kept(result: &Value) {
-    complete(result);
+fn uncacheable_result(result: &Value) {
+    complete_result(result);
     assert_eq!(result["ttlMs"], 0, "{result}");
     assert_eq!(result["cacheScope"], "private", "{result}");
 }
@@ -43,24 +43,24 @@ over_every_transport! {
                 ("resources/templates/list", "resourceTemplates"),
             ] {
                 let list = client.result(method, json!({})).await;
-                not_to_be_kept(&list);
+                uncacheable_result(&list);
                 assert!(!list[member].as_array().expect("a list").is_empty());
                 assert_eq!(list, client.result(method, json!({})).await, "{method} varies");
             }
             let echo = format!("{prefix}echo");
             let result = client.call(&echo, json!({"text": "hello"})).await;
-            complete(&result);
+            complete_result(&result);
             assert_eq!(text(&result), "hello");
             let prompt = client.result("prompts/get", json!({"name": format!("{prefix}plain")})).await;
-            complete(&prompt);
+            complete_result(&prompt);
             assert!(prompt["messages"].is_array());
             let read_result = client.result("resources/read", json!({"uri": "fake://text"})).await;
-            not_to_be_kept(&read_result);
+            uncacheable_result(&read_result);
             assert_eq!(read_result["contents"][0]["text"], "the text of the fake");
             let reference = json!({"type": "ref/prompt", "name": format!("{prefix}greet")});
             let params = json!({"ref": reference, "argument": {"name": "name", "value": "A"}});
             let completed_result = client.result("completion/complete", params).await;
-            complete(&completed_result);
+            complete_result(&completed_result);
             assert_eq!(completed_result["completion"]["values"], json!(["Ada", "Alan"]));
         }
         // A legacy server receives no members of the modern era.
@@ -71,7 +71,7 @@ over_every_transport! {
 }
 
 #[tokio::test]
-async fn what_is_spoken_and_offered_can_be_discovered() {
+async fn discovery_lists_revisions_and_capabilities() {
     let backend = Backend::start(BackendKind::Http, &["--instructions", "be kind"]).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for (path, name, instructions) in [
@@ -80,7 +80,7 @@ async fn what_is_spoken_and_offered_can_be_discovered() {
     ] {
         let client = Modern::at(&gateway, path);
         let matching_result = client.result("server/discover", json!({})).await;
-        not_to_be_kept(&matching_result);
+        uncacheable_result(&matching_result);
         assert_eq!(matching_result["supportedVersions"][0], MODERN);
         assert_eq!(matching_result["supportedVersions"][1], "2025-11-25");
         assert!(
@@ -99,7 +99,7 @@ async fn what_is_spoken_and_offered_can_be_discovered() {
 /// Checks run in the specification's order: `_meta`, headers, version, method. Each error has the
 /// request id.
 #[tokio::test]
-async fn what_a_request_says_of_itself_is_checked() {
+async fn request_metadata_is_checked() {
     let (gateway, backend) = gateway().await;
     let assert_refused = async |client: &Modern, expected: (u16, i64), params: Value| {
         let (headers, request) = client.request("tools/list", params);
@@ -315,7 +315,7 @@ async fn errors_have_the_codes_and_statuses_of_their_revision() {
         assert_eq!(error["code"], -32602, "{error}");
         // A tool error is a result.
         let failed_result = client.call(&format!("{prefix}error"), json!({})).await;
-        complete(&failed_result);
+        complete_result(&failed_result);
         assert_eq!(failed_result["isError"], true);
     }
     let pings = backend.of_method("ping");
@@ -397,7 +397,7 @@ async fn a_failed_call_is_a_result_of_its_tool() {
     for (path, prefix) in PATHS {
         let client = Modern::at(&gateway, path);
         let failed_result = client.call(&format!("{prefix}crash"), json!({})).await;
-        complete(&failed_result);
+        complete_result(&failed_result);
         assert_eq!(
             failed_result["_meta"]["mainstay/error"]["kind"], "outcome_unknown",
             "{failed_result}"

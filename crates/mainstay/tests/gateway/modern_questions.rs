@@ -18,13 +18,13 @@ use crate::{
 const PATH: &str = "/servers/x/mcp";
 
 /// A client that accepts every kind of question.
-fn willing(gateway: &Gateway, path: &str) -> Modern {
+fn willing_client(gateway: &Gateway, path: &str) -> Modern {
     let all_capabilities =
         json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {}});
     Modern::at(gateway, path).able(all_capabilities)
 }
 
-async fn legacy(kind: BackendKind) -> Backend {
+async fn start_legacy(kind: BackendKind) -> Backend {
     Backend::start(kind, &["--revisions", "2025-11-25"]).await
 }
 
@@ -51,7 +51,7 @@ fn answer(question: &Value) -> Value {
 }
 
 /// The parameters of the retry, with an answer to every question.
-fn next(params: &Value, required: &Value) -> Value {
+fn next_params(params: &Value, required: &Value) -> Value {
     let mut params = params.clone();
     for (key, question) in questions(required) {
         params["inputResponses"][&key] = answer(&question);
@@ -64,9 +64,9 @@ fn next(params: &Value, required: &Value) -> Value {
 /// sent after the server received the roots.
 #[tokio::test]
 async fn roots_that_were_asked_for_before_a_call_are_told_with_it() {
-    let backend = legacy(BackendKind::Http).await;
+    let backend = start_legacy(BackendKind::Http).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let client = willing(&gateway, PATH);
+    let client = willing_client(&gateway, PATH);
     client.result("tools/list", json!({})).await;
     backend
         .fake()
@@ -83,7 +83,9 @@ async fn roots_that_were_asked_for_before_a_call_are_told_with_it() {
     .await;
     let questions = questions(&required);
     assert_eq!(questions[0].1["method"], "roots/list", "{required}");
-    let result = client.result("tools/call", next(&params, &required)).await;
+    let result = client
+        .result("tools/call", next_params(&params, &required))
+        .await;
     assert_eq!(result["content"][0]["text"], "later", "{result}");
     crate::gateway::until("the roots", || {
         let messages = backend.received();
@@ -104,20 +106,20 @@ async fn roots_that_were_asked_for_before_a_call_are_told_with_it() {
 over_every_transport! {
     /// Each round is a retry with a new id. The upstream call stays the same.
     async fn a_call_goes_on_over_rounds(kind) {
-        let backend = legacy(kind).await.option("serverRequests", "forward");
+        let backend = start_legacy(kind).await.option("serverRequests", "forward");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, tool) in [(PATH, "ask_in_turn"), ("/mcp", "x__ask_in_turn")] {
-            let client = willing(&gateway, path);
+            let client = willing_client(&gateway, path);
             let params = json!({"name": tool, "arguments": {"a": 1}});
             let first = client.result("tools/call", params.clone()).await;
             let round = questions(&first);
             assert_eq!(round.len(), 1);
             assert_eq!(round[0].1["method"], "elicitation/create");
             assert_eq!(round[0].1["params"]["message"], "What is your name?");
-            let second_result = client.result("tools/call", next(&params, &first)).await;
+            let second_result = client.result("tools/call", next_params(&params, &first)).await;
             let round = questions(&second_result);
             assert_eq!(round[0].1["method"], "sampling/createMessage");
-            let last_result = client.result("tools/call", next(&params, &second_result)).await;
+            let last_result = client.result("tools/call", next_params(&params, &second_result)).await;
             assert_eq!(last_result["resultType"], "complete", "{last_result}");
             let text = last_result.to_string();
             assert!(text.contains("Ada") && text.contains("I am"), "{text}");
@@ -126,10 +128,10 @@ over_every_transport! {
     }
 
     /// Prompts and resources can ask, also several questions at once.
-    async fn whatever_may_ask_does(kind) {
-        let backend = legacy(kind).await;
+    async fn prompts_and_resources_can_ask(kind) {
+        let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let client = willing(&gateway, PATH);
+        let client = willing_client(&gateway, PATH);
         for (method, params) in [
             ("tools/call", json!({"name": "ask_together"})),
             ("tools/call", json!({"name": "ask_roots"})),
@@ -144,7 +146,7 @@ over_every_transport! {
                 for (_, question) in questions(&result) {
                     assert!(question["params"].get("elicitationId").is_none(), "{question}");
                 }
-                result = client.result(method, next(&params, &result)).await;
+                result = client.result(method, next_params(&params, &result)).await;
                 rounds += 1;
             }
             assert!((1..=2).contains(&rounds), "{rounds} rounds of {params}");
@@ -153,8 +155,8 @@ over_every_transport! {
     }
 
     /// Without the client's capability, the server gets an error, and its own result is forwarded.
-    async fn who_declares_nothing_is_asked_nothing(kind) {
-        let backend = legacy(kind).await;
+    async fn a_client_without_capabilities_is_not_asked(kind) {
+        let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = Modern::at(&gateway, PATH);
         let result = client.call("ask", json!({"method": "sampling/createMessage"})).await;
@@ -170,12 +172,12 @@ over_every_transport! {
 
     /// A changed, foreign or unknown state is refused. The call of the original state still waits.
     async fn a_state_that_is_not_this_calls_is_refused(kind) {
-        let backend = legacy(kind).await;
+        let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let client = willing(&gateway, PATH);
+        let client = willing_client(&gateway, PATH);
         let params = json!({"name": "ask_elicitation", "arguments": {"a": 1}});
         let first = client.result("tools/call", params.clone()).await;
-        let valid_params = next(&params, &first);
+        let valid_params = next_params(&params, &first);
         let state = valid_params["requestState"].as_str().expect("a state").to_owned();
         let params_with = |change: &dyn Fn(&mut Value)| {
             let mut params = valid_params.clone();
@@ -198,7 +200,7 @@ over_every_transport! {
             assert_eq!(error["code"], -32602, "{wrong_params}");
         }
         // Another endpoint refuses the state.
-        let (_, error) = willing(&gateway, "/mcp").error("tools/call", valid_params.clone()).await;
+        let (_, error) = willing_client(&gateway, "/mcp").error("tools/call", valid_params.clone()).await;
         assert_eq!(error["code"], -32602);
         let result = client.result("tools/call", valid_params.clone()).await;
         assert!(result.to_string().contains("Ada"), "{result}");
@@ -211,30 +213,30 @@ over_every_transport! {
 
     /// An unanswered question is asked again. An answer without a question is ignored.
     async fn a_question_stays_until_it_is_answered(kind) {
-        let backend = legacy(kind).await;
+        let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let client = willing(&gateway, PATH);
+        let client = willing_client(&gateway, PATH);
         let params = json!({"name": "ask_elicitation"});
         let first = client.result("tools/call", params.clone()).await;
-        let mut silent_params = next(&params, &first);
+        let mut silent_params = next_params(&params, &first);
         silent_params["inputResponses"] = json!({"nobody": {"action": "accept"}});
         let repeated_result = client.result("tools/call", silent_params).await;
         assert_eq!(questions(&repeated_result), questions(&first));
-        let result = client.result("tools/call", next(&params, &repeated_result)).await;
+        let result = client.result("tools/call", next_params(&params, &repeated_result)).await;
         assert_eq!(result["resultType"], "complete");
         assert_eq!(backend.runs("ask_elicitation"), 1);
     }
 
     /// Calls that wait for answers do not block each other's questions.
     async fn calls_wait_beside_each_other(kind) {
-        let backend = legacy(kind).await;
+        let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let client = willing(&gateway, PATH);
+        let client = willing_client(&gateway, PATH);
         let calls = ["a", "b"].map(|name| json!({"name": "ask_elicitation", "arguments": {"it": name}}));
         let mut waiting_calls = Vec::new();
         for params in &calls {
             let required = client.result("tools/call", params.clone()).await;
-            waiting_calls.push(next(params, &required));
+            waiting_calls.push(next_params(params, &required));
         }
         for params in waiting_calls {
             let result = client.result("tools/call", params).await;
@@ -244,9 +246,9 @@ over_every_transport! {
 
     /// T1: a stop does not wait for answers of people.
     async fn stopping_ends_calls_that_wait(kind) {
-        let backend = legacy(kind).await;
+        let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let client = willing(&gateway, PATH);
+        let client = willing_client(&gateway, PATH);
         let required = client.result("tools/call", json!({"name": "ask_in_turn"})).await;
         assert_eq!(questions(&required).len(), 1);
         let stopping_time = Instant::now();
@@ -258,9 +260,9 @@ over_every_transport! {
 /// A waiting call ends after a time limit, together with its state.
 #[tokio::test]
 async fn a_call_does_not_wait_for_ever() {
-    let backend = legacy(BackendKind::Http).await;
+    let backend = start_legacy(BackendKind::Http).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let client = willing(&gateway, PATH);
+    let client = willing_client(&gateway, PATH);
     let params = json!({"name": "ask_elicitation"});
     let first = client.result("tools/call", params.clone()).await;
     tokio::time::pause();
@@ -272,7 +274,9 @@ async fn a_call_does_not_wait_for_ever() {
     tokio::time::advance(Duration::from_secs(2)).await;
     tokio::time::resume();
     backend.until_cancelled(call).await;
-    let (_, error) = client.error("tools/call", next(&params, &first)).await;
+    let (_, error) = client
+        .error("tools/call", next_params(&params, &first))
+        .await;
     assert_eq!(error["code"], -32602);
     assert_eq!(backend.runs("ask_elicitation"), 1);
 }

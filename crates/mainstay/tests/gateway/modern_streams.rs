@@ -195,7 +195,7 @@ async fn subscriptions_are_shared() {
 
 /// The end of one listener does not end another listener's subscription.
 #[tokio::test]
-async fn who_comes_as_another_leaves_hears() {
+async fn a_new_listener_survives_the_end_of_another() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for (path, prefix) in PATHS {

@@ -8,7 +8,7 @@ use crate::{
     gateway::Gateway,
 };
 
-async fn two(settings: Value) -> (Gateway, [Backend; 2]) {
+async fn start_two(settings: Value) -> (Gateway, [Backend; 2]) {
     let backends = [
         Backend::http().await,
         Backend::start(BackendKind::Sse, &[]).await,
@@ -19,7 +19,7 @@ async fn two(settings: Value) -> (Gateway, [Backend; 2]) {
 }
 
 /// Number of runs of `echo` at each server.
-fn echoes(backends: &[Backend; 2]) -> [u64; 2] {
+fn echo_counts(backends: &[Backend; 2]) -> [u64; 2] {
     [0, 1].map(|index| backends[index].fake().runs("echo"))
 }
 
@@ -34,14 +34,14 @@ async fn unknown_tool(client: &Http, tool: &str) -> Value {
 /// J4: equal tool names of two servers are two tools.
 #[tokio::test]
 async fn the_same_tool_of_two_servers_is_two_tools() {
-    let (gateway, backends) = two(json!({})).await;
+    let (gateway, backends) = start_two(json!({})).await;
     let client = gateway.client().await;
     let tools = client.tools().await;
     assert!(tools.contains(&"one__echo".to_owned()) && tools.contains(&"two__echo".to_owned()));
     client.assert_echo("one__echo").await;
-    assert_eq!(echoes(&backends), [1, 0]);
+    assert_eq!(echo_counts(&backends), [1, 0]);
     client.assert_echo("two__echo").await;
-    assert_eq!(echoes(&backends), [1, 1]);
+    assert_eq!(echo_counts(&backends), [1, 1]);
     let prompts = names(&client.result("prompts/list", json!({})).await["prompts"]);
     assert_eq!(
         prompts,
@@ -52,12 +52,12 @@ async fn the_same_tool_of_two_servers_is_two_tools() {
 /// Y4: another spelling is accepted if the match is unique.
 #[tokio::test]
 async fn other_spellings_lead_to_the_same_tool() {
-    let (gateway, backends) = two(json!({})).await;
+    let (gateway, backends) = start_two(json!({})).await;
     let client = gateway.client().await;
     for tool in ["two__echo", "two/echo", "mcp__two__echo"] {
         client.assert_echo(tool).await;
     }
-    assert_eq!(echoes(&backends), [0, 3]);
+    assert_eq!(echo_counts(&backends), [0, 3]);
     let error = unknown_tool(&client, "echo").await;
     assert_eq!(
         error["data"]["candidates"],
@@ -103,7 +103,7 @@ async fn naming_is_a_choice() {
 /// The first configured server owns a shared URI. `mainstay+<server>:<uri>` selects a server.
 #[tokio::test]
 async fn the_same_uri_of_two_servers_is_two_resources() {
-    let (gateway, backends) = two(json!({})).await;
+    let (gateway, backends) = start_two(json!({})).await;
     let client = gateway.client().await;
     let listed_result = client.result("resources/list", json!({})).await;
     let uris: Vec<_> = listed_result["resources"]
@@ -180,7 +180,7 @@ async fn an_unlisted_resource_is_looked_for() {
 /// K2: an unknown tool gets −32602 with the status of its server.
 #[tokio::test]
 async fn an_unknown_tool_names_the_state_of_its_server() {
-    let (gateway, _backends) = two(json!({})).await;
+    let (gateway, _backends) = start_two(json!({})).await;
     let client = gateway.client().await;
     let error = unknown_tool(&client, "one__nothing").await;
     let message = error["message"].as_str().expect("words");

@@ -11,7 +11,7 @@ use crate::{
     backend::{Backend, BackendKind},
     client::text,
     gateway::Gateway,
-    rest_client::never,
+    rest_client::never_retry,
 };
 
 /// A server that is down. The next scheduled attempt is an hour away.
@@ -22,7 +22,9 @@ struct Absent {
 
 impl Absent {
     async fn start(kind: BackendKind) -> Self {
-        let mut backend = Backend::start(kind, &[]).await.option("reconnect", never());
+        let mut backend = Backend::start(kind, &[])
+            .await
+            .option("reconnect", never_retry());
         let mut program = None;
         if kind == BackendKind::Stdio {
             let folder = tempfile::tempdir().expect("a temporary folder");

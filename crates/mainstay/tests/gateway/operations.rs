@@ -7,7 +7,7 @@ use crate::{
     backend::{Backend, BackendKind},
     client::failure,
     gateway::{Gateway, found, until},
-    rest_client::{Rest, never},
+    rest_client::{Rest, never_retry},
 };
 
 /// Asserts the answer of a connected server (O3).
@@ -22,7 +22,7 @@ fn is_connected(answer: &Value) {
 }
 
 /// Brings a server to status `failed` by a crash loop. The server works at its next start.
-async fn failed(gateway: &Gateway, backend: &Backend) {
+async fn bring_to_failed(gateway: &Gateway, backend: &Backend) {
     backend.leave(&gateway.client().await).await;
     let rest = gateway.rest();
     rest.until_status("x", "failed").await;
@@ -32,7 +32,7 @@ async fn failed(gateway: &Gateway, backend: &Backend) {
 over_every_transport! {
     /// O2: a reconnect opens a new session in `connected`, `disconnected` and `reconnecting`.
     async fn a_reconnect_leads_to_a_new_session_from_every_state(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         let greeting_count = || backend.count("notifications/initialized");
@@ -55,14 +55,14 @@ over_every_transport! {
     }
 
     /// F10, W25: a start over REST starts a failed server. A call does not.
-    async fn what_has_failed_is_started_by_a_person(kind) {
+    async fn a_failed_server_is_started_by_hand(kind) {
         let reconnect = json!({"initialDelayMs": 100, "maxDelayMs": 100, "maxAttempts": 1, "jitter": 0});
         let backend = Backend::fickle(kind, &[]).await;
         let backend = backend.option("reconnect", reconnect).option("restart", json!({"maxAttempts": 1}));
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         for operation in ["start", "reconnect"] {
-            failed(&gateway, &backend).await;
+            bring_to_failed(&gateway, &backend).await;
             let is_gone = async || client.tools().await.is_empty().then_some(());
             found("a catalog without its tools, because nobody brings it back", is_gone).await;
             let error = client.error("tools/call", json!({"name": "x__echo"})).await;
@@ -155,7 +155,7 @@ over_every_transport! {
 async fn a_reconnect_that_fails_says_why() {
     let backend = Backend::fickle(BackendKind::Http, &[])
         .await
-        .option("reconnect", never());
+        .option("reconnect", never_retry());
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     client.assert_echo("x__echo").await;

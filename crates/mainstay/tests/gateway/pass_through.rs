@@ -38,13 +38,14 @@ fn json_text() -> impl Strategy<Value = String> {
     ];
     leaf.prop_recursive(4, 24, 5, |inner_value| {
         prop_oneof![
-            prop::collection::vec((gap(), inner_value.clone(), gap()), 0..5).prop_map(|items| {
-                let items: Vec<_> = items
-                    .iter()
-                    .map(|(a, item, b)| format!("{a}{item}{b}"))
-                    .collect();
-                format!("[{}]", items.join(","))
-            }),
+            prop::collection::vec((whitespace(), inner_value.clone(), whitespace()), 0..5)
+                .prop_map(|items| {
+                    let items: Vec<_> = items
+                        .iter()
+                        .map(|(a, item, b)| format!("{a}{item}{b}"))
+                        .collect();
+                    format!("[{}]", items.join(","))
+                }),
             object(key(), inner_value),
         ]
     })
@@ -54,7 +55,7 @@ fn object(
     key: impl Strategy<Value = String>,
     value: impl Strategy<Value = String>,
 ) -> impl Strategy<Value = String> {
-    let member = (gap(), key, gap(), value, gap());
+    let member = (whitespace(), key, whitespace(), value, whitespace());
     prop::collection::vec(member, 0..6).prop_map(|members| {
         let texts = members
             .iter()
@@ -128,7 +129,7 @@ fn plain_char() -> impl Strategy<Value = char> {
     })
 }
 
-fn gap() -> impl Strategy<Value = &'static str> {
+fn whitespace() -> impl Strategy<Value = &'static str> {
     select(vec!["", "", "", " ", "\t", "\n", "\r\n", "  \n "])
 }
 
@@ -158,7 +159,7 @@ async fn gateway() -> (Gateway, Vec<Backend>) {
 }
 
 /// A client for each endpoint of each backend, with the tool's name there.
-async fn ways(gateway: &Gateway, tool: &str) -> Vec<(Http, String)> {
+async fn tool_clients(gateway: &Gateway, tool: &str) -> Vec<(Http, String)> {
     let mut ways = Vec::new();
     for (server, _) in SERVERS {
         ways.push((gateway.client().await, format!("{server}__{tool}")));
@@ -175,7 +176,7 @@ async fn ways(gateway: &Gateway, tool: &str) -> Vec<(Http, String)> {
 fn arguments_and_results_pass_as_the_bytes_that_came() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let (gateway, _backends) = runtime.block_on(gateway());
-    let ways = runtime.block_on(ways(&gateway, "echo"));
+    let ways = runtime.block_on(tool_clients(&gateway, "echo"));
     let pipe = tokio::sync::Mutex::new(runtime.block_on(gateway.pipe()));
 
     let config = Config {
@@ -183,32 +184,34 @@ fn arguments_and_results_pass_as_the_bytes_that_came() {
         failure_persistence: None,
         ..Config::default()
     };
-    let matching_run = TestRunner::new(config).run(&(arguments(), gap()), |(arguments, gap)| {
-        let expected = without_line_breaks(&arguments);
-        runtime.block_on(async {
-            for (client, tool) in &ways {
-                let params =
-                    format!(r#"{{{gap}"arguments":{arguments},{gap}"name":{gap}"{tool}","x":1}}"#);
-                let answer = client.ask("tools/call", &params).await;
-                prop_assert_eq!(
-                    raw(raw(&answer, "result"), "structuredContent"),
-                    &expected,
-                    "by {}",
-                    tool
-                );
-            }
-            for (server, _) in SERVERS {
-                let params = format!(r#"{{"name":"{server}__echo","arguments":{expected}}}"#);
-                let answer = pipe.lock().await.ask("tools/call", &params).await;
-                prop_assert_eq!(
-                    raw(raw(&answer, "result"), "structuredContent"),
-                    &expected,
-                    "by stdio"
-                );
-            }
-            Ok(())
-        })
-    });
+    let matching_run =
+        TestRunner::new(config).run(&(arguments(), whitespace()), |(arguments, gap)| {
+            let expected = without_line_breaks(&arguments);
+            runtime.block_on(async {
+                for (client, tool) in &ways {
+                    let params = format!(
+                        r#"{{{gap}"arguments":{arguments},{gap}"name":{gap}"{tool}","x":1}}"#
+                    );
+                    let answer = client.ask("tools/call", &params).await;
+                    prop_assert_eq!(
+                        raw(raw(&answer, "result"), "structuredContent"),
+                        &expected,
+                        "by {}",
+                        tool
+                    );
+                }
+                for (server, _) in SERVERS {
+                    let params = format!(r#"{{"name":"{server}__echo","arguments":{expected}}}"#);
+                    let answer = pipe.lock().await.ask("tools/call", &params).await;
+                    prop_assert_eq!(
+                        raw(raw(&answer, "result"), "structuredContent"),
+                        &expected,
+                        "by stdio"
+                    );
+                }
+                Ok(())
+            })
+        });
     match matching_run {
         Ok(()) => {}
         Err(TestError::Fail(reason, (arguments, _))) => panic!("{reason}\nminimal: {arguments}"),
@@ -231,7 +234,7 @@ async fn a_name_is_read_as_json_reads_it() {
 #[tokio::test]
 async fn a_weird_result_passes_byte_for_byte() {
     let (gateway, _backends) = gateway().await;
-    for (client, tool) in ways(&gateway, "weird").await {
+    for (client, tool) in tool_clients(&gateway, "weird").await {
         let answer = client
             .ask("tools/call", &json!({"name": tool}).to_string())
             .await;
@@ -289,7 +292,7 @@ async fn ids_come_back_as_they_were_written() {
         r#""""#,
         "1e2",
     ] {
-        for (client, tool) in ways(&gateway, "echo").await {
+        for (client, tool) in tool_clients(&gateway, "echo").await {
             let text = format!(
                 r#"{{"params":{{"name":"{tool}"}},"method":"tools/call","id":{id},"jsonrpc":"2.0"}}"#
             );
@@ -307,7 +310,7 @@ async fn ids_come_back_as_they_were_written() {
 #[tokio::test]
 async fn unknown_members_of_a_request_reach_the_server() {
     let (gateway, backends) = gateway().await;
-    for (client, tool) in ways(&gateway, "echo").await {
+    for (client, tool) in tool_clients(&gateway, "echo").await {
         let text = format!(
             r#"{{"jsonrpc":"2.0","vendor":{{"deep":[1]}},"id":1,"method":"tools/call","params":{{"_meta":{{"a.b/c":7,"progressToken":"p","z":null}},"name":"{tool}"}}}}"#
         );

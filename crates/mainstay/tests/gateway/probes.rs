@@ -9,7 +9,7 @@ use tokio::{io::AsyncReadExt as _, net::TcpListener};
 use crate::{
     backend::{Backend, BackendKind},
     gateway::{Gateway, soon},
-    rest_client::{health_checks, promptly},
+    rest_client::{health_checks, prompt_retry},
 };
 
 const OFTEN: Duration = Duration::from_millis(100);
@@ -135,7 +135,7 @@ async fn each_policy_does_what_it_says() {
         let backend = Backend::start(BackendKind::Http, &["--ignore-ping"]).await;
         let backend = backend
             .option("health", health)
-            .option("reconnect", promptly());
+            .option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         if reconnects {
             backend.until_count("initialize", 2).await;
@@ -158,7 +158,7 @@ async fn late_answers_alone_are_evidence_for_one_policy() {
     let reconnecting_backend = Backend::start(BackendKind::Http, &flags).await;
     let reconnecting_backend = reconnecting_backend
         .option("health", health_checks(OFTEN, "reconnect"))
-        .option("reconnect", promptly());
+        .option("reconnect", prompt_retry());
     let gateway =
         Gateway::with_servers(&[("v", &verifying_backend), ("r", &reconnecting_backend)]).await;
     reconnecting_backend.until_count("initialize", 2).await;
@@ -207,7 +207,7 @@ async fn a_wrong_health_url_is_not_a_death() {
         let backend = backend
             .option("health", health)
             .option("healthCheckUrl", url)
-            .option("reconnect", promptly());
+            .option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         if is_well {
             let looks = || {

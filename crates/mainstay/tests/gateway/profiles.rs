@@ -35,7 +35,7 @@ async fn items(client: &Http) -> Vec<String> {
 
 over_every_transport! {
     /// A tool that the profile hides cannot be called by any spelling.
-    async fn what_is_denied_is_reached_by_no_spelling(kind) {
+    async fn a_denied_tool_has_no_callable_spelling(kind) {
         let (first_backend, second_backend) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
         let profiles = json!({"safe": {"servers": ["y"], "tools": {"deny": ["*/echo"]}}});
         let gateway = gateway(&first_backend, &second_backend, profiles).await;
@@ -105,7 +105,7 @@ over_every_transport! {
     }
 
     /// A client is notified only if its own list changed.
-    async fn a_change_is_told_where_it_is_one(kind) {
+    async fn only_changed_lists_are_announced(kind) {
         let (first_backend, second_backend) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
         let profiles = json!({
             "x": {"servers": ["x"]},
@@ -217,7 +217,7 @@ async fn the_default_profile_is_one_of_them() {
 }
 
 #[tokio::test]
-async fn what_is_no_profile_is_not_found() {
+async fn an_unknown_profile_is_not_found() {
     let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
     let gateway = gateway(&first_backend, &second_backend, json!({"one": {}})).await;
     for path in ["/mcp/two", "/mcp/One", "/mcp/one%20"] {

@@ -14,7 +14,7 @@ use crate::{
 pub const SAMPLING: &str = "sampling/createMessage";
 
 /// A client that accepts every kind of question.
-pub async fn willing(gateway: &Gateway, path: &str) -> Http {
+pub async fn willing_client(gateway: &Gateway, path: &str) -> Http {
     let mut client = gateway.stranger(path);
     let all_capabilities =
         json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {}});
@@ -47,7 +47,7 @@ async fn a_question_is_heard_on_a_stream_that_opens_late() {
     let flags = ["--answer", "json", "--get-delay", "300"];
     let backend = Backend::start(BackendKind::Http, &flags).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let client = willing(&gateway, "/servers/x/mcp").await;
+    let client = willing_client(&gateway, "/servers/x/mcp").await;
     let mut stream = client.listen().await;
     let call = client.call_text("ask", json!({"method": "roots/list"}));
     let answering_message = async {
@@ -64,7 +64,7 @@ over_every_transport! {
     async fn the_client_of_an_isolated_session_is_asked(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let client = willing(&gateway, "/servers/x/mcp").await;
+        let client = willing_client(&gateway, "/servers/x/mcp").await;
         for method in [SAMPLING, "elicitation/create", "roots/list"] {
             let (mut stream, question) = open_question(&client, "ask", method).await;
             reply(&client, &question, json!({"answer": method})).await;
@@ -80,7 +80,7 @@ over_every_transport! {
     async fn answers_reach_the_call_that_asked(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let client = willing(&gateway, "/servers/x/mcp").await;
+        let client = willing_client(&gateway, "/servers/x/mcp").await;
         let (mut first, first_id) = open_question(&client, "ask", SAMPLING).await;
         let failure = json!({"jsonrpc": "2.0", "id": first_id["id"], "error": {"code": -1, "message": "not today"}});
         client.post(failure.to_string()).await;
@@ -101,7 +101,7 @@ over_every_transport! {
     async fn a_shared_session_asks_where_it_is_told_to(kind) {
         let backend = Backend::start(kind, &[]).await.option("serverRequests", "forward");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (client, mute_client) = (willing(&gateway, "/mcp").await, gateway.client().await);
+        let (client, mute_client) = (willing_client(&gateway, "/mcp").await, gateway.client().await);
         client.assert_echo("x__echo").await;
         let declared_capabilities = &backend.of_method("initialize")[0]["params"]["capabilities"];
         assert!(declared_capabilities["sampling"].is_object(), "{declared_capabilities}");
@@ -119,7 +119,7 @@ over_every_transport! {
     async fn a_server_that_is_not_to_ask_is_refused(kind) {
         let backend = Backend::start(kind, &[]).await.option("serverRequests", "reject");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let client = willing(&gateway, "/servers/x/mcp").await;
+        let client = willing_client(&gateway, "/servers/x/mcp").await;
         for method in [SAMPLING, "elicitation/create", "roots/list"] {
             let answer = client.call_text("ask", json!({"method": method})).await;
             assert!(answer.contains("-32601"), "{answer}");
@@ -134,7 +134,7 @@ over_every_transport! {
         let backend = Backend::start(kind, &[]).await.option("timeout", 1000);
         let other_backend = Backend::http().await.option("timeout", 1000);
         let gateway = Gateway::with_servers(&[("x", &backend), ("other", &other_backend)]).await;
-        let client = willing(&gateway, "/servers/x/mcp").await;
+        let client = willing_client(&gateway, "/servers/x/mcp").await;
         let other_backend = gateway.client().await;
         let (mut stream, question) = open_question(&client, "ask", SAMPLING).await;
         // The same time passes twice elsewhere.
@@ -154,14 +154,14 @@ over_every_transport! {
     async fn a_client_that_goes_refuses_what_it_was_asked(kind) {
         let backend = Backend::start(kind, &[]).await.option("serverRequests", "forward");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let client = willing(&gateway, "/mcp").await;
+        let client = willing_client(&gateway, "/mcp").await;
         let (_stream, question) = open_question(&client, "x__ask", SAMPLING).await;
         client.delete().await;
         let is_refused = || backend.received().iter().any(|message| message["error"]["message"] == "the client has gone");
         soon("a refusal", async { while !is_refused() { tokio::task::yield_now().await } }).await;
         // An answer after the disconnect has no effect.
         let late_response = json!({"jsonrpc": "2.0", "id": question["id"], "result": {}});
-        let other_client = willing(&gateway, "/mcp").await;
+        let other_client = willing_client(&gateway, "/mcp").await;
         assert_eq!(other_client.post(late_response.to_string()).await.status, StatusCode::ACCEPTED);
         other_client.assert_echo("x__echo").await;
     }
@@ -183,8 +183,8 @@ async fn a_question_that_two_clients_may_have_caused_is_refused() {
     let backend = Backend::stdio().await.option("serverRequests", "forward");
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let (first_client, other_client) = (
-        willing(&gateway, "/mcp").await,
-        willing(&gateway, "/mcp").await,
+        willing_client(&gateway, "/mcp").await,
+        willing_client(&gateway, "/mcp").await,
     );
     let (answer, result) = tokio::join!(
         async {
@@ -205,7 +205,7 @@ async fn a_question_that_two_clients_may_have_caused_is_refused() {
         _ = backend.until_called("hang") => {}
     }
     first_client.delete().await;
-    let third_client = willing(&gateway, "/mcp").await;
+    let third_client = willing_client(&gateway, "/mcp").await;
     let answer = third_client
         .call_text("x__ask", json!({"method": SAMPLING}))
         .await;
@@ -217,7 +217,7 @@ async fn a_question_that_two_clients_may_have_caused_is_refused() {
 
 /// Y8: a question without a client waits for an answer over REST.
 #[tokio::test]
-async fn what_nobody_can_be_asked_is_answered_by_hand() {
+async fn unroutable_server_requests_are_answered_by_hand() {
     let backend = Backend::http().await.option("serverRequests", "queue");
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
@@ -333,7 +333,7 @@ async fn a_client_can_be_asked_after_a_restart_of_ours() {
     };
     for (path, tool) in [("/mcp", "x__ask"), ("/servers/x/mcp", "ask")] {
         let gateway = run().await;
-        let old_client = willing(&gateway, path).await;
+        let old_client = willing_client(&gateway, path).await;
         gateway.stop().await;
         let gateway = run().await;
         let mut client = gateway.stranger(path);

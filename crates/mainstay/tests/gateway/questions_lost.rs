@@ -7,12 +7,12 @@ use crate::{
     backend::{Backend, BackendKind},
     client::Http,
     gateway::{Gateway, found},
-    questions::{SAMPLING, open_question, willing},
+    questions::{SAMPLING, open_question, willing_client},
     rest_client::Rest,
 };
 
 /// Server requests that wait for an answer over REST.
-async fn waiting(rest: &Rest) -> Vec<Value> {
+async fn waiting_requests(rest: &Rest) -> Vec<Value> {
     let requests = rest.get("/api/server-requests").await;
     requests["requests"].as_array().expect("a list").clone()
 }
@@ -29,12 +29,12 @@ async fn outcomes(rest: &Rest) -> Vec<Value> {
 }
 
 /// Waits for a server request, runs `end`, and asserts that the request is refused.
-async fn is_refused(rest: &Rest, end: impl AsyncFnOnce()) {
-    let request = found("a request", async || waiting(rest).await.pop()).await;
+async fn assert_refused(rest: &Rest, end: impl AsyncFnOnce()) {
+    let request = found("a request", async || waiting_requests(rest).await.pop()).await;
     let previous_count = outcomes(rest).await.len();
     end().await;
     found("no request", async || {
-        waiting(rest).await.is_empty().then_some(())
+        waiting_requests(rest).await.is_empty().then_some(())
     })
     .await;
     assert_eq!(
@@ -68,16 +68,16 @@ over_every_transport! {
             // A failed call reveals the loss of a server over HTTP.
             other_client.call("x__echo", json!({})).await;
         };
-        tokio::join!(ask(&client), is_refused(&rest, leave_client));
+        tokio::join!(ask(&client), assert_refused(&rest, leave_client));
         backend.come_back().await;
         client.assert_echo("x__echo").await;
         for operation in ["reconnect", "restart", "stop"] {
             let end = async || { rest.done("x", operation).await; };
-            tokio::join!(ask(&client), is_refused(&rest, end));
+            tokio::join!(ask(&client), assert_refused(&rest, end));
         }
         rest.done("x", "start").await;
         let end = async || { assert_eq!(rest.delete("/api/servers/x").await.0, StatusCode::OK); };
-        tokio::join!(ask(&client), is_refused(&rest, end));
+        tokio::join!(ask(&client), assert_refused(&rest, end));
     }
 
     /// A server request of an isolated session ends with the session.
@@ -89,7 +89,7 @@ over_every_transport! {
         client.initialize_with(&json!({})).await;
         let params = json!({"name": "ask", "arguments": {"method": SAMPLING}}).to_string();
         let _call = client.begin(client.request_text("tools/call", &params)).await;
-        is_refused(&rest, async || { client.delete().await; }).await;
+        assert_refused(&rest, async || { client.delete().await; }).await;
     }
 
     /// The client receives a cancellation for its open question.
@@ -98,7 +98,7 @@ over_every_transport! {
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
         for path in ["/mcp", "/servers/x/mcp"] {
-            let client = willing(&gateway, path).await;
+            let client = willing_client(&gateway, path).await;
             let mut listen = client.listen().await;
             let tool = if path == "/mcp" { "x__ask" } else { "ask" };
             let (mut stream, question) = open_question(&client, tool, SAMPLING).await;
@@ -128,7 +128,7 @@ fn take_back(backend: &Backend) {
 /// A withdrawn server request is cancelled at the client under the client's id, also on shared
 /// sessions.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_takes_back_needs_no_answer() {
+async fn a_withdrawn_server_request_needs_no_answer() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &[])
             .await
@@ -136,7 +136,7 @@ async fn what_a_server_takes_back_needs_no_answer() {
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
         for path in ["/mcp", "/servers/x/mcp"] {
-            let client = willing(&gateway, path).await;
+            let client = willing_client(&gateway, path).await;
             let mut listen = client.listen().await;
             let tool = if path == "/mcp" { "x__ask" } else { "ask" };
             let (_stream, question) = open_question(&client, tool, SAMPLING).await;
@@ -160,9 +160,9 @@ async fn what_a_server_takes_back_needs_no_answer() {
         let _call = client
             .begin(client.request_text("tools/call", &params))
             .await;
-        found("a request", async || waiting(&rest).await.pop()).await;
+        found("a request", async || waiting_requests(&rest).await.pop()).await;
         take_back(&backend);
-        let all_ended = async || waiting(&rest).await.is_empty().then_some(());
+        let all_ended = async || waiting_requests(&rest).await.is_empty().then_some(());
         found("no request", all_ended).await;
         assert_eq!(outcomes(&rest).await, [json!("taken_back")], "{kind:?}");
     }

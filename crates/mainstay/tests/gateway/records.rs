@@ -117,7 +117,7 @@ async fn echo() -> Backend {
 
 /// MCP over HTTP, with a session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_session() {
+async fn call_of_a_session_is_recorded() {
     for (path, name) in [("/mcp", "x__echo"), ("/servers/x/mcp", "echo")] {
         let backend = echo().await;
         let fixture = Recorded::with_backend(&backend).await;
@@ -133,7 +133,7 @@ async fn of_a_session() {
 
 /// The record contains the profile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_profile() {
+async fn call_of_a_profile_is_recorded() {
     let backend = echo().await;
     let settings = json!({"profiles": {"some": {"servers": ["x"]}}});
     let fixture = Recorded::with_journal(&backend, settings, config::Journal::default()).await;
@@ -148,7 +148,7 @@ async fn of_a_profile() {
 
 /// MCP over HTTP, without a session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_client_without_a_session() {
+async fn call_without_a_session_is_recorded() {
     for (path, name) in [("/mcp", "x__echo"), ("/servers/x/mcp", "echo")] {
         let backend = echo().await;
         let fixture = Recorded::with_backend(&backend).await;
@@ -167,7 +167,7 @@ async fn of_a_client_without_a_session() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_stdio() {
+async fn calls_over_stdio_are_recorded() {
     let backend = echo().await;
     let fixture = Recorded::with_backend(&backend).await;
     let mut pipe = fixture.gateway.pipe().await;
@@ -179,7 +179,7 @@ async fn of_stdio() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_http_and_sse() {
+async fn calls_over_http_sse_are_recorded() {
     let backend = echo().await;
     let fixture = Recorded::with_backend(&backend).await;
     let mut client = Sse::greeted(&fixture.gateway, "/sse").await;
@@ -278,7 +278,7 @@ async fn calls_over_rest_are_of_their_callers_trace() {
 
 /// L1: calls with an unknown name are recorded, for each kind of name and each door.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_what_nobody_knows() {
+async fn calls_with_unknown_names_are_recorded() {
     let arguments = r#"{"text":"hé"}"#;
     for (path, method, params, name) in [
         (
@@ -353,7 +353,7 @@ async fn of_what_nobody_knows() {
 
 /// Calls over REST (L5), and calls of commands, recognised by their user agent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_rest_and_the_command_line() {
+async fn calls_of_rest_and_commands_are_recorded() {
     for (agent, door) in [("curl/8", Door::Rest), (api::USER_AGENT, Door::Cli)] {
         let backend = echo().await;
         let fixture = Recorded::with_backend(&backend).await;
@@ -377,7 +377,7 @@ async fn of_rest_and_the_command_line() {
 
 /// `resources/read` and `prompts/get` are recorded as calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_resources_and_prompts() {
+async fn resource_reads_and_prompt_gets_are_recorded() {
     let backend = echo().await;
     let fixture = Recorded::with_backend(&backend).await;
     let client = fixture.gateway.client().await;
@@ -415,7 +415,7 @@ async fn of_resources_and_prompts() {
 
 /// L2: a tool result with `isError` is recorded as failed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_tool_that_failed() {
+async fn failed_tool_results_are_recorded() {
     let backend = echo().await;
     let fixture = Recorded::with_backend(&backend).await;
     let client = fixture.gateway.client().await;
@@ -433,7 +433,7 @@ async fn of_a_tool_that_failed() {
 
 /// Records of a timeout, a cancellation, and a lost server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_calls_that_were_never_answered() {
+async fn unanswered_calls_are_recorded() {
     let backend = echo().await.option("timeout", 1000);
     let fixture = Recorded::with_backend(&backend).await;
     let client = fixture.gateway.client().await;
@@ -483,7 +483,7 @@ async fn of_calls_that_were_never_answered() {
 
 /// A call to a server that cannot start is recorded as not sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_call_that_was_not_sent() {
+async fn unsent_calls_are_recorded() {
     let backend = Backend::start(BackendKind::Http, &[]).await;
     backend.fake().refuse(true).await.expect("the fake runs");
     let fixture = Recorded::with_backend(&backend).await;
@@ -506,7 +506,7 @@ async fn of_a_call_that_was_not_sent() {
 
 /// In strict mode the record is written before the answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn strictly_before_the_answer() {
+async fn strict_records_precede_the_answer() {
     let backend = echo().await;
     let settings = config::Journal {
         durability: Durability::Strict,

@@ -15,7 +15,7 @@ use crate::{
     client::{Http, failure, text},
     gateway::{Gateway, config, soon, until},
     loss::{kill, pid},
-    rest_client::{health_checks, never, promptly},
+    rest_client::{health_checks, never_retry, prompt_retry},
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -47,7 +47,7 @@ async fn not_connected(client: &Http) -> Value {
 over_every_transport! {
     /// G8, G9: concurrent calls to a lost server share one immediate attempt.
     async fn calls_share_one_attempt(kind) {
-        let backend = Backend::start(kind, &["--handshake-delay", "300"]).await.option("reconnect", never());
+        let backend = Backend::start(kind, &["--handshake-delay", "300"]).await.option("reconnect", never_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         client.call("x__crash", json!({})).await;
@@ -58,7 +58,7 @@ over_every_transport! {
 
     /// K9: the error contains the attempt number and the time of the next attempt.
     async fn a_failed_attempt_says_when_the_next_one_comes(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         backend.leave(&client).await;
@@ -74,7 +74,7 @@ over_every_transport! {
 
     /// sparfenyuk/mcp-proxy#247, #75: the process is dead, and answers are 200 with an empty error.
     async fn a_dead_backend_is_not_reported_healthy(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
@@ -91,7 +91,7 @@ over_every_transport! {
 
     /// envoy ai-gateway#1924: a flapping server must not change the clients' tool lists.
     async fn a_flapping_backend_does_not_flicker(kind) {
-        let backend = Backend::start(kind, &[]).await.option("reconnect", promptly());
+        let backend = Backend::start(kind, &[]).await.option("reconnect", prompt_retry());
         let calm_backend = Backend::http().await;
         let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm_backend)]).await;
         let client = gateway.client().await;
@@ -131,7 +131,7 @@ over_every_transport! {
 /// A call reconnects a server immediately, even if its last session lasted a second.
 #[tokio::test]
 async fn a_call_does_not_wait_for_the_schedule() {
-    let backend = Backend::stdio().await.option("reconnect", never());
+    let backend = Backend::stdio().await.option("reconnect", never_retry());
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     // Load only lengthens a start, so the minimum of several pauses is used.
@@ -158,7 +158,7 @@ async fn a_call_waits_within_its_own_deadline() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &[]).await;
         let backend = backend
-            .option("reconnect", never())
+            .option("reconnect", never_retry())
             .option("timeout_s", 1)
             .option("connectTimeoutMs", 3000);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -192,7 +192,7 @@ async fn a_call_waits_within_its_own_deadline() {
 async fn a_network_blip_is_shown_and_heals() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
         let (backend, gate) = Backend::gated(kind, &[]).await;
-        let backend = backend.option("reconnect", promptly());
+        let backend = backend.option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         client.assert_echo("x__echo").await;
@@ -233,7 +233,7 @@ async fn connections_that_were_reset_cost_no_call() {
 #[tokio::test]
 async fn an_sse_stream_that_drops_is_a_new_session() {
     let backend = Backend::start(BackendKind::Sse, &[]).await;
-    let backend = backend.option("reconnect", promptly());
+    let backend = backend.option("reconnect", prompt_retry());
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     for round in 2..=3 {
@@ -250,7 +250,7 @@ async fn a_server_that_says_when_is_not_asked_before() {
     let flags = "--status 503 --status-on-all --status-times 1 --retry-after 2";
     for kind in [BackendKind::Http, BackendKind::Sse] {
         let (backend, gate) = Backend::gated(kind, &flags.split(' ').collect::<Vec<_>>()).await;
-        let backend = backend.option("reconnect", promptly());
+        let backend = backend.option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
         let server_view = rest
@@ -276,7 +276,7 @@ async fn a_server_that_says_when_is_not_asked_before() {
 /// A host name that does not resolve is retried.
 #[tokio::test]
 async fn a_name_that_nobody_knows_is_tried_again() {
-    let mut lost_backend = Backend::http().await.option("reconnect", promptly());
+    let mut lost_backend = Backend::http().await.option("reconnect", prompt_retry());
     lost_backend.entry["url"] = "http://nobody.invalid/mcp".into();
     let calm_backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &lost_backend), ("calm", &calm_backend)]).await;
@@ -297,7 +297,9 @@ async fn a_name_that_nobody_knows_is_tried_again() {
 #[tokio::test]
 async fn after_a_sleep_a_waiting_server_is_tried() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
-        let backend = Backend::start(kind, &[]).await.option("reconnect", never());
+        let backend = Backend::start(kind, &[])
+            .await
+            .option("reconnect", never_retry());
         backend.fake().refuse(true).await.expect("the fake runs");
         let clock = SleepClock::manual();
         let options = GatewayOptions {
@@ -388,7 +390,7 @@ async fn a_refusal_is_not_tried_again_at_once() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
         let flags = ["--status", "401", "--status-on-all"];
         let backend = Backend::start(kind, &flags).await;
-        let backend = backend.option("reconnect", promptly());
+        let backend = backend.option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         rest.until_status("x", "error").await;
@@ -417,7 +419,7 @@ async fn a_program_that_comes_later_is_started() {
             // The file is not executable yet.
             std::fs::write(&program, "").expect("written");
         }
-        let mut backend = Backend::stdio().await.option("reconnect", promptly());
+        let mut backend = Backend::stdio().await.option("reconnect", prompt_retry());
         backend.entry["command"] = program.to_str().expect("UTF-8").into();
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
@@ -442,7 +444,7 @@ async fn a_call_starts_a_program_that_has_come() {
     let program = folder.path().join("server");
     let link = || std::os::unix::fs::symlink(fake_server::binary(), &program).expect("a link");
     link();
-    let mut backend = Backend::stdio().await.option("reconnect", never());
+    let mut backend = Backend::stdio().await.option("reconnect", never_retry());
     backend.entry["command"] = program.to_str().expect("UTF-8").into();
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
@@ -464,7 +466,7 @@ async fn a_call_starts_a_program_that_has_come() {
 #[tokio::test]
 async fn a_handshake_that_fails_is_tried_again() {
     let backend = Backend::start(BackendKind::Http, &["--initialize-error"]).await;
-    let backend = backend.option("reconnect", promptly());
+    let backend = backend.option("reconnect", prompt_retry());
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let rest = gateway.rest();
     let is_retried = |server: &Value| number(&server["reconnectAttempt"]) >= 2;
@@ -504,7 +506,7 @@ async fn a_server_that_lets_us_in_again_is_connected() {
 /// toolhive#5786: a recovered server must be visible in existing sessions.
 #[tokio::test]
 async fn a_backend_that_recovers_is_announced() {
-    let backend = Backend::http().await.option("reconnect", promptly());
+    let backend = Backend::http().await.option("reconnect", prompt_retry());
     backend.fake().refuse(true).await.expect("the fake runs");
     let gateway =
         Gateway::with_settings(&[("x", &backend)], json!({"startup": {"waitMs": 100}})).await;

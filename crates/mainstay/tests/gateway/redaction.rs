@@ -58,7 +58,7 @@ impl StoredCalls {
     }
 
     /// All stored data of calls, from the records and their objects.
-    async fn everything(&self) -> String {
+    async fn stored_text(&self) -> String {
         self.journal.flush().await.expect("it writes");
         let page = self.journal.records(RecordFilter::default(), 100).await;
         let mut text = String::new();
@@ -86,7 +86,7 @@ impl StoredCalls {
     }
 }
 
-fn hides(text: &str) {
+fn assert_hides(text: &str) {
     for secret in FORMS.iter().chain(&["secret+token", "secret%2"]) {
         assert!(!text.contains(secret), "{secret}: {text}");
     }
@@ -109,7 +109,7 @@ async fn records_hide_what_is_known_to_be_secret() {
         assert_eq!(text(&result), text_sent);
         let received_result = &backend.of_method("tools/call")[0]["params"]["arguments"];
         assert_eq!(received_result, &arguments);
-        let records_text = fixture.everything().await;
+        let records_text = fixture.stored_text().await;
         for secret in [
             "hunter2",
             "abcdef",
@@ -147,13 +147,13 @@ async fn records_hide_secrets_in_every_form() {
         "max_tokens": 4096,
     });
     client.call("x__echo", arguments).await;
-    let records_text = fixture.everything().await;
+    let records_text = fixture.stored_text().await;
     assert!(!records_text.contains("hush"), "{records_text}");
     assert!(records_text.contains("4096"), "{records_text}");
     fixture.gateway.stop().await;
 }
 
-fn quoting() -> String {
+fn quoting_server() -> String {
     format!("not for {}", FORMS.join(" or "))
 }
 
@@ -168,29 +168,34 @@ fn entry(mut server: Value) -> Value {
 async fn a_secret_that_a_server_says_back_is_not_recorded() {
     let answers: [fn(&Value) -> String; 4] = [
         |id| {
-            let error =
-                json!({"code": -32000, "message": quoting(), "data": {"headers": [quoting()]}});
+            let error = json!({"code": -32000, "message": quoting_server(), "data": {"headers": [quoting_server()]}});
             rogue::http(
                 "application/json",
                 &json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string(),
             )
         },
         |id| {
-            let result = json!({"isError": true, "content": [{"type": "text", "text": quoting()}]});
+            let result =
+                json!({"isError": true, "content": [{"type": "text", "text": quoting_server()}]});
             rogue::http(
                 "application/json",
                 &json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string(),
             )
         },
         |id| {
-            let inner_text = json!({"said": quoting()}).to_string();
+            let inner_text = json!({"said": quoting_server()}).to_string();
             let result = json!({"content": [{"type": "text", "text": inner_text}]});
             rogue::http(
                 "application/json",
                 &json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string(),
             )
         },
-        |_| format!("HTTP/1.1 500 No\r\nconnection: close\r\n\r\n{}", quoting()),
+        |_| {
+            format!(
+                "HTTP/1.1 500 No\r\nconnection: close\r\n\r\n{}",
+                quoting_server()
+            )
+        },
     ];
     for (index, answer) in answers.into_iter().enumerate() {
         let server = entry(rogue::start(answer).await);
@@ -207,22 +212,22 @@ async fn a_secret_that_a_server_says_back_is_not_recorded() {
             .concat();
         // Mainstay's own error text quotes the error page.
         assert_eq!(messages.contains(SECRET), index < 3, "{messages}");
-        let records_text = fixture.everything().await;
+        let records_text = fixture.stored_text().await;
         assert!(
             records_text.contains("[redacted]"),
             "{index}: {records_text}"
         );
-        hides(&records_text);
+        assert_hides(&records_text);
         let rest = fixture.gateway.rest();
-        hides(&rest.server("x").await.to_string());
-        hides(&rest.get("/api/events/recent").await.to_string());
+        assert_hides(&rest.server("x").await.to_string());
+        assert_hides(&rest.get("/api/events/recent").await.to_string());
     }
 }
 
 /// The secret is in neither the server's state nor events and logs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_that_a_server_says_back_is_not_shown() {
-    let server = entry(rogue::unwilling(&quoting()).await);
+    let server = entry(rogue::start_unwilling(&quoting_server()).await);
     let fixture = StoredCalls::with_server(&server, Redact::default()).await;
     let rest = fixture.gateway.rest();
     let server = rest
@@ -230,18 +235,18 @@ async fn a_secret_that_a_server_says_back_is_not_shown() {
             server["lastError"].to_string().contains("[redacted]")
         })
         .await;
-    hides(&server.to_string());
-    hides(&rest.get("/api/servers").await.to_string());
-    hides(&rest.get("/api/events/recent").await.to_string());
-    hides(&rest.get("/api/health").await.to_string());
+    assert_hides(&server.to_string());
+    assert_hides(&rest.get("/api/servers").await.to_string());
+    assert_hides(&rest.get("/api/events/recent").await.to_string());
+    assert_hides(&rest.get("/api/health").await.to_string());
     let client = fixture.gateway.client().await;
-    hides(
+    assert_hides(
         &client
             .exchange("tools/call", r#"{"name":"x__act"}"#)
             .await
             .concat(),
     );
-    hides(&fixture.everything().await);
+    assert_hides(&fixture.stored_text().await);
     let StoredCalls {
         gateway, folder, ..
     } = fixture;
@@ -249,7 +254,7 @@ async fn a_secret_that_a_server_says_back_is_not_shown() {
     for file in ["mcp-x.log", "mcp-errors.log"] {
         let log = std::fs::read_to_string(folder.path().join("logs").join(file)).expect("a log");
         assert!(log.contains("[redacted]"), "{log}");
-        hides(&log);
+        assert_hides(&log);
     }
 }
 

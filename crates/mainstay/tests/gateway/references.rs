@@ -24,7 +24,7 @@ fn fifo(path: &Path) {
 }
 
 /// Unreadable paths, each with a part of the error.
-fn unreadable(folder: &Path) -> Vec<(PathBuf, &'static str)> {
+fn unreadable_paths(folder: &Path) -> Vec<(PathBuf, &'static str)> {
     let path = |name: &str| folder.join(name);
     fifo(&path("fifo"));
     symlink(path("fifo"), path("link")).expect("linked");
@@ -46,7 +46,7 @@ fn unreadable(folder: &Path) -> Vec<(PathBuf, &'static str)> {
 }
 
 /// An entry that sends the value of a reference in a header.
-fn sent(url: &Value, value: &str) -> Value {
+fn sending_entry(url: &Value, value: &str) -> Value {
     json!({"url": url, "headers": {"x-value": value}})
 }
 
@@ -56,13 +56,13 @@ fn file(path: &Path) -> String {
 
 /// An unreadable reference fails only its own server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_read_fails_its_server_alone() {
+async fn an_unreadable_reference_fails_only_its_server() {
     let (backend, other_backend) = (Backend::http().await, Backend::http().await);
     let world = TestConfig::new_json(&json!({"mcpServers": {"calm": backend.entry}}));
     let gateway = world.run().await;
     let (rest, client) = (gateway.rest(), gateway.client().await);
-    for (path, reason) in unreadable(world.folder.path()) {
-        let bad_entry = sent(&other_backend.entry["url"], &file(&path));
+    for (path, reason) in unreadable_paths(world.folder.path()) {
+        let bad_entry = sending_entry(&other_backend.entry["url"], &file(&path));
         world.write(&json!({"mcpServers": {"calm": backend.entry, "bad": bad_entry}}));
         ok(soon("the reload", rest.post("/api/reload", json!({}))).await);
         let description = format!("refused for {}: {reason}", path.display());
@@ -122,14 +122,14 @@ async fn an_entry_expands_to_a_mebibyte_at_most() {
 
 /// References of a pending entry are read at the approval, which reports read errors.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_of_what_waits_for_approval_is_read() {
+async fn references_of_pending_servers_are_not_read() {
     let backend = Backend::http().await;
     let world = TestConfig::new_json(&json!({"mcpServers": {}, "ownTools": ["control"]}));
     let secret = world.folder.path().join("secret");
     fifo(&secret);
     let gateway = world.run().await;
     let (rest, client) = (gateway.rest(), operator(&gateway).await);
-    let mut entry = sent(&backend.entry["url"], &file(&secret));
+    let mut entry = sending_entry(&backend.entry["url"], &file(&secret));
     entry["name"] = "new".into();
     entry["env"] = json!({"A": "${NOT_SET_ANYWHERE:-}${A_VARIABLE_THAT_IS_NOT_SET:-x}"});
     let added = soon(
@@ -166,7 +166,7 @@ async fn nothing_of_what_waits_for_approval_is_read() {
 
     // A malformed reference is refused immediately.
     for reference in ["${", "${vault:x}", "${keyring:x}", "${A:-${B}}"] {
-        let mut entry = sent(&backend.entry["url"], reference);
+        let mut entry = sending_entry(&backend.entry["url"], reference);
         entry["name"] = "wrong".into();
         let failure = call_failing(&client, "add_server", entry).await;
         assert_eq!(failure["error"], "invalid_config", "{reference}: {failure}");

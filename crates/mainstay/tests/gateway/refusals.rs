@@ -14,7 +14,7 @@ use crate::{
     client::{Http, LATEST, cancelled, initialize},
     gateway::{Gateway, soon, until},
     modern::Modern,
-    rest_client::{Rest, never},
+    rest_client::{Rest, never_retry},
     sse::Sse,
 };
 
@@ -102,7 +102,7 @@ impl Refusing {
         let settings = json!({
             "mcpServers": {
                 "x": first_backend.entry, "y": second_backend.entry, "down": down_backend.entry,
-                "failed": {"command": "/nonexistent/mainstay-test", "reconnect": never()},
+                "failed": {"command": "/nonexistent/mainstay-test", "reconnect": never_retry()},
                 "off": {"command": "/nonexistent/mainstay-test", "disabled": true},
             },
             "ownTools": ["meta", "external", "activity", "records", "control"],
@@ -145,7 +145,7 @@ impl Refusing {
     }
 
     /// Sum of the counters for calls and refused calls.
-    async fn counted(&self) -> f64 {
+    async fn call_count(&self) -> f64 {
         let door = self.gateway.stranger("/metrics");
         let answer = door.send(Method::GET, door.headers("text/plain"), "").await;
         let text = answer.whole().await.text;
@@ -256,11 +256,11 @@ impl Refusing {
 
     /// Sends a call, and returns a mismatch in its record or count.
     async fn check(&self, case: &Case) -> Result<(), String> {
-        let (records_before, counts_before) = (self.records().await, self.counted().await);
+        let (records_before, counts_before) = (self.records().await, self.call_count().await);
         soon("an answer", self.make(case)).await;
         let mut after = self.records().await;
         after.truncate(after.len() - records_before.len());
-        let counts_before = self.counted().await - counts_before;
+        let counts_before = self.call_count().await - counts_before;
         let [record] = after.as_slice() else {
             return Err(format!("{} records, counted {counts_before}", after.len()));
         };
@@ -317,7 +317,7 @@ async fn operator(gateway: &Gateway) -> Http {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn by_every_mcp_door() {
+async fn mcp_doors_record_refused_calls() {
     let fixture = Refusing::start().await;
     let args = Some(r#"{"a":1}"#);
     fixture.check_all(&cases![
@@ -367,7 +367,7 @@ async fn by_every_mcp_door() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn by_rest() {
+async fn rest_records_refused_calls() {
     let fixture = Refusing::start().await;
     let args = Some(r#"{"a":1}"#);
     let call = CallDoor::Rest("/api/mcp-tools/call");
@@ -406,7 +406,7 @@ async fn by_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn by_own_tools() {
+async fn own_tools_record_refused_calls() {
     let fixture = Refusing::start().await;
     let args = Some(r#"{"a":1}"#);
     let mcp = CallDoor::Mcp("/mcp");
@@ -490,7 +490,7 @@ async fn by_own_tools() {
 
 /// Refused calls in REST records, in statistics, and in a client's own records.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn they_can_be_read_everywhere() {
+async fn refused_calls_are_readable_at_every_door() {
     let fixture = Refusing::start().await;
     let client = fixture.gateway.client_at("/mcp/some").await;
     for number in 0..20 {
@@ -533,7 +533,7 @@ async fn they_can_be_read_everywhere() {
 
 /// A client can read its own refused calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_sees_its_own() {
+async fn a_client_reads_its_own_refused_calls() {
     let fixture = Refusing::start().await;
     let (first_client, other_client) = (
         fixture.gateway.client_at("/mcp").await,
@@ -573,7 +573,7 @@ async fn a_client_sees_its_own() {
 
 /// Each call of a refused batch is recorded, up to the batch limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_batches_that_are_refused() {
+async fn calls_of_refused_batches_are_recorded() {
     const MAX_MESSAGES: usize = 100;
     let fixture = Refusing::start().await;
     let batch = |calls: usize| {
@@ -609,7 +609,7 @@ async fn in_batches_that_are_refused() {
 
 /// Calls beyond the limit of requests in flight are recorded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn by_the_limit_of_a_conversation() {
+async fn calls_beyond_the_conversation_limit_are_recorded() {
     const MAX_UNANSWERED: usize = 1024;
     let fixture = Refusing::start().await;
     let mut pipe = fixture.gateway.pipe().await;

@@ -11,7 +11,7 @@ use crate::{
     backend::{Backend, BackendKind},
     client::failure,
     gateway::{Gateway, config, until},
-    rest_client::{never, promptly},
+    rest_client::{never_retry, prompt_retry},
 };
 
 /// A configuration file for reloads.
@@ -206,9 +206,9 @@ async fn two_reloads_at_once_are_one_after_the_other() {
 #[tokio::test]
 async fn a_server_may_be_removed_while_it_reconnects() {
     for (kind, schedule) in [
-        (BackendKind::Http, promptly()),
-        (BackendKind::Sse, promptly()),
-        (BackendKind::Http, never()),
+        (BackendKind::Http, prompt_retry()),
+        (BackendKind::Sse, prompt_retry()),
+        (BackendKind::Http, never_retry()),
     ] {
         let backend = Backend::start(kind, &[])
             .await

@@ -76,8 +76,8 @@ over_every_transport! {
             let client = gateway.client_at(path).await;
             let prompt = json!({"type": "ref/prompt", "name": format!("{prefix}greet")});
             let template = json!({"type": "ref/resource", "uri": "fake://item/{id}"});
-            assert_eq!(complete(&client, prompt, "name", "A").await, json!(["Ada", "Alan"]));
-            assert_eq!(complete(&client, template, "id", "1").await, json!(["1", "10"]));
+            assert_eq!(completion_values(&client, prompt, "name", "A").await, json!(["Ada", "Alan"]));
+            assert_eq!(completion_values(&client, template, "id", "1").await, json!(["1", "10"]));
         }
     }
 
@@ -95,11 +95,11 @@ over_every_transport! {
             })
             .await;
         }
-        assert_eq!(logged(&terse_client, "info").await, 0);
-        assert_eq!(logged(&terse_client, "error").await, 2);
-        assert_eq!(logged(&verbose, "info").await, 2);
+        assert_eq!(log_count(&terse_client, "info").await, 0);
+        assert_eq!(log_count(&terse_client, "error").await, 2);
+        assert_eq!(log_count(&verbose, "info").await, 2);
         // No client requested `debug`.
-        assert_eq!(logged(&verbose, "debug").await, 0);
+        assert_eq!(log_count(&verbose, "debug").await, 0);
 
         let error = terse_client.error("logging/setLevel", json!({"level": "loud"})).await;
         assert_eq!(error["code"], -32602);
@@ -190,14 +190,14 @@ fn text_length(result: &Value) -> usize {
     text(result).len()
 }
 
-async fn complete(client: &Http, reference: Value, name: &str, prefix: &str) -> Value {
+async fn completion_values(client: &Http, reference: Value, name: &str, prefix: &str) -> Value {
     let params = json!({"ref": reference, "argument": {"name": name, "value": prefix}});
     let result = client.result("completion/complete", params).await;
     result["completion"]["values"].clone()
 }
 
 /// Number of log messages that a call with this level produces.
-async fn logged(client: &Http, level: &str) -> usize {
+async fn log_count(client: &Http, level: &str) -> usize {
     let params = json!({"name": "x__log", "arguments": {"n": 2, "level": level}});
     let messages = client.exchange("tools/call", &params.to_string()).await;
     messages.len() - 1

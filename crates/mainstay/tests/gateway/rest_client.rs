@@ -133,12 +133,12 @@ impl Rest {
 }
 
 /// Retry settings without an attempt during a test.
-pub fn never() -> Value {
+pub fn never_retry() -> Value {
     json!({"initialDelayMs": 3_600_000, "maxDelayMs": 3_600_000})
 }
 
 /// Retry settings with almost immediate attempts.
-pub fn promptly() -> Value {
+pub fn prompt_retry() -> Value {
     json!({"initialDelayMs": 100, "maxDelayMs": 200, "jitter": 0})
 }
 

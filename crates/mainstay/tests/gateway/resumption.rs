@@ -20,7 +20,7 @@ use crate::{
 const PATHS: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
 
 /// Calls `progress` with this number of steps.
-async fn count(client: &Http, tool: &str, steps: u64, interval_ms: u64) -> Stream {
+async fn call_progress(client: &Http, tool: &str, steps: u64, interval_ms: u64) -> Stream {
     let params = json!({
         "name": tool,
         "arguments": {"steps": steps, "intervalMs": interval_ms},
@@ -55,7 +55,7 @@ async fn steps(stream: &mut Stream) -> Vec<u64> {
     }
 }
 
-async fn resumed(client: &Http, last_event: &str) -> Stream {
+async fn resume_stream(client: &Http, last_event: &str) -> Stream {
     let stream = client.resume(last_event).await;
     assert_eq!(stream.status, StatusCode::OK);
     stream
@@ -73,7 +73,7 @@ async fn streams_are_primed_where_the_revision_knows_it() {
             client.initialize(revision).await;
             let mut ids = HashSet::new();
             for _ in 0..2 {
-                let mut stream = count(&client, &format!("{prefix}progress"), 3, 0).await;
+                let mut stream = call_progress(&client, &format!("{prefix}progress"), 3, 0).await;
                 let mut events = Vec::new();
                 while let Some(event) = stream.event().await {
                     events.push(event);
@@ -104,15 +104,15 @@ over_every_transport! {
         for (path, prefix) in PATHS {
             let client = gateway.client_at(path).await;
             let tool = format!("{prefix}progress");
-            let mut stream = count(&client, &tool, 6, 100).await;
+            let mut stream = call_progress(&client, &tool, 6, 100).await;
             let primer = event(&mut stream).await.id();
             assert_eq!(event(&mut stream).await.json()["params"]["progress"], 1);
             let last_id = event(&mut stream).await.id();
             drop(stream);
-            let mut rest = resumed(&client, &last_id).await;
+            let mut rest = resume_stream(&client, &last_id).await;
             assert_eq!(steps(&mut rest).await, [3, 4, 5, 6]);
             // The call ran once. All messages are sent again after the priming event.
-            let mut full_stream = resumed(&client, &primer).await;
+            let mut full_stream = resume_stream(&client, &primer).await;
             assert_eq!(steps(&mut full_stream).await, [1, 2, 3, 4, 5, 6]);
         }
         assert_eq!(backend.runs("progress"), 2);
@@ -124,13 +124,13 @@ over_every_transport! {
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, prefix) in PATHS {
             let client = gateway.client_at(path).await;
-            let mut other_stream = count(&client, &format!("{prefix}progress"), 2, 100).await;
-            let mut stream = count(&client, &format!("{prefix}progress"), 1, 100).await;
+            let mut other_stream = call_progress(&client, &format!("{prefix}progress"), 2, 100).await;
+            let mut stream = call_progress(&client, &format!("{prefix}progress"), 1, 100).await;
             let primer = event(&mut stream).await.id();
             drop(stream);
             // The earlier call has ended before this answer.
             assert_eq!(steps(&mut other_stream).await, [1, 2]);
-            let mut rest = resumed(&client, &primer).await;
+            let mut rest = resume_stream(&client, &primer).await;
             // Only messages of the resumed stream.
             assert_eq!(steps(&mut rest).await, [1]);
         }
@@ -150,10 +150,10 @@ over_every_transport! {
             assert_eq!(change_event.json()["method"], "notifications/tools/list_changed");
             drop(stream);
             client.call(&format!("{prefix}change_prompts"), json!({})).await;
-            let mut rest = resumed(&client, &change_event.id()).await;
+            let mut rest = resume_stream(&client, &change_event.id()).await;
             assert_eq!(rest.message().await["method"], "notifications/prompts/list_changed");
             drop(rest);
-            let mut full_stream = resumed(&client, &primer.id()).await;
+            let mut full_stream = resume_stream(&client, &primer.id()).await;
             assert_eq!(event(&mut full_stream).await.id(), primer.id());
             assert_eq!(event(&mut full_stream).await, change_event);
             assert_eq!(full_stream.message().await["method"], "notifications/prompts/list_changed");
@@ -167,15 +167,15 @@ async fn a_connection_that_resumes_takes_the_place_of_the_one_before() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    let mut stream = count(&client, "x__progress", 8, 100).await;
+    let mut stream = call_progress(&client, "x__progress", 8, 100).await;
     let primer = event(&mut stream).await.id();
-    let mut rest = resumed(&client, &primer).await;
+    let mut rest = resume_stream(&client, &primer).await;
     while stream.event().await.is_some() {}
     assert_eq!(steps(&mut rest).await, [1, 2, 3, 4, 5, 6, 7, 8]);
 
     let mut listen_stream = client.listen().await;
     let primer = event(&mut listen_stream).await.id();
-    let mut resumed_stream = resumed(&client, &primer).await;
+    let mut resumed_stream = resume_stream(&client, &primer).await;
     assert_eq!(listen_stream.event().await, None);
     client.call("x__change_tools", json!({})).await;
     assert_eq!(
@@ -186,11 +186,11 @@ async fn a_connection_that_resumes_takes_the_place_of_the_one_before() {
 
 /// Dropped events and events of other sessions are refused with an error.
 #[tokio::test]
-async fn what_is_kept_no_longer_is_said_to_be_gone() {
+async fn dropped_events_cannot_be_resumed() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let (client, other_client) = (gateway.client().await, gateway.client().await);
-    let mut stream = count(&client, "x__progress", 1, 0).await;
+    let mut stream = call_progress(&client, "x__progress", 1, 0).await;
     let primer = event(&mut stream).await.id();
     assert_eq!(steps(&mut stream).await, [1]);
     for (asking_client, id) in [
@@ -210,7 +210,7 @@ async fn what_is_kept_no_longer_is_said_to_be_gone() {
     }
     // An unknown event id opens an ordinary stream.
     for id in ["", "x", "1", "-", "00000000-s1-0", "00000000-x1-0"] {
-        let mut fresh_stream = resumed(&client, id).await;
+        let mut fresh_stream = resume_stream(&client, id).await;
         assert_ne!(event(&mut fresh_stream).await.id(), id);
     }
     assert!(client.delete().await.is_success());
@@ -266,12 +266,12 @@ impl Polling {
     }
 }
 
-fn closing(number: u64, retry: u64) -> String {
+fn closing_response(number: u64, retry: u64) -> String {
     let body = format!("id: e{number}\nretry: {retry}\ndata: \n\n");
     rogue::http("text/event-stream", &body)
 }
 
-fn done(id: &Value) -> String {
+fn final_response(id: &Value) -> String {
     let result = json!({"content": [{"type": "text", "text": "resumed"}]});
     let response = json!({"jsonrpc": "2.0", "id": id, "result": result});
     rogue::http("text/event-stream", &rogue::event(&response))
@@ -286,9 +286,9 @@ async fn a_servers_stream_is_resumed_when_it_says() {
     let mut shortest_pauses = [u128::MAX; 2];
     for _ in 0..5 {
         let server = Polling::start(|id, event| match event {
-            0 => closing(1, 500),
-            1 => closing(2, 300),
-            _ => done(id),
+            0 => closing_response(1, 500),
+            1 => closing_response(2, 300),
+            _ => final_response(id),
         })
         .await;
         let gateway = server.gateway().await;
@@ -317,7 +317,7 @@ async fn a_stream_that_cannot_be_resumed_ends_its_call() {
     const NO: &str = "HTTP/1.1 400 No\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
     let server = Polling::start(|_, event| {
         if event == 0 {
-            closing(1, 100)
+            closing_response(1, 100)
         } else {
             BUSY.to_owned()
         }
@@ -333,7 +333,7 @@ async fn a_stream_that_cannot_be_resumed_ends_its_call() {
     );
     let server = Polling::start(|_, event| {
         if event == 0 {
-            closing(1, 100)
+            closing_response(1, 100)
         } else {
             NO.to_owned()
         }
@@ -352,9 +352,9 @@ async fn a_stream_that_cannot_be_resumed_ends_its_call() {
 async fn a_server_that_has_its_client_poll_has_it_poll_us() {
     let server = Polling::start(|id, event| {
         if event == 0 {
-            closing(1, 700)
+            closing_response(1, 700)
         } else {
-            done(id)
+            final_response(id)
         }
     })
     .await;
@@ -367,7 +367,7 @@ async fn a_server_that_has_its_client_poll_has_it_poll_us() {
         if parts {
             assert_eq!(event(&mut stream).await.retry, Some(700));
             assert_eq!(stream.event().await, None);
-            stream = resumed(&client, &primer.id()).await;
+            stream = resume_stream(&client, &primer.id()).await;
         }
         assert_eq!(text(&stream.message().await["result"]), "resumed");
         assert_eq!(stream.next().await, None);
@@ -379,9 +379,9 @@ async fn a_server_that_has_its_client_poll_has_it_poll_us() {
 async fn a_client_that_returns_has_the_server_asked_at_once() {
     let server = Polling::start(|id, event| {
         if event == 0 {
-            closing(1, 3_600_000)
+            closing_response(1, 3_600_000)
         } else {
-            done(id)
+            final_response(id)
         }
     })
     .await;
@@ -399,7 +399,7 @@ async fn a_client_that_returns_has_the_server_asked_at_once() {
         // At `/mcp` the client's stream stays open. The client can still disconnect and resume.
         drop(stream);
         let mut rest = found("the server to be asked", async || {
-            let rest = resumed(&client, &primer.id()).await;
+            let rest = resume_stream(&client, &primer.id()).await;
             (server.requests().len() >= calls + 2).then_some(rest)
         })
         .await;
@@ -412,7 +412,7 @@ async fn a_client_that_returns_has_the_server_asked_at_once() {
 async fn a_servers_stream_that_breaks_off_is_resumed() {
     let server = Polling::start(|id, event| {
         if event > 0 {
-            return done(id);
+            return final_response(id);
         }
         // `content-length` exceeds the body.
         "HTTP/1.1 200 OK\r\ncontent-length: 5000\r\ncontent-type: text/event-stream\r\n\r\nid: e1\nretry: 100\ndata: \n\n".to_owned()

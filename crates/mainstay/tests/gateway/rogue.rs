@@ -106,7 +106,7 @@ async fn start_with(script: Script) -> Value {
 }
 
 /// Starts a server that refuses every request with this text, and returns its entry.
-pub async fn unwilling(reason: &str) -> Value {
+pub async fn start_unwilling(reason: &str) -> Value {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
         .expect("a free port");

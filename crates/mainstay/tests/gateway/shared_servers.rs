@@ -12,7 +12,7 @@ use crate::{
 const PATH: &str = "/servers/x/mcp";
 const UPDATED: &str = "notifications/resources/updated";
 
-async fn shared(kind: BackendKind) -> Backend {
+async fn start_shared(kind: BackendKind) -> Backend {
     Backend::start(kind, &[])
         .await
         .option("isolation", "shared")
@@ -21,7 +21,7 @@ async fn shared(kind: BackendKind) -> Backend {
 over_every_transport! {
     /// More clients than `maxSessions` share one upstream session.
     async fn clients_share_the_one_session(kind) {
-        let backend = shared(kind).await.option("maxSessions", 1);
+        let backend = start_shared(kind).await.option("maxSessions", 1);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let aggregate = gateway.client().await;
         aggregate.assert_echo("x__echo").await;
@@ -36,8 +36,8 @@ over_every_transport! {
 
     /// Subscriptions and log levels are stored for each client, which gets only matching
     /// notifications.
-    async fn what_a_session_keeps_is_kept_for_each_client(kind) {
-        let backend = shared(kind).await;
+    async fn settings_of_a_shared_session_are_stored_per_client(kind) {
+        let backend = start_shared(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (first_client, second_client) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
         let (mut first, mut second_stream) = (first_client.listen().await, second_client.listen().await);
@@ -62,7 +62,7 @@ over_every_transport! {
 
     /// Each client negotiates its own revision. A lost session is replaced for all clients.
     async fn the_session_is_the_servers_own(kind) {
-        let backend = shared(kind).await;
+        let backend = start_shared(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let mut old_client = gateway.stranger(PATH);
         let greeting_answer = old_client.initialize("2025-03-26").await;
@@ -77,7 +77,7 @@ over_every_transport! {
 /// A client without a session shares the upstream session.
 #[tokio::test]
 async fn clients_without_a_session_share_it() {
-    let backend = shared(BackendKind::Stdio).await;
+    let backend = start_shared(BackendKind::Stdio).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let pid = gateway.client().await.call_text("x__pid", json!({})).await;
     let client = Modern::at(&gateway, PATH);

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A gateway with a journal and this grace period for calls.
-async fn recorded(servers: &[(&str, &Backend)], grace: u64) -> (Gateway, TempDir) {
+async fn start_recorded(servers: &[(&str, &Backend)], grace: u64) -> (Gateway, TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default());
     let options = GatewayOptions {
@@ -31,7 +31,7 @@ async fn recorded(servers: &[(&str, &Backend)], grace: u64) -> (Gateway, TempDir
 }
 
 /// Tool, status and failure kind of each record, ordered by end.
-async fn on_record(folder: &TempDir) -> Vec<(String, Status, Option<String>)> {
+async fn recorded_calls(folder: &TempDir) -> Vec<(String, Status, Option<String>)> {
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default())
         .expect("it ended well");
     let page = journal.records(RecordFilter::default(), 500).await;
@@ -57,7 +57,7 @@ over_every_transport! {
     /// Calls in flight finish within the grace period. New calls are refused at every door.
     async fn calls_at_work_are_answered(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let (gateway, folder) = recorded(&[("x", &backend)], 60_000).await;
+        let (gateway, folder) = start_recorded(&[("x", &backend)], 60_000).await;
         let (client, unauthenticated_client) = (gateway.client().await, gateway.stranger("/mcp"));
         let machine = gateway.stranger("/readyz");
         let (rest, modern) = (gateway.rest(), Modern::at(&gateway, "/mcp"));
@@ -94,7 +94,7 @@ over_every_transport! {
         let refused_row = |tool: &str| (tool.to_owned(), Status::Refused, Some("shutting_down".to_owned()));
         let sleep_response = ("sleep".to_owned(), Status::Ok, None);
         // The long call may be recorded before or after the other calls.
-        let mut records = on_record(&folder).await;
+        let mut records = recorded_calls(&folder).await;
         records.sort_by(|(first_record, ..), (second_record, ..)| first_record.cmp(second_record));
         assert_eq!(
             records,
@@ -105,7 +105,7 @@ over_every_transport! {
     /// A call that outlasts the grace period has an unknown outcome.
     async fn calls_that_do_not_end_are_unknown(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let (gateway, folder) = recorded(&[("x", &backend)], 300).await;
+        let (gateway, folder) = start_recorded(&[("x", &backend)], 300).await;
         let (client, modern) = (gateway.client().await, Modern::at(&gateway, "/mcp"));
         let (rest, hang_params) = (gateway.rest(), json!({"name": "x__hang"}));
         let direct = gateway.client_at("/servers/x/mcp").await;
@@ -128,7 +128,7 @@ over_every_transport! {
         }
         assert_eq!(fourth_response.1["error"], "outcome_unknown", "{}", fourth_response.1);
         let unknown_row = ("hang".to_owned(), Status::Unknown, Some("outcome_unknown".to_owned()));
-        assert_eq!(on_record(&folder).await, vec![unknown_row; 4]);
+        assert_eq!(recorded_calls(&folder).await, vec![unknown_row; 4]);
     }
 }
 
@@ -136,7 +136,7 @@ over_every_transport! {
 #[tokio::test]
 async fn calls_that_were_not_sent_say_so() {
     let backend = Backend::start(BackendKind::Stdio, &["--handshake-delay", "60000"]).await;
-    let (gateway, folder) = recorded(&[("x", &backend)], 300).await;
+    let (gateway, folder) = start_recorded(&[("x", &backend)], 300).await;
     let rest = gateway.rest();
     let (answer, ()) = tokio::join!(
         rest.post("/api/servers/x/tools/echo/call", json!({})),
@@ -155,7 +155,7 @@ async fn calls_that_were_not_sent_say_so() {
         Status::Refused,
         Some("shutting_down".to_owned()),
     );
-    assert_eq!(on_record(&folder).await, [refused_row]);
+    assert_eq!(recorded_calls(&folder).await, [refused_row]);
 }
 
 /// Requests before the end of stdin are answered.

@@ -13,7 +13,7 @@ use crate::{
 const SAMPLING: &str = "sampling/createMessage";
 
 /// A Mainstay for one client on stdio, as `mainstay mcp` starts it.
-async fn alone(servers: &[(&str, &Backend)]) -> Gateway {
+async fn start_for_sole_client(servers: &[(&str, &Backend)]) -> Gateway {
     let options = mainstay_gateway::GatewayOptions {
         sole_client: true,
         ..mainstay_gateway::GatewayOptions::default()
@@ -21,7 +21,7 @@ async fn alone(servers: &[(&str, &Backend)]) -> Gateway {
     Gateway::with_options(&config(servers, json!({})), options).await
 }
 
-async fn greet(pipe: &mut Pipe, capabilities: &Value) {
+async fn send_initialize(pipe: &mut Pipe, capabilities: &Value) {
     let declared_text = format!(r#""capabilities":{capabilities}"#);
     let text = initialize(LATEST).replace(r#""capabilities":{}"#, &declared_text);
     pipe.send(text).await;
@@ -59,9 +59,9 @@ over_every_transport! {
     /// The shared session declares the client's capabilities, and server requests reach the client.
     async fn the_servers_ask_the_one_client(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = alone(&[("x", &backend)]).await;
+        let gateway = start_for_sole_client(&[("x", &backend)]).await;
         let mut pipe = gateway.silent_pipe();
-        greet(&mut pipe, &capabilities()).await;
+        send_initialize(&mut pipe, &capabilities()).await;
         for method in [SAMPLING, "roots/list"] {
             let params = json!({"name": "x__ask", "arguments": {"method": method}}).to_string();
             let id = pipe.begin("tools/call", &params).await;
@@ -82,9 +82,9 @@ over_every_transport! {
     /// `serverRequests: "reject"` overrides the default.
     async fn the_configuration_says_otherwise(kind) {
         let backend = Backend::start(kind, &[]).await.option("serverRequests", "reject");
-        let gateway = alone(&[("x", &backend)]).await;
+        let gateway = start_for_sole_client(&[("x", &backend)]).await;
         let mut pipe = gateway.silent_pipe();
-        greet(&mut pipe, &capabilities()).await;
+        send_initialize(&mut pipe, &capabilities()).await;
         let refused_result = text(&pipe.call("x__ask", json!({"method": SAMPLING})).await);
         assert!(refused_result.contains("-32601"), "{refused_result}");
         assert_eq!(backend.of_method("initialize")[0]["params"]["capabilities"], json!({}));
@@ -95,9 +95,9 @@ over_every_transport! {
 #[tokio::test]
 async fn a_question_outside_a_call_reaches_the_one_client() {
     let backend = Backend::http().await;
-    let gateway = alone(&[("x", &backend)]).await;
+    let gateway = start_for_sole_client(&[("x", &backend)]).await;
     let mut pipe = gateway.silent_pipe();
-    greet(&mut pipe, &capabilities()).await;
+    send_initialize(&mut pipe, &capabilities()).await;
     pipe.assert_echo("x__echo").await;
     backend
         .fake()
@@ -123,9 +123,9 @@ async fn a_question_outside_a_call_reaches_the_one_client() {
 #[tokio::test]
 async fn another_client_is_asked_for_its_own_roots() {
     let backend = Backend::http().await;
-    let gateway = alone(&[("x", &backend)]).await;
+    let gateway = start_for_sole_client(&[("x", &backend)]).await;
     let mut pipe = gateway.silent_pipe();
-    greet(&mut pipe, &capabilities()).await;
+    send_initialize(&mut pipe, &capabilities()).await;
     pipe.assert_echo("x__echo").await;
     let capabilities = json!({"roots": {"listChanged": true}, "elicitation": {}});
     let mut guest = gateway.stranger("/mcp");
@@ -183,9 +183,9 @@ async fn another_client_is_asked_for_its_own_roots() {
 #[tokio::test]
 async fn changed_roots_are_passed_on() {
     let backend = Backend::stdio().await;
-    let gateway = alone(&[("x", &backend)]).await;
+    let gateway = start_for_sole_client(&[("x", &backend)]).await;
     let mut pipe = gateway.silent_pipe();
-    greet(&mut pipe, &capabilities()).await;
+    send_initialize(&mut pipe, &capabilities()).await;
     pipe.send(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#)
         .await;
     backend
@@ -197,7 +197,7 @@ async fn changed_roots_are_passed_on() {
 #[tokio::test]
 async fn a_client_without_a_session_declares_by_its_first_request() {
     let backend = Backend::stdio().await;
-    let gateway = alone(&[("x", &backend)]).await;
+    let gateway = start_for_sole_client(&[("x", &backend)]).await;
     let mut pipe = gateway.silent_pipe();
     let modern_client = modern::Modern::at(&gateway, "/mcp").able(json!({"sampling": {}}));
     let (_, request) = modern_client.request(
@@ -222,10 +222,10 @@ async fn a_client_that_speaks_late_is_declared_late() {
     for greets_after in ["0", "500"] {
         let backend =
             Backend::start(BackendKind::Stdio, &["--handshake-delay", greets_after]).await;
-        let gateway = alone(&[("x", &backend)]).await;
+        let gateway = start_for_sole_client(&[("x", &backend)]).await;
         let mut pipe = gateway.silent_pipe();
         backend.until_count("initialize", 1).await;
-        greet(&mut pipe, &capabilities()).await;
+        send_initialize(&mut pipe, &capabilities()).await;
         backend.until_count("initialize", 2).await;
         let answer = pipe.call("x__echo", json!({"text": "hello"})).await;
         assert_eq!(text(&answer), "hello");
@@ -238,7 +238,7 @@ async fn a_client_that_speaks_late_is_declared_late() {
 /// Stored lists answer a client with the same capabilities as an earlier client. A client with more
 /// capabilities waits for new lists.
 #[tokio::test]
-async fn what_another_client_was_offered_is_no_answer() {
+async fn stored_lists_depend_on_client_capabilities() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let backend = Backend::http().await;
     let list_tools = async |capabilities: &Value| {
@@ -250,7 +250,7 @@ async fn what_another_client_was_offered_is_no_answer() {
         let config_json = config(&[("x", &backend)], json!({}));
         let gateway = Gateway::with_options(&config_json, options).await;
         let mut pipe = gateway.silent_pipe();
-        greet(&mut pipe, capabilities).await;
+        send_initialize(&mut pipe, capabilities).await;
         let list = pipe.result("tools/list", json!({})).await;
         pipe.close().await;
         gateway.stop().await;

@@ -339,7 +339,7 @@ async fn batches_are_taken_where_the_revision_knows_them() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_taken_is_refused_with_a_reason() {
+async fn unusable_entries_are_refused_with_a_reason() {
     let (backend, other_backend) = (Backend::http().await, Backend::http().await);
     let settings = json!({"http": {"maxBodyBytes": 4096}});
     let gateway = Gateway::with_settings(&[("x", &backend), ("y", &other_backend)], settings).await;

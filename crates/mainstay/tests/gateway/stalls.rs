@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A server with a short call timeout, which is probed only after an unanswered call.
-async fn unprobed(kind: BackendKind, flags: &[&str]) -> Backend {
+async fn start_unprobed(kind: BackendKind, flags: &[&str]) -> Backend {
     let backend = Backend::start(kind, flags).await;
     let health = json!({"intervalMs": 0});
     backend.option("health", health).option("timeout_s", 1)
@@ -46,7 +46,7 @@ over_every_transport! {
     /// The third call is refused and recorded with its reason. A message of the server allows calls
     /// again in the same session.
     async fn calls_to_a_server_that_does_not_answer_are_refused(kind) {
-        let backend = unprobed(kind, &[]).await;
+        let backend = start_unprobed(kind, &[]).await;
         let fixture = Recorded::with_backend(&backend).await;
         let client = fixture.gateway.client().await;
         client.assert_echo("x__echo").await;
@@ -81,7 +81,7 @@ over_every_transport! {
 
     /// If the probe is answered, calls to a hanging tool continue.
     async fn a_tool_that_hangs_refuses_no_calls(kind) {
-        let backend = unprobed(kind, &[]).await;
+        let backend = start_unprobed(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         for _ in 0..2 {
@@ -93,7 +93,7 @@ over_every_transport! {
 
     /// A server that answers pings but no calls is degraded until it answers a call.
     async fn calls_that_all_run_out_of_time_degrade_a_server(kind) {
-        let backend = unprobed(kind, &[]).await;
+        let backend = start_unprobed(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         client.assert_echo("x__echo").await;
@@ -118,9 +118,9 @@ over_every_transport! {
 
     /// Presets of other documents do not refuse calls, and a policy can disable refusals.
     async fn other_policies_go_on_calling(kind) {
-        let backend = unprobed(kind, &[]).await;
+        let backend = start_unprobed(kind, &[]).await;
         let backend = backend.option("health", json!({"intervalMs": 0, "unansweredCalls": 0}));
-        let manual = unprobed(kind, &[]).await.option("preset", "manual");
+        let manual = start_unprobed(kind, &[]).await.option("preset", "manual");
         for backend in [backend, manual] {
             let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             let client = gateway.client().await;
@@ -135,7 +135,7 @@ over_every_transport! {
 /// An isolated session refuses calls in the same way.
 #[tokio::test]
 async fn an_isolated_session_refuses_calls_as_well() {
-    let backend = unprobed(BackendKind::Http, &[]).await;
+    let backend = start_unprobed(BackendKind::Http, &[]).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client_at("/servers/x/mcp").await;
     client.assert_echo("echo").await;
@@ -150,7 +150,7 @@ async fn an_isolated_session_refuses_calls_as_well() {
 /// A server that uses CPU time is not refused after timeouts.
 #[tokio::test]
 async fn a_server_that_computes_refuses_no_calls() {
-    let backend = unprobed(BackendKind::Stdio, &[]).await;
+    let backend = start_unprobed(BackendKind::Stdio, &[]).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     client.assert_echo("x__echo").await;

@@ -10,7 +10,7 @@ use crate::{
     backend::{Backend, BackendKind},
     client::{Http, LATEST, initialize},
     gateway::{Gateway, found, soon},
-    rest_client::never,
+    rest_client::never_retry,
 };
 
 /// Far below the handshake timeout of 30 s.
@@ -244,7 +244,7 @@ async fn a_disabled_server_is_left_alone() {
 #[tokio::test]
 async fn readiness_holds_for_hundreds_of_servers() {
     // Refused connections end the first attempt immediately.
-    let entry = json!({"url": "http://127.0.0.1:1/mcp", "reconnect": never()});
+    let entry = json!({"url": "http://127.0.0.1:1/mcp", "reconnect": never_retry()});
     let servers: serde_json::Map<String, Value> = (0..300)
         .map(|number| (format!("s{number}"), entry.clone()))
         .collect();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, BackendKind},
     gateway::{Gateway, config, soon, until},
-    rest_client::never,
+    rest_client::never_retry,
 };
 
 /// Servers `s0`, `s1`, … with these flags and without retries.
@@ -19,7 +19,10 @@ async fn servers<'f, F: AsRef<[&'f str]>>(
     let mut servers = Vec::new();
     for (number, flags) in flags.into_iter().enumerate() {
         let backend = Backend::start(BackendKind::Stdio, flags.as_ref()).await;
-        servers.push((format!("s{number}"), backend.option("reconnect", never())));
+        servers.push((
+            format!("s{number}"),
+            backend.option("reconnect", never_retry()),
+        ));
     }
     servers
 }
@@ -135,26 +138,30 @@ async fn forty_that_hang_delay_nobody() {
 const SLOW: &[&str] = &["--download", "1000"];
 
 /// Number of connected servers among the first `servers`.
-fn up(gateway: &Gateway, servers: usize) -> usize {
+fn connected_count(gateway: &Gateway, servers: usize) -> usize {
     let names = (0..servers).map(|number| format!("s{number}"));
     names.filter(|name| state(gateway, name) == UP).count()
 }
 
 /// A server that a client calls starts before the queued servers.
 #[tokio::test]
-async fn what_a_client_asks_for_starts_first() {
+async fn a_called_server_starts_before_queued_servers() {
     let slow_servers = std::iter::repeat_n(SLOW, 8);
     let servers = servers(slow_servers.chain([[].as_slice()])).await;
     let settings = json!({"startup": {"maxConcurrent": 1, "waitMs": 100}});
     let gateway = start(&servers, settings, GatewayOptions::default()).await;
     let client = gateway.client().await;
     soon("an answer", client.assert_echo("s8__echo")).await;
-    assert!(up(&gateway, 8) <= 4, "{} were first", up(&gateway, 8));
+    assert!(
+        connected_count(&gateway, 8) <= 4,
+        "{} were first",
+        connected_count(&gateway, 8)
+    );
 }
 
 /// A called server starts even if other processes use all CPU time.
 #[tokio::test]
-async fn what_a_client_asks_for_starts_beside_those_that_compute() {
+async fn a_called_server_starts_under_cpu_load() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let computing = std::iter::repeat_n(["--burn", "600000"].as_slice(), cores + 1);
     let servers = servers(computing.chain([[].as_slice()])).await;
@@ -167,13 +174,13 @@ async fn what_a_client_asks_for_starts_beside_those_that_compute() {
         client.assert_echo(&format!("s{last_index}__echo")),
     )
     .await;
-    assert_eq!(up(&gateway, last_index), 0);
+    assert_eq!(connected_count(&gateway, last_index), 0);
     gateway.stop().await;
 }
 
 /// Servers with stored catalogs start first.
 #[tokio::test]
-async fn what_was_listed_before_starts_first() {
+async fn servers_with_stored_lists_start_first() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let options = || GatewayOptions {
         catalogs: Some(folder.path().to_owned()),
@@ -194,5 +201,9 @@ async fn what_was_listed_before_starts_first() {
         state(&gateway, "s8").0 == SessionState::Connected
     })
     .await;
-    assert!(up(&gateway, 8) <= 4, "{} were first", up(&gateway, 8));
+    assert!(
+        connected_count(&gateway, 8) <= 4,
+        "{} were first",
+        connected_count(&gateway, 8)
+    );
 }

@@ -9,7 +9,7 @@ use crate::{
     backend::{Backend, BackendKind},
     client::Http,
     gateway::{Gateway, config, found, soon},
-    rest_client::promptly,
+    rest_client::prompt_retry,
 };
 
 async fn run(config_json: &Value, folder: &TempDir) -> Gateway {
@@ -21,7 +21,7 @@ async fn run(config_json: &Value, folder: &TempDir) -> Gateway {
 }
 
 /// List requests wait longer for a first attempt than these tests run.
-fn patient() -> Value {
+fn patient_settings() -> Value {
     json!({"startup": {"waitMs": 600_000}})
 }
 
@@ -30,7 +30,7 @@ fn patient() -> Value {
 async fn kept_lists_do_not_make_a_second_run_ready() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let backend = Backend::start(BackendKind::Stdio, &["--handshake-delay", "1500"]).await;
-    let config_json = config(&[("x", &backend)], patient());
+    let config_json = config(&[("x", &backend)], patient_settings());
     let gateway = run(&config_json, &folder).await;
     let tools = gateway.client().await.tools().await;
     gateway.stop().await;
@@ -67,8 +67,8 @@ over_every_transport! {
     /// `listsStale`.
     async fn the_next_run_lists_what_the_last_one_knew(kind) {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", promptly()).option("connectTimeoutMs", 1000);
-        let config_json = config(&[("x", &backend)], patient());
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", prompt_retry()).option("connectTimeoutMs", 1000);
+        let config_json = config(&[("x", &backend)], patient_settings());
         let gateway = run(&config_json, &folder).await;
         let client = gateway.client().await;
         let tools = client.tools().await;
@@ -93,7 +93,7 @@ over_every_transport! {
 
     /// A reconnect is announced only if a list changed.
     async fn a_reconnect_is_announced_if_the_lists_differ(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", promptly());
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", prompt_retry());
         let calm_backend = Backend::http().await;
         let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm_backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
@@ -114,7 +114,7 @@ async fn a_server_that_hangs_at_start_is_listed_as_it_was() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let backend = Backend::start(kind, &[]).await;
-        let config_json = config(&[("x", &backend)], patient());
+        let config_json = config(&[("x", &backend)], patient_settings());
         let gateway = run(&config_json, &folder).await;
         let tools = gateway.client().await.tools().await;
         gateway.stop().await;

@@ -99,7 +99,7 @@ over_every_transport! {
     }
 
     /// An unsubscribe and a following subscribe reach the server in order, or not at all.
-    async fn who_leaves_and_comes_again_hears(kind) {
+    async fn a_client_that_subscribes_again_gets_updates(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;

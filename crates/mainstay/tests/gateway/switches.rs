@@ -30,7 +30,7 @@ async fn client(gateway: &Gateway, name: &str) -> Http {
     client
 }
 
-async fn has(client: &Http, tool: &str) -> bool {
+async fn has_tool(client: &Http, tool: &str) -> bool {
     client.tools().await.contains(&tool.to_owned())
 }
 
@@ -64,7 +64,7 @@ async fn a_switch_is_one_clients() {
     assert_eq!(one_stream.message().await["method"], TOOLS);
     for tool in ["x__echo", "x__count", "y__echo"] {
         assert!(
-            !has(&first_client, tool).await && has(&other_client, tool).await,
+            !has_tool(&first_client, tool).await && has_tool(&other_client, tool).await,
             "{tool}"
         );
         other_client.call(tool, json!({"text": "hello"})).await;
@@ -191,14 +191,14 @@ async fn a_restart_forgets_no_switch() {
     for (client, expected) in [(&first_client, false), (&other_client, true)] {
         let mut revived_client = gateway.stranger("/mcp");
         revived_client.session.clone_from(&client.session);
-        assert_eq!(has(&revived_client, "x__echo").await, expected);
+        assert_eq!(has_tool(&revived_client, "x__echo").await, expected);
     }
-    assert!(!has(&client(&gateway, "one").await, "x__echo").await);
+    assert!(!has_tool(&client(&gateway, "one").await, "x__echo").await);
 }
 
 /// An unknown name is refused. A removed item can be switched on.
 #[tokio::test]
-async fn only_what_is_there_is_switched_off() {
+async fn only_existing_items_can_be_switched_off() {
     let x_backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &x_backend)]).await;
     gateway.client().await.assert_echo("x__echo").await;

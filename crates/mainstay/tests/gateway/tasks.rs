@@ -15,7 +15,7 @@ const TASKS: &[&str] = &["--revisions", "2026-07-28", "--tasks"];
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// A client at the aggregate that declares the extension.
-fn able(gateway: &Gateway) -> Modern {
+fn task_client(gateway: &Gateway) -> Modern {
     Modern::at(gateway, "/mcp").able(json!({"extensions": {EXTENSION: {}}}))
 }
 
@@ -47,13 +47,13 @@ async fn a_task_is_led_to_its_server() {
             Backend::start(kind, TASKS).await,
         );
         let gateway = Gateway::with_servers(&[("x", &first_backend), ("y", &second_backend)]).await;
-        let client = able(&gateway);
+        let client = task_client(&gateway);
         for (server, backend) in [("x", &first_backend), ("y", &second_backend)] {
             let tool = format!("{server}__task");
             let created_result = client.call(&tool, json!({"ms": 1})).await;
             assert_eq!(created_result["resultType"], "task", "{created_result}");
             let name = id(&created_result);
-            let other_client = able(&gateway);
+            let other_client = task_client(&gateway);
             let final_task = until_status(&other_client, &name, "completed").await;
             assert_eq!(final_task["resultType"], "complete", "{final_task}");
             assert_eq!(text(&final_task["result"]), "the task is done");
@@ -73,7 +73,7 @@ async fn a_task_is_led_to_its_server() {
 async fn a_task_is_answered_and_cancelled() {
     let backend = Backend::start(BackendKind::Http, TASKS).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let client = able(&gateway);
+    let client = task_client(&gateway);
     let task_name = id(&client.call("x__task", json!({"ask": true})).await);
     let task = until_status(&client, &task_name, "input_required").await;
     let (key, _) = task["inputRequests"]
@@ -100,10 +100,10 @@ async fn a_task_is_answered_and_cancelled() {
 /// Section 5: unknown ids, requests without the extension, and unknown methods fail without a
 /// request to the server.
 #[tokio::test]
-async fn what_is_no_request_about_a_task_is_refused() {
+async fn invalid_task_requests_are_refused() {
     let backend = Backend::start(BackendKind::Http, TASKS).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let client = able(&gateway);
+    let client = task_client(&gateway);
     let name = id(&client.call("x__task", json!({"ms": 600_000})).await);
     let original_name = name.split_once('/').expect("a server").1;
     let forged_text = format!("{}-x/{original_name}", "0".repeat(32));
@@ -166,13 +166,13 @@ async fn the_extension_is_offered_where_a_server_has_it() {
 /// A listen stream has updates of the listed tasks of all servers. Unknown ids are not
 /// acknowledged. Upstream streams end with the client's stream.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_listens_hears_of_tasks() {
+async fn a_listener_gets_task_updates() {
     let (first_backend, second_backend) = (
         Backend::start(BackendKind::Stdio, TASKS).await,
         Backend::start(BackendKind::Http, TASKS).await,
     );
     let gateway = Gateway::with_servers(&[("x", &first_backend), ("y", &second_backend)]).await;
-    let client = able(&gateway);
+    let client = task_client(&gateway);
     let slow_arguments = json!({"ms": 300});
     let (first, second_id) = (
         id(&client.call("x__task", slow_arguments.clone()).await),
@@ -201,16 +201,19 @@ async fn who_listens_hears_of_tasks() {
     assert_eq!(final_ids, task_ids);
     drop(stream);
     for backend in [&first_backend, &second_backend] {
-        until("the server's stream to end", || backend.given_up() > 0).await;
+        until("the server's stream to end", || {
+            backend.cancelled_count() > 0
+        })
+        .await;
     }
 }
 
 /// Task changes during a disconnect are reported afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_happened_meanwhile_is_told() {
+async fn missed_task_changes_are_reported() {
     let (backend, gate) = Backend::gated(BackendKind::Http, TASKS).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let client = able(&gateway);
+    let client = task_client(&gateway);
     let task_name = id(&client
         .call("x__task", json!({"ms": 300, "ask": true}))
         .await);

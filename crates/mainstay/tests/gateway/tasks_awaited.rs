@@ -78,7 +78,7 @@ async fn a_task_that_need_not_be_is_none() {
 
 /// A client of a revision with tasks gets an error that names the extension (SEP-2663).
 #[tokio::test]
-async fn who_could_declare_tasks_hears_so() {
+async fn a_client_that_could_declare_tasks_gets_an_error() {
     let backend = Backend::start(BackendKind::Http, TASKS).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for (path, tool) in [("/mcp", "x__task"), ("/servers/x/mcp", "task")] {

@@ -43,10 +43,10 @@ struct TestConfig {
 
 impl TestConfig {
     async fn new() -> Self {
-        Self::in_front_of(Backend::http().await).await
+        Self::start(Backend::http().await).await
     }
 
-    async fn in_front_of(backend: Backend) -> Self {
+    async fn start(backend: Backend) -> Self {
         let tokens = Tokens::from(Secret::new(TOKEN));
         let config_json = config(&[("x", &backend)], json!({}));
         let gateway = Gateway::guarded(
@@ -81,7 +81,7 @@ async fn ping(client: &Http) -> StatusCode {
 }
 
 /// Reads a stream to its end.
-async fn ends(mut stream: Stream) {
+async fn until_end(mut stream: Stream) {
     stream.rest().await;
 }
 
@@ -287,7 +287,7 @@ async fn a_session_is_its_principals_after_a_restart() {
 #[tokio::test]
 async fn a_parked_call_is_its_principals_alone() {
     let legacy = Backend::start(BackendKind::Http, &["--revisions", "2025-11-25"]).await;
-    let world = TestConfig::in_front_of(legacy).await;
+    let world = TestConfig::start(legacy).await;
     let (own_token, other_token) = (world.token("mine"), world.token("other"));
     let bearer = |token: &str| {
         let capabilities = json!({"elicitation": {"form": {}}, "sampling": {}});
@@ -355,8 +355,8 @@ async fn a_removed_token_opens_nothing_any_more() {
     );
     assert_eq!(ping(&client).await, StatusCode::UNAUTHORIZED);
     assert!(["401", "closed"].contains(&status().await.as_str()));
-    ends(stream).await;
-    ends(sse).await;
+    until_end(stream).await;
+    until_end(sse).await;
 
     let second_removal = rest.delete("/api/tokens/mine").await;
     assert_eq!(
@@ -378,7 +378,7 @@ async fn the_first_token_ends_what_was_opened_without() {
     let stream = client.listen().await;
     world.token("laptop");
     assert_eq!(ping(&client).await, StatusCode::UNAUTHORIZED);
-    ends(stream).await;
+    until_end(stream).await;
 }
 
 /// Q2: a client token opens only MCP. The control token opens everything.
@@ -485,7 +485,7 @@ async fn a_rotated_control_token_takes_over_at_once() {
         let headers = client.headers("application/json");
         assert_eq!(client.send(Method::GET, headers, "").await.status, expected);
     }
-    ends(events).await;
+    until_end(events).await;
 }
 
 /// A36: the token's name selects the switches, not the client's stated name.

@@ -49,11 +49,11 @@ impl Drop for Collector {
 
 impl Collector {
     async fn start(status: StatusCode) -> Self {
-        Self::answering(&[status]).await
+        Self::start_with_statuses(&[status]).await
     }
 
     /// The last status repeats. Refusals have a `Retry-After` of an hour.
-    async fn answering(statuses: &[StatusCode]) -> Self {
+    async fn start_with_statuses(statuses: &[StatusCode]) -> Self {
         let (statuses, answered_count) = (statuses.to_vec(), Arc::new(AtomicUsize::new(0)));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let address = listener.local_addr().expect("a bound socket");
@@ -131,7 +131,7 @@ fn attribute(span: &Value, key: &str) -> Value {
     })
 }
 
-fn of_kind(spans: &[Value], kind: u8) -> &Value {
+fn span_of_kind(spans: &[Value], kind: u8) -> &Value {
     let mut matching_spans = spans.iter().filter(|span| span["kind"] == kind);
     let matching_span = matching_spans.next().expect("a span");
     assert!(matching_spans.next().is_none(), "more than one: {spans:?}");
@@ -144,7 +144,7 @@ fn nanos(span: &Value, member: &str) -> u128 {
 }
 
 /// The `_meta` of the only call that a server received.
-fn received(backend: &Backend) -> Value {
+fn received_meta(backend: &Backend) -> Value {
     let calls = backend.of_method("tools/call");
     assert_eq!(calls.len(), 1, "{calls:?}");
     calls[0]["params"]["_meta"].clone()
@@ -169,7 +169,7 @@ over_every_transport! {
         let resource = &request["resourceSpans"][0]["resource"];
         assert_eq!(attribute(resource, "service.name"), "gate");
         let spans = request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().expect("spans");
-        let (call, hop) = (of_kind(spans, 2), of_kind(spans, 3));
+        let (call, hop) = (span_of_kind(spans, 2), span_of_kind(spans, 3));
         for span in [call, hop] {
             assert_eq!(span["traceId"], TRACE);
             assert_eq!(span["name"], "tools/call echo");
@@ -195,7 +195,7 @@ over_every_transport! {
             "traceparent": format!("00-{TRACE}-{span}-01"),
             "tracestate": "a=b", "baggage": "k=v", "own": [1],
         });
-        assert_eq!(received(&backend), expected);
+        assert_eq!(received_meta(&backend), expected);
         gateway.stop().await;
     }
 
@@ -225,7 +225,7 @@ over_every_transport! {
 
 /// HTTP headers can name the parent. A request without a parent starts a trace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn headers_and_beginnings() {
+async fn trace_headers_set_the_parent() {
     let mut collector = Collector::start(StatusCode::OK).await;
     let backend = Backend::stdio().await;
     let gateway = Gateway::with_settings(&[("x", &backend)], collector.settings(&json!({}))).await;
@@ -244,11 +244,11 @@ async fn headers_and_beginnings() {
         .whole()
         .await;
     let spans = collector.spans(1).await;
-    assert_eq!(of_kind(&spans, 2)["parentSpanId"], PARENT);
+    assert_eq!(span_of_kind(&spans, 2)["parentSpanId"], PARENT);
 
     client.post(call()).await;
     let spans = collector.spans(1).await;
-    let (begin, hop) = (of_kind(&spans, 2), of_kind(&spans, 3));
+    let (begin, hop) = (span_of_kind(&spans, 2), span_of_kind(&spans, 3));
     assert_eq!(begin["parentSpanId"], Value::Null);
     assert_ne!(begin["traceId"], TRACE);
     let calls = backend.of_method("tools/call");
@@ -298,7 +298,7 @@ async fn failures_are_the_status() {
 
 /// The parent's flag determines sampling. Without a parent, `sampleRatio` does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_sampled_is_not_told() {
+async fn unsampled_traces_are_not_exported() {
     let mut collector = Collector::start(StatusCode::OK).await;
     let backend = Backend::http().await;
     let settings = collector.settings(&json!({"sampleRatio": 0}));
@@ -309,7 +309,7 @@ async fn what_is_not_sampled_is_not_told() {
     client
         .result("tools/call", call(json!({"traceparent": unsampled_text})))
         .await;
-    assert_eq!(received(&backend)["traceparent"], unsampled_text);
+    assert_eq!(received_meta(&backend)["traceparent"], unsampled_text);
     client.assert_echo("x__echo").await;
     // A sampled parent.
     client
@@ -318,7 +318,7 @@ async fn what_is_not_sampled_is_not_told() {
     // Shutdown sends the remaining spans.
     gateway.stop().await;
     let spans = collector.spans(1).await;
-    assert_eq!(of_kind(&spans, 2)["parentSpanId"], PARENT);
+    assert_eq!(span_of_kind(&spans, 2)["parentSpanId"], PARENT);
     assert!(collector.requests.try_recv().is_err());
 }
 
@@ -395,7 +395,7 @@ async fn a_collector_that_hangs_costs_no_call() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refused_spans_are_sent_once_more_at_shutdown() {
     let answers = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK];
-    let mut collector = Collector::answering(&answers).await;
+    let mut collector = Collector::start_with_statuses(&answers).await;
     let backend = Backend::http().await;
     let gateway = Gateway::with_settings(&[("x", &backend)], collector.settings(&json!({}))).await;
     gateway.client().await.assert_echo("x__echo").await;

@@ -10,7 +10,7 @@ use crate::{
     gateway::Gateway,
     loss::{kill, pid},
     records::Recorded,
-    rest_client::promptly,
+    rest_client::prompt_retry,
 };
 
 over_every_transport! {
@@ -51,7 +51,7 @@ over_every_transport! {
 
     /// An unsent call is sent after the reconnect.
     async fn a_call_that_was_not_sent_is_sent(kind) {
-        let backend = Backend::start(kind, &[]).await.option("reconnect", promptly());
+        let backend = Backend::start(kind, &[]).await.option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         for round in 1..=3 {
@@ -79,7 +79,7 @@ over_every_transport! {
 #[tokio::test]
 async fn a_reading_call_survives_the_death_of_its_server() {
     let backend = Backend::start(BackendKind::Stdio, &["--hint", "readOnlyHint"]).await;
-    let backend = backend.option("reconnect", promptly());
+    let backend = backend.option("reconnect", prompt_retry());
     let fixture = Recorded::with_backend(&backend).await;
     let client = fixture.gateway.client().await;
     let victim_pid = pid(&client, "x__pid").await;

@@ -70,7 +70,7 @@ pub fn none() -> TestConfig {
 }
 
 /// A backend's entry with additional members.
-pub fn with(backend: &Backend, members: Value) -> Value {
+pub fn entry_with(backend: &Backend, members: Value) -> Value {
     let mut entry = backend.entry.clone();
     let Value::Object(members) = members else {
         panic!("no members: {members}")

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::world::{TestHome, families, family};
 
-async fn mcp(world: &TestHome) -> Running {
+async fn start_mcp(world: &TestHome) -> Running {
     let config = world.config("servers.json", &json!({"it": family(&[])}));
     let mut command = world.command(&["mcp", "--config", &config]);
     command.stdin(Stdio::piped());
@@ -21,7 +21,7 @@ async fn mcp(world: &TestHome) -> Running {
 #[tokio::test]
 async fn a_client_that_closes_its_end_leaves_nobody() {
     let world = TestHome::new();
-    let mut mainstay = mcp(&world).await;
+    let mut mainstay = start_mcp(&world).await;
     drop(mainstay.child.stdin.take());
     assert_eq!(mainstay.ended().await.code(), Some(0));
     world.assert_deserted();
@@ -31,7 +31,7 @@ async fn a_client_that_closes_its_end_leaves_nobody() {
 #[tokio::test]
 async fn a_client_that_crashes_leaves_nobody() {
     let world = TestHome::new();
-    let mainstay = mcp(&world).await;
+    let mainstay = start_mcp(&world).await;
     drop(mainstay);
     world.until_deserted().await;
 }
@@ -40,7 +40,7 @@ async fn a_client_that_crashes_leaves_nobody() {
 #[tokio::test]
 async fn a_client_that_kills_us_leaves_nobody() {
     let world = TestHome::new();
-    let mut mainstay = mcp(&world).await;
+    let mut mainstay = start_mcp(&world).await;
     mainstay.signal(Signal::KILL);
     mainstay.ended().await;
     world.until_deserted().await;
@@ -50,7 +50,7 @@ async fn a_client_that_kills_us_leaves_nobody() {
 #[tokio::test]
 async fn a_terminal_that_goes_away_leaves_nobody() {
     let world = TestHome::new();
-    let mut mainstay = mcp(&world).await;
+    let mut mainstay = start_mcp(&world).await;
     mainstay.signal(Signal::HUP);
     mainstay.ended().await;
     world.assert_deserted();

@@ -121,7 +121,7 @@ async fn a_killed_guardian_ends_the_daemon_in_order() {
 
 /// Servers end by themselves if guardian and daemon are killed.
 #[tokio::test]
-async fn when_both_are_killed_the_servers_die() {
+async fn servers_die_with_guardian_and_daemon() {
     let world = TestHome::new();
     let server = json!({"command": fake_server::binary(), "args": STUBBORN});
     let mut mainstay = world

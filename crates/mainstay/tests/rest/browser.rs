@@ -220,7 +220,7 @@ impl Browser {
 }
 
 /// Reads a stream to its end.
-pub async fn ends(mut stream: Incoming) {
+pub async fn until_end(mut stream: Incoming) {
     let end = async { while let Some(Ok(_)) = stream.frame().await {} };
     within(end).await;
 }

@@ -60,7 +60,7 @@ async fn a_pasted_text_becomes_entries_that_can_be_added() {
 }
 
 #[tokio::test]
-async fn what_is_no_server_is_refused_with_what_was_expected() {
+async fn an_invalid_server_is_refused_with_a_hint() {
     let world = RestDaemon::with_servers(json!({})).await;
     for text in [
         "",

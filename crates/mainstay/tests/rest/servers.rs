@@ -44,7 +44,7 @@ async fn a_server_that_owes_an_answer_says_since_when() {
 }
 
 #[tokio::test]
-async fn since_when_a_server_is_down_does_not_change_with_its_attempts() {
+async fn failed_attempts_do_not_change_the_time_of_the_outage() {
     let world = RestDaemon::with_servers(json!({
         "up": fake_entry(&[]),
         "closed": {

@@ -6,7 +6,7 @@ use http::{Method, StatusCode};
 use mainstay_core::config::Config;
 use serde_json::{Value, json};
 
-use crate::browser::{Browser, BrowserDaemon, ends};
+use crate::browser::{Browser, BrowserDaemon, until_end};
 
 const INVALID_CODE: (u16, &str) = (401, "invalid_code");
 const UNAUTHORIZED: (u16, &str) = (401, "unauthorized");
@@ -84,7 +84,7 @@ async fn a_browser_signs_in_works_and_signs_out() {
     assert!(cookie.contains("; Max-Age=0"), "{cookie}");
     // After the sign-out, the old cookie is refused.
     assert!(!is_signed_in(&browser).await);
-    ends(stream).await;
+    until_end(stream).await;
     assert!(is_signed_in(&other_client).await);
     drop(other_events);
     world.end().await;
@@ -375,7 +375,7 @@ async fn sessions_outlive_the_daemon_until_the_token_is_rotated() {
         "{}",
         rotated_response.text
     );
-    ends(stream).await;
+    until_end(stream).await;
     assert!(!is_signed_in(&browser).await);
     let answer = world.browser().sign_in(&json!({"code": code})).await;
     assert_refused(&answer, INVALID_CODE, "of the last token");

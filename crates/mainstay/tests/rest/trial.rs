@@ -25,7 +25,7 @@ fn is_running(pid: &str) -> bool {
 }
 
 /// A fake that writes its process id into this file, and never answers.
-fn silent(file: &Path) -> Value {
+fn silent_entry(file: &Path) -> Value {
     let script = format!(
         "echo $$ > '{}'; exec '{}' --hang-at-start",
         file.display(),
@@ -198,7 +198,7 @@ async fn trials_are_bounded_and_end_with_their_callers() {
     for number in 0..4 {
         let file = world.folder.path().join(number.to_string());
         let mut router = world.router.clone();
-        let request = request(Method::POST, "/api/servers/try", Some(&silent(&file)));
+        let request = request(Method::POST, "/api/servers/try", Some(&silent_entry(&file)));
         callers.push(tokio::spawn(async move { router.call(request).await }));
         files.push(file);
     }
@@ -243,7 +243,7 @@ async fn a_closed_connection_ends_a_trial_and_so_does_the_daemon() {
         .daemon
         .serve_http(listener, address, Secret::new(TOKEN));
     let file = world.folder.path().join("closed");
-    let body = silent(&file).to_string();
+    let body = silent_entry(&file).to_string();
     let mut caller = TcpStream::connect(address).await.expect("connected");
     let head = format!(
         "POST /api/servers/try HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {TOKEN}\r\n\
@@ -258,7 +258,7 @@ async fn a_closed_connection_ends_a_trial_and_so_does_the_daemon() {
 
     let file = world.folder.path().join("stopped");
     let mut router = world.router.clone();
-    let request = request(Method::POST, "/api/servers/try", Some(&silent(&file)));
+    let request = request(Method::POST, "/api/servers/try", Some(&silent_entry(&file)));
     let caller = tokio::spawn(async move { router.call(request).await });
     until("it runs", || pid_in(&file).is_some()).await;
     within(world.daemon.stop(Some(doors))).await;

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     /// A tool whose schema has about this number of bytes, all of which need escaping.
-    fn of_size(bytes: usize) -> String {
+    fn tool_of_size(bytes: usize) -> String {
         let schema = json!({"type": "object", "x": vec!["\"\\"; bytes / 7]});
         let item = json!({"name": "n", "description": "d".repeat(5_000), "inputSchema": schema});
         let target = ItemTarget {
@@ -127,7 +127,7 @@ mod tests {
     fn there_are_fewer_tools_rather_than_parts_of_schemas() {
         for size in [10, 100, 1_000, 4_000] {
             let mut found_tools = FoundTools::default();
-            let tool = of_size(size);
+            let tool = tool_of_size(size);
             let count = (0..1_000)
                 .take_while(|_| found_tools.add("s__n", tool.clone()))
                 .count();
@@ -151,9 +151,9 @@ mod tests {
     fn a_tool_that_never_fits_is_named() {
         let mut found_tools = FoundTools::default();
         for _ in 0..10 {
-            assert!(found_tools.add(&"n".repeat(10_000), of_size(40_000)));
+            assert!(found_tools.add(&"n".repeat(10_000), tool_of_size(40_000)));
         }
-        assert!(found_tools.add("small", of_size(10)));
+        assert!(found_tools.add("small", tool_of_size(10)));
         let (wire, output) = answer(&found_tools, 11);
         assert!(wire.len() <= MAX_FOUND);
         assert_eq!(output["tools"].as_array().map(Vec::len), Some(1));

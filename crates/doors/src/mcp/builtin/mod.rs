@@ -174,7 +174,7 @@ mod tests {
 
     /// Every listed tool can be called, and the core reserves its name.
     #[test]
-    fn what_is_described_is_what_can_be_called() {
+    fn every_described_tool_can_be_called() {
         for group in OwnToolGroup::ALL {
             let groups = [group];
             let described: Vec<_> = descriptors(&groups)

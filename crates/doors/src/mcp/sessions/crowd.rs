@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_all_places_are_taken_whoever_has_most_makes_room() {
+    async fn the_peer_with_most_sessions_makes_room() {
         let crowd = crowd(4, 3);
         for (id, number) in [("x", 2), ("a", 1), ("b", 1), ("c", 1)] {
             enter(&crowd, id, peer(number)).await;
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_comes_and_goes_leaves_nothing() {
+    async fn closed_sessions_leave_no_entries() {
         let crowd = crowd(10, 10);
         for number in 0..10_000 {
             let id = number.to_string();

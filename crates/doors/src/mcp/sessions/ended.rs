@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_later_run_knows_them_until_their_seals_have_had_their_time() {
+    async fn a_later_run_reads_ended_sessions_until_their_seals_expire() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("ended");
         let ended_sessions = EndedSessions::open(Some(path.clone()), NOW);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_they_cannot_be_read_nothing_is_revived() {
+    async fn an_unreadable_file_prevents_revival() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("ended");
         for text in ["what?\n\n", "00000000001g\n", "000000000010000\n"] {
@@ -293,7 +293,7 @@ mod tests {
     /// A pipe in the file's place does not block, and a link is not followed. Both are replaced.
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn what_stands_in_the_place_of_the_file_is_replaced() {
+    async fn other_file_types_are_replaced() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (path, other_path) = (folder.path().join("ended"), folder.path().join("other"));
         let make_pipe = || {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_forgotten_and_ends_what_is_older() {
+    fn excess_entries_are_dropped_and_raise_the_floor() {
         let mut set = EndedSet::default();
         let max_ended = u64::try_from(MAX_ENDED).expect("it fits");
         for number in (1..=max_ended + 1).rev() {

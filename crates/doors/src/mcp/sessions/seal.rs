@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_this_run_of_others_and_of_nobody_say_nothing() {
+    fn foreign_and_current_ids_are_not_revived() {
         let seal = run(1, 2_000_000_000_000);
         let id = run(1, 1)
             .id(

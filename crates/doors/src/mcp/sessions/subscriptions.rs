@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_to_leave_ends_a_subscription() {
+    fn the_last_unsubscription_ends_a_subscription() {
         let subscriptions = Subscriptions::default();
         subscriptions.add(resource("x://1"), "one", "x://1");
         subscriptions.add(resource("x://1"), "two", "x://1");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_session_subscribes_to_is_bounded() {
+    fn subscriptions_of_a_session_are_limited() {
         let subscriptions = Subscriptions::default();
         for number in 0..MAX_SUBSCRIPTIONS {
             let uri = format!("x://{number}");

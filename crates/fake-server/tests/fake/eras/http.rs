@@ -131,7 +131,7 @@ async fn progress_and_logs_come_on_the_stream_of_their_call() {
 }
 
 #[tokio::test]
-async fn who_closes_the_stream_cancels() {
+async fn closing_the_stream_cancels_the_call() {
     within(async {
         for is_ignored in [false, true] {
             let fake = start(Script {

@@ -55,7 +55,7 @@ async fn negotiates_what_it_is_pinned_to_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn only_pinned_it_offers_what_differs() {
+async fn only_a_pinned_fake_has_era_items() {
     within(async {
         let mut peer = Peer::open(&[]).await;
         let plain_tools = tools(&mut peer).await;
@@ -256,7 +256,7 @@ async fn sends_the_user_to_a_url_by_request_or_by_error() {
 }
 
 #[tokio::test]
-async fn a_dual_one_serves_both_eras_on_one_endpoint() {
+async fn a_dual_fake_serves_both_eras_on_one_endpoint() {
     within(async {
         let revisions = "2025-06-18,2026-07-28";
         let mut peer = Peer::open(&["--revisions", revisions]).await;

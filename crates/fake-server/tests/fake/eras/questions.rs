@@ -200,7 +200,7 @@ async fn prompts_and_resources_ask_too() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_asked_is_told_what_is_missing() {
+async fn errors_name_missing_capabilities() {
     within(async {
         let fake = start(Script::default()).await;
         for (tool, declared_capabilities, missing_capability) in [

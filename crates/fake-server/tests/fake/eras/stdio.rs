@@ -16,7 +16,7 @@ async fn ask(peer: &mut Peer, message: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn it_is_discovered_with_all_the_specification_asks_for() {
+async fn discovery_has_all_required_members() {
     within(async {
         let flags = [
             "--ttl",
@@ -53,7 +53,7 @@ async fn it_is_discovered_with_all_the_specification_asks_for() {
 }
 
 #[tokio::test]
-async fn what_may_be_cached_says_so_and_nothing_else_does() {
+async fn only_cacheable_results_have_cache_hints() {
     within(async {
         let mut peer = spawn(&["--ttl", "9"]);
         for (method, params, key) in [
@@ -251,7 +251,7 @@ async fn results_hold_what_older_revisions_cannot() {
 }
 
 #[tokio::test]
-async fn a_greeting_can_go_wrong_in_this_era_too() {
+async fn modern_handshakes_can_fail() {
     within(async {
         let discover = request_as(&everything(), 1, "server/discover", &json!({}));
         let mut peer = spawn(&["--initialize-error"]);

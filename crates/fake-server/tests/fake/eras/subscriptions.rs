@@ -24,7 +24,7 @@ async fn open(fake: &Fake, id: u32, filter: &Value) -> Stream {
 }
 
 #[tokio::test]
-async fn only_what_is_honoured_is_told_and_it_is_tagged() {
+async fn only_honoured_changes_are_sent_with_a_tag() {
     within(async {
         let fake = start(Script {
             no_prompts: true,
@@ -90,7 +90,7 @@ async fn only_what_is_honoured_is_told_and_it_is_tagged() {
 }
 
 #[tokio::test]
-async fn it_ends_with_a_response_or_breaks() {
+async fn a_subscription_ends_with_a_response_or_breaks() {
     within(async {
         let fake = start(Script::default()).await;
         let mut stream = open(&fake, 1, &json!({"toolsListChanged": true})).await;
@@ -115,7 +115,7 @@ async fn it_ends_with_a_response_or_breaks() {
 }
 
 #[tokio::test]
-async fn on_a_pipe_they_share_one_channel() {
+async fn subscriptions_on_a_pipe_share_one_channel() {
     within(async {
         let mut peer = Peer::spawn(&["--revisions", "2026-07-28"]);
         for id in [1, 2] {

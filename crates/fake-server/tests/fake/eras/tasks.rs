@@ -112,7 +112,7 @@ async fn a_task_is_cancelled_and_stays_so() {
 }
 
 #[tokio::test]
-async fn who_does_not_declare_tasks_gets_none() {
+async fn clients_without_the_extension_get_no_tasks() {
     within(async {
         let fake = open().await;
         let plain_request =

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{
     fake_registry::{FakeAnswer, FakeRegistry},
-    saved, stand_in,
+    install_stand_in, saved_config,
 };
 
 /// A small server in Python.
@@ -168,7 +168,7 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     assert!(has_warning, "{run}");
     let first = folders(&home);
     assert_eq!(first.len(), 1);
-    let entry = saved(&home).expect("saved")["mcpServers"]["Greeter"].clone();
+    let entry = saved_config(&home).expect("saved")["mcpServers"]["Greeter"].clone();
     let folder = home.state().join("bundles").join(&first[0]);
     assert_eq!(
         entry,
@@ -188,7 +188,7 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     let run = run_all(add(&broken_bundle, &["--replace", "--set", "nobody=asks"])).await;
     assert_eq!(run.code, Some(2), "{run}");
     let mut crash = add(&broken_bundle, &["--replace"]);
-    stand_in(&home, "python3", "echo 'SyntaxError' >&2; exit 3");
+    install_stand_in(&home, "python3", "echo 'SyntaxError' >&2; exit 3");
     let run = run_all(crash.clone()).await;
     assert!(
         run.code == Some(1) && run.stderr.contains("SyntaxError"),
@@ -215,7 +215,7 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
         .await;
     assert_eq!(run.code, Some(0), "{run}");
     assert!(!run.stderr.contains("in clear"), "{run}");
-    let entry = saved(&home).expect("saved")["mcpServers"]["other"].clone();
+    let entry = saved_config(&home).expect("saved")["mcpServers"]["other"].clone();
     assert_eq!(entry["env"]["KEY"], format!("${{file:{secret}}}"));
     let run = registry.run(&home, &["remove", "other"]).await;
     assert_eq!(run.code, Some(0), "{run}");
@@ -321,6 +321,6 @@ async fn hostile_bundles_are_refused() {
         run.code == Some(1) && run.stderr.contains("is no ZIP file"),
         "{run}"
     );
-    assert!(folders(&home).is_empty() && saved(&home).is_none());
+    assert!(folders(&home).is_empty() && saved_config(&home).is_none());
     assert!(!home.path().join("pwned").exists());
 }

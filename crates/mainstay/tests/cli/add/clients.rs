@@ -5,7 +5,7 @@ use std::fs;
 use mainstay_testkit::home;
 use serde_json::json;
 
-use super::{fake_registry::FakeRegistry, saved};
+use super::{fake_registry::FakeRegistry, saved_config};
 
 #[tokio::test]
 async fn a_server_of_another_client_is_taken() {
@@ -47,7 +47,7 @@ async fn a_server_of_another_client_is_taken() {
         run.stderr.contains("from Cursor") && !run.stderr.contains("s3cret"),
         "{run}"
     );
-    let entry = &saved(&home).expect("saved")["mcpServers"]["mine"];
+    let entry = &saved_config(&home).expect("saved")["mcpServers"]["mine"];
     assert_eq!(entry["env"], json!({"KEY": "s3cret"}));
     let run = registry
         .run(&home, &["add", "--from", "cursor", "mine", "files"])

@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 
 use super::{
     fake_registry::{FakeAnswer, FakeRegistry, path_of},
-    npm, saved, stand_in, words,
+    install_stand_in, npm_package, recorded_arguments, saved_config,
 };
 use crate::terminal::Terminal;
 
 #[tokio::test]
 async fn a_package_is_shown_tried_and_saved() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    stand_in(&home, "npx", "exec FAKE");
+    install_stand_in(&home, "npx", "exec FAKE");
     registry.publish(
         "io.github.a/thing",
-        &npm(&json!({
+        &npm_package(&json!({
             "packageArguments": [{"type": "named", "name": "--mode", "choices": ["fast", "safe"], "default": "safe"}],
             "environmentVariables": [
                 {"name": "API_KEY", "description": "Where to get it: example.com", "isRequired": true, "isSecret": true},
@@ -65,11 +65,11 @@ async fn a_package_is_shown_tried_and_saved() {
     );
     assert_snapshot!(transcript);
     assert_eq!(
-        words(&home, "npx"),
+        recorded_arguments(&home, "npx"),
         ["npx", "-y", "thing@1.2.3", "--mode", "safe"]
     );
     assert_eq!(
-        saved(&home),
+        saved_config(&home),
         Some(
             json!({"$schema": "./mainstay.schema.json", "mcpServers": {"thing": {
                 "command": "npx",
@@ -83,7 +83,7 @@ async fn a_package_is_shown_tried_and_saved() {
 #[tokio::test]
 async fn a_daemon_takes_a_package_and_a_remote() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    stand_in(&home, "uvx", "exec FAKE");
+    install_stand_in(&home, "uvx", "exec FAKE");
     let other_home = home!();
     let remote = other_home.serve(&["--demo"]).await;
     let python = json!({"registryType": "pypi", "identifier": "thing", "version": "2.0", "transport": {"type": "stdio"}});
@@ -100,7 +100,7 @@ async fn a_daemon_takes_a_package_and_a_remote() {
         .run(&home, &["add", "--ephemeral", "io.github.a/thing"])
         .await;
     assert_eq!(run.code, Some(0), "{run}");
-    assert_eq!(words(&home, "uvx"), ["uvx", "thing@2.0"]);
+    assert_eq!(recorded_arguments(&home, "uvx"), ["uvx", "thing@2.0"]);
     let run = registry
         .run(
             &home,
@@ -137,14 +137,14 @@ async fn a_daemon_takes_a_package_and_a_remote() {
 
 /// A server that fails to start is not saved. The reason is shown, and no file remains.
 #[tokio::test]
-async fn what_does_not_start_is_not_saved() {
+async fn a_server_that_fails_to_start_is_not_saved() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    stand_in(
+    install_stand_in(
         &home,
         "npx",
         "echo 'npm error: no such package' >&2\nexit 7",
     );
-    registry.publish("io.github.a/thing", &npm(&json!({})));
+    registry.publish("io.github.a/thing", &npm_package(&json!({})));
     let run = registry.run(&home, &["add", "io.github.a/thing"]).await;
     assert_eq!(run.code, Some(1), "{run}");
     for text in [
@@ -155,7 +155,7 @@ async fn what_does_not_start_is_not_saved() {
     ] {
         assert!(run.stderr.contains(text), "{text}: {run}");
     }
-    assert_eq!(saved(&home), None);
+    assert_eq!(saved_config(&home), None);
     let run = registry
         .run(&home, &["add", "io.github.a/thing", "--json"])
         .await;
@@ -171,7 +171,7 @@ async fn what_does_not_start_is_not_saved() {
         .run(&home, &["add", "io.github.a/thing", "--no-check"])
         .await;
     assert_eq!(run.code, Some(0), "{run}");
-    assert!(saved(&home).is_some());
+    assert!(saved_config(&home).is_some());
 }
 
 /// The trial waits for a download that exceeds the usual start timeout.
@@ -179,16 +179,16 @@ async fn what_does_not_start_is_not_saved() {
 async fn a_slow_start_is_waited_for_and_told() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
     let slow_text = "echo 'downloading thing' >&2\nsleep 6\nexec FAKE";
-    stand_in(&home, "npx", slow_text);
-    registry.publish("io.github.a/thing", &npm(&json!({})));
+    install_stand_in(&home, "npx", slow_text);
+    registry.publish("io.github.a/thing", &npm_package(&json!({})));
     let run = registry.run(&home, &["add", "io.github.a/thing"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert!(run.stderr.contains(": downloading thing ("), "{run}");
-    assert!(saved(&home).is_some());
+    assert!(saved_config(&home).is_some());
 }
 
 /// True if a process exists.
-fn is_there(pid: &Path) -> bool {
+fn is_process_alive(pid: &Path) -> bool {
     let pid = fs::read_to_string(pid).unwrap_or_default();
     Path::new("/proc").join(pid.trim()).join("stat").exists() && !pid.trim().is_empty()
 }
@@ -197,30 +197,33 @@ fn is_there(pid: &Path) -> bool {
 #[tokio::test]
 async fn a_trial_leaves_no_process() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    registry.publish("io.github.a/thing", &npm(&json!({})));
+    registry.publish("io.github.a/thing", &npm_package(&json!({})));
     let pid = home.path().join("child.pid");
     let child = format!("sleep 86400 & echo $! > '{}'", pid.display());
-    stand_in(&home, "npx", &format!("{child}\nexec FAKE"));
+    install_stand_in(&home, "npx", &format!("{child}\nexec FAKE"));
     let run = registry.run(&home, &["add", "io.github.a/thing"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert!(
-        pid.exists() && !is_there(&pid),
+        pid.exists() && !is_process_alive(&pid),
         "its child has outlived the trial"
     );
     // Interrupt a long start.
     fs::remove_file(&pid).expect("removed");
-    stand_in(&home, "npx", &format!("{child}\nexec sleep 86400"));
+    install_stand_in(&home, "npx", &format!("{child}\nexec sleep 86400"));
     let mut command = registry.command(&home, &["add", "--replace", "io.github.a/thing"]);
     let mut adding = command.spawn().expect("it starts");
-    until(PROGRAMS, "the start", || is_there(&pid)).await;
+    until(PROGRAMS, "the start", || is_process_alive(&pid)).await;
     within(adding.kill()).await.expect("killed");
-    until(PROGRAMS, "the end of what it started", || !is_there(&pid)).await;
+    until(PROGRAMS, "the end of what it started", || {
+        !is_process_alive(&pid)
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn hostile_registries_are_refused() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    stand_in(&home, "npx", "exec FAKE");
+    install_stand_in(&home, "npx", "exec FAKE");
     let huge_answer =
         json!({"server": {"name": "a.b/huge", "description": "x".repeat(5 * 1024 * 1024)}});
     let full_text = json!({"server": {"name": "a.b/cut", "version": "1"}}).to_string();
@@ -301,18 +304,22 @@ async fn hostile_registries_are_refused() {
     for (name, server, error) in [
         (
             "a.b/option",
-            npm(&json!({"identifier": "--eval=x"})),
+            npm_package(&json!({"identifier": "--eval=x"})),
             "cannot be one of npm",
         ),
         (
             "a.b/shell",
-            npm(&json!({"identifier": "x;touch pwned"})),
+            npm_package(&json!({"identifier": "x;touch pwned"})),
             "cannot be one of npm",
         ),
-        ("a.b/range", npm(&json!({"version": "^1"})), "is no version"),
+        (
+            "a.b/range",
+            npm_package(&json!({"version": "^1"})),
+            "is no version",
+        ),
         (
             "a.b/listens",
-            npm(&json!({"transport": {"type": "sse", "url": "http://x"}})),
+            npm_package(&json!({"transport": {"type": "sse", "url": "http://x"}})),
             "start it yourself",
         ),
         (
@@ -335,14 +342,14 @@ async fn hostile_registries_are_refused() {
         assert!(run.stderr.contains(error), "{error}: {run}");
         assert_eq!(run.code, Some(1), "{run}");
     }
-    registry.publish_as("a.b/gone", &npm(&json!({})), "deleted");
+    registry.publish_as("a.b/gone", &npm_package(&json!({})), "deleted");
     let run = registry.run(&home, &["add", "a.b/gone"]).await;
     assert!(
         run.stderr.contains("was deleted") && run.code == Some(1),
         "{run}"
     );
-    assert_eq!(saved(&home), None);
-    registry.publish_as("a.b/old", &npm(&json!({})), "deprecated");
+    assert_eq!(saved_config(&home), None);
+    registry.publish_as("a.b/old", &npm_package(&json!({})), "deprecated");
     let run = registry.run(&home, &["add", "a.b/old"]).await;
     assert!(
         run.stderr.contains("a.b/old is deprecated") && run.code == Some(0),
@@ -351,11 +358,11 @@ async fn hostile_registries_are_refused() {
     // Shell syntax stays one argument, and references in registry texts are not expanded.
     let text = "$(touch pwned) ${HOME} ${file:/etc/passwd}";
     let argument = json!({"packageArguments": [{"type": "positional", "value": text}]});
-    registry.publish("a.b/words", &npm(&argument));
+    registry.publish("a.b/words", &npm_package(&argument));
     let run = registry.run(&home, &["add", "a.b/words"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(
-        words(&home, "npx").last().map(String::as_str),
+        recorded_arguments(&home, "npx").last().map(String::as_str),
         Some("passwd}")
     );
     let script = fs::read_to_string(home.path().join("npx.words")).expect("there");
@@ -459,7 +466,7 @@ async fn servers_are_found() {
 
 /// `search` shows the reason for which `add` refuses a server.
 #[tokio::test]
-async fn what_cannot_run_here_is_not_shown_as_if_it_could() {
+async fn search_marks_servers_that_cannot_run_here() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
     let server = json!({"server": {"name": "a.b/c", "description": "Does things", "version": "1.0.0", "packages": [
         {"registryType": "nuget", "identifier": "C", "version": "1.0.0", "transport": {"type": "stdio"}},
@@ -470,7 +477,7 @@ async fn what_cannot_run_here_is_not_shown_as_if_it_could() {
     );
     let run = registry.run(&home, &["search", "c"]).await;
     assert!(run.stdout.contains("dnx is not installed"), "{run}");
-    stand_in(&home, "dnx", "exec FAKE");
+    install_stand_in(&home, "dnx", "exec FAKE");
     let run = registry.run(&home, &["search", "c"]).await;
     assert!(run.stdout.contains("dnx C@1.0.0"), "{run}");
 }
@@ -504,10 +511,10 @@ async fn an_entry_that_takes_anothers_place_is_said_to() {
 #[tokio::test]
 async fn a_person_is_asked() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    stand_in(&home, "npx", "exec FAKE");
+    install_stand_in(&home, "npx", "exec FAKE");
     registry.publish(
         "io.github.a/thing",
-        &npm(&json!({"environmentVariables": [
+        &npm_package(&json!({"environmentVariables": [
             {"name": "API_KEY", "isRequired": true, "isSecret": true},
             {"name": "MODE", "isRequired": true, "choices": ["fast", "safe"]},
         ]})),
@@ -521,13 +528,13 @@ async fn a_person_is_asked() {
     terminal.until("must be one of: fast, safe").await;
     terminal.types("safe\n");
     terminal.until("start it? [y/N]").await;
-    assert_eq!(saved(&home), None);
+    assert_eq!(saved_config(&home), None);
     terminal.types("y\n");
     let status = within(adding.wait()).await.expect("it ends");
     let screen = String::from_utf8(terminal.end().await).expect("UTF-8");
     assert!(status.success(), "{screen}");
     assert!(!screen.contains("s3cret"), "{screen}");
-    let entry = &saved(&home).expect("saved")["mcpServers"]["thing"];
+    let entry = &saved_config(&home).expect("saved")["mcpServers"]["thing"];
     assert_eq!(entry["env"], json!({"API_KEY": "s3cret", "MODE": "safe"}));
     // Without consent no process starts.
     let mut terminal = Terminal::open();

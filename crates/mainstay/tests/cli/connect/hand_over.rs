@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{
     front::Front,
-    restarts::{counted, running, runs},
-    shared::{listed, pid},
+    restarts::{counting_config, runs, until_running},
+    shared::{listed_server, pid},
     through::modern,
 };
 use crate::fakes::fakes;
@@ -60,12 +60,12 @@ impl Caller {
         let key = format!("{}-asleep", self.name);
         let arguments = json!({"ms": 700, "key": key});
         let id = self.front.begin("fake__sleep", arguments).await;
-        running(counts, &key).await;
+        until_running(counts, &key).await;
         self.keys.push(key);
         id
     }
 
-    async fn slept(&mut self, id: u64) {
+    async fn slept_count(&mut self, id: u64) {
         let answer = self.front.answer(id).await;
         let text = &answer["result"]["content"][0]["text"];
         assert_eq!(text, "slept 700 ms", "{answer}");
@@ -78,7 +78,7 @@ async fn set(front: &mut Front, method: &str, params: &Value) {
     assert!(answer["result"].is_object(), "{answer}");
 }
 
-async fn served(home: &Home, config: &str, has_daemon: &Cell<bool>) -> Serving {
+async fn serve_until_ready(home: &Home, config: &str, has_daemon: &Cell<bool>) -> Serving {
     let daemon = home.serve(&["--config", config]).await;
     has_daemon.set(true);
     daemon
@@ -89,7 +89,7 @@ async fn served(home: &Home, config: &str, has_daemon: &Cell<bool>) -> Serving {
 #[tokio::test]
 async fn a_daemon_takes_over_under_calls() {
     let home = home!();
-    let (config, counts) = counted(&home);
+    let (config, counts) = counting_config(&home);
     let arguments = ["mcp", "--config", &config];
     let mut owner = Caller::open(&home, &arguments, "owner").await;
     let previous_pid = pid(&mut owner.front).await;
@@ -106,16 +106,16 @@ async fn a_daemon_takes_over_under_calls() {
 
     let has_daemon = Cell::new(false);
     let (daemon, (), ()) = tokio::join!(
-        served(&home, &config, &has_daemon),
+        serve_until_ready(&home, &config, &has_daemon),
         owner.call_until(&has_daemon),
         guest.call_until(&has_daemon),
     );
-    owner.slept(sleeping_calls.0).await;
-    guest.slept(sleeping_calls.1).await;
+    owner.slept_count(sleeping_calls.0).await;
+    guest.slept_count(sleeping_calls.1).await;
     let process = pid(&mut owner.front).await;
     assert_ne!(process, previous_pid);
     assert_eq!(pid(&mut guest.front).await, process);
-    assert_eq!(listed(&home).await["pid"].to_string(), process);
+    assert_eq!(listed_server(&home).await["pid"].to_string(), process);
 
     owner
         .front
@@ -167,7 +167,7 @@ async fn a_silent_client_is_handed_over() {
     );
     silent_front.initialized().await;
     let process = pid(&mut silent_front).await;
-    assert_eq!(listed(&home).await["pid"].to_string(), process);
+    assert_eq!(listed_server(&home).await["pid"].to_string(), process);
     let (code, stderr) = silent_front.end().await;
     assert_eq!(code, Some(0), "{stderr}");
     daemon.stop().await;
@@ -241,7 +241,7 @@ async fn a_client_keeps_servers_that_the_daemon_does_not_have() {
         };
         let daemon = home.serve(&["--config", &client_text]).await;
         assert_eq!(pid(&mut client).await, process);
-        assert_ne!(listed(&home).await["pid"].to_string(), process);
+        assert_ne!(listed_server(&home).await["pid"].to_string(), process);
         let (code, stderr) = client.end().await;
         assert_eq!(code, Some(0), "{stderr}");
         assert!(
@@ -256,7 +256,7 @@ async fn a_client_keeps_servers_that_the_daemon_does_not_have() {
 #[tokio::test]
 async fn a_daemon_takes_over_from_one_that_a_front_has_started() {
     let home = home!();
-    let (config, counts) = counted(&home);
+    let (config, counts) = counting_config(&home);
     let arguments = ["mcp", "--config", &config];
     let first = Front::open(&home, &arguments, "2025-11-25").await;
     let mut second_caller = Caller::open(&home, &arguments, "second").await;
@@ -265,12 +265,12 @@ async fn a_daemon_takes_over_from_one_that_a_front_has_started() {
     let previous_pid = pid(&mut second_caller.front).await;
     let has_daemon = Cell::new(false);
     let (daemon, ()) = tokio::join!(
-        served(&home, &config, &has_daemon),
+        serve_until_ready(&home, &config, &has_daemon),
         second_caller.call_until(&has_daemon),
     );
     let process = pid(&mut second_caller.front).await;
     assert_ne!(process, previous_pid);
-    assert_eq!(listed(&home).await["pid"].to_string(), process);
+    assert_eq!(listed_server(&home).await["pid"].to_string(), process);
     let runs = runs(&counts);
     assert!(runs.values().all(|runs| *runs == 1), "{runs:?}");
     let (code, stderr) = second_caller.front.end().await;

@@ -10,7 +10,7 @@ use super::{front::Front, through::modern};
 use crate::fakes::fakes;
 
 /// A configuration with a fake that records its runs, and the path of the record.
-pub fn counted(home: &Home) -> (String, std::path::PathBuf) {
+pub fn counting_config(home: &Home) -> (String, std::path::PathBuf) {
     let counts = home.path().join("counts");
     let flags = ["--count-file", counts.to_str().expect("UTF-8")];
     (fakes(home, &[("fake", &flags)]), counts)
@@ -34,7 +34,7 @@ async fn end(daemon: Serving, signal: Signal) {
     daemon.ended().await;
 }
 
-pub async fn running(counts: &Path, key: &str) {
+pub async fn until_running(counts: &Path, key: &str) {
     until(PROGRAMS, "a call that runs", || {
         runs(counts).contains_key(key)
     })
@@ -50,7 +50,7 @@ fn kind(answer: &Value) -> &Value {
 #[tokio::test]
 async fn calls_go_on_through_restarts() {
     let home = home!();
-    let (config, counts) = counted(&home);
+    let (config, counts) = counting_config(&home);
     let mut daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::open(&home, &["connect"], "2025-06-18").await;
     let (mut keys, mut unknown_count) = (Vec::new(), 0);
@@ -121,14 +121,14 @@ async fn calls_go_on_through_restarts() {
 #[tokio::test]
 async fn a_call_at_work_gets_the_truth() {
     let home = home!();
-    let (config, counts) = counted(&home);
+    let (config, counts) = counting_config(&home);
     let daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::open(&home, &["connect"], "2025-11-25").await;
 
     let id = front
         .begin("fake__sleep", json!({"ms": 600_000, "key": "killed"}))
         .await;
-    running(&counts, "killed").await;
+    until_running(&counts, "killed").await;
     // Wait for the record of the call's start.
     let recorded_run =
         async { while !home.run(&["records"]).await.stdout.contains("fake/sleep") {} };
@@ -147,7 +147,7 @@ async fn a_call_at_work_gets_the_truth() {
     let id = front
         .begin("fake__sleep", json!({"ms": 700, "key": "asked"}))
         .await;
-    running(&counts, "asked").await;
+    until_running(&counts, "asked").await;
     end(daemon, Signal::TERM).await;
     let answer = front.answer(id).await;
     assert_eq!(
@@ -172,7 +172,7 @@ async fn a_session_keeps_what_its_client_has_set() {
     for signal in [Signal::TERM, Signal::KILL] {
         for server in [None, Some("fake")] {
             let home = home!();
-            let (config, _) = counted(&home);
+            let (config, _) = counting_config(&home);
             let daemon = home.serve(&["--config", &config]).await;
             let (arguments, prefix) = match server {
                 None => (vec!["connect"], "fake__"),
@@ -211,7 +211,7 @@ async fn a_session_keeps_what_its_client_has_set() {
 #[tokio::test]
 async fn a_question_ends_with_its_daemon() {
     let home = home!();
-    let (config, _) = counted(&home);
+    let (config, _) = counting_config(&home);
     let daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::open(&home, &["connect", "--server", "fake"], "2025-11-25").await;
     let ask = json!({"method": "roots/list"});
@@ -256,7 +256,7 @@ async fn initialize_is_answered_by_the_next_daemon() {
         .await;
     daemon.wait_for_stderr("fake").await;
     end(daemon, Signal::KILL).await;
-    let (config, _) = counted(&home);
+    let (config, _) = counting_config(&home);
     let daemon = home.serve(&["--config", &config]).await;
     let answer = front.answer(id).await;
     assert_eq!(
@@ -274,7 +274,7 @@ async fn initialize_is_answered_by_the_next_daemon() {
 #[tokio::test]
 async fn a_session_that_is_not_revived_is_opened_anew() {
     let home = home!();
-    let (config, _) = counted(&home);
+    let (config, _) = counting_config(&home);
     let daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::open(&home, &["connect", "--server", "fake"], "2025-06-18").await;
     let id = front

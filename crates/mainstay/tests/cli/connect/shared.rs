@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     front::Front,
-    restarts::{counted, running},
+    restarts::{counting_config, until_running},
 };
 use crate::fakes::fakes;
 
@@ -17,7 +17,7 @@ pub async fn pid(front: &mut Front) -> String {
         .to_owned()
 }
 
-pub async fn listed(home: &Home) -> Value {
+pub async fn listed_server(home: &Home) -> Value {
     let run = home.run(&["list", "--json"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     run.json()["servers"][0].clone()
@@ -31,7 +31,7 @@ async fn mcp_uses_the_servers_of_a_daemon_with_the_same_configuration() {
     let arguments = ["mcp", "--config", &config];
     let mut shared_front = Front::open(&home, &arguments, "2025-11-25").await;
     let first_pid = pid(&mut shared_front).await;
-    assert_eq!(listed(&home).await["pid"].to_string(), first_pid);
+    assert_eq!(listed_server(&home).await["pid"].to_string(), first_pid);
     let standalone = [&arguments[..], &["--standalone"]].concat();
     let mut standalone_client = Front::open(&home, &standalone, "2025-11-25").await;
     assert_ne!(pid(&mut standalone_client).await, first_pid);
@@ -67,7 +67,7 @@ async fn answer_roots(client: &mut Front, uri: &str) {
 #[tokio::test]
 async fn each_client_is_asked_for_its_own_roots() {
     let home = home!();
-    let (config, counts) = counted(&home);
+    let (config, counts) = counting_config(&home);
     let arguments = ["mcp", "--config", &config];
     let mut owner = Front::open(&home, &arguments, "2025-11-25").await;
     let mut guest = Front::open(&home, &arguments, "2025-11-25").await;
@@ -75,7 +75,7 @@ async fn each_client_is_asked_for_its_own_roots() {
     assert_eq!(pid(&mut guest).await, process);
     let busy_arguments = json!({"ms": 600_000, "key": "busy"});
     let running_call = owner.begin("fake__sleep", busy_arguments).await;
-    running(&counts, "busy").await;
+    until_running(&counts, "busy").await;
     let ask = json!({"method": "roots/list"});
     let id = guest.begin("fake__ask", ask.clone()).await;
     answer_roots(&mut owner, "file:///owner").await;
@@ -101,13 +101,13 @@ async fn each_client_is_asked_for_its_own_roots() {
 /// Commands use the servers of a `mainstay mcp`. The next `mainstay mcp` shares them, and takes
 /// over at the end of the first.
 #[tokio::test]
-async fn what_mcp_starts_is_seen_and_outlives_its_client() {
+async fn servers_of_mcp_are_shared_and_outlive_its_client() {
     let home = home!();
     let config = fakes(&home, &[("fake", &["--stderr", "a line of the log"])]);
     let arguments = ["mcp", "--config", &config];
     let mut first = Front::open(&home, &arguments, "2025-11-25").await;
     let process = pid(&mut first).await;
-    assert_eq!(listed(&home).await["pid"].to_string(), process);
+    assert_eq!(listed_server(&home).await["pid"].to_string(), process);
     let logs = home.run(&["logs", "fake"]).await;
     assert!(logs.stdout.contains("a line of the log"), "{logs}");
     let reload = home.run(&["reload"]).await;
@@ -131,7 +131,7 @@ async fn what_mcp_starts_is_seen_and_outlives_its_client() {
     assert!(stderr.contains("started the servers here"), "{stderr}");
     let second_pid = pid(&mut second_front).await;
     assert_ne!(second_pid, process);
-    assert_eq!(listed(&home).await["pid"].to_string(), second_pid);
+    assert_eq!(listed_server(&home).await["pid"].to_string(), second_pid);
     let (code, stderr) = second_front.end().await;
     assert_eq!(code, Some(0), "{stderr}");
     let run = home.run(&["list"]).await;

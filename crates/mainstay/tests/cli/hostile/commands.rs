@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     mentions_hostile_text, servers,
-    text::{FORGED, HOSTILE, harmless},
+    text::{FORGED, HOSTILE, assert_harmless},
 };
 use crate::{
     add::fake_registry::{FakeAnswer, FakeRegistry},
@@ -254,10 +254,10 @@ const RAW_OUTPUT_COMMANDS: &[&str] = &[
 ];
 
 /// Collects the paths of all executable commands.
-fn runnable(command: &clap::Command, path: &str, commands: &mut BTreeSet<String>) {
+fn collect_runnable(command: &clap::Command, path: &str, commands: &mut BTreeSet<String>) {
     for subcommand in command.get_subcommands() {
         let path = format!("{path} {}", subcommand.get_name());
-        runnable(subcommand, &path, commands);
+        collect_runnable(subcommand, &path, commands);
         if !subcommand.is_subcommand_required_set() {
             commands.insert(path.trim().to_owned());
         }
@@ -267,7 +267,7 @@ fn runnable(command: &clap::Command, path: &str, commands: &mut BTreeSet<String>
 #[test]
 fn every_command_is_looked_at() {
     let mut all_commands = BTreeSet::new();
-    runnable(&Cli::command(), "", &mut all_commands);
+    collect_runnable(&Cli::command(), "", &mut all_commands);
     let cases = LOOKING.iter().chain(CHANGING).map(|(path, _)| *path);
     let listed: BTreeSet<String> = cases
         .chain(LEFT_OUT_COMMANDS.iter().map(|(path, _)| *path))
@@ -306,7 +306,7 @@ impl HostileHome {
     }
 
     /// Runs a case in all forms. Returns the number of outputs with hostile text.
-    async fn look(&self, path: &str, arguments: &[&str]) -> usize {
+    async fn check_case(&self, path: &str, arguments: &[&str]) -> usize {
         let all_arguments = self.arguments(path, arguments);
         let base: Vec<&str> = all_arguments.iter().map(String::as_str).collect();
         let mut mentions = 0;
@@ -357,9 +357,9 @@ impl HostileHome {
             let stdout = if RAW_OUTPUT_COMMANDS.contains(&path) {
                 stdout
             } else {
-                harmless(&all_arguments, stdout.into_bytes())
+                assert_harmless(&all_arguments, stdout.into_bytes())
             };
-            (stdout, harmless(&all_arguments, stderr.into_bytes()))
+            (stdout, assert_harmless(&all_arguments, stderr.into_bytes()))
         };
         // Stderr may also contain plain text.
         let lines = stdout.lines().chain(stderr.lines());
@@ -399,7 +399,7 @@ pub async fn terminal_output(home: &Home, arguments: &[&str]) -> String {
     let mut terminal = Terminal::open();
     let mut child = terminal.start(home.command(arguments));
     within(child.wait()).await.expect("it ends");
-    harmless(arguments, terminal.end().await)
+    assert_harmless(arguments, terminal.end().await)
 }
 
 /// Hostile client files, registry answers and journal records.
@@ -487,7 +487,7 @@ async fn serve_hostile_home() -> (HostileHome, Serving, Fake) {
 }
 
 /// Runs these read-only commands while a server request is open and a tool is off.
-async fn look_at(cases: &[(&str, &[&str])]) {
+async fn check_cases(cases: &[(&str, &[&str])]) {
     let (hostile_home, daemon, _remote) = serve_hostile_home().await;
     let question = json!({"method": "elicitation/create", "params": {"message": HOSTILE.as_str(), "requestedSchema": {}}});
     let arguments = question.to_string();
@@ -507,7 +507,8 @@ async fn look_at(cases: &[(&str, &[&str])]) {
         .run(&["switches", "off", "hand", "dead"])
         .await;
     assert_eq!(disabled_run.code, Some(0), "{disabled_run}");
-    let findings = stream::iter(cases).map(|(path, arguments)| hostile_home.look(path, arguments));
+    let findings =
+        stream::iter(cases).map(|(path, arguments)| hostile_home.check_case(path, arguments));
     let mentions: Vec<usize> = findings.buffer_unordered(4).collect().await;
     let mentions: usize = mentions.into_iter().sum();
     assert!(
@@ -534,12 +535,12 @@ async fn look_at(cases: &[(&str, &[&str])]) {
 /// Split into two tests because of the duration.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_command_shows_hostile_text_as_it_is() {
-    look_at(&LOOKING[..LOOKING.len() / 2]).await;
+    check_cases(&LOOKING[..LOOKING.len() / 2]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_other_command_shows_hostile_text_as_it_is() {
-    look_at(&LOOKING[LOOKING.len() / 2..]).await;
+    check_cases(&LOOKING[LOOKING.len() / 2..]).await;
 }
 
 #[tokio::test]
@@ -547,7 +548,7 @@ async fn no_change_shows_hostile_text_as_it_is() {
     let (hostile_home, daemon, _remote) = serve_hostile_home().await;
     let mut mentions = 0;
     for (path, arguments) in CHANGING {
-        mentions += hostile_home.look(path, arguments).await;
+        mentions += hostile_home.check_case(path, arguments).await;
     }
     assert!(
         mentions > 20,

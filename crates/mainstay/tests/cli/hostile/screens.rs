@@ -10,7 +10,7 @@ use tokio::process::Command;
 use super::{
     commands::terminal_output,
     mentions_hostile_text, servers,
-    text::{FORGED, HOSTILE, TITLE, characters, harmless},
+    text::{FORGED, HOSTILE, TITLE, assert_harmless, characters},
 };
 use crate::{control::add_from_inside, terminal::Terminal};
 
@@ -45,7 +45,7 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
         let mut child = terminal.start(home.command(arguments));
         terminal.until("x\\u{9b}").await;
         child.kill().await.expect("killed");
-        harmless(arguments, terminal.end().await);
+        assert_harmless(arguments, terminal.end().await);
     }
 
     // `call` asks for missing arguments.
@@ -56,7 +56,7 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
     terminal.until("must be one of").await;
     terminal.types("\u{4}");
     within(child.wait()).await.expect("it ends");
-    harmless(&["call", "evil/plain"], terminal.end().await);
+    assert_harmless(&["call", "evil/plain"], terminal.end().await);
 
     let hostile = HOSTILE.as_str();
     let entry = json!({
@@ -70,7 +70,7 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
     let mut child = terminal.start(home.command(&["approve", "new"]));
     terminal.until("approve it?").await;
     child.kill().await.expect("killed");
-    let text = harmless(&["approve"], terminal.end().await);
+    let text = assert_harmless(&["approve"], terminal.end().await);
     let lines: Vec<&str> = text.lines().collect();
     let [.., command, repeated_command, question] = lines[..] else {
         panic!("{text}")
@@ -89,7 +89,7 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
     let pid = daemon.id().expect("it runs").cast_signed();
     kill_process(Pid::from_raw(pid).expect("a process"), Signal::TERM).expect("signalled");
     within(daemon.wait()).await.expect("it ends");
-    let text = harmless(&["serve"], screen.end().await);
+    let text = assert_harmless(&["serve"], screen.end().await);
     assert!(mentions_hostile_text(&text), "{text}");
     assert!(!text.lines().any(|line| line.starts_with(FORGED)), "{text}");
 }
@@ -111,7 +111,7 @@ async fn the_protocol_on_a_terminal_is_escaped() {
     terminal.until("\"prompts\":[").await;
     terminal.types("\u{4}");
     within(child.wait()).await.expect("it ends");
-    let text = harmless(&["mcp"], terminal.end().await);
+    let text = assert_harmless(&["mcp"], terminal.end().await);
     let list = text.lines().find(|line| line.contains("\"prompts\":["));
     let list: Value = serde_json::from_str(list.expect("a list")).expect("JSON");
     assert!(list.to_string().contains('\u{9b}'), "{text}");
@@ -154,7 +154,7 @@ async fn data_keeps_its_bytes_where_no_terminal_is() {
 }
 
 /// Asserts that the output contains only the sequences for drawing.
-fn obeyed_nothing(output_path: &Path, description: &str) {
+fn assert_no_control_effect(output_path: &Path, description: &str) {
     let output_path = std::fs::read(output_path).expect("what was written");
     let output_path = String::from_utf8_lossy(&output_path);
     // ESC for drawing, and line breaks as CR LF.
@@ -187,7 +187,7 @@ fn obeyed_nothing(output_path: &Path, description: &str) {
 const TITLE_SET: &str = "TAKEN OVER\u{7}";
 
 /// A terminal that runs a program, and the file with its output.
-async fn in_tmux(home: &Home, command: &Command) -> (Tmux, std::path::PathBuf) {
+async fn start_in_tmux(home: &Home, command: &Command) -> (Tmux, std::path::PathBuf) {
     let terminal = Tmux::start(command, 100, 40).await;
     let output_path = home.path().join("written");
     terminal.records(&output_path).await;
@@ -203,7 +203,7 @@ async fn hostile_text_does_nothing_in_the_shell() {
     let config = servers(&home, None);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 2").await;
-    let (terminal, output_path) = in_tmux(&home, &home.command(&["shell"])).await;
+    let (terminal, output_path) = start_in_tmux(&home, &home.command(&["shell"])).await;
     terminal.wait_for_text("mainstay>").await;
     // Names with escaped characters cannot be selected.
     terminal.types("/call evil/plai").await;
@@ -243,7 +243,7 @@ async fn hostile_text_does_nothing_in_the_shell() {
     }
     terminal.press(&["C-d"]).await;
     assert_eq!(terminal.ended().await, Some(0));
-    obeyed_nothing(&output_path, "the shell");
+    assert_no_control_effect(&output_path, "the shell");
     daemon.stop().await;
 }
 
@@ -258,7 +258,7 @@ async fn hostile_text_does_nothing_on_the_screen_of_top() {
     daemon.wait_for_stderr("ready: 1 of 2").await;
     home.run(&["call", "evil/error"]).await;
     home.run(&["call", "evil/rpc_error"]).await;
-    let (terminal, output_path) = in_tmux(&home, &home.command(&["top"])).await;
+    let (terminal, output_path) = start_in_tmux(&home, &home.command(&["top"])).await;
     terminal.wait_for_text("dead").await;
     terminal.press(&["Enter"]).await;
     // Log, events, calls and status of both servers.
@@ -285,6 +285,6 @@ async fn hostile_text_does_nothing_on_the_screen_of_top() {
     terminal.press(&["q"]).await;
     assert_eq!(terminal.ended().await, Some(0));
     assert_ne!(terminal.title().await, TITLE);
-    obeyed_nothing(&output_path, "top");
+    assert_no_control_effect(&output_path, "top");
     daemon.stop().await;
 }

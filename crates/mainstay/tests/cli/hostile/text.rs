@@ -46,7 +46,7 @@ const OURS: [&str; 4] = ["\r\u{1b}[K", "\r\u{1b}[2K", "\u{1b}[1A", "\r\n"];
 
 /// Asserts that the output has no hostile character. A terminal adds a carriage return before each
 /// line break.
-pub fn harmless(command: &[&str], bytes: Vec<u8>) -> String {
+pub fn assert_harmless(command: &[&str], bytes: Vec<u8>) -> String {
     let mut text = String::from_utf8(bytes).expect("UTF-8");
     for known_sequence in OURS {
         text = text.replace(

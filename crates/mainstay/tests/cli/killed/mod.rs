@@ -108,7 +108,7 @@ async fn kill_again_and_again(durability: Durability, least_load: Duration) -> F
     let config = load::config(&remote, &journal);
     let config = home.file("servers.json", &config);
     let mut figures = Figures::default();
-    let mut daemon = ready(&home, &config).await;
+    let mut daemon = serve_until_ready(&home, &config).await;
     let kills = env::var("JOURNAL_KILLS").ok();
     let kills = kills.map_or(default_kills, |kills| kills.parse().expect("a number"));
     for round in 0..kills {
@@ -118,7 +118,7 @@ async fn kill_again_and_again(durability: Durability, least_load: Duration) -> F
         tokio::time::sleep_until(kill_at.into()).await;
         kill(daemon).await;
         let calls = within(load.end()).await;
-        daemon = ready(&home, &config).await;
+        daemon = serve_until_ready(&home, &config).await;
         assert_is_whole(&home);
         let records = records(&client(&home, &daemon), start).await;
         figures.records += records.len();
@@ -133,7 +133,7 @@ async fn kill_again_and_again(durability: Durability, least_load: Duration) -> F
 }
 
 /// A daemon whose servers are connected.
-async fn ready(home: &Home, config: &str) -> Serving {
+async fn serve_until_ready(home: &Home, config: &str) -> Serving {
     let mut daemon = home.serve(&["--config", config]).await;
     daemon.wait_for_stderr("ready: ").await;
     daemon

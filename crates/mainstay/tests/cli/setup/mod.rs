@@ -116,7 +116,7 @@ impl Machinery {
                 .stderr(Stdio::null())
                 .kill_on_drop(true);
             self.prepare(&mut command);
-            assert_eq!(echoed(command).await, "ünï");
+            assert_eq!(echo_text(command).await, "ünï");
             called_servers.push(client.client.to_string());
         }
         called_servers
@@ -124,7 +124,7 @@ impl Machinery {
 }
 
 /// The result of a tool call by a client with this command.
-async fn echoed(mut command: Command) -> String {
+async fn echo_text(mut command: Command) -> String {
     let mut client = command.spawn().expect("it starts");
     let mut stdin = client.stdin.take().expect("a pipe");
     let mut stdout = lines(client.stdout.take());
@@ -238,7 +238,7 @@ async fn the_quick_start_is_true() {
 }
 
 #[tokio::test]
-async fn without_a_terminal_it_must_be_said() {
+async fn setup_without_a_terminal_needs_a_flag() {
     let machine = Machinery::new();
     let state_before = machine.state();
     let run = machine.run(&["setup"]).await;
@@ -258,7 +258,7 @@ async fn without_a_terminal_it_must_be_said() {
 }
 
 #[tokio::test]
-async fn what_was_changed_since_is_not_overwritten() {
+async fn changes_after_setup_are_not_overwritten() {
     let machine = Machinery::new();
     let state_before = machine.state();
     let arguments = [

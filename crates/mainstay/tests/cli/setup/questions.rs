@@ -18,12 +18,12 @@ const QUESTIONS: [(&str, &str); 6] = [
 ];
 
 /// Setup on a terminal with room for the whole plan.
-async fn at_a_terminal(machine: &Machinery) -> Terminal {
+async fn start_setup(machine: &Machinery) -> Terminal {
     Terminal::start(&machine.command(&["setup"]), 200, 250).await
 }
 
 /// Answers the first questions, and waits for the next.
-async fn answered(terminal: &Terminal, count: usize) {
+async fn answer_questions(terminal: &Terminal, count: usize) {
     for (index, (question, answer)) in QUESTIONS.iter().enumerate().take(count + 1) {
         let is_asked = |screen: &str| {
             let earlier_questions = QUESTIONS[..=index].iter();
@@ -46,7 +46,7 @@ async fn a_person_sees_the_plan_and_chooses_clients() {
     }
     let machine = Machinery::new();
     let state_before = machine.state();
-    let terminal = at_a_terminal(&machine).await;
+    let terminal = start_setup(&machine).await;
     let plan = terminal.wait_for_text(GO_ON).await;
     for part in [
         "SERVER",
@@ -60,7 +60,7 @@ async fn a_person_sees_the_plan_and_chooses_clients() {
     }
     assert!(!plan.contains(SECRET), "{plan}");
     assert_eq!(machine.state(), state_before);
-    answered(&terminal, QUESTIONS.len() - 1).await;
+    answer_questions(&terminal, QUESTIONS.len() - 1).await;
     assert_eq!(machine.state(), state_before);
     // The plan contains the chosen clients.
     let screen = terminal.screen().await;
@@ -101,7 +101,7 @@ async fn a_person_who_refuses_changes_nothing() {
         &["c", "Enter", "n", "Enter", "n", "Enter", "n", "Enter"],
     ];
     for keys in refusals {
-        let terminal = at_a_terminal(&machine).await;
+        let terminal = start_setup(&machine).await;
         terminal.wait_for_text(GO_ON).await;
         terminal.press(keys).await;
         assert_eq!(terminal.ended().await, Some(1), "{keys:?}");
@@ -121,8 +121,8 @@ async fn an_interrupt_at_any_question_changes_nothing() {
     let machine = Machinery::new();
     let state_before = machine.state();
     for count in 0..QUESTIONS.len() {
-        let terminal = at_a_terminal(&machine).await;
-        answered(&terminal, count).await;
+        let terminal = start_setup(&machine).await;
+        answer_questions(&terminal, count).await;
         terminal.press(&["C-c"]).await;
         assert_ne!(terminal.ended().await, Some(0), "question {count}");
         assert_eq!(machine.state(), state_before, "question {count}");

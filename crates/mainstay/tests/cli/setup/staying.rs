@@ -127,7 +127,7 @@ async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
 }
 
 /// A server that answers every request with 401.
-fn refusing() -> String {
+fn start_refusing_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
@@ -148,7 +148,7 @@ fn refusing() -> String {
 async fn a_server_that_refuses_mainstay_stays_with_its_client() {
     let machine = Machinery::new();
     let cursor = machine.home.path().join(FILES[1]);
-    let url = refusing();
+    let url = start_refusing_server();
     let entries = json!({"mcpServers": {
         "signs-in": {"url": url},
         "has-token": {"url": url, "headers": {"Authorization": "Bearer t"}},

@@ -39,7 +39,7 @@ const SEED: u64 = 20_261_128;
 struct Draw(u64);
 
 impl Draw {
-    fn below(&mut self, limit: usize) -> usize {
+    fn next_below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut value = self.0;
         value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -65,8 +65,10 @@ fn bends(kind: BackendKind, draw: &mut Draw) -> Vec<Bend> {
         .copied()
         .filter(|bend| bend.transports().contains(&transport))
         .collect();
-    let count = 1 + draw.below(2);
-    (0..count).map(|_| all[draw.below(all.len())]).collect()
+    let count = 1 + draw.next_below(2);
+    (0..count)
+        .map(|_| all[draw.next_below(all.len())])
+        .collect()
 }
 
 async fn start(kind: BackendKind, bends: &[Bend]) -> Backend {
@@ -165,8 +167,8 @@ async fn drive(
         let failure = failed_call(&client, &server).await;
         course.record_call(failure.as_deref());
         course.record_status(&rest.server(&server).await);
-        if kind != BackendKind::Stdio && draw.below(20) == 0 {
-            match draw.below(3) {
+        if kind != BackendKind::Stdio && draw.next_below(20) == 0 {
+            match draw.next_below(3) {
                 0 => backend.fake().expire_sessions(),
                 1 => backend.fake().lose_sessions(),
                 _ => backend.fake().drop_streams(),

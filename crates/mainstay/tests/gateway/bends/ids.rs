@@ -10,7 +10,7 @@ use crate::{
     rogue,
 };
 
-async fn in_front_of(backend: &Backend) -> (Gateway, Http) {
+async fn start_gateway(backend: &Backend) -> (Gateway, Http) {
     let gateway = Gateway::with_servers(&[("x", backend)]).await;
     let client = gateway.client().await;
     (gateway, client)
@@ -20,7 +20,7 @@ over_every_transport! {
     async fn an_id_in_another_spelling_is_taken(kind) {
         for bend in ["id-text", "id-float"] {
             let backend = Backend::start(kind, &["--bend", bend]).await;
-            let (gateway, client) = in_front_of(&backend).await;
+            let (gateway, client) = start_gateway(&backend).await;
             let direct = gateway.client_at("/servers/x/mcp").await;
             for _ in 0..3 {
                 client.assert_echo("x__echo").await;
@@ -38,7 +38,7 @@ over_every_transport! {
     /// An error without an id ends the call if only one call is in flight.
     async fn an_error_without_an_id_ends_the_only_call(kind) {
         let backend = Backend::start(kind, &["--bend", "error-id-null"]).await;
-        let (_gateway, client) = in_front_of(&backend).await;
+        let (_gateway, client) = start_gateway(&backend).await;
         for _ in 0..3 {
             client.assert_echo("x__echo").await;
             let params = json!({"name": "x__rpc_error"});
@@ -53,7 +53,7 @@ over_every_transport! {
 async fn an_answer_to_a_notification_ends_no_call() {
     for kind in [BackendKind::Stdio, BackendKind::Sse] {
         let backend = Backend::start(kind, &["--bend", "answers-notifications"]).await;
-        let (_gateway, client) = in_front_of(&backend).await;
+        let (_gateway, client) = start_gateway(&backend).await;
         let slow_call = client.call_text("x__sleep", json!({"ms": 300}));
         let (slow_call, ()) = tokio::join!(slow_call, async {
             client.assert_echo("x__echo").await;
@@ -65,13 +65,13 @@ async fn an_answer_to_a_notification_ends_no_call() {
 
 /// A POST has exactly one answer, so the answer's id is ignored.
 #[tokio::test]
-async fn over_http_an_answer_under_any_id_is_taken() {
+async fn an_http_answer_is_accepted_under_any_id() {
     for bend in ["id-null", "id-foreign"] {
         for form in ["json", "sse"] {
             for revision in ["2025-11-25", "2026-07-28"] {
                 let flags = ["--bend", bend, "--answer", form, "--revisions", revision];
                 let backend = Backend::start(BackendKind::Http, &flags).await;
-                let (_gateway, client) = in_front_of(&backend).await;
+                let (_gateway, client) = start_gateway(&backend).await;
                 for _ in 0..3 {
                     client.assert_echo("x__echo").await;
                 }
@@ -109,7 +109,7 @@ async fn a_call_that_waits_in_vain_names_the_ids_that_came() {
     let backend = Backend::start(BackendKind::Sse, &[])
         .await
         .option("timeout_s", 0.5);
-    let (_gateway, client) = in_front_of(&backend).await;
+    let (_gateway, client) = start_gateway(&backend).await;
     client.assert_echo("x__echo").await;
     let (result, ()) = tokio::join!(client.call("x__hang", json!({})), async {
         backend.until_called("hang").await;

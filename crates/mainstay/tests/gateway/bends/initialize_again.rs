@@ -22,7 +22,7 @@ const ENDPOINTS: [(&str, &str); 3] = [
     ("/servers/x/mcp", ""),
 ];
 
-fn narrow() -> Value {
+fn narrow_settings() -> Value {
     json!({"profiles": {"narrow": {"servers": ["x"]}}})
 }
 
@@ -34,7 +34,7 @@ over_every_transport! {
     /// The client sends an unknown session id, or one of another endpoint.
     async fn an_unknown_session_keeps_no_client_out(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::with_settings(&[("x", &backend)], narrow()).await;
+        let gateway = Gateway::with_settings(&[("x", &backend)], narrow_settings()).await;
         let other_client = gateway.client_at("/mcp/narrow").await.session;
         for (path, prefix) in ENDPOINTS {
             for remembered_session in [Some("of-another-program".to_owned()), other_client.clone()] {
@@ -52,7 +52,7 @@ over_every_transport! {
 #[tokio::test]
 async fn a_session_that_lives_is_left_alone_and_a_new_one_is_opened() {
     let backend = Backend::http().await;
-    let gateway = Gateway::with_settings(&[("x", &backend)], narrow()).await;
+    let gateway = Gateway::with_settings(&[("x", &backend)], narrow_settings()).await;
     for (path, prefix) in ENDPOINTS {
         let first = gateway.client_at(path).await;
         let params = json!({"name": format!("{prefix}sleep"), "arguments": {"ms": 300}});
@@ -76,7 +76,7 @@ async fn a_session_that_lives_is_left_alone_and_a_new_one_is_opened() {
 #[tokio::test]
 async fn a_session_of_an_earlier_run_keeps_no_client_out() {
     let backend = Backend::http().await;
-    let config = config(&[("x", &backend)], narrow());
+    let config = config(&[("x", &backend)], narrow_settings());
     let options = || DaemonOptions {
         session_key: Some(Secret::new("a key that is kept")),
         ..DaemonOptions::default()
@@ -98,7 +98,7 @@ async fn a_session_of_an_earlier_run_keeps_no_client_out() {
 /// A pipe has one session. A new session ends the old one, and calls of the old session get no
 /// answers.
 #[tokio::test]
-async fn on_stdio_the_session_before_ends() {
+async fn a_new_session_on_stdio_ends_the_old_one() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let mut pipe = gateway.pipe().await;
@@ -107,7 +107,7 @@ async fn on_stdio_the_session_before_ends() {
     backend.until_called("hang").await;
     let greeting_answer = pipe.initialize("2025-06-18").await;
     assert_eq!(greeting_answer["protocolVersion"], "2025-06-18");
-    until("the cancellation", || backend.given_up() == 1).await;
+    until("the cancellation", || backend.cancelled_count() == 1).await;
     pipe.assert_echo("x__echo").await;
     assert_eq!(gateway.sessions(), 1);
     // Cancelling an ended call has no effect.
@@ -123,7 +123,7 @@ async fn on_stdio_the_session_before_ends() {
 }
 
 over_every_transport! {
-    async fn on_an_event_stream_the_session_before_ends(kind) {
+    async fn a_new_session_on_an_event_stream_ends_the_old_one(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (calls, (path, prefix)) in [(1, ("/sse", "x__")), (2, ("/servers/x/sse", ""))] {
@@ -132,7 +132,7 @@ over_every_transport! {
             until("the call", || backend.runs("hang") == calls).await;
             client.initialize(LATEST).await;
             if !prefix.is_empty() {
-                until("the cancellation", || backend.given_up() == calls).await;
+                until("the cancellation", || backend.cancelled_count() == calls).await;
             }
             // The upstream session of the client has ended together with its call.
             client.assert_echo(&format!("{prefix}echo")).await;
@@ -148,7 +148,7 @@ over_every_transport! {
 async fn a_foreign_session_keeps_no_client_out() {
     let backend = Backend::http().await;
     let tokens = Tokens::from(Secret::new(TOKEN));
-    let config_json = config(&[("x", &backend)], narrow());
+    let config_json = config(&[("x", &backend)], narrow_settings());
     let options = GatewayOptions::default();
     let gateway = Gateway::guarded(&config_json, options, tokens.clone(), |address| address).await;
     let client = |path: &str, name: &str| {

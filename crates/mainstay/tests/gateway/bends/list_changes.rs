@@ -24,7 +24,7 @@ over_every_transport! {
             let backend = Backend::start(kind, &flags).await;
             let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             let rest = gateway.rest();
-            let server = rest.until("x", "the note", |server| note(server).contains(AGAIN)).await;
+            let server = rest.until("x", "the note", |server| list_note(server).contains(AGAIN)).await;
             assert_eq!(server["connected"], true, "{server}");
             assert_eq!(server["healthStatus"], "healthy", "{server}");
             for list in ["tools/list", "prompts/list", "resources/list"] {
@@ -43,7 +43,7 @@ over_every_transport! {
         let backend = Backend::start(kind, &["--bend", "alternating-tools"]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
-        rest.until("x", "the note", |server| note(server).contains(AGAIN)).await;
+        rest.until("x", "the note", |server| list_note(server).contains(AGAIN)).await;
         let change_events = || async {
             let events = rest.get("/api/events/recent?limit=1000").await;
             let events = events["events"].as_array().expect("a list").clone();
@@ -59,7 +59,7 @@ over_every_transport! {
     }
 }
 
-fn note(server: &Value) -> &str {
+fn list_note(server: &Value) -> &str {
     server["lastError"].as_str().unwrap_or_default()
 }
 

@@ -56,7 +56,7 @@ async fn a_page_that_two_servers_have_is_read_by_its_address_alone() {
 
 /// A page that no list contains is requested from the server whose tool names it.
 #[tokio::test]
-async fn a_page_is_looked_for_where_a_tool_names_it() {
+async fn an_unlisted_page_is_requested_from_its_tools_server() {
     let other_backend = Backend::start(BackendKind::Http, &[]).await;
     let owner = Backend::start(BackendKind::Http, &["--tool", TOOL]).await;
     let gateway = Gateway::with_servers(&[("other", &other_backend), ("owner", &owner)]).await;

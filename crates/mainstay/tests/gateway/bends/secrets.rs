@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, BackendKind},
     gateway::{Gateway, found},
-    world::{TestConfig, with},
+    world::{TestConfig, entry_with},
 };
 
 const FIRST: &str = "first-secret-of-the-tests";
 const SECOND: &str = "second-secret-of-the-tests";
 
 /// A server that accepts only this credential.
-async fn guarded(kind: BackendKind, secret: &str) -> Backend {
+async fn start_guarded(kind: BackendKind, secret: &str) -> Backend {
     let header = format!("authorization=Bearer {secret}");
     Backend::start(kind, &["--require-header", &header]).await
 }
 
 /// Replaces the credential that the server accepts.
-fn take(backend: &Backend, secret: &str) {
+fn accept_secret(backend: &Backend, secret: &str) {
     let header = format!("authorization=Bearer {secret}");
     let header = header.parse().expect("a header");
     backend
@@ -37,7 +37,7 @@ fn rotate(world: &TestConfig, secret: &str) {
 
 /// A Mainstay whose server `x` gets its credential from a file.
 async fn start(backend: &Backend, secret: &str, members: Value) -> (TestConfig, Gateway) {
-    let mut entry = with(backend, members);
+    let mut entry = entry_with(backend, members);
     entry["headers"] = json!({"Authorization": "Bearer ${file:token}"});
     let world = TestConfig::new_json(&json!({"mcpServers": {"x": entry}}));
     rotate(&world, secret);
@@ -55,11 +55,11 @@ fn is_hidden(value: &Value) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_that_is_rotated_in_a_session_is_read_again() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
-        let backend = guarded(kind, FIRST).await;
+        let backend = start_guarded(kind, FIRST).await;
         let (world, gateway) = start(&backend, FIRST, json!({})).await;
         let (rest, client) = (gateway.rest(), gateway.client().await);
         client.assert_echo("x__echo").await;
-        take(&backend, SECOND);
+        accept_secret(&backend, SECOND);
         rotate(&world, SECOND);
         // Calls and probes are refused until the new session.
         found("a call that works", async || {
@@ -79,7 +79,7 @@ async fn a_secret_that_is_rotated_in_a_session_is_read_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_reads_a_secret_again() {
     for operation in ["start", "restart", "reconnect"] {
-        let backend = guarded(BackendKind::Http, SECOND).await;
+        let backend = start_guarded(BackendKind::Http, SECOND).await;
         let (world, gateway) = start(&backend, FIRST, json!({})).await;
         let rest = gateway.rest();
         let is_refused = |server: &Value| {
@@ -105,7 +105,7 @@ async fn a_start_reads_a_secret_again() {
 /// again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reference_that_fails_is_named_and_tried_again() {
-    let backend = guarded(BackendKind::Http, FIRST).await;
+    let backend = start_guarded(BackendKind::Http, FIRST).await;
     let (world, gateway) = start(&backend, FIRST, json!({"connectTimeoutMs": 2000})).await;
     let rest = gateway.rest();
     rest.until_status("x", "connected").await;
@@ -126,7 +126,7 @@ async fn a_reference_that_fails_is_named_and_tried_again() {
 /// A server whose file is missing starts after the file is created.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_comes_later_is_read_at_the_start() {
-    let backend = guarded(BackendKind::Http, FIRST).await;
+    let backend = start_guarded(BackendKind::Http, FIRST).await;
     let mut entry = backend.entry.clone();
     entry["headers"] = json!({"Authorization": "Bearer ${file:token}"});
     let world = TestConfig::new_json(&json!({"mcpServers": {"x": entry}}));
@@ -146,7 +146,7 @@ async fn a_file_that_comes_later_is_read_at_the_start() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_of_variables_is_read_at_each_start() {
     let backend = Backend::stdio().await;
-    let entry = with(&backend, json!({"envFile": "variables"}));
+    let entry = entry_with(&backend, json!({"envFile": "variables"}));
     let world = TestConfig::new_json(&json!({"mcpServers": {"x": entry}}));
     let write = |folder: &Path, value: &str| {
         let text = format!("TOKEN_OF_TESTS={value}\n");

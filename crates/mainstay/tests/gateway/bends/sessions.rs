@@ -8,7 +8,7 @@ use crate::{
     backend::{Backend, BackendKind},
     client::failure,
     gateway::{Gateway, until},
-    rest_client::{health_checks, promptly},
+    rest_client::{health_checks, prompt_retry},
 };
 
 const OFTEN: Duration = Duration::from_millis(100);
@@ -42,7 +42,7 @@ async fn a_lost_session_is_found_out_however_it_is_refused() {
     for (kind, bend) in lost_sessions() {
         let can_have_run = bend.ends_with("500");
         for (path, prefix) in [("/mcp", "x__"), ("/servers/x/mcp", "")] {
-            let backend = start(kind, bend).await.option("reconnect", promptly());
+            let backend = start(kind, bend).await.option("reconnect", prompt_retry());
             let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             let client = gateway.client_at(path).await;
             let echo = format!("{prefix}echo");
@@ -92,7 +92,7 @@ async fn a_probe_finds_a_lost_session_out() {
         let backend = start(kind, bend).await;
         let backend = backend
             .option("health", health_checks(OFTEN, "verify"))
-            .option("reconnect", promptly());
+            .option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         gateway.rest().until_status("x", "connected").await;
         let greeted_count = backend.count("initialize");
@@ -278,7 +278,7 @@ async fn a_redirect_of_the_stream_leaves_calls_alone() {
 #[tokio::test]
 async fn a_session_in_which_every_call_is_refused_is_not_kept() {
     let backend = Backend::start(BackendKind::Http, &["--bend=calls-refused"]).await;
-    let backend = backend.option("reconnect", promptly());
+    let backend = backend.option("reconnect", prompt_retry());
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     for _ in 0..3 {

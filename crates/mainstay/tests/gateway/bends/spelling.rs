@@ -8,7 +8,7 @@ use crate::{
     gateway::{Gateway, soon},
 };
 
-async fn works(kind: BackendKind, flags: &[&str]) {
+async fn assert_works(kind: BackendKind, flags: &[&str]) {
     let backend = Backend::start(kind, flags).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
@@ -27,12 +27,12 @@ async fn works(kind: BackendKind, flags: &[&str]) {
 
 over_every_transport! {
     async fn a_byte_order_mark_hides_no_message(kind) {
-        works(kind, &["--bend", "byte-order-mark"]).await;
+        assert_works(kind, &["--bend", "byte-order-mark"]).await;
     }
 
     async fn members_of_other_versions_hide_no_answer(kind) {
         for bend in ["null-members", "no-version"] {
-            works(kind, &["--bend", bend]).await;
+            assert_works(kind, &["--bend", bend]).await;
         }
     }
 
@@ -59,7 +59,7 @@ async fn harmless_bytes_on_stdout_hide_no_message() {
         "nul",
         "two-on-a-line",
     ] {
-        works(BackendKind::Stdio, &["--bend", bend]).await;
+        assert_works(BackendKind::Stdio, &["--bend", bend]).await;
     }
     let bend_flags = [
         "--bend",
@@ -69,5 +69,5 @@ async fn harmless_bytes_on_stdout_hide_no_message() {
         "--bend",
         "byte-order-mark",
     ];
-    works(BackendKind::Stdio, &bend_flags).await;
+    assert_works(BackendKind::Stdio, &bend_flags).await;
 }

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, BackendKind},
     gateway::Gateway,
-    rest_client::never,
+    rest_client::never_retry,
 };
 
 /// The reason in the status of a server whose process runs this script.
 async fn reason(script: &str) -> String {
     let mut backend = Backend::start(BackendKind::Stdio, &[])
         .await
-        .option("reconnect", never());
+        .option("reconnect", never_retry());
     backend.entry["command"] = json!("sh");
     backend.entry["args"] = json!(["-c", script]);
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Times at which the server received a GET for its stream.
-fn gets(backend: &Backend) -> Vec<Instant> {
+fn get_times(backend: &Backend) -> Vec<Instant> {
     let received_requests = backend.fake().received();
     let gets = received_requests
         .into_iter()
@@ -21,8 +21,8 @@ fn gets(backend: &Backend) -> Vec<Instant> {
 async fn a_stream_that_ends_at_once_is_opened_with_growing_pauses() {
     let backend = Backend::start(BackendKind::Http, &["--bend=stream-ends"]).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    until("three streams", || gets(&backend).len() == 3).await;
-    let gets = gets(&backend);
+    until("three streams", || get_times(&backend).len() == 3).await;
+    let gets = get_times(&backend);
     assert!(gets[2] - gets[0] >= Duration::from_millis(2900), "{gets:?}");
     gateway.client().await.assert_echo("x__echo").await;
     let server = gateway.rest().server("x").await;
@@ -66,7 +66,7 @@ async fn a_server_without_a_stream_is_shown_so() {
     assert_eq!(server["listening"]["open"], false, "{server}");
     let reason = server["listening"]["reason"].as_str().unwrap_or_default();
     assert!(reason.contains("HTTP 405"), "{server}");
-    assert_eq!(gets(&backend).len(), 1);
+    assert_eq!(get_times(&backend).len(), 1);
 }
 
 /// An event is complete without its blank line, and a body without its last chunk.

@@ -15,14 +15,14 @@ const LEGACY: [&str; 2] = ["--revisions", "2025-11-25"];
 const MODERN: [&str; 2] = ["--revisions", "2026-07-28"];
 
 /// A client with a session that declares these capabilities.
-async fn declaring(gateway: &Gateway, path: &str, capabilities: Value) -> Http {
+async fn declaring_client(gateway: &Gateway, path: &str, capabilities: Value) -> Http {
     let mut client = gateway.stranger(path);
     client.initialize_with(&capabilities).await;
     client
 }
 
 /// Advances the paused clock.
-async fn pass(seconds: u64) {
+async fn advance_time(seconds: u64) {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(seconds)).await;
     tokio::time::resume();
@@ -54,7 +54,7 @@ async fn roots_that_nobody_answers_hold_calls_for_seconds() {
         let backend = Backend::start(kind, &flags).await;
         let backend = backend.option("serverRequests", "forward");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let silent_client = declaring(&gateway, "/mcp", json!({"roots": {}})).await;
+        let silent_client = declaring_client(&gateway, "/mcp", json!({"roots": {}})).await;
         let other_client = gateway.client().await;
         let ask = || silent_client.call_text("x__ask", json!({"method": "roots/list"}));
         let (answer, (), ()) = tokio::join!(
@@ -66,7 +66,7 @@ async fn roots_that_nobody_answers_hold_calls_for_seconds() {
             async {
                 let question = open_question(&gateway).await;
                 assert_eq!(question["method"], "roots/list");
-                pass(11).await;
+                advance_time(11).await;
             }
         );
         let reason = "the client did not answer roots/list within 10 s";
@@ -78,7 +78,7 @@ async fn roots_that_nobody_answers_hold_calls_for_seconds() {
         silent_client.post(change_notice).await;
         let (answer, ()) = tokio::join!(ask(), async {
             open_question(&gateway).await;
-            pass(11).await;
+            advance_time(11).await;
         });
         assert!(answer.contains(reason), "{kind:?}: {answer}");
     }
@@ -93,11 +93,11 @@ async fn configured_roots_stand_in_for_a_silent_client() {
         .option("roots", roots)
         .option("serverRequests", "forward");
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let silent_client = declaring(&gateway, "/mcp", json!({"roots": {}})).await;
+    let silent_client = declaring_client(&gateway, "/mcp", json!({"roots": {}})).await;
     let ask = || silent_client.call_text("x__ask", json!({"method": "roots/list"}));
     tokio::join!(ask(), async {
         open_question(&gateway).await;
-        pass(11).await;
+        advance_time(11).await;
     });
     let answer = ask().await;
     assert!(answer.contains("file:///srv/data"), "{answer}");
@@ -113,7 +113,7 @@ async fn a_modern_client_that_is_late_with_its_roots_finds_the_outcome() {
     let required = client.result("tools/call", params.clone()).await;
     assert_eq!(required["resultType"], "input_required", "{required}");
     open_question(&gateway).await;
-    pass(11).await;
+    advance_time(11).await;
     until_answered(&gateway).await;
     params["requestState"] = required["requestState"].clone();
     let answer = client.result("tools/call", params).await;
@@ -127,7 +127,7 @@ async fn open_questions_are_shown() {
     let backend = backend.option("serverRequests", "forward");
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let elicitation = json!({"elicitation": {"form": {}}});
-    let client = declaring(&gateway, "/mcp", elicitation.clone()).await;
+    let client = declaring_client(&gateway, "/mcp", elicitation.clone()).await;
     let params = json!({"name": "x__ask_elicitation"}).to_string();
     let mut stream = client
         .begin(client.request_text("tools/call", &params))
@@ -188,7 +188,7 @@ async fn input_without_a_question_is_tried_again_with_pauses() {
         let backend = Backend::start(kind, &flags).await.option("timeout", 3000);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let capabilities = json!({"elicitation": {"form": {}}, "sampling": {}});
-        let client = declaring(&gateway, "/mcp", capabilities).await;
+        let client = declaring_client(&gateway, "/mcp", capabilities).await;
         let answer = client.call("x__ask_nothing", json!({})).await.to_string();
         assert!(answer.contains("asked nothing"), "{kind:?}: {answer}");
         let attempts = backend.calls_of("ask_nothing").len();
@@ -203,7 +203,7 @@ async fn a_set_of_questions_is_checked_before_one_is_asked() {
         let flags = [&MODERN[..], &["--bend", "undeclared-questions"]].concat();
         let backend = Backend::start(kind, &flags).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let client = declaring(&gateway, "/mcp", json!({"elicitation": {"form": {}}})).await;
+        let client = declaring_client(&gateway, "/mcp", json!({"elicitation": {"form": {}}})).await;
         let params = json!({"name": "x__ask_together"}).to_string();
         let messages = client.exchange("tools/call", &params).await;
         assert_eq!(messages.len(), 1, "{messages:?}");

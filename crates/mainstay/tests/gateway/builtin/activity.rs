@@ -20,7 +20,7 @@ const SAMPLING: &str = "sampling/createMessage";
 
 /// A wait ends with an event. The next wait starts after that event.
 #[tokio::test]
-async fn what_happens_ends_the_wait() {
+async fn an_event_ends_the_wait() {
     let backend = Backend::http().await;
     let gateway = gateway(&[("x", &backend)], &["activity"]).await;
     let client = gateway.client().await;

@@ -17,7 +17,7 @@ pub async fn operator(gateway: &Gateway) -> Http {
     client
 }
 
-fn named(entry: &Value, name: &str) -> Value {
+fn find_named(entry: &Value, name: &str) -> Value {
     let mut entry = entry.clone();
     entry["name"] = name.into();
     entry
@@ -30,7 +30,7 @@ async fn only_the_operator_is_obeyed() {
     let gateway = gateway(&[("x", &backend)], &["control"]).await;
     let client = gateway.client().await;
     for (tool, arguments) in [
-        ("add_server", named(&backend.entry, "y")),
+        ("add_server", find_named(&backend.entry, "y")),
         ("remove_server", json!({"name": "x"})),
         ("enable_server", json!({"name": "x"})),
         ("disable_server", json!({"name": "x"})),
@@ -60,14 +60,18 @@ async fn servers_are_added_switched_and_removed() {
     let backend = Backend::http().await;
     let gateway = gateway(&[], &["control"]).await;
     let client = operator(&gateway).await;
-    let added = call_ok(&client, "add_server", named(&backend.entry, "y")).await;
+    let added = call_ok(&client, "add_server", find_named(&backend.entry, "y")).await;
     assert_eq!(
         added,
         json!({"success": true, "name": "y", "status": "connected"})
     );
     client.assert_echo("y__echo").await;
     for (tool, arguments, kind) in [
-        ("add_server", named(&backend.entry, "y"), "duplicate_name"),
+        (
+            "add_server",
+            find_named(&backend.entry, "y"),
+            "duplicate_name",
+        ),
         ("add_server", json!({"name": "z"}), "invalid_config"),
         (
             "add_server",
@@ -99,7 +103,7 @@ async fn a_command_waits_until_a_person_has_seen_it() {
     let (backend, remote) = (Backend::stdio().await, Backend::http().await);
     let gateway = gateway(&[], &["control", "meta"]).await;
     let client = operator(&gateway).await;
-    let added = call_ok(&client, "add_server", named(&backend.entry, "y")).await;
+    let added = call_ok(&client, "add_server", find_named(&backend.entry, "y")).await;
     assert_eq!(added["status"], "pending", "{added}");
     let command = &added["pending"]["command"];
     assert_eq!(command[0], backend.entry["command"], "{added}");
@@ -120,7 +124,7 @@ async fn a_command_waits_until_a_person_has_seen_it() {
     );
     assert!(backend.received().is_empty(), "it was never started");
 
-    let mut entry = named(&remote.entry, "z");
+    let mut entry = find_named(&remote.entry, "z");
     entry["headers"] = json!({"x-secret": "${file:/etc/hostname}"});
     let sent_result = call_ok(&client, "add_server", entry).await;
     assert_eq!(sent_result["status"], "pending", "{sent_result}");
@@ -151,7 +155,7 @@ async fn a_command_waits_until_a_person_has_seen_it() {
     );
     // An approval of a replaced entry is refused.
     call_ok(&client, "remove_server", json!({"name": "y"})).await;
-    let mut entry = named(&backend.entry, "y");
+    let mut entry = find_named(&backend.entry, "y");
     entry["env"] = json!({"NODE_OPTIONS": "--require /tmp/x.js"});
     let other_entry = call_ok(&client, "add_server", entry.clone()).await;
     assert_eq!(other_entry["pending"]["env"], entry["env"], "{other_entry}");
@@ -162,7 +166,7 @@ async fn a_command_waits_until_a_person_has_seen_it() {
     );
     assert!(backend.received().is_empty(), "it was never started");
     call_ok(&client, "remove_server", json!({"name": "y"})).await;
-    call_ok(&client, "add_server", named(&backend.entry, "y")).await;
+    call_ok(&client, "add_server", find_named(&backend.entry, "y")).await;
     let (status, approval_answer) = approval(json!({"digest": digest})).await;
     assert_eq!(status, 200, "{approval_answer}");
     client.assert_echo("y__echo").await;
@@ -208,12 +212,12 @@ async fn others_see_the_program_alone() {
 
 /// An unknown key is reported for pending servers and for running servers.
 #[tokio::test]
-async fn what_is_odd_about_an_entry_is_told() {
+async fn unknown_keys_of_an_entry_are_reported() {
     let (command, remote) = (Backend::stdio().await, Backend::http().await);
     let gateway = gateway(&[], &["control"]).await;
     let client = operator(&gateway).await;
     for (name, backend) in [("y", &command), ("z", &remote)] {
-        let mut entry = named(&backend.entry, name);
+        let mut entry = find_named(&backend.entry, name);
         entry["timeuot"] = 5000.into();
         let added = call_ok(&client, "add_server", entry).await;
         assert!(

@@ -8,7 +8,7 @@ use crate::{
     client::{Http, failure, names, text, value},
     gateway::{Gateway, until},
     modern::Modern,
-    rest_client::never,
+    rest_client::never_retry,
 };
 
 /// Maximum size of the profile's `tools/list`, in bytes.
@@ -126,7 +126,7 @@ async fn tools_are_found_described_and_called() {
 
 /// K2: errors for unknown names and invalid arguments.
 #[tokio::test]
-async fn what_cannot_be_called_is_said() {
+async fn errors_name_tools_that_cannot_be_called() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = meta(&gateway).await;
@@ -185,7 +185,7 @@ async fn what_cannot_be_called_is_said() {
 
 over_every_transport! {
     /// Invariant 5, K3: arguments and results pass unchanged.
-    async fn what_is_executed_passes_as_it_is(kind) {
+    async fn executed_tools_pass_unchanged(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = meta(&gateway).await;
@@ -225,7 +225,7 @@ over_every_transport! {
 
     /// K9: a call triggers an immediate reconnect. If the attempt fails, the error contains this.
     async fn a_reconnecting_server_is_tried_at_once(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, plain_client) = (meta(&gateway).await, gateway.client().await);
         backend.leave(&plain_client).await;

@@ -17,7 +17,7 @@ use crate::{
 
 const READERS: [&str; 3] = ["read_object", "inspect_object", "breakpoint_inspect_object"];
 
-async fn bearing(fixture: &RecordedServers, path: &str, token: &str) -> Http {
+async fn client_with_token(fixture: &RecordedServers, path: &str, token: &str) -> Http {
     let mut client = fixture.gateway.stranger(path);
     client.token = Some(token.to_owned());
     client.initialize(LATEST).await;
@@ -29,7 +29,7 @@ fn token(tokens: &Tokens, name: &str) -> String {
 }
 
 /// The CID of the arguments of `echo` with this text.
-fn of_arguments(text: &str) -> Cid {
+fn arguments_cid(text: &str) -> Cid {
     Cid::for_content(json!({ "text": text }).to_string().as_bytes())
 }
 
@@ -42,21 +42,21 @@ async fn has_read(client: &Http, cid: &str) {
 }
 
 /// Asserts that the answer equals that for an object that never existed.
-async fn cannot_read(client: &Http, cid: &str) {
+async fn assert_unreadable(client: &Http, cid: &str) {
     let unknown_text = Cid::for_content(b"never there").to_string();
     for tool in READERS {
         let failure = call_failing(client, tool, json!({"cid": cid})).await;
         let unreached_result = call_failing(client, tool, json!({"cid": unknown_text})).await;
         assert_eq!(
-            same(&failure, cid),
-            same(&unreached_result, &unknown_text),
+            answer_without_cid(&failure, cid),
+            answer_without_cid(&unreached_result, &unknown_text),
             "{tool}"
         );
     }
-    cannot_read_resource(client, cid).await;
+    assert_unreadable_resource(client, cid).await;
 }
 
-async fn cannot_read_resource(client: &Http, cid: &str) {
+async fn assert_unreadable_resource(client: &Http, cid: &str) {
     let unknown_text = Cid::for_content(b"never there").to_string();
     let read_object = async |cid: &str| {
         let uri = format!("{OBJECTS}{cid}");
@@ -64,13 +64,16 @@ async fn cannot_read_resource(client: &Http, cid: &str) {
     };
     let (error, unknown_error) = (read_object(cid).await, read_object(&unknown_text).await);
     assert_eq!(error["code"], -32002, "{error}");
-    assert_eq!(same(&error, cid), same(&unknown_error, &unknown_text));
+    assert_eq!(
+        answer_without_cid(&error, cid),
+        answer_without_cid(&unknown_error, &unknown_text)
+    );
     // A part of the object is refused.
     read_object(&format!("{cid}?raw=true&offset=0&length=10")).await;
 }
 
 /// The answer without its CID.
-fn same(answer: &Value, cid: &str) -> String {
+fn answer_without_cid(answer: &Value, cid: &str) -> String {
     answer.to_string().replace(cid, "CID")
 }
 
@@ -82,13 +85,13 @@ async fn a_guess_of_anothers_arguments_leads_nowhere() {
     let tokens = Tokens::from(Secret::new(TOKEN));
     let settings = json!({"ownTools": ["records", "meta"]});
     let fixture = RecordedServers::guarded(&[("x", &backend)], settings, tokens.clone()).await;
-    let ada = bearing(&fixture, "/mcp", &token(&tokens, "ada")).await;
-    let alan = bearing(&fixture, "/mcp", &token(&tokens, "alan")).await;
-    let operator = bearing(&fixture, "/mcp", TOKEN).await;
+    let ada = client_with_token(&fixture, "/mcp", &token(&tokens, "ada")).await;
+    let alan = client_with_token(&fixture, "/mcp", &token(&tokens, "alan")).await;
+    let operator = client_with_token(&fixture, "/mcp", TOKEN).await;
     let result = ada.call("x__echo", json!({"text": "4711"})).await;
     fixture.written().await;
     let outcome = call_ok(&ada, "get_call_records", json!({})).await;
-    let arguments = of_arguments("4711").to_string();
+    let arguments = arguments_cid("4711").to_string();
     assert_eq!(outcome["calls"][0]["arguments_cid"], arguments, "{outcome}");
     let result_cid = outcome["calls"][0]["result_cid"].as_str().expect("a CID");
     assert!(text(&result).contains("4711"));
@@ -96,29 +99,29 @@ async fn a_guess_of_anothers_arguments_leads_nowhere() {
         has_read(&ada, cid).await;
         has_read(&operator, cid).await;
         // The object is refused while it is cached.
-        cannot_read(&alan, cid).await;
+        assert_unreadable(&alan, cid).await;
     }
-    let cid = of_arguments("4711").to_string();
+    let cid = arguments_cid("4711").to_string();
     let arguments = json!({"tool": "x/echo", "arguments": {"text": "4711"}});
     let execute = json!({"name": "read_object", "arguments": {"cid": cid}});
     alan.call("execute_tool", execute).await;
-    cannot_read(&alan, &cid).await;
+    assert_unreadable(&alan, &cid).await;
     // An own call with the same arguments gives access only to that call's objects.
     alan.call("execute_tool", arguments).await;
     fixture.written().await;
     has_read(&alan, &cid).await;
-    cannot_read(&alan, &of_arguments("4712").to_string()).await;
+    assert_unreadable(&alan, &arguments_cid("4712").to_string()).await;
 }
 
 /// All clients without a token share one principal, which has no access to objects of clients with
 /// a token or of the operator.
 #[tokio::test]
-async fn who_needs_no_token_has_what_was_called_without_one() {
+async fn clients_without_a_token_share_their_objects() {
     let backend = Backend::http().await;
     let tokens = Tokens::from(Secret::new(TOKEN));
     let settings = json!({"ownTools": ["records", "meta"], "http": {"requireToken": false}});
     let fixture = RecordedServers::guarded(&[("x", &backend)], settings, tokens.clone()).await;
-    let ada = bearing(&fixture, "/mcp", &token(&tokens, "ada")).await;
+    let ada = client_with_token(&fixture, "/mcp", &token(&tokens, "ada")).await;
     let (first_client, other_client) = (
         fixture.gateway.client().await,
         fixture.gateway.client().await,
@@ -134,14 +137,14 @@ async fn who_needs_no_token_has_what_was_called_without_one() {
         .post("/api/mcp-tools/call", body)
         .await;
     fixture.written().await;
-    for cid in [of_arguments("hers"), of_arguments("operator")] {
-        cannot_read(&other_client, &cid.to_string()).await;
+    for cid in [arguments_cid("hers"), arguments_cid("operator")] {
+        assert_unreadable(&other_client, &cid.to_string()).await;
     }
-    has_read(&other_client, &of_arguments("shared").to_string()).await;
-    cannot_read(&ada, &of_arguments("shared").to_string()).await;
+    has_read(&other_client, &arguments_cid("shared").to_string()).await;
+    assert_unreadable(&ada, &arguments_cid("shared").to_string()).await;
     let result = call_ok(&other_client, "get_call_records", json!({})).await;
     assert_eq!(result["total_count"], 1, "{result}");
-    let path = |text| format!("/api/objects/{}", of_arguments(text));
+    let path = |text| format!("/api/objects/{}", arguments_cid(text));
     for text in ["hers", "operator", "shared"] {
         let object = fixture.gateway.rest().get(&path(text)).await;
         assert_eq!(object, json!({"text": text}));
@@ -166,12 +169,12 @@ async fn a_profile_reads_what_it_shows() {
     let client = fixture.gateway.client().await;
     client.call("x__echo", json!({"text": "4711"})).await;
     fixture.written().await;
-    let cid = of_arguments("4711").to_string();
+    let cid = arguments_cid("4711").to_string();
     has_read(&client, &cid).await;
     for path in ["/mcp/few", "/mcp/none"] {
-        cannot_read(&fixture.gateway.client_at(path).await, &cid).await;
+        assert_unreadable(&fixture.gateway.client_at(path).await, &cid).await;
     }
-    cannot_read_resource(&fixture.gateway.client_at("/mcp/plain").await, &cid).await;
+    assert_unreadable_resource(&fixture.gateway.client_at("/mcp/plain").await, &cid).await;
 }
 
 /// The link in a cut result opens the whole result for its receiver immediately, later, and after a
@@ -187,7 +190,7 @@ async fn a_link_works_for_its_receiver() {
     let (ada, alan) = (token(&tokens, "ada"), token(&tokens, "alan"));
     let mut links = Vec::new();
     for (path, tool) in [("/mcp", "x__echo"), ("/servers/x/mcp", "echo")] {
-        let client = bearing(&fixture, path, &ada).await;
+        let client = client_with_token(&fixture, path, &ada).await;
         let text = format!("{path} {}", "y".repeat(10_000));
         let result = client.call(tool, json!({"text": text})).await;
         let link = result["content"][1]["uri"].as_str().expect("a link");
@@ -198,16 +201,16 @@ async fn a_link_works_for_its_receiver() {
     }
     for restarted in [false, true] {
         if restarted {
-            fixture = fixture.restarted(&servers, json!({}), tokens.clone()).await;
+            fixture = fixture.restart(&servers, json!({}), tokens.clone()).await;
         }
         for (path, link) in &links {
             let cid = link.strip_prefix(OBJECTS).expect("ours");
-            let client = bearing(&fixture, path, &ada).await;
+            let client = client_with_token(&fixture, path, &ada).await;
             let read_params = client.result("resources/read", json!({"uri": link})).await;
             let text = read_params["contents"][0]["text"].as_str().expect("text");
             assert!(text.starts_with(path), "{text}");
-            let client = bearing(&fixture, path, &alan).await;
-            cannot_read_resource(&client, cid).await;
+            let client = client_with_token(&fixture, path, &alan).await;
+            assert_unreadable_resource(&client, cid).await;
         }
     }
 }

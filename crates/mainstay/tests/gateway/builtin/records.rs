@@ -34,11 +34,11 @@ impl RecordedServers {
         tokens: impl Into<Tokens>,
     ) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        Self::within(folder, servers, settings, tokens).await
+        Self::call_within(folder, servers, settings, tokens).await
     }
 
     /// Restarts the gateway with the same journal.
-    pub async fn restarted(
+    pub async fn restart(
         self,
         servers: &[(&str, &Backend)],
         settings: Value,
@@ -46,10 +46,10 @@ impl RecordedServers {
     ) -> Self {
         self.gateway.stop().await;
         self.journal.close().await;
-        Self::within(self.folder, servers, settings, tokens).await
+        Self::call_within(self.folder, servers, settings, tokens).await
     }
 
-    async fn within(
+    async fn call_within(
         folder: TempDir,
         servers: &[(&str, &Backend)],
         settings: Value,

@@ -24,14 +24,14 @@ fn file(servers: &[(&str, &Value)]) -> Value {
     })
 }
 
-fn named(entry: &Value, name: &str) -> Value {
+fn renamed_entry(entry: &Value, name: &str) -> Value {
     let mut entry = entry.clone();
     entry["name"] = name.into();
     entry
 }
 
 /// Adds a server, asserts that it waits for approval, and returns its pending entry.
-async fn waits(client: &Http, entry: Value) -> Value {
+async fn add_pending(client: &Http, entry: Value) -> Value {
     let added = call_ok(client, "add_server", entry.clone()).await;
     assert_eq!(added["status"], "pending", "{entry}: {added}");
     added["pending"].clone()
@@ -69,17 +69,17 @@ async fn a_removed_server_gets_no_other_target() {
     let failure = call_failing(
         &client,
         "add_server",
-        named(&evil_backend.entry, "the-victim"),
+        renamed_entry(&evil_backend.entry, "the-victim"),
     )
     .await;
     assert_eq!(failure["error"], "duplicate_name", "{failure}");
-    waits(&client, named(&evil_backend.entry, "The_Victim")).await;
+    add_pending(&client, renamed_entry(&evil_backend.entry, "The_Victim")).await;
     remove(&client, "The_Victim").await;
 
     remove(&client, "the-victim").await;
     let sessions = victim_backend.count("initialize");
     for name in ["the-victim", "The-Victim", "the_victim", "THEVICTIM"] {
-        let pending = waits(&client, named(&evil_backend.entry, name)).await;
+        let pending = add_pending(&client, renamed_entry(&evil_backend.entry, name)).await;
         let url = victim_backend.entry["url"].as_str();
         assert_eq!(pending["formerly"]["url"].as_str(), url, "{pending}");
         assert_eq!(
@@ -95,7 +95,7 @@ async fn a_removed_server_gets_no_other_target() {
         remove(&client, name).await;
     }
     let entry_with = |key: &str, value: Value| {
-        let mut entry = named(&entry, "the-victim");
+        let mut entry = renamed_entry(&entry, "the-victim");
         entry[key] = value;
         entry
     };
@@ -113,12 +113,12 @@ async fn a_removed_server_gets_no_other_target() {
     }
     assert_eq!(victim_backend.count("initialize"), sessions);
     // The same target under the same name needs no approval.
-    let added = call_ok(&client, "add_server", named(&entry, "the-victim")).await;
+    let added = call_ok(&client, "add_server", renamed_entry(&entry, "the-victim")).await;
     assert_eq!(added["status"], "connected", "{added}");
     remove(&client, "the-victim").await;
 
     // An approved target is the known target of its name.
-    let pending = waits(&client, named(&evil_backend.entry, "the-victim")).await;
+    let pending = add_pending(&client, renamed_entry(&evil_backend.entry, "the-victim")).await;
     assert!(evil_backend.received().is_empty(), "nothing was connected");
     let approval = json!({"digest": pending["digest"]});
     let rest = gateway.rest();
@@ -128,16 +128,19 @@ async fn a_removed_server_gets_no_other_target() {
     let added = call_ok(
         &client,
         "add_server",
-        named(&evil_backend.entry, "the-victim"),
+        renamed_entry(&evil_backend.entry, "the-victim"),
     )
     .await;
     assert_eq!(added["status"], "connected", "{added}");
     remove(&client, "the-victim").await;
-    waits(&client, named(&entry, "the-victim")).await;
+    add_pending(&client, renamed_entry(&entry, "the-victim")).await;
     // Changes over REST need no approval.
     remove(&client, "the-victim").await;
     let answer = ok(rest
-        .post("/api/servers", named(&victim_backend.entry, "the-victim"))
+        .post(
+            "/api/servers",
+            renamed_entry(&victim_backend.entry, "the-victim"),
+        )
         .await);
     assert_eq!(answer["status"], "connected", "{answer}");
 }
@@ -152,29 +155,42 @@ async fn a_name_is_known_when_its_entry_has_gone() {
     client.assert_echo("victim__echo").await;
     world.write(&file(&[]));
     ok(rest.post("/api/reload", json!({})).await);
-    waits(&client, named(&evil_backend.entry, "victim")).await;
+    add_pending(&client, renamed_entry(&evil_backend.entry, "victim")).await;
 
-    let added = call_ok(&client, "add_server", named(&victim_backend.entry, "own")).await;
+    let added = call_ok(
+        &client,
+        "add_server",
+        renamed_entry(&victim_backend.entry, "own"),
+    )
+    .await;
     assert_eq!(added["status"], "connected", "a new name: {added}");
     remove(&client, "own").await;
-    waits(&client, named(&evil_backend.entry, "own")).await;
+    add_pending(&client, renamed_entry(&evil_backend.entry, "own")).await;
 
     // A server that the operator added, and a server with an invalid entry.
     ok(rest
-        .post("/api/servers", named(&victim_backend.entry, "added"))
+        .post(
+            "/api/servers",
+            renamed_entry(&victim_backend.entry, "added"),
+        )
         .await);
     ok(rest.delete("/api/servers/added").await);
-    waits(&client, named(&evil_backend.entry, "added")).await;
+    add_pending(&client, renamed_entry(&evil_backend.entry, "added")).await;
     world.write(&file(&[("wrong", &json!({"url": "nowhere"}))]));
     ok(rest.post("/api/reload", json!({})).await);
     remove(&client, "wrong").await;
-    waits(&client, named(&evil_backend.entry, "wrong")).await;
+    add_pending(&client, renamed_entry(&evil_backend.entry, "wrong")).await;
     // A pending target is not a known target, so another entry replaces it and waits for approval.
     let command = json!({"name": "command", "command": "npx"});
-    assert_eq!(waits(&client, command).await["formerly"], Value::Null);
+    assert_eq!(add_pending(&client, command).await["formerly"], Value::Null);
     remove(&client, "command").await;
     assert!(evil_backend.received().is_empty(), "nothing was connected");
-    let added = call_ok(&client, "add_server", named(&evil_backend.entry, "command")).await;
+    let added = call_ok(
+        &client,
+        "add_server",
+        renamed_entry(&evil_backend.entry, "command"),
+    )
+    .await;
     assert_eq!(added["status"], "connected", "{added}");
 }
 
@@ -208,12 +224,12 @@ async fn a_name_is_known_after_a_restart() {
     world.write(&file(&[]));
 
     let (gateway, client) = run(&world, &folder).await;
-    let pending = waits(&client, named(&evil_backend.entry, "victim")).await;
+    let pending = add_pending(&client, renamed_entry(&evil_backend.entry, "victim")).await;
     assert_eq!(
         pending["formerly"]["url"], victim_backend.entry["url"],
         "{pending}"
     );
-    let pending = waits(&client, named(&evil_backend.entry, "Never")).await;
+    let pending = add_pending(&client, renamed_entry(&evil_backend.entry, "Never")).await;
     let redacted_command = json!(["never-started", "--token", "***"]);
     assert_eq!(
         pending["formerly"]["command"], redacted_command,
@@ -223,11 +239,16 @@ async fn a_name_is_known_after_a_restart() {
     let added = call_ok(
         &client,
         "add_server",
-        named(&victim_backend.entry, "victim"),
+        renamed_entry(&victim_backend.entry, "victim"),
     )
     .await;
     assert_eq!(added["status"], "connected", "its own target: {added}");
-    let added = call_ok(&client, "add_server", named(&victim_backend.entry, "new")).await;
+    let added = call_ok(
+        &client,
+        "add_server",
+        renamed_entry(&victim_backend.entry, "new"),
+    )
+    .await;
     assert_eq!(added["status"], "connected", "nobody's name: {added}");
     gateway.stop().await;
 
@@ -240,14 +261,14 @@ async fn a_name_is_known_after_a_restart() {
     );
     std::fs::remove_file(&targets).expect("removed");
     let (gateway, client) = run(&world, &folder).await;
-    let pending = waits(&client, named(&evil_backend.entry, "victim")).await;
+    let pending = add_pending(&client, renamed_entry(&evil_backend.entry, "victim")).await;
     assert_eq!(pending["formerly"], json!({}), "it is not known: {pending}");
     gateway.stop().await;
 
     // If the file is unreadable, every name needs approval.
     std::fs::write(&targets, "[").expect("written");
     let (gateway, client) = run(&world, &folder).await;
-    waits(&client, named(&evil_backend.entry, "whatever")).await;
+    add_pending(&client, renamed_entry(&evil_backend.entry, "whatever")).await;
     gateway.stop().await;
     assert!(evil_backend.received().is_empty(), "nothing was connected");
 }

@@ -221,14 +221,14 @@ impl Cell<'_> {
 
     async fn cancel(&self) {
         let calls = self.backend.calls_of("sleep").len();
-        let cancels_before = self.backend.given_up();
+        let cancels_before = self.backend.cancelled_count();
         let params = json!({"name": self.name("sleep"), "arguments": {"ms": 60_000}});
         let reached_count = until("the call", || self.backend.calls_of("sleep").len() > calls);
         self.client
             .cancel("tools/call", params, reached_count)
             .await;
         until("its cancellation", || {
-            self.backend.given_up() > cancels_before
+            self.backend.cancelled_count() > cancels_before
         })
         .await;
     }

@@ -7,19 +7,21 @@ use mainstay_platform::environment::ConfigurationSource;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 
-use super::{assert_echo, brief, call, client_entry, kinds, server_events, tools, until_unlisted};
+use super::{
+    assert_echo, brief_retry, call, client_entry, kinds, server_events, tools, until_unlisted,
+};
 use crate::{
     backend::{Backend, BackendKind},
     client::names,
     gateway::{Gateway, until},
 };
 
-async fn under(servers: &[(&str, &Backend)]) -> Gateway {
-    super::under("bounded", servers).await
+async fn start_with_preset(servers: &[(&str, &Backend)]) -> Gateway {
+    super::start_with_preset("bounded", servers).await
 }
 
 /// Asserts that a request was refused with this status and error.
-fn refused(answer: &(StatusCode, Value), status: StatusCode, error: &str) {
+fn assert_refused(answer: &(StatusCode, Value), status: StatusCode, error: &str) {
     assert_eq!(
         (answer.0, &answer.1["error"]),
         (status, &json!(error)),
@@ -31,7 +33,7 @@ fn refused(answer: &(StatusCode, Value), status: StatusCode, error: &str) {
 over_every_transport! {
     async fn a_server_connects_and_its_tools_are_called(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let rest = gateway.rest();
         assert_echo(&rest, "x").await;
         let entry = client_entry(&rest, "x").await;
@@ -51,7 +53,7 @@ over_every_transport! {
     /// current tools.
     async fn a_disconnected_server_is_kept_and_comes_back(kind) {
         let backend = Backend::fickle(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let rest = gateway.rest();
         assert_echo(&rest, "x").await;
         let process = rest.server("x").await["pid"].as_i64();
@@ -70,7 +72,7 @@ over_every_transport! {
         assert_eq!(tools(&rest, "x").await, Vec::<String>::new());
         let read_response = rest.post("/api/mcp-resources/read", json!({"server": "x", "uri": "fake://text"})).await;
         for answer in [call(&rest, "x/echo", json!({})).await, read_response] {
-            refused(&answer, StatusCode::SERVICE_UNAVAILABLE, "server_not_connected");
+            assert_refused(&answer, StatusCode::SERVICE_UNAVAILABLE, "server_not_connected");
             assert_eq!(answer.1["server"], "x", "{}", answer.1);
         }
         let health = rest.get("/api/health?server=x").await;
@@ -90,7 +92,7 @@ over_every_transport! {
     /// session remains.
     async fn connects_and_disconnects_at_once_end_well(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let rest = gateway.rest();
         assert_echo(&rest, "x").await;
         let entry = json!({"name": "x", "replace": true});
@@ -125,7 +127,7 @@ over_every_transport! {
     async fn a_disconnect_ends_the_call_in_flight(kind) {
         let backend = Backend::start(kind, &[]).await;
         let calm_backend = Backend::http().await;
-        let gateway = under(&[("x", &backend), ("calm", &calm_backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend), ("calm", &calm_backend)]).await;
         let rest = gateway.rest();
         assert_echo(&rest, "x").await;
         let (answer, calm_answer, ()) = tokio::join!(
@@ -145,7 +147,7 @@ over_every_transport! {
     /// G14: a lost server is retried after a second. A call waits for that attempt.
     async fn a_lost_server_comes_back(kind) {
         let backend = Backend::fickle(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         if kind != BackendKind::Stdio {
@@ -166,8 +168,8 @@ over_every_transport! {
 
     /// G14, F10: after five attempts the status is `failed`. A reconnect by hand makes five more.
     async fn after_five_attempts_it_has_failed(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief());
-        let gateway = under(&[("x", &backend)]).await;
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief_retry());
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         for round in 1..=2 {
             backend.leave(&client).await;
@@ -192,7 +194,7 @@ over_every_transport! {
     /// F8, Y3: without `auto_reconnect` a lost server stays disconnected with its reason.
     async fn a_lost_server_that_is_not_to_come_back_is_disconnected(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("auto_reconnect", false);
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         // The first call may reveal the loss.
@@ -200,7 +202,7 @@ over_every_transport! {
             call(&rest, "x/echo", json!({})).await;
         }
         let answer = call(&rest, "x/echo", json!({})).await;
-        refused(&answer, StatusCode::SERVICE_UNAVAILABLE, "server_not_connected");
+        assert_refused(&answer, StatusCode::SERVICE_UNAVAILABLE, "server_not_connected");
         assert_eq!(answer.1["status"], "disconnected", "{}", answer.1);
         until_unlisted(&client, &rest, "x").await;
         let entry = client_entry(&rest, "x").await;
@@ -259,7 +261,7 @@ async fn a_first_attempt_that_fails_is_an_error() {
         .iter()
         .map(|(name, backend, _)| (*name, backend))
         .collect();
-    let gateway = under(&listed).await;
+    let gateway = start_with_preset(&listed).await;
     let rest = gateway.rest();
     for (name, _, reason) in &servers {
         rest.until_status(name, "error").await;
@@ -302,7 +304,7 @@ async fn without_servers_every_list_is_empty() {
         rest.get("/api/mcp-resources").await,
         json!({"resources": []})
     );
-    refused(
+    assert_refused(
         &call(&rest, "x/echo", json!({})).await,
         StatusCode::NOT_FOUND,
         "server_not_found",
@@ -316,7 +318,7 @@ async fn two_servers_stand_side_by_side() {
         Backend::stdio().await,
         Backend::start(BackendKind::Sse, &[]).await,
     );
-    let gateway = under(&[("one", &first_backend), ("two", &second_backend)]).await;
+    let gateway = start_with_preset(&[("one", &first_backend), ("two", &second_backend)]).await;
     let rest = gateway.rest();
     for server in ["one", "two"] {
         assert_echo(&rest, server).await;
@@ -379,11 +381,11 @@ async fn two_servers_stand_side_by_side() {
 #[tokio::test]
 async fn a_server_without_tools_is_connected() {
     let backend = Backend::start(BackendKind::Stdio, &["--no-tools"]).await;
-    let gateway = under(&[("x", &backend)]).await;
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let rest = gateway.rest();
     rest.until_status("x", "connected").await;
     assert_eq!(tools(&rest, "x").await, Vec::<String>::new());
-    refused(
+    assert_refused(
         &call(&rest, "x/nothing", json!({})).await,
         StatusCode::NOT_FOUND,
         "tool_not_found",
@@ -401,7 +403,7 @@ async fn odd_tools_are_listed_and_called() {
         r#"{"name":"bare"}"#,
     ];
     let backend = Backend::start(BackendKind::Stdio, &flags).await;
-    let gateway = under(&[("breakpoint", &backend)]).await;
+    let gateway = start_with_preset(&[("breakpoint", &backend)]).await;
     let (rest, client) = (gateway.rest(), gateway.client().await);
     let listed_tools = tools(&rest, "breakpoint").await;
     for original in ["größe_測る", "bare", "echo"] {
@@ -426,7 +428,7 @@ async fn odd_tools_are_listed_and_called() {
         "größe_測る"
     );
     // A tool of another server with the same suffix must not be called.
-    refused(
+    assert_refused(
         &call(&rest, "breakpoint_echo", json!({})).await,
         StatusCode::BAD_REQUEST,
         "invalid_tool_name",
@@ -442,7 +444,8 @@ async fn a_slash_at_the_end_of_a_url_is_the_servers_business() {
     );
     let url = format!("{}/", header_backend.fake().url());
     header_backend.entry["url"] = url.into();
-    let gateway = under(&[("without", &plain_backend), ("with", &header_backend)]).await;
+    let gateway =
+        start_with_preset(&[("without", &plain_backend), ("with", &header_backend)]).await;
     let rest = gateway.rest();
     for (name, backend, path) in [
         ("without", &plain_backend, "/sse"),

@@ -13,15 +13,15 @@ use crate::{
     reloading::{File, reload},
 };
 
-async fn under(servers: &[(&str, &Backend)]) -> Gateway {
-    super::under("desktop", servers).await
+async fn start_with_preset(servers: &[(&str, &Backend)]) -> Gateway {
+    super::start_with_preset("desktop", servers).await
 }
 
 /// C3, C11, C13: start, use, stop and restart by hand.
 #[tokio::test]
 async fn a_server_is_started_used_and_stopped() {
     let backend = Backend::stdio().await.option("autoStart", false);
-    let gateway = under(&[("x", &backend)]).await;
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let (rest, client) = (gateway.rest(), gateway.client().await);
     assert_eq!(rest.server("x").await["status"], "disconnected");
 
@@ -97,13 +97,13 @@ async fn a_server_is_started_used_and_stopped() {
 
 /// C14, A19–A21: `autoStart`.
 #[tokio::test]
-async fn who_is_to_be_started_is_started_with_us() {
+async fn auto_start_servers_start_with_mainstay() {
     let (starts, waiting_backend) = (
         Backend::stdio().await,
         Backend::stdio().await.option("autoStart", false),
     );
     let disabled_backend = Backend::stdio().await.option("enabled", false);
-    let gateway = under(&[
+    let gateway = start_with_preset(&[
         ("starts", &starts),
         ("waits", &waiting_backend),
         ("off", &disabled_backend),
@@ -127,7 +127,7 @@ async fn who_is_to_be_started_is_started_with_us() {
 #[tokio::test]
 async fn a_crash_is_counted_and_left_to_a_person() {
     let backend = Backend::stdio().await;
-    let gateway = under(&[("x", &backend)]).await;
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     for crashes in 1..=2 {
         kill(&pid(&client, "x__pid").await);
@@ -153,7 +153,7 @@ async fn a_crash_is_counted_and_left_to_a_person() {
 
 /// C6, K8: the reason of a failed start.
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn a_failed_start_has_a_reason() {
     let mut missing_backend = Backend::stdio().await;
     missing_backend.entry = json!({"command": "no-such-command-anywhere"});
     let dying_backend = Backend::start(
@@ -161,7 +161,8 @@ async fn what_cannot_be_started_says_why() {
         &["--crash-at-start", "7", "--stderr", "no licence found"],
     )
     .await;
-    let gateway = under(&[("missing", &missing_backend), ("dying", &dying_backend)]).await;
+    let gateway =
+        start_with_preset(&[("missing", &missing_backend), ("dying", &dying_backend)]).await;
     let rest = gateway.rest();
     for (name, reason) in [
         ("missing", "command not found: no-such-command-anywhere"),
@@ -201,7 +202,7 @@ async fn what_cannot_be_started_says_why() {
 async fn a_network_that_fails_is_a_disconnect() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::fickle(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         assert_echo(&rest, "x").await;
         backend.leave(&client).await;
@@ -221,7 +222,7 @@ async fn a_network_that_fails_is_a_disconnect() {
 #[tokio::test]
 async fn tools_are_read_once_and_go_with_their_server() {
     let (first_backend, second_backend) = (Backend::stdio().await, Backend::http().await);
-    let gateway = under(&[("one", &first_backend), ("two", &second_backend)]).await;
+    let gateway = start_with_preset(&[("one", &first_backend), ("two", &second_backend)]).await;
     let rest = gateway.rest();
     for server in ["one", "two"] {
         rest.until(server, "listed", |server| server["toolsReady"] == true)
@@ -271,7 +272,7 @@ async fn tools_are_read_once_and_go_with_their_server() {
 }
 
 /// A server with two legal tool names and three illegal ones.
-async fn oddly_named() -> Backend {
+async fn start_oddly_named() -> Backend {
     let names = [
         "read-file",
         "ReadFile123",
@@ -289,7 +290,7 @@ async fn oddly_named() -> Backend {
 /// tools.
 #[tokio::test]
 async fn tools_of_illegal_names_are_hidden() {
-    let backend = oddly_named().await;
+    let backend = start_oddly_named().await;
     let settings = json!({"preset": "desktop", "ownTools": ["meta", "external"], "profiles": {"bare": {"naming": "none"}}});
     let gateway = Gateway::with_settings(&[("x", &backend)], settings).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
@@ -384,7 +385,7 @@ async fn tools_of_illegal_names_are_hidden() {
 /// Y4: without strict names, tools get legal aliases. The setting applies at a reload.
 #[tokio::test]
 async fn names_need_not_be_strict() {
-    let backend = oddly_named().await;
+    let backend = start_oddly_named().await;
     let file = File::with_servers(&[("x", &backend)]);
     let loose_settings = json!({"preset": "desktop", "strictToolNames": false});
     file.write_with(&[("x", &backend)], loose_settings);
@@ -415,7 +416,7 @@ async fn names_need_not_be_strict() {
 #[tokio::test]
 async fn calls_end_with_a_result_or_a_reason() {
     let backend = Backend::stdio().await.option("timeout", 1000);
-    let gateway = under(&[("x", &backend)]).await;
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let rest = gateway.rest();
     let (status, answer) = call(&rest, "x/add", json!({"a": 2, "b": 40})).await;
     assert_eq!(status, StatusCode::OK);
@@ -466,7 +467,7 @@ async fn calls_end_with_a_result_or_a_reason() {
 #[tokio::test]
 async fn invalid_arguments_are_an_error() {
     let backend = Backend::stdio().await;
-    let gateway = under(&[("x", &backend)]).await;
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let rest = gateway.rest();
     let (status, answer) = call(&rest, "x/add", json!({"a": "two", "b": 40})).await;
     assert_eq!(
@@ -494,7 +495,7 @@ async fn invalid_arguments_are_an_error() {
 #[tokio::test]
 async fn a_change_of_status_is_told() {
     let backend = Backend::stdio().await;
-    let gateway = under(&[("x", &backend)]).await;
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     kill(&pid(&client, "x__pid").await);
     let events = until_event(&rest, "x", "server_failed").await;

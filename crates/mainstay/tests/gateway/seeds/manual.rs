@@ -10,15 +10,15 @@ use crate::{
     gateway::{Gateway, soon},
 };
 
-async fn under(servers: &[(&str, &Backend)]) -> Gateway {
-    super::under("manual", servers).await
+async fn start_with_preset(servers: &[(&str, &Backend)]) -> Gateway {
+    super::start_with_preset("manual", servers).await
 }
 
 over_every_transport! {
     /// H9: the error contains the server's status if the connection failed.
     async fn a_failed_call_says_how_its_server_is(kind) {
         let backend = Backend::fickle(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         let result = client.call("x__error", json!({})).await;
         assert!(!result.to_string().contains("(server x"), "{result}");
@@ -43,7 +43,7 @@ over_every_transport! {
     /// B12, G16: a lost server is not retried. A reconnect by hand lists its current tools.
     async fn a_person_reconnects(kind) {
         let (backend, calm_backend) = (Backend::fickle(kind, &[]).await, Backend::http().await);
-        let gateway = under(&[("x", &backend), ("calm", &calm_backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend), ("calm", &calm_backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         assert_echo(&rest, "calm").await;
         backend.leave(&client).await;
@@ -66,7 +66,7 @@ over_every_transport! {
 #[tokio::test]
 async fn a_call_that_loses_its_server_says_that_it_is_gone() {
     let backend = Backend::stdio().await;
-    let gateway = under(&[("x", &backend)]).await;
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let message = text(&client.call("x__crash", json!({})).await);
     // The process may not be reaped before the error.
@@ -83,7 +83,8 @@ async fn the_background_asks_only_where_it_is_told_to() {
     let checked_backend = Backend::start(BackendKind::Http, &flags)
         .await
         .option("health", health);
-    let gateway = under(&[("silent", &silent_backend), ("asked", &checked_backend)]).await;
+    let gateway =
+        start_with_preset(&[("silent", &silent_backend), ("asked", &checked_backend)]).await;
     let rest = gateway.rest();
     let is_degraded = |server: &Value| server["healthStatus"] == "degraded";
     rest.until("asked", "degraded", is_degraded).await;
@@ -111,7 +112,7 @@ async fn the_background_asks_only_where_it_is_told_to() {
     let clock = Backend::start(BackendKind::Http, &[])
         .await
         .option("health", json!({"intervalMs": 100, "jitter": 0}));
-    let _other = under(&[("clock", &clock)]).await;
+    let _other = start_with_preset(&[("clock", &clock)]).await;
     clock.until_count("ping", 5).await;
     assert_eq!(checked_backend.count("ping"), previous_count);
 }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A gateway with this preset. Entries may override the settings.
-async fn under(preset: &str, servers: &[(&str, &Backend)]) -> Gateway {
+async fn start_with_preset(preset: &str, servers: &[(&str, &Backend)]) -> Gateway {
     Gateway::with_settings(
         servers,
         json!({"preset": preset, "startup": {"waitMs": 300}}),
@@ -27,7 +27,7 @@ async fn under(preset: &str, servers: &[(&str, &Backend)]) -> Gateway {
 }
 
 /// Retry settings with short delays and the preset's number of attempts.
-fn brief() -> Value {
+fn brief_retry() -> Value {
     json!({"initialDelayMs": 100, "maxDelayMs": 100})
 }
 

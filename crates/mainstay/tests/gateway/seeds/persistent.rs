@@ -3,17 +3,17 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{brief, kinds, server_events, until_event};
+use super::{brief_retry, kinds, server_events, until_event};
 use crate::{
     backend::{Backend, BackendKind},
     client::{failure, text},
     gateway::{Gateway, until},
     loss::{kill, pid},
-    rest_client::never,
+    rest_client::never_retry,
 };
 
-async fn under(servers: &[(&str, &Backend)]) -> Gateway {
-    super::under("persistent", servers).await
+async fn start_with_preset(servers: &[(&str, &Backend)]) -> Gateway {
+    super::start_with_preset("persistent", servers).await
 }
 
 fn data_of<'e>(events: &'e [(String, Value)], kind: &str) -> &'e Value {
@@ -25,7 +25,7 @@ over_every_transport! {
     /// I1–I3, G13: events for the loss, the retry, and the reconnect with its capabilities.
     async fn a_killed_server_is_told_of_and_comes_back(kind) {
         let backend = Backend::fickle(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         let tools = client.tools().await;
         backend.leave(&client).await;
@@ -46,9 +46,9 @@ over_every_transport! {
     }
 
     /// Y1, W2: attempts continue beyond the limits of other presets.
-    async fn it_is_tried_for_ever(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief());
-        let gateway = under(&[("x", &backend)]).await;
+    async fn a_lost_server_is_retried_without_limit(kind) {
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief_retry());
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         client.call("x__echo", json!({})).await;
@@ -62,8 +62,8 @@ over_every_transport! {
 
     /// G8, K9, W5: a call triggers an immediate attempt, and contains the attempt's reason.
     async fn a_call_tries_at_once_and_says_what_came_of_it(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
-        let gateway = under(&[("x", &backend)]).await;
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never_retry());
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         client.call("x__echo", json!({})).await;
@@ -83,7 +83,7 @@ over_every_transport! {
         // `ping` is the check here, because the fake can ignore pings.
         let health = json!({"intervalMs": 100, "timeoutMs": 100, "jitter": 0, "method": "ping", "hangAfterMs": 200});
         let backend = Backend::start(kind, &["--ignore-ping"]).await.option("health", health);
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         let events = until_event(&rest, "x", "server_health_degraded").await;
         let warning_data = data_of(&events, "server_health_degraded");
@@ -101,7 +101,7 @@ over_every_transport! {
     /// I10, O4, W7: a forced reconnect is one intended disconnect and one reconnect.
     async fn a_forced_reconnect_is_told_as_intended(kind) {
         let backend = Backend::fickle(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         client.assert_echo("x__echo").await;
         backend.offer(1);
@@ -114,8 +114,8 @@ over_every_transport! {
 
     /// G9, G10, W1: repeated losses cause one attempt at a time, and each starts at attempt 1.
     async fn each_of_many_losses_is_the_first(kind) {
-        let backend = Backend::start(kind, &[]).await.option("reconnect", brief());
-        let gateway = under(&[("x", &backend)]).await;
+        let backend = Backend::start(kind, &[]).await.option("reconnect", brief_retry());
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         client.assert_echo("x__echo").await;
         for session in 2..=5 {
@@ -135,8 +135,8 @@ over_every_transport! {
 
     /// I9, W4: a stop ends the retries and is reported once.
     async fn a_stop_while_it_is_tried_ends_it(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief());
-        let gateway = under(&[("x", &backend)]).await;
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief_retry());
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         client.call("x__echo", json!({})).await;
@@ -153,9 +153,9 @@ over_every_transport! {
     /// Removing a reconnecting server ends its attempts. The remaining events are one intended
     /// disconnect and the removal.
     async fn a_removal_while_it_is_tried_ends_it(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief());
-        let other_backend = Backend::fickle(BackendKind::Http, &[]).await.option("reconnect", brief());
-        let gateway = under(&[("x", &backend), ("other", &other_backend)]).await;
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief_retry());
+        let other_backend = Backend::fickle(BackendKind::Http, &[]).await.option("reconnect", brief_retry());
+        let gateway = start_with_preset(&[("x", &backend), ("other", &other_backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         for (name, backend) in [("x", &backend), ("other", &other_backend)] {
             backend.leave(&client).await;
@@ -184,8 +184,8 @@ async fn the_list_of_tools_is_what_is_asked_for() {
     let backend = Backend::fickle(BackendKind::Http, &[])
         .await
         .option("health", health)
-        .option("reconnect", never());
-    let gateway = under(&[("x", &backend)]).await;
+        .option("reconnect", never_retry());
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     backend.until_count("tools/list", 5).await;
     assert_eq!((backend.count("ping"), backend.count("initialize")), (0, 1));

@@ -7,20 +7,20 @@ use mainstay_gateway::GatewayOptions;
 use mainstay_platform::clock::SleepClock;
 use serde_json::{Value, json};
 
-use super::{assert_echo, brief, kinds, server_events, until_event};
+use super::{assert_echo, brief_retry, kinds, server_events, until_event};
 use crate::{
     backend::{Backend, BackendKind},
     gateway::{Gateway, config, until},
     loss::{kill, pid},
 };
 
-async fn under(servers: &[(&str, &Backend)]) -> Gateway {
-    super::under("router", servers).await
+async fn start_with_preset(servers: &[(&str, &Backend)]) -> Gateway {
+    super::start_with_preset("router", servers).await
 }
 
 /// Retry settings for slow machines. `lifecycle/tests/seeds.rs` tests the number and the times of
 /// attempts.
-fn patient() -> Value {
+fn patient_retry() -> Value {
     json!({"maxAttempts": 50, "initialDelayMs": 100, "maxDelayMs": 100})
 }
 
@@ -28,7 +28,7 @@ over_every_transport! {
     /// E8, I7: connect, call and disconnect.
     async fn a_client_connects_is_used_and_is_closed(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client_at("/servers/x/mcp").await, gateway.rest());
         rest.until_status("x", "connected").await;
         assert_eq!(kinds(&server_events(&rest, "x").await), ["server_connected"]);
@@ -48,8 +48,8 @@ over_every_transport! {
 
     /// F3, G2: a closed connection starts the retries.
     async fn a_connection_that_ends_is_opened_again(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", patient());
-        let gateway = under(&[("x", &backend)]).await;
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", patient_retry());
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         if kind != BackendKind::Stdio {
@@ -68,9 +68,9 @@ over_every_transport! {
 
     /// Document 000, third scenario; W25, G1: after all attempts the status is `failed` until a
     /// start by hand.
-    async fn what_stays_away_has_failed_until_a_person_starts_it(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("maxRetries", 3).option("reconnect", brief());
-        let gateway = under(&[("x", &backend)]).await;
+    async fn an_absent_server_fails_until_started_by_hand(kind) {
+        let backend = Backend::fickle(kind, &[]).await.option("maxRetries", 3).option("reconnect", brief_retry());
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         client.call("x__echo", json!({})).await;
@@ -90,10 +90,10 @@ over_every_transport! {
 /// E10: a killed process and a reset stream end the session.
 #[tokio::test]
 async fn an_error_of_the_transport_is_a_loss() {
-    let process = Backend::stdio().await.option("reconnect", patient());
+    let process = Backend::stdio().await.option("reconnect", patient_retry());
     let (stream, gate) = Backend::gated(BackendKind::Sse, &[]).await;
-    let stream = stream.option("reconnect", patient());
-    let gateway = under(&[("process", &process), ("stream", &stream)]).await;
+    let stream = stream.option("reconnect", patient_retry());
+    let gateway = start_with_preset(&[("process", &process), ("stream", &stream)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     client.assert_echo("stream__echo").await;
     kill(&pid(&client, "process__pid").await);
@@ -153,8 +153,8 @@ async fn a_server_over_http_that_stopped_is_found_again() {
     let backend = backend
         .option("healthCheckUrl", url)
         .option("healthCheckIntervalMs", 100)
-        .option("reconnect", patient());
-    let gateway = under(&[("x", &backend)]).await;
+        .option("reconnect", patient_retry());
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let rest = gateway.rest();
     assert_echo(&rest, "x").await;
     let looks = || {

@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_selected_is_said() {
+    fn invalid_selections_are_reported() {
         for query in [
             json!({"lines": "3-2"}),
             json!({"lines": "0"}),

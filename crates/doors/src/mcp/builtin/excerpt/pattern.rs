@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_searched_in_steps_is_short() {
+    fn a_pattern_without_steps_is_limited() {
         let reader = Reader::new();
         let mut word_pattern = Pattern::new(r"\berror\b").expect("a pattern");
         let long_line = format!("{}é", "x ".repeat(MAX_IN_ONE_GO));

@@ -80,7 +80,7 @@ async fn large_events_make_room_for_others() {
 
 /// A result is sent to a connected client, after any number of session messages.
 #[tokio::test]
-async fn what_a_connection_has_yet_to_hear_stays() {
+async fn unread_events_stay() {
     let replay = Replay::default();
     let mut cursor = replay.open(StreamKind::Call);
     primer(&replay, &mut cursor);
@@ -114,7 +114,7 @@ async fn a_connection_has_so_much_to_hear() {
 
 /// An idle session stores nothing.
 #[tokio::test(start_paused = true)]
-async fn what_is_old_is_forgotten() {
+async fn old_events_are_dropped() {
     let replay = Replay::default();
     let mut session_cursor = replay.open(StreamKind::Session);
     let (call, id) = left(&replay);
@@ -149,7 +149,7 @@ async fn a_later_connection_reads_and_the_one_before_ends() {
 }
 
 #[tokio::test]
-async fn ids_of_others_say_nothing() {
+async fn foreign_ids_are_not_readable() {
     let replay = Replay::default();
     let (_, id) = left(&replay);
     let run = &id[..8];

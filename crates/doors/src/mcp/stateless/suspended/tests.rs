@@ -181,7 +181,7 @@ async fn the_last_to_leave_cancels() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_became_of_it_meanwhile_waits_for_the_client() {
+async fn an_outcome_waits_for_the_client() {
     let parked_call = ParkedCall::new().await;
     let (reply, _messages) = parked_call.attempt(2, None);
     // The server continues without an answer.
