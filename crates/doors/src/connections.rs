@@ -1,6 +1,5 @@
-//! Admits connections. All clients together have a limit, and each address has a share of it.
-//! Clients cannot use the reserve, so that the operator is served however many clients are
-//! connected.
+//! Admits connections. Clients have a total limit and a limit for each address. A reserve of
+//! connections keeps the operator's requests possible.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -23,20 +22,19 @@ pub struct ConnectionLimits {
     pub all: usize,
     /// Limit for one address (`http.maxConnectionsPerAddress`).
     pub of_address: usize,
-    /// Connections beyond those of clients. Each of them may make one request, which must not be
-    /// MCP.
+    /// Connections reserved for the operator. Each may make one request outside of MCP.
     pub reserve: usize,
 }
 
 impl ConnectionLimits {
     /// Lowers these limits for a process that may open `files` files. Client connections may use
-    /// half of them, because servers need files, too.
+    /// half of the files.
     #[must_use]
     pub fn within(self, files: usize) -> Self {
-        let all = self.all.min((files / 2).max(1));
+        let total = self.all.min((files / 2).max(1));
         Self {
-            all,
-            of_address: self.of_address.min(all),
+            all: total,
+            of_address: self.of_address.min(total),
             ..self
         }
     }
@@ -62,7 +60,7 @@ struct Occupancy {
 struct Reserved {
     /// True after its first request.
     has_request: AtomicBool,
-    /// Cancelled to make the connection end.
+    /// Cancelled when the connection loses its place.
     evicted: CancellationToken,
 }
 
@@ -71,7 +69,7 @@ struct Reserved {
 pub struct ConnectionGuard {
     connections: Arc<Connections>,
     address: IpAddr,
-    /// True if the place is one of a client. A connection of the reserve may become one.
+    /// True if the place belongs to a client. A reserved connection may become one.
     is_client: AtomicBool,
     place: Mutex<Place>,
     evicted: CancellationToken,
@@ -97,9 +95,9 @@ impl Connections {
         self.occupancy.lock()
     }
 
-    /// Gives a new connection a place: a client's place if one is free, otherwise one of the
-    /// reserve. A full reserve evicts its oldest connection without a request. If each has one, it
-    /// evicts the oldest.
+    /// Gives a new connection a place: a client's place if one is free, otherwise a reserved place.
+    /// A full reserve evicts its oldest connection without a request, or else its oldest
+    /// connection.
     pub fn enter(self: &Arc<Self>, address: IpAddr) -> ConnectionGuard {
         let address = network(address);
         let mut occupancy = self.occupancy();
@@ -110,7 +108,7 @@ impl Connections {
             None => Place::Reserved(occupancy.reserve(self.limits.reserve)),
         };
         drop(occupancy);
-        let (is_client, evicted) = match &place {
+        let (is_client, eviction) = match &place {
             Place::Client { .. } => (true, CancellationToken::new()),
             Place::Reserved(reserved) => (false, reserved.evicted.clone()),
         };
@@ -119,7 +117,7 @@ impl Connections {
             address,
             is_client: AtomicBool::new(is_client),
             place: Mutex::new(place),
-            evicted,
+            evicted: eviction,
         }
     }
 }
@@ -127,24 +125,24 @@ impl Connections {
 impl Occupancy {
     /// Occupies a client's place, if one is free.
     fn admit(&mut self, limits: &ConnectionLimits, address: IpAddr) -> Option<Descriptors> {
-        let of_address = self.by_address.get(&address).copied().unwrap_or_default();
-        if self.clients >= limits.all || of_address >= limits.of_address {
+        let address_count = self.by_address.get(&address).copied().unwrap_or_default();
+        if self.clients >= limits.all || address_count >= limits.of_address {
             return None;
         }
         let descriptor = descriptors::take(1).ok()?;
         self.clients += 1;
-        self.by_address.insert(address, of_address + 1);
+        self.by_address.insert(address, address_count + 1);
         Some(descriptor)
     }
 
     fn reserve(&mut self, limit: usize) -> Arc<Reserved> {
         if self.reserve.len() >= limit {
-            let silent = self
+            let silent_index = self
                 .reserve
                 .iter()
                 .position(|reserved| !reserved.has_request.load(Ordering::Relaxed));
-            if let Some(evicted) = self.reserve.remove(silent.unwrap_or_default()) {
-                evicted.evicted.cancel();
+            if let Some(evicted_seat) = self.reserve.remove(silent_index.unwrap_or_default()) {
+                evicted_seat.evicted.cancel();
             }
         }
         let reserved = Arc::new(Reserved::default());
@@ -153,7 +151,7 @@ impl Occupancy {
     }
 
     fn release(&mut self, reserved: &Arc<Reserved>) {
-        self.reserve.retain(|other| !Arc::ptr_eq(other, reserved));
+        self.reserve.retain(|seat| !Arc::ptr_eq(seat, reserved));
     }
 }
 
@@ -163,7 +161,7 @@ impl ConnectionGuard {
         self.place.lock()
     }
 
-    /// Notes that a request has arrived. Returns true if the connection is one of the reserve.
+    /// Notes a request. Returns true if the connection is reserved.
     pub fn note_request(&self) -> bool {
         if self.is_client() {
             return false;
@@ -182,8 +180,8 @@ impl ConnectionGuard {
         self.is_client.load(Ordering::Relaxed)
     }
 
-    /// Moves a connection of the reserve to a client's place, if one is free now. Returns true if
-    /// the connection has a client's place.
+    /// Moves a reserved connection to a client's place, if one is free. Returns true if the
+    /// connection has a client's place.
     pub fn admit(&self) -> bool {
         let mut place = self.place();
         let Place::Reserved(reserved) = &*place else {
@@ -202,7 +200,7 @@ impl ConnectionGuard {
         true
     }
 
-    /// Waits until another connection needs the place.
+    /// Waits until the connection is evicted.
     pub async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
@@ -217,9 +215,9 @@ impl Drop for ConnectionGuard {
             return;
         }
         occupancy.clients -= 1;
-        if let Some(of_address) = occupancy.by_address.get_mut(&self.address) {
-            *of_address -= 1;
-            if *of_address == 0 {
+        if let Some(address_count) = occupancy.by_address.get_mut(&self.address) {
+            *address_count -= 1;
+            if *address_count == 0 {
                 occupancy.by_address.remove(&self.address);
             }
         }
@@ -236,10 +234,10 @@ mod tests {
         [192, 0, 2, number].into()
     }
 
-    fn connections(all: usize, of_address: usize) -> Arc<Connections> {
+    fn connections(total: usize, address_limit: usize) -> Arc<Connections> {
         Connections::new(ConnectionLimits {
-            all,
-            of_address,
+            all: total,
+            of_address: address_limit,
             reserve: RESERVE,
         })
     }
@@ -248,16 +246,16 @@ mod tests {
     fn an_address_has_a_share_and_gives_it_back() {
         let connections = connections(3, 2);
         let enter = |number| connections.enter(address(number));
-        let (first, second, third) = (enter(1), enter(1), enter(1));
-        assert!(!first.note_request() && !second.note_request() && third.note_request());
-        let other = enter(2);
-        assert!(!other.note_request());
+        let (first, second_seat, third_seat) = (enter(1), enter(1), enter(1));
+        assert!(!first.note_request() && !second_seat.note_request() && third_seat.note_request());
+        let other_seat = enter(2);
+        assert!(!other_seat.note_request());
         // The other address is below its share, but all client places are occupied.
         assert!(enter(2).note_request());
-        assert!(!third.admit());
+        assert!(!third_seat.admit());
         drop(first);
-        assert!(third.admit() && !third.note_request());
-        drop((second, third, other));
+        assert!(third_seat.admit() && !third_seat.note_request());
+        drop((second_seat, third_seat, other_seat));
         let occupancy = connections.occupancy();
         assert_eq!((occupancy.clients, occupancy.by_address.len()), (0, 0));
         assert!(occupancy.reserve.is_empty());
@@ -293,9 +291,9 @@ mod tests {
             of_address: 3072,
             reserve: RESERVE,
         };
-        let few = limits.within(1024);
-        assert_eq!((few.all, few.of_address), (512, 512));
-        let many = limits.within(65_536);
-        assert_eq!((many.all, many.of_address), (4096, 3072));
+        let small_limits = limits.within(1024);
+        assert_eq!((small_limits.all, small_limits.of_address), (512, 512));
+        let large_limits = limits.within(65_536);
+        assert_eq!((large_limits.all, large_limits.of_address), (4096, 3072));
     }
 }

@@ -6,12 +6,12 @@ use mainstay_core::era;
 
 use crate::mcp::ResponseBody;
 
-/// The request headers that a page of an allowed origin may send. Headers of tool parameters are
-/// not in this list: `preflight` allows those that the page names.
+/// Request headers that a page of an allowed origin may send. `preflight` adds the requested
+/// parameter headers.
 const SHARED: &str = "authorization, content-type, accept, last-event-id, mcp-session-id, \
     mcp-protocol-version, mcp-method, mcp-name, traceparent, tracestate";
 
-/// The response headers that such a page may read, beyond those that every page may read.
+/// Response headers that a page of an allowed origin may read.
 const EXPOSED: &str = "mcp-session-id, mcp-protocol-version, www-authenticate, retry-after, \
     traceparent, tracestate";
 

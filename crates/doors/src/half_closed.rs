@@ -1,6 +1,6 @@
 //! Half-closed connections: a client closes its sending side after a request and waits for the
-//! answer (RFC 9112, section 9.6). A client that has closed the whole connection looks the same
-//! until it is sent something. Then its operating system resets the connection.
+//! answer (RFC 9112, section 9.6). A fully closed connection looks the same until data is sent,
+//! which the client's operating system answers with a reset.
 
 use std::{
     io,
@@ -21,8 +21,7 @@ use tokio::{
 /// An interim response, which clients ignore (RFC 9110, section 15.2).
 const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// The pause before the first check whether the connection was reset. Each following pause is ten
-/// times as long.
+/// Delay before the first check for a reset. Each following delay is ten times as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -30,18 +29,16 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AnswerStage {
-    /// The answer is written, or is a stream that ends with its client. A client that has closed
-    /// its sending side is then gone.
+    /// The answer is written, or is a stream that ends with its client. A half-closed connection is
+    /// then closed.
     Sent,
     /// The answer is being prepared.
     Awaited,
-    /// The answer is being prepared for a client of HTTP/1.0, which does not understand interim
-    /// responses.
+    /// The answer is being prepared for HTTP/1.0, which has no interim responses.
     AwaitedOverHttp10,
     /// The answer is ready and not yet written.
     Made,
-    /// The answer is a stream that is sent to its end, although its client has closed its sending
-    /// side.
+    /// The answer is a stream that continues on a half-closed connection.
     Streams,
 }
 
@@ -70,13 +67,12 @@ impl Answering {
 pub struct AwaitedClient(Arc<Answering>);
 
 impl AwaitedClient {
-    pub fn new(answering: &Arc<Answering>) -> Self {
-        answering.set(AnswerStage::Streams);
-        Self(Arc::clone(answering))
+    pub fn new(answer_stage: &Arc<Answering>) -> Self {
+        answer_stage.set(AnswerStage::Streams);
+        Self(Arc::clone(answer_stage))
     }
 
-    /// Returns true, once, if the stream should send a comment now. The comment reveals whether the
-    /// client is gone.
+    /// Takes the request for a comment on the stream. A comment reveals a closed connection.
     pub fn take_comment_request(&self) -> bool {
         self.0.comment_requested.swap(false, Ordering::Relaxed)
     }
@@ -88,7 +84,7 @@ impl Drop for AwaitedClient {
     }
 }
 
-/// A client that has closed its sending side, and that waits for an answer or is gone.
+/// A half-closed connection, whose client waits for an answer or has disconnected.
 #[derive(Debug)]
 pub struct HalfClosed {
     pause: Duration,
@@ -96,14 +92,19 @@ pub struct HalfClosed {
 }
 
 impl HalfClosed {
-    /// Sends the client something that it ignores. `is_silent` is true if no data waits to be
-    /// written.
-    pub fn begin(stream: &TcpStream, answering: &Answering, is_silent: bool) -> io::Result<Self> {
-        if is_silent && answering.is(AnswerStage::Awaited) {
+    /// Sends data that clients ignore. `is_silent` is true if no data waits to be written.
+    pub fn begin(
+        stream: &TcpStream,
+        answer_stage: &Answering,
+        is_silent: bool,
+    ) -> io::Result<Self> {
+        if is_silent && answer_stage.is(AnswerStage::Awaited) {
             stream.try_write(PROBE)?;
         }
-        if answering.is(AnswerStage::Streams) {
-            answering.comment_requested.store(true, Ordering::Relaxed);
+        if answer_stage.is(AnswerStage::Streams) {
+            answer_stage
+                .comment_requested
+                .store(true, Ordering::Relaxed);
         }
         Ok(Self {
             pause: FIRST_PAUSE,

@@ -47,15 +47,14 @@ use crate::{
     woken_only::WokenOnly,
 };
 
-/// Pause after an error of the listener itself, such as too many open files.
+/// Delay after a listener error, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Time limit for answers in progress when the listener closes.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
-/// A connection is checked periodically ([`HttpServer::look`]), because one timer for a connection
-/// costs less than one for each request. A connection without a request at the first check, or
-/// without a new one at so many checks in a row, is closed.
+/// Maximum number of checks without a new request ([`HttpServer::look`]). One timer for each
+/// connection is cheaper than one for each request.
 const MAX_QUIET_CHECKS: u32 = 4;
 
 /// The minimum rate at which a client must read an answer, averaged between two checks.
@@ -70,7 +69,7 @@ pub struct HttpServer {
     pub authenticator: Authenticator,
     pub connections: Arc<Connections>,
     pub unread: Arc<UnreadAnswers>,
-    /// Time between two checks of a connection.
+    /// Interval of connection checks.
     pub look: Duration,
 }
 
@@ -80,11 +79,11 @@ pub async fn serve(listeners: Listeners, door: Arc<HttpServer>, stop: Cancellati
     let connections = TaskTracker::new();
     let mut accept_failures = Throttle::default();
     loop {
-        let accepted = tokio::select! {
+        let accept_result = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = listeners.accept() => accepted,
+            accept_result = listeners.accept() => accept_result,
         };
-        match accepted {
+        match accept_result {
             Ok((stream, address)) => {
                 let place = door.connections.enter(address);
                 let client = ConnectedClient {
@@ -118,32 +117,31 @@ async fn connection(stream: TcpStream, client: ConnectedClient, stop: Cancellati
     let traffic = Arc::new(Traffic::default());
     let service = service_fn({
         let client = Arc::clone(&client);
-        let answering = Arc::clone(&traffic.answering);
+        let answer_stage = Arc::clone(&traffic.answering);
         move |request: Request<Incoming>| {
             client.requests.fetch_add(1, Ordering::Relaxed);
-            answering.set(match request.version() {
+            answer_stage.set(match request.version() {
                 Version::HTTP_11 => AnswerStage::Awaited,
                 _ => AnswerStage::AwaitedOverHttp10,
             });
-            let (client, answering) = (Arc::clone(&client), Arc::clone(&answering));
-            // Boxed until it is answered: hyper reserves the future's size for the life of the
-            // connection.
+            let (client, answer_stage) = (Arc::clone(&client), Arc::clone(&answer_stage));
+            // Boxed, because hyper reserves the future's size for the life of the connection.
             Box::pin(async move {
                 let mut response = client.serve(request).await;
                 match response.body_mut() {
                     ResponseBody::Events(events) if events.outlasts_its_client() => {
-                        events.await_client(AwaitedClient::new(&answering));
+                        events.await_client(AwaitedClient::new(&answer_stage));
                     }
-                    body if is_stream(body) => answering.set(AnswerStage::Sent),
-                    _ => answering.set(AnswerStage::Made),
+                    body if is_stream(body) => answer_stage.set(AnswerStage::Sent),
+                    _ => answer_stage.set(AnswerStage::Made),
                 }
                 Ok::<_, Infallible>(response)
             })
         }
     });
-    let unread = Share::new(Arc::clone(&client.door.unread));
-    let given_up = unread.given_up();
-    let stream = TokioIo::new(Counted::new(stream, Arc::clone(&traffic), unread));
+    let unread_share = Share::new(Arc::clone(&client.door.unread));
+    let give_up_signal = unread_share.given_up();
+    let stream = TokioIo::new(Counted::new(stream, Arc::clone(&traffic), unread_share));
     let connection = http1::Builder::new().serve_connection(stream, service);
     let mut connection = std::pin::pin!(connection);
     let mut watch = ConnectionWatch {
@@ -151,7 +149,7 @@ async fn connection(stream: TcpStream, client: ConnectedClient, stop: Cancellati
         client: &client,
         stop: &stop,
         traffic: &traffic,
-        given_up: &given_up,
+        given_up: &give_up_signal,
         requests: 0,
         quiet: 0,
         blocked_at: None,
@@ -201,7 +199,7 @@ struct ConnectedClient {
 }
 
 impl ConnectedClient {
-    /// A connection of the reserve may make one request, which must not be MCP.
+    /// A reserved connection may make one request outside of MCP.
     async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
         let is_reserved = self.place.note_request();
         let mut response = self.door.serve(request, self, is_reserved).await;
@@ -233,15 +231,15 @@ struct ConnectionWatch<'a> {
     /// Requests at the last check, and the number of checks in a row without a new one.
     requests: u64,
     quiet: u32,
-    /// Bytes written at the last check, if the client was not reading then.
+    /// Bytes written at the last check, if the socket was blocked.
     blocked_at: Option<u64>,
-    /// The connection ends after its current answer.
+    /// True if the connection ends after its current answer.
     leaving: bool,
 }
 
 impl ConnectionWatch<'_> {
-    /// Waits for a reason to close the connection: `stop`, no request for too long, an answer that
-    /// is not read, a principal that lost its access, or a place or memory that others need.
+    /// Waits for a reason to close the connection: `stop`, a missing request, an unread answer,
+    /// lost access, or eviction.
     async fn reason_to_leave(&mut self) -> Leave {
         loop {
             let is_due = tokio::select! {
@@ -265,8 +263,8 @@ impl ConnectionWatch<'_> {
             {
                 return Leave::Soon;
             }
-            if is_due && let Some(leave) = self.check() {
-                return leave;
+            if is_due && let Some(reason) = self.check() {
+                return reason;
             }
         }
     }
@@ -277,16 +275,18 @@ impl ConnectionWatch<'_> {
             // The client has not sent a request.
             return Some(Leave::Now);
         }
-        let written = self.traffic.written();
+        let written_bytes = self.traffic.written();
         let was_blocked_at = self.blocked_at.take();
         if self.traffic.is_blocked() {
             let min_bytes =
                 u128::from(MIN_BYTES_PER_SECOND) * self.client.door.look.as_millis() / 1000;
-            if was_blocked_at.is_some_and(|before| u128::from(written - before) < min_bytes) {
+            if was_blocked_at
+                .is_some_and(|bytes_before| u128::from(written_bytes - bytes_before) < min_bytes)
+            {
                 tracing::debug!(address = %self.client.address, "an answer is not read");
                 return Some(Leave::Reset);
             }
-            self.blocked_at = Some(written);
+            self.blocked_at = Some(written_bytes);
         }
         self.quiet = if requests == self.requests {
             self.quiet + 1
@@ -310,12 +310,12 @@ impl HttpServer {
         is_reserved: bool,
     ) -> Response<ResponseBody> {
         let endpoint = self.endpoint(request.uri().path());
-        if let Err(forbidden) = self.guard.check(request.uri(), request.headers()) {
-            let (status, code) = match forbidden {
+        if let Err(violation) = self.guard.check(request.uri(), request.headers()) {
+            let (status, code) = match violation {
                 Forbidden::Malformed => (StatusCode::BAD_REQUEST, "invalid_request"),
                 Forbidden::Host | Forbidden::Origin => (StatusCode::FORBIDDEN, "forbidden"),
             };
-            let reason = forbidden.to_string();
+            let reason = violation.to_string();
             return match endpoint {
                 Some(_) => refuse(status, &reason),
                 None => not_sniffed(refuse_plainly(status, code, &reason)),
@@ -391,7 +391,8 @@ impl HttpServer {
         response.map(ResponseBody::Other)
     }
 
-    /// The endpoint, if the principal may use it. A forbidden server looks like an unknown one.
+    /// The endpoint, if the principal may use it. A forbidden server gets the error for an unknown
+    /// one.
     fn admitted(
         &self,
         endpoint: Result<(EndpointScope, Endpoint), String>,
@@ -468,8 +469,7 @@ fn refuse_plainly(status: StatusCode, code: &str, reason: &str) -> Response<Resp
     (status, body).into_response().map(ResponseBody::Other)
 }
 
-/// Keeps browsers from interpreting the answer as another type, such as a script, and from handing
-/// it to pages of other origins as an image or a script.
+/// Sets headers against content sniffing, and against embedding by other origins.
 fn not_sniffed(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     let headers = response.headers_mut();
     let nosniff = HeaderValue::from_static("nosniff");

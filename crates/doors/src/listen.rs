@@ -8,11 +8,10 @@ use std::{
 use mainstay_platform::loopback;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Connections that may wait to be accepted, if the system allows as many. All clients reconnect at
-/// once after a restart of Mainstay.
+/// Size of the accept queue: all clients reconnect together after a restart.
 const BACKLOG: u32 = 1024;
 
-/// Bytes of a connection that the system buffers before the client can receive them.
+/// Maximum number of unsent bytes in the system's send buffer of a connection.
 #[cfg(target_os = "linux")]
 const MAX_UNSENT: u32 = 256 * 1024;
 
@@ -42,9 +41,8 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 impl Listeners {
-    /// Binds a port of both loopback families that this machine has. If the first family cannot be
-    /// bound, the second alone is used. If another program has the port of the second family, the
-    /// first alone is used.
+    /// Binds a port on both loopback families. Uses the second family alone if the machine lacks
+    /// the first, and the first alone if another program has the port on the second.
     ///
     /// # Errors
     ///
@@ -66,15 +64,18 @@ impl Listeners {
         let [v4, v6] = loopback::both(port);
         let first = match bind(v4) {
             Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-                // The error of the first family is the more helpful one on most machines.
+                // The first family's error is usually more helpful.
                 return bind(v6).map(Self::from).map_err(|_| error);
             }
             first => first?,
         };
         let mut address = v6;
         address.set_port(first.local_addr()?.port());
-        let second = bind(address).ok();
-        Ok(Self { first, second })
+        let second_listener = bind(address).ok();
+        Ok(Self {
+            first,
+            second: second_listener,
+        })
     }
 
     fn has_taken_neighbour(&self) -> bool {
@@ -97,22 +98,21 @@ impl Listeners {
 
     /// The next connection. Cancel-safe.
     pub async fn accept(&self) -> io::Result<(TcpStream, IpAddr)> {
-        let accepted = match &self.second {
+        let accept_result = match &self.second {
             None => self.first.accept().await,
             Some(second) => tokio::select! {
-                accepted = self.first.accept() => accepted,
-                accepted = second.accept() => accepted,
+                accept_result = self.first.accept() => accept_result,
+                accept_result = second.accept() => accept_result,
             },
         };
-        let (stream, address) = accepted?;
+        let (stream, address) = accept_result?;
         stream.set_nodelay(true)?;
         bound_send_queue(&stream);
         Ok((stream, address.ip()))
     }
 }
 
-/// Keeps the system from buffering megabytes of an answer that its client does not read. A system
-/// without the option limits the buffer by its own settings.
+/// Limits the system's send buffer, if the system has the option.
 fn bound_send_queue(stream: &TcpStream) {
     #[cfg(target_os = "linux")]
     if let Err(error) = socket2::SockRef::from(stream).set_tcp_notsent_lowat(MAX_UNSENT) {
@@ -134,28 +134,28 @@ mod tests {
         let has_v6 = bind(loopback::both(0)[1]).is_ok();
         assert_eq!(addresses.len(), if has_v6 { 2 } else { 1 });
         for address in addresses {
-            let connecting = TcpStream::connect(address);
-            let (client, accepted) = tokio::join!(connecting, listeners.accept());
+            let connect_future = TcpStream::connect(address);
+            let (client, accept_result) = tokio::join!(connect_future, listeners.accept());
             client.expect("connected");
-            assert_eq!(accepted.expect("accepted").1, address.ip());
+            assert_eq!(accept_result.expect("accepted").1, address.ip());
         }
     }
 
     #[tokio::test]
-    async fn where_the_second_family_is_taken_the_first_is_served() {
-        let Ok(other) = bind(loopback::both(0)[1]) else {
+    async fn an_occupied_second_family_is_skipped() {
+        let Ok(other_listener) = bind(loopback::both(0)[1]) else {
             return;
         };
-        let taken_address = other.local_addr().expect("bound");
+        let occupied_address = other_listener.local_addr().expect("bound");
         let listeners =
-            Listeners::localhost(taken_address.port()).expect("the other family is free");
+            Listeners::localhost(occupied_address.port()).expect("the other family is free");
         let addresses: Vec<_> = listeners.addresses().collect();
-        assert_eq!(addresses, [loopback::both(taken_address.port())[0]]);
-        assert_eq!(loopback::taken_beside(addresses[0]), Some(taken_address));
-        drop(other);
+        assert_eq!(addresses, [loopback::both(occupied_address.port())[0]]);
+        assert_eq!(loopback::taken_beside(addresses[0]), Some(occupied_address));
+        drop(other_listener);
         assert_eq!(loopback::taken_beside(addresses[0]), None);
-        // Most clients use the first family.
-        let error = Listeners::localhost(taken_address.port()).expect_err("it is taken");
+        // Most clients try the first family first.
+        let error = Listeners::localhost(occupied_address.port()).expect_err("it is taken");
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }
 }

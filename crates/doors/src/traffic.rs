@@ -25,7 +25,7 @@ use super::{
 #[derive(Debug, Default)]
 pub struct Traffic {
     written: AtomicU64,
-    /// True if the last write found no room.
+    /// True if the last write was blocked.
     blocked: AtomicBool,
     /// True if the connection is to be reset.
     reset: AtomicBool,
@@ -39,10 +39,10 @@ impl Traffic {
     }
 
     /// Only one task calls this.
-    fn count(&self, written: usize) {
-        let all = self.written.load(Ordering::Relaxed) + written as u64;
-        self.written.store(all, Ordering::Relaxed);
-        self.blocked.store(written == 0, Ordering::Relaxed);
+    fn count(&self, written_bytes: usize) {
+        let total = self.written.load(Ordering::Relaxed) + written_bytes as u64;
+        self.written.store(total, Ordering::Relaxed);
+        self.blocked.store(written_bytes == 0, Ordering::Relaxed);
     }
 
     /// Number of written bytes.
@@ -50,17 +50,17 @@ impl Traffic {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// True if the client has no room for the data that waits.
+    /// True if written data waits for the client.
     pub fn is_blocked(&self) -> bool {
         self.blocked.load(Ordering::Relaxed)
     }
 }
 
-/// Maximum size of one write. Other tasks run between two of them. Over loopback the writer does
-/// work of its reader, and ten megabytes take several milliseconds.
+/// Maximum size of one write, to let other tasks run. A write over loopback includes work of the
+/// reader, several milliseconds for ten megabytes.
 pub const PIECE: usize = 256 * 1024;
 
-/// Buffers that wait to be written. Each one occupies memory until its last byte is written.
+/// Buffers to be written. Each occupies memory until its last byte is written.
 #[derive(Default)]
 struct Buffers {
     /// The length of each buffer, and the number of unwritten bytes up to its end.
@@ -74,19 +74,19 @@ struct Buffers {
 impl Buffers {
     /// Notes that `written` of the `offered` bytes were written. Returns the number of bytes that
     /// the buffers occupy.
-    fn count(&mut self, offered: usize, written: usize) -> usize {
-        if self.held == 0 && offered == written {
+    fn count(&mut self, offered_bytes: usize, written_bytes: usize) -> usize {
+        if self.held == 0 && offered_bytes == written_bytes {
             return 0;
         }
-        let new = offered.saturating_sub(self.left);
-        if new > 0 {
-            self.left += new;
-            self.held += new;
-            self.waiting.push_back((new, self.left));
+        let new_bytes = offered_bytes.saturating_sub(self.left);
+        if new_bytes > 0 {
+            self.left += new_bytes;
+            self.held += new_bytes;
+            self.waiting.push_back((new_bytes, self.left));
         }
-        self.left = self.left.saturating_sub(written);
-        for (_, until) in &mut self.waiting {
-            *until = until.saturating_sub(written);
+        self.left = self.left.saturating_sub(written_bytes);
+        for (_, remaining) in &mut self.waiting {
+            *remaining = remaining.saturating_sub(written_bytes);
         }
         while let Some((length, 0)) = self.waiting.front() {
             self.held -= length;
@@ -102,25 +102,25 @@ pub struct Counted {
     traffic: Arc<Traffic>,
     unread: Share,
     buffers: Buffers,
-    /// A pause before the next piece, in which other tasks run.
+    /// A pause between pieces, for other tasks.
     pause: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     half_closed: Option<HalfClosed>,
 }
 
 impl Counted {
-    pub fn new(stream: TcpStream, traffic: Arc<Traffic>, unread: Share) -> Self {
+    pub fn new(stream: TcpStream, traffic: Arc<Traffic>, unread_share: Share) -> Self {
         Self {
             stream,
             traffic,
-            unread,
+            unread: unread_share,
             buffers: Buffers::default(),
             pause: None,
             half_closed: None,
         }
     }
 
-    /// Handles a client that has closed its sending side. Pending while the client waits for an
-    /// answer; ready after the answer was sent or the client has gone.
+    /// Handles a half-closed connection. Pending while the client waits for an answer; ready after
+    /// the answer was sent or the connection is reset.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.traffic.answering.is(AnswerStage::Sent) {
             return Poll::Ready(Ok(()));
@@ -129,8 +129,8 @@ impl Counted {
             Some(half_closed) => half_closed,
             None => {
                 let is_silent = self.buffers.held == 0 && !self.traffic.is_blocked();
-                let answering = &self.traffic.answering;
-                let new_half_closed = HalfClosed::begin(&self.stream, answering, is_silent)?;
+                let answer_stage = &self.traffic.answering;
+                let new_half_closed = HalfClosed::begin(&self.stream, answer_stage, is_silent)?;
                 self.half_closed.insert(new_half_closed)
             }
         };
@@ -149,23 +149,23 @@ impl Counted {
         }
         let offered: usize = slices.iter().map(|slice| slice.len()).sum();
         let stream = Pin::new(&mut self.stream);
-        let written = if offered <= PIECE {
+        let write_result = if offered <= PIECE {
             stream.poll_write_vectored(context, slices)
         } else {
             stream.poll_write_vectored(context, &first_piece(slices))
         };
-        if offered > PIECE && written.is_ready() {
+        if offered > PIECE && write_result.is_ready() {
             self.pause = Some(Box::pin(tokio::task::yield_now()));
         }
-        let count = match &written {
+        let count = match &write_result {
             Poll::Ready(Ok(count)) => *count,
             Poll::Pending => 0,
-            Poll::Ready(Err(_)) => return written,
+            Poll::Ready(Err(_)) => return write_result,
         };
         self.traffic.count(count);
         self.unread
             .wait(self.buffers.count(offered, count), count > 0);
-        written
+        write_result
     }
 }
 
@@ -184,8 +184,7 @@ fn first_piece<'s>(slices: &'s [IoSlice<'_>]) -> Vec<IoSlice<'s>> {
 impl Drop for Counted {
     fn drop(&mut self) {
         if self.traffic.reset.load(Ordering::Relaxed) {
-            // Without this, the system closes the connection regularly and keeps the unread data
-            // for a while.
+            // Without linger, the system would keep unread data after the close.
             self.stream.set_zero_linger().ok();
         }
     }
@@ -197,10 +196,10 @@ impl AsyncRead for Counted {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
+        let filled_before = buffer.filled().len();
         if self.half_closed.is_none() {
             ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-            if buffer.filled().len() > before || buffer.remaining() == 0 {
+            if buffer.filled().len() > filled_before || buffer.remaining() == 0 {
                 return Poll::Ready(Ok(()));
             }
         }
@@ -230,12 +229,12 @@ impl AsyncWrite for Counted {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Everything has been written by now.
-        let answering = &self.traffic.answering;
-        if answering.is(AnswerStage::Made) {
-            answering.set(AnswerStage::Sent);
+        // All data is written.
+        let answer_stage = &self.traffic.answering;
+        if answer_stage.is(AnswerStage::Made) {
+            answer_stage.set(AnswerStage::Sent);
         }
-        if self.half_closed.is_some() && answering.is(AnswerStage::Sent) {
+        if self.half_closed.is_some() && answer_stage.is(AnswerStage::Sent) {
             context.waker().wake_by_ref();
         }
         Pin::new(&mut self.stream).poll_flush(context)
@@ -263,17 +262,18 @@ mod tests {
         stream.writable().await.expect("room");
         let traffic = Arc::new(Traffic::default());
         let share = Share::new(UnreadAnswers::new(usize::MAX));
-        let mut counted = Counted::new(stream, Arc::clone(&traffic), share);
+        let mut counted_stream = Counted::new(stream, Arc::clone(&traffic), share);
         let waker = noop_waker();
         let mut context = Context::from_waker(&waker);
         let body = vec![b'x'; 4 * PIECE];
-        let written = counted.write(&mut context, &[IoSlice::new(b"head"), IoSlice::new(&body)]);
-        let Poll::Ready(Ok(bytes)) = written else {
-            panic!("{written:?}");
+        let write_result =
+            counted_stream.write(&mut context, &[IoSlice::new(b"head"), IoSlice::new(&body)]);
+        let Poll::Ready(Ok(bytes)) = write_result else {
+            panic!("{write_result:?}");
         };
         assert!((1..=PIECE).contains(&bytes), "{bytes}");
         let slices = [IoSlice::new(&body)];
-        assert!(counted.write(&mut context, &slices).is_pending());
+        assert!(counted_stream.write(&mut context, &slices).is_pending());
         assert!(!traffic.is_blocked());
         drop(peer);
     }
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn a_buffer_counts_as_a_whole_until_it_is_written() {
         let mut buffers = Buffers::default();
-        for (offered, written, held) in [
+        for (offered_bytes, written_bytes, held_bytes) in [
             (10, 10, 0),
             (100, 60, 100),
             // Another buffer, after the rest of the first.
@@ -293,7 +293,11 @@ mod tests {
             (1, 1, 0),
             (7, 7, 0),
         ] {
-            assert_eq!(buffers.count(offered, written), held, "{offered} {written}");
+            assert_eq!(
+                buffers.count(offered_bytes, written_bytes),
+                held_bytes,
+                "{offered_bytes} {written_bytes}"
+            );
         }
         assert_eq!((buffers.left, buffers.waiting.len()), (0, 0));
     }

@@ -1,5 +1,5 @@
-//! Limits the memory of all unread answers. Above the limit, connections are closed, beginning with
-//! the client that has not read for the longest time.
+//! Limits the memory of unread answers. Above the limit, connections are closed, longest unread
+//! first.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,8 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// A connection with no more unread bytes is not counted, because the number of connections is
-/// limited.
+/// Connections with fewer unread bytes are not counted.
 const FREE: usize = 64 * 1024;
 
 /// The unread answers of all connections of one listener.
@@ -30,7 +29,7 @@ struct UnreadTotals {
 #[derive(Debug)]
 struct UnreadAnswer {
     bytes: usize,
-    /// Time at which its client last read, as far as Mainstay can see.
+    /// Time of the last progress.
     since: Instant,
     given_up: CancellationToken,
 }
@@ -39,7 +38,7 @@ struct UnreadAnswer {
 #[derive(Debug)]
 pub struct Share {
     unread: Arc<UnreadAnswers>,
-    /// Its key in the map; `None` while it is not counted.
+    /// The key in the map; `None` if the answer is not counted.
     number: Option<u64>,
     given_up: CancellationToken,
 }
@@ -59,8 +58,8 @@ impl UnreadAnswers {
 }
 
 impl UnreadTotals {
-    /// Gives up connections until the remaining ones are within the limit. A single connection may
-    /// exceed it.
+    /// Gives up connections until the others are within the limit. A single connection may exceed
+    /// the limit.
     fn reduce(&mut self, limit: usize) {
         while self.all > limit && self.by_connection.len() > 1 {
             let longest_unread = self
@@ -74,18 +73,18 @@ impl UnreadTotals {
         }
     }
 
-    fn remove(&mut self, number: u64, then: impl FnOnce(&UnreadAnswer)) {
+    fn remove(&mut self, number: u64, action: impl FnOnce(&UnreadAnswer)) {
         if let Some(answer) = self.by_connection.remove(&number) {
             self.all -= answer.bytes;
-            then(&answer);
+            action(&answer);
         }
     }
 }
 
 impl Share {
-    pub fn new(unread: Arc<UnreadAnswers>) -> Self {
+    pub fn new(unread_answers: Arc<UnreadAnswers>) -> Self {
         Self {
-            unread,
+            unread: unread_answers,
             number: None,
             given_up: CancellationToken::new(),
         }
@@ -125,12 +124,12 @@ impl Share {
             // The connection has been given up.
             return;
         };
-        let before = std::mem::replace(&mut answer.bytes, bytes);
+        let previous_bytes = std::mem::replace(&mut answer.bytes, bytes);
         if progress {
             answer.since = Instant::now();
         }
-        totals.all = totals.all - before + bytes;
-        if bytes > before {
+        totals.all = totals.all - previous_bytes + bytes;
+        if bytes > previous_bytes {
             totals.reduce(self.unread.limit);
         }
     }
@@ -155,9 +154,11 @@ mod tests {
     const MIB: usize = 1024 * 1024;
 
     #[tokio::test(start_paused = true)]
-    async fn those_who_read_nothing_for_longest_are_given_up() {
-        let unread = UnreadAnswers::new(10 * MIB);
-        let mut shares: Vec<Share> = (0..4).map(|_| Share::new(Arc::clone(&unread))).collect();
+    async fn the_longest_unread_answers_are_given_up() {
+        let unread_answers = UnreadAnswers::new(10 * MIB);
+        let mut shares: Vec<Share> = (0..4)
+            .map(|_| Share::new(Arc::clone(&unread_answers)))
+            .collect();
         for share in &mut shares[..3] {
             share.wait(3 * MIB, true);
             advance(Duration::from_millis(1)).await;
@@ -168,24 +169,24 @@ mod tests {
         shares[3].wait(4 * MIB, true);
         let given_up: Vec<bool> = shares.iter().map(is_given_up).collect();
         assert_eq!(given_up, [false, true, false, false]);
-        // A connection that was given up is neither counted nor subtracted again.
+        // A given-up connection is neither counted nor subtracted again.
         shares[1].wait(3 * MIB, true);
-        assert_eq!(unread.totals().all, 9 * MIB);
+        assert_eq!(unread_answers.totals().all, 9 * MIB);
         drop(shares);
-        let totals = unread.totals();
+        let totals = unread_answers.totals();
         assert_eq!((totals.all, totals.by_connection.len()), (0, 0));
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_answer_may_exceed_the_limit_and_small_ones_are_not_counted() {
-        let unread = UnreadAnswers::new(MIB);
-        let mut large = Share::new(Arc::clone(&unread));
-        large.wait(20 * MIB, false);
-        let mut small = Share::new(Arc::clone(&unread));
-        small.wait(FREE, false);
-        assert!(!large.given_up.is_cancelled());
-        assert_eq!(unread.totals().all, 20 * MIB);
-        large.wait(FREE, true);
-        assert_eq!(unread.totals().all, 0);
+        let unread_answers = UnreadAnswers::new(MIB);
+        let mut large_share = Share::new(Arc::clone(&unread_answers));
+        large_share.wait(20 * MIB, false);
+        let mut small_share = Share::new(Arc::clone(&unread_answers));
+        small_share.wait(FREE, false);
+        assert!(!large_share.given_up.is_cancelled());
+        assert_eq!(unread_answers.totals().all, 20 * MIB);
+        large_share.wait(FREE, true);
+        assert_eq!(unread_answers.totals().all, 0);
     }
 }

@@ -1,5 +1,4 @@
-//! Combines a future that is seldom ready with one that is polled often. The seldom future is
-//! polled only after it was woken.
+//! Combines a rarely ready future with a frequently polled one.
 
 use std::{
     pin::Pin,
@@ -12,13 +11,13 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// Polls its future only after the future itself was woken, not whenever the task is polled. Timers
-/// and tokens reorder their wakers at each poll, and a connection is polled for every call.
+/// Polls its future only after the future's own waker was called. Timers and tokens update their
+/// wakers at each poll, and a connection is polled for every call.
 pub struct WokenOnly<F> {
     future: Pin<Box<F>>,
     wakeups: Arc<Wakeups>,
     waker: Waker,
-    /// The task that `wakeups` has.
+    /// The task that `wakeups` contains.
     task: Waker,
 }
 
@@ -64,7 +63,7 @@ impl<F: Future> Future for WokenOnly<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
         if !this.task.will_wake(context.waker()) {
-            // Store the task before reading `due`. A later wake-up then wakes the new task.
+            // Store the task before reading `due`, so that no wake-up is missed.
             this.task.clone_from(context.waker());
             this.wakeups.task().clone_from(context.waker());
         }
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_polled_when_it_calls_and_only_then() {
+    async fn the_future_is_polled_only_after_a_wake_up() {
         let (tell, signal) = oneshot::channel();
         let mut polls = 0;
         let mut woken_only = counted(signal, &mut polls);
@@ -114,26 +113,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_calls_as_often_as_it_has_to() {
+    async fn the_task_is_woken_for_each_signal() {
         let woken_only = WokenOnly::new(async {
             for _ in 0..5 {
                 sleep(Duration::from_secs(1)).await;
             }
         });
-        let waited = timeout(Duration::from_secs(6), woken_only).await;
-        waited.expect("every one of its calls is heard");
+        let wait_result = timeout(Duration::from_secs(6), woken_only).await;
+        wait_result.expect("every one of its calls is heard");
     }
 
     #[tokio::test]
-    async fn it_wakes_whichever_task_polls_it_last() {
+    async fn the_last_polling_task_is_woken() {
         let (tell, signal) = oneshot::channel::<()>();
         let mut woken_only = WokenOnly::new(signal);
         assert!(futures_util::poll!(&mut woken_only).is_pending());
-        let waiting = tokio::spawn(timeout(Duration::from_secs(5), woken_only));
-        // On a single thread, the new task has polled it when this test continues.
+        let waiting_task = tokio::spawn(timeout(Duration::from_secs(5), woken_only));
+        // On a single thread, the new task has run by now.
         tokio::task::yield_now().await;
         tell.send(()).expect("it waits");
-        waiting
+        waiting_task
             .await
             .expect("no panic")
             .expect("in time")

@@ -1,5 +1,5 @@
-//! Authenticates requests: decides if a request is admitted, and as which principal. The token is looked up
-//! once for each connection, and again when the tokens change.
+//! Authenticates requests. The token of a connection is looked up once, and again when the tokens
+//! change.
 
 use std::time::SystemTime;
 
@@ -11,16 +11,16 @@ use tokio::sync::watch;
 
 use crate::browser;
 
-/// The condition under which a path demands a token.
+/// The condition for requiring a token at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
     Never,
-    /// Once there are client tokens.
+    /// Required if client tokens exist.
     WithTokens,
     Always,
 }
 
-/// The demands for tokens of the doors of one listener.
+/// The token requirements of a listener's doors.
 #[derive(Debug)]
 pub struct Authenticator {
     tokens: Tokens,
@@ -47,20 +47,20 @@ impl Unauthorized {
     }
 }
 
-/// The principal of the last request on one connection. HTTP/1.1 answers requests in order, so this is also
-/// the principal of the request that is being answered.
+/// The principal of the last request on a connection. HTTP/1.1 answers requests in order, so it is
+/// also the principal of the current answer.
 #[derive(Debug, Default)]
 pub struct Visit(Mutex<Last>);
 
 #[derive(Debug, Default)]
 enum Last {
-    /// No request yet, or a request to a path that demands no token.
+    /// No request, or a request to a path without a requirement.
     #[default]
     Anyone,
     /// A request without a valid token, to a path with this demand.
     Anonymous(Demand),
     Bearer(CheckedToken),
-    /// A request of a signed-in browser, by the secret of its cookie.
+    /// A request of a signed-in browser, with its cookie's secret.
     Browser(Secret),
 }
 
@@ -80,15 +80,15 @@ impl Visit {
 }
 
 impl Authenticator {
-    /// `required` is the setting of the configuration. `exposed` is true if other machines can reach the
+    /// `required` is the configured value. `exposed` is true if other machines can reach the
     /// address.
-    pub fn new(tokens: Tokens, required: Option<bool>, exposed: bool) -> Self {
-        let mcp = match (required, exposed) {
+    pub fn new(tokens: Tokens, required: Option<bool>, is_exposed: bool) -> Self {
+        let mcp = match (required, is_exposed) {
             (Some(false), _) => Demand::Never,
             (None, false) => Demand::WithTokens,
             (Some(true), _) | (None, true) => Demand::Always,
         };
-        let metrics = if exposed {
+        let metrics = if is_exposed {
             Demand::Always
         } else {
             Demand::Never
@@ -109,8 +109,8 @@ impl Authenticator {
     ) -> Result<Principal, Unauthorized> {
         let refusal = match self.look_up(headers, visit) {
             Some(Ok(principal)) => return Ok(principal),
-            // A token with Mainstay's prefix is meant for Mainstay, so an unknown one is refused. Any other token may
-            // be for another program.
+            // An unknown token with Mainstay's prefix is refused. Other tokens may belong to
+            // another program.
             Some(Err(token)) if token.starts_with(PREFIX.as_bytes()) => {
                 return Err(Unauthorized::Invalid);
             }
@@ -125,8 +125,8 @@ impl Authenticator {
         }
     }
 
-    /// Stores the principal of a connection for a door that authenticates requests by itself. At that door, a
-    /// request without `Authorization` may be admitted by a cookie.
+    /// Stores the principal for a door that authenticates requests itself, by a token or by a
+    /// cookie.
     pub fn note(&self, headers: &HeaderMap, visit: &Visit) {
         if headers.contains_key(header::AUTHORIZATION) {
             if !matches!(self.look_up(headers, visit), Some(Ok(_))) {
@@ -150,7 +150,7 @@ impl Authenticator {
         }
     }
 
-    /// Notifies whenever the result of [`Authenticator::is_open_to`] may have changed.
+    /// Notifies of changes that may affect [`Authenticator::is_open_to`].
     pub fn changes(&self) -> watch::Receiver<()> {
         self.tokens.changes()
     }
@@ -170,22 +170,22 @@ impl Authenticator {
         visit: &Visit,
     ) -> Option<Result<Principal, &'h [u8]>> {
         let header = headers.get(header::AUTHORIZATION)?;
-        let mut last = visit.last();
-        if let Last::Bearer(checked) = &*last
-            && checked.holds(header, &self.tokens)
+        let mut last_sign = visit.last();
+        if let Last::Bearer(checked_token) = &*last_sign
+            && checked_token.holds(header, &self.tokens)
         {
-            return Some(Ok(checked.pass.principal.clone()));
+            return Some(Ok(checked_token.pass.principal.clone()));
         }
         let token = bearer(header)?;
-        // Read the edition first: if the tokens change meanwhile, the token is looked up again.
+        // Read the edition before the lookup, in case the tokens change.
         let edition = self.tokens.edition();
-        let Some(pass) = self.tokens.bearer(token) else {
+        let Some(bearer_token) = self.tokens.bearer(token) else {
             return Some(Err(token));
         };
-        let principal = pass.principal.clone();
-        *last = Last::Bearer(CheckedToken {
+        let principal = bearer_token.principal.clone();
+        *last_sign = Last::Bearer(CheckedToken {
             header: header.clone(),
-            pass,
+            pass: bearer_token,
             edition,
         });
         Some(Ok(principal))
@@ -232,10 +232,10 @@ mod tests {
         }
     }
 
-    /// A token is demanded by the configuration, or depending on the reach of the address.
+    /// The configuration or the reachability of the address decides if a token is required.
     #[test]
     fn a_token_is_demanded_where_others_reach_or_clients_have_one() {
-        for (required, exposed, has_clients, expected) in [
+        for (required, is_exposed, has_clients, expected) in [
             (None, false, false, false),
             (None, false, true, true),
             (None, true, false, true),
@@ -248,20 +248,20 @@ mod tests {
             if has_clients {
                 tokens.add("a", None).expect("added");
             }
-            let authenticator = Authenticator::new(tokens, required, exposed);
+            let authenticator = Authenticator::new(tokens, required, is_exposed);
             for (authorization, error) in [
                 ("", "missing"),
                 ("Basic eA==", "missing"),
                 ("Bearer x", "invalid"),
             ] {
                 let expected = if expected { error } else { "anonymous" };
-                let found = admitted(&authenticator, authorization, &Visit::default());
+                let admission = admitted(&authenticator, authorization, &Visit::default());
                 assert_eq!(
-                    found, expected,
-                    "{required:?} {exposed} {has_clients} {authorization:?}"
+                    admission, expected,
+                    "{required:?} {is_exposed} {has_clients} {authorization:?}"
                 );
             }
-            // A token of Mainstay's own form is always checked, and so is a valid one.
+            // Mainstay's own tokens are always checked.
             for (authorization, expected) in [
                 ("Bearer mst_x", "invalid"),
                 ("bearer  control ", "operator"),
@@ -275,15 +275,15 @@ mod tests {
         }
     }
 
-    /// A connection stores the whole header. The stored result holds until the tokens change.
+    /// A cached result is valid for the same header until the tokens change.
     #[test]
     fn a_connection_is_known_by_its_token_until_the_tokens_change() {
         let tokens = Tokens::from(Secret::new("control"));
         let authenticator = Authenticator::new(tokens.clone(), None, false);
-        let (visit, stranger) = (Visit::default(), Visit::default());
-        assert_eq!(admitted(&authenticator, "", &stranger), "anonymous");
+        let (visit, other_visit) = (Visit::default(), Visit::default());
+        assert_eq!(admitted(&authenticator, "", &other_visit), "anonymous");
         let (token, _) = tokens.add("a", None).expect("added");
-        assert!(!authenticator.is_open_to(&stranger) && authenticator.is_open_to(&visit));
+        assert!(!authenticator.is_open_to(&other_visit) && authenticator.is_open_to(&visit));
 
         let authorization = format!("Bearer {}", token.expose());
         for _ in 0..2 {
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(admitted(&authenticator, &authorization, &visit), "invalid");
     }
 
-    /// A connection that a cookie opened ends with the session. A cookie opens nothing at the paths of MCP.
+    /// A connection with a cookie ends with its session. A cookie gives no access to MCP paths.
     #[test]
     fn a_connection_of_the_page_lasts_as_long_as_its_session() {
         let tokens = Tokens::from(Secret::new("control"));
@@ -325,18 +325,18 @@ mod tests {
             let at_mcp = authenticator.admit(authenticator.mcp, &headers, &Visit::default());
             (visit, at_mcp.is_ok())
         };
-        let long = sign_in(Duration::from_hours(1));
-        let (visit, at_mcp) = visit_with_cookie(&long, "");
-        let (bearer, _) = visit_with_cookie(&long, "Bearer control");
+        let long_session = sign_in(Duration::from_hours(1));
+        let (visit, at_mcp) = visit_with_cookie(&long_session, "");
+        let (bearer, _) = visit_with_cookie(&long_session, "Bearer control");
         assert!(!at_mcp && authenticator.is_open_to(&visit));
-        tokens.sign_out(&long).expect("signed out");
+        tokens.sign_out(&long_session).expect("signed out");
         assert!(!authenticator.is_open_to(&visit));
-        // Beside a token, the cookie does not count.
+        // A token takes precedence over a cookie.
         assert!(authenticator.is_open_to(&bearer));
 
-        let short = sign_in(Duration::from_millis(1));
-        *visit.last() = Last::Browser(short.clone());
-        while tokens.session(short.expose().as_bytes()).is_some() {
+        let short_session = sign_in(Duration::from_millis(1));
+        *visit.last() = Last::Browser(short_session.clone());
+        while tokens.session(short_session.expose().as_bytes()).is_some() {
             std::thread::yield_now();
         }
         assert!(!authenticator.is_open_to(&visit));

@@ -1,4 +1,4 @@
-//! Reads whole request bodies, within time limits and within size limits that one client cannot use up alone.
+//! Reads request bodies within time limits, total size limits and limits for each client.
 
 use std::{collections::HashMap, future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
@@ -28,19 +28,16 @@ pub enum BodyError {
     BrokeOff,
 }
 
-/// A body up to this size is not counted: a connection may hold as much in its own buffers, and the number of
-/// connections is bounded.
+/// Maximum size of an uncounted body, which connection buffers can hold as well.
 pub const FREE: usize = 64 * 1024;
 
-/// The lowest average speed of a body once [`GRACE`] is over. It is slower than any usable network, and
-/// limits the time that a client can hold memory.
+/// Minimum average speed of a body after [`GRACE`].
 const MIN_BYTES_PER_SECOND: u64 = 8 * 1024;
 
-/// Time after which the average counts.
+/// Time before [`MIN_BYTES_PER_SECOND`] applies.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Limits for reading the rest of a refused body. Mainstay reads on so that the client receives the error: a
-/// client may not read it if the connection is closed while the client still writes.
+/// Limits for discarding a refused body. A client may not read the error while it still writes.
 const DISCARD_LIMIT: Duration = Duration::from_secs(5);
 const DISCARD_PAUSE: Duration = Duration::from_millis(500);
 
@@ -53,7 +50,7 @@ pub struct BodyLimits {
     pub total_bytes: usize,
     /// Time for one body (`http.bodyTimeoutMs`).
     pub time: Duration,
-    /// The longest pause in one body.
+    /// Maximum pause within one body.
     pub pause: Duration,
 }
 
@@ -70,7 +67,7 @@ struct UsedRoom {
     by_peer: HashMap<LimitedPeer, usize>,
 }
 
-/// The counted bytes of one body. Dropping the share stops the count.
+/// Counted bytes of one body, subtracted on drop.
 #[derive(Debug)]
 struct Share {
     bodies: Arc<Bodies>,
@@ -111,15 +108,14 @@ impl Bodies {
         self.in_use.lock()
     }
 
-    /// The limit of one peer: half of `of_all`, so that there is room for other peers, but no less than one
-    /// body.
+    /// The limit of one peer: half of the total, but at least one body.
     fn of_peer(&self) -> usize {
         let BodyLimits {
-            body_bytes: of_body,
-            total_bytes: of_all,
+            body_bytes: body_limit,
+            total_bytes: total_limit,
             ..
         } = self.limits;
-        (of_all / 2).max(of_body).min(of_all)
+        (total_limit / 2).max(body_limit).min(total_limit)
     }
 
     /// Reads a body. Most bodies come in one piece together with the head.
@@ -131,8 +127,7 @@ impl Bodies {
         self.read_counted(body, visitor, FREE).await
     }
 
-    /// Like [`Self::read`], for a body that is stored longer than its request and connection: it counts even
-    /// if it is small.
+    /// Reads a body that is stored beyond its request, so it counts at any size.
     pub async fn read_kept(
         self: &Arc<Self>,
         body: Incoming,
@@ -146,60 +141,61 @@ impl Bodies {
         self: &Arc<Self>,
         mut body: Incoming,
         visitor: &Visitor,
-        free: usize,
+        free_bytes: usize,
     ) -> Result<Bytes, BodyError> {
-        let read = self.read_within(&mut body, visitor, free).await;
-        if matches!(read, Err(BodyError::TooLarge(_) | BodyError::NoRoom)) {
+        let read_result = self.read_within(&mut body, visitor, free_bytes).await;
+        if matches!(read_result, Err(BodyError::TooLarge(_) | BodyError::NoRoom)) {
             discard(body).await;
         }
-        read
+        read_result
     }
 
     async fn read_within(
         self: &Arc<Self>,
         body: &mut Incoming,
         visitor: &Visitor,
-        free: usize,
+        free_bytes: usize,
     ) -> Result<Bytes, BodyError> {
-        let of_body = self.limits.body_bytes;
-        if body.size_hint().lower() > of_body as u64 {
-            return Err(BodyError::TooLarge(of_body));
+        let body_limit = self.limits.body_bytes;
+        if body.size_hint().lower() > body_limit as u64 {
+            return Err(BodyError::TooLarge(body_limit));
         }
-        let mut read = BytesMut::new();
+        let mut content = BytesMut::new();
         let mut share = None;
         let mut pace = None::<Pace>;
         loop {
-            let next = match ready(body).await {
-                Some(next) => next,
+            let next_frame = match ready(body).await {
+                Some(next_frame) => next_frame,
                 None => {
                     let pace = *pace.get_or_insert_with(|| Pace::begin(&self.limits));
-                    let next = timeout_at(pace.until(read.len()), body.frame()).await;
-                    next.map_err(|_| BodyError::TooSlow)?
+                    let next_frame = timeout_at(pace.until(content.len()), body.frame()).await;
+                    next_frame.map_err(|_| BodyError::TooSlow)?
                 }
             };
-            let Some(frame) = next else { break };
+            let Some(frame) = next_frame else { break };
             let frame = frame.map_err(|_| BodyError::BrokeOff)?;
             let Ok(data) = frame.into_data() else {
                 continue;
             };
-            let length = read.len() + data.len();
-            if length > of_body {
-                return Err(BodyError::TooLarge(of_body));
+            let length = content.len() + data.len();
+            if length > body_limit {
+                return Err(BodyError::TooLarge(body_limit));
             }
-            if free > 0 && read.is_empty() && body.is_end_stream() {
+            if free_bytes > 0 && content.is_empty() && body.is_end_stream() {
                 return Ok(data);
             }
-            if length > free && length > share.as_ref().map_or(0, |share: &Share| share.bytes) {
-                // Take room while the body arrives. The room doubles each time.
-                let bytes = length.next_power_of_two().min(of_body);
+            if length > free_bytes && length > share.as_ref().map_or(0, |share: &Share| share.bytes)
+            {
+                // Reserve memory while the body arrives, in powers of two.
+                let bytes = length.next_power_of_two().min(body_limit);
                 let share = share.get_or_insert_with(|| Share::empty(self, visitor.peer()));
                 share.grow(bytes).map_err(|Full| BodyError::NoRoom)?;
-                let target = capacity(length, body.size_hint().exact()).min(of_body);
-                read.reserve(target.max(length) - read.len());
+                let target = capacity(length, body.size_hint().exact()).min(body_limit);
+                content.reserve(target.max(length) - content.len());
             }
-            read.extend_from_slice(&data);
+            content.extend_from_slice(&data);
         }
-        let bytes = read.freeze();
+        let bytes = content.freeze();
         Ok(match share {
             None => bytes,
             Some(share) => Bytes::from_owner(CountedBytes {
@@ -210,9 +206,9 @@ impl Bodies {
     }
 }
 
-/// The capacity of the buffer once `length` bytes have come and `rest` more are announced. The memory that a growing
-/// buffer leaves behind has a cost, so the buffer grows in few steps if the length is announced. But one step is at
-/// most fourfold: the announced length may be false, and address space can be short (`ulimit -v`).
+/// The capacity of the buffer for `length` received and `rest` announced bytes. Fewer steps leave
+/// less unused memory behind. A step is at most fourfold, because the announced length may be
+/// false.
 fn capacity(length: usize, rest: Option<u64>) -> usize {
     match rest {
         None | Some(0) => length.next_power_of_two(),
@@ -246,18 +242,18 @@ pub struct Pace {
 
 impl Pace {
     pub fn begin(limits: &BodyLimits) -> Self {
-        let since = Instant::now();
+        let start = Instant::now();
         Self {
-            since,
-            end: since + limits.time,
+            since: start,
+            end: start + limits.time,
             pause: limits.pause,
         }
     }
 
     /// The time by which the next piece must have arrived, after `bytes` bytes.
     pub fn until(self, bytes: usize) -> Instant {
-        let earned = Duration::from_millis(bytes as u64 * 1000 / MIN_BYTES_PER_SECOND);
-        let average = self.since + GRACE + earned;
+        let earned_time = Duration::from_millis(bytes as u64 * 1000 / MIN_BYTES_PER_SECOND);
+        let average = self.since + GRACE + earned_time;
         self.end.min(average).min(Instant::now() + self.pause)
     }
 }
@@ -285,29 +281,31 @@ impl Share {
 
     /// Takes room until the share has `bytes` bytes.
     fn grow(&mut self, bytes: usize) -> Result<(), Full> {
-        let more = bytes.saturating_sub(self.bytes);
-        let mut in_use = self.bodies.in_use();
-        let of_peer = in_use.by_peer.get(&self.peer).copied().unwrap_or_default();
-        if in_use.all + more > self.bodies.limits.total_bytes
-            || of_peer + more > self.bodies.of_peer()
+        let extra_bytes = bytes.saturating_sub(self.bytes);
+        let mut usage = self.bodies.in_use();
+        let peer_bytes = usage.by_peer.get(&self.peer).copied().unwrap_or_default();
+        if usage.all + extra_bytes > self.bodies.limits.total_bytes
+            || peer_bytes + extra_bytes > self.bodies.of_peer()
         {
             return Err(Full);
         }
-        in_use.all += more;
-        in_use.by_peer.insert(self.peer.clone(), of_peer + more);
-        self.bytes += more;
+        usage.all += extra_bytes;
+        usage
+            .by_peer
+            .insert(self.peer.clone(), peer_bytes + extra_bytes);
+        self.bytes += extra_bytes;
         Ok(())
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut in_use = self.bodies.in_use();
-        in_use.all -= self.bytes;
-        if let Some(of_peer) = in_use.by_peer.get_mut(&self.peer) {
-            *of_peer -= self.bytes;
-            if *of_peer == 0 {
-                in_use.by_peer.remove(&self.peer);
+        let mut usage = self.bodies.in_use();
+        usage.all -= self.bytes;
+        if let Some(peer_bytes) = usage.by_peer.get_mut(&self.peer) {
+            *peer_bytes -= self.bytes;
+            if *peer_bytes == 0 {
+                usage.by_peer.remove(&self.peer);
             }
         }
     }
@@ -319,10 +317,10 @@ mod tests {
 
     use super::*;
 
-    fn bodies(of_body: usize, of_all: usize) -> Arc<Bodies> {
+    fn bodies(body_limit: usize, total_limit: usize) -> Arc<Bodies> {
         Arc::new(Bodies::new(BodyLimits {
-            body_bytes: of_body,
-            total_bytes: of_all,
+            body_bytes: body_limit,
+            total_bytes: total_limit,
             time: Duration::from_mins(5),
             pause: Duration::from_mins(5),
         }))
@@ -336,20 +334,20 @@ mod tests {
     fn one_peer_leaves_room_for_others_and_gives_back_what_it_took() {
         let bodies = bodies(100, 400);
         let share = |number| Share::empty(&bodies, peer(number));
-        let (mut first, mut second, mut third) = (share(1), share(1), share(1));
+        let (mut first, mut second_share, mut third_share) = (share(1), share(1), share(1));
         assert_eq!(first.grow(60), Ok(()));
         assert_eq!(first.grow(100), Ok(()));
-        assert_eq!(second.grow(100), Ok(()));
-        assert_eq!(third.grow(1), Err(Full));
-        let (mut other, mut another, mut last) = (share(2), share(3), share(4));
-        assert_eq!(other.grow(100), Ok(()));
+        assert_eq!(second_share.grow(100), Ok(()));
+        assert_eq!(third_share.grow(1), Err(Full));
+        let (mut other_share, mut another, mut last_share) = (share(2), share(3), share(4));
+        assert_eq!(other_share.grow(100), Ok(()));
         assert_eq!(another.grow(100), Ok(()));
-        assert_eq!(last.grow(1), Err(Full));
+        assert_eq!(last_share.grow(1), Err(Full));
         drop(first);
-        assert_eq!(third.grow(1), Ok(()));
-        drop((second, third, other, another, last));
-        let in_use = bodies.in_use();
-        assert_eq!((in_use.all, in_use.by_peer.len()), (0, 0));
+        assert_eq!(third_share.grow(1), Ok(()));
+        drop((second_share, third_share, other_share, another, last_share));
+        let usage = bodies.in_use();
+        assert_eq!((usage.all, usage.by_peer.len()), (0, 0));
     }
 
     #[test]
@@ -368,28 +366,29 @@ mod tests {
 
     #[test]
     fn one_body_fits_whatever_the_limits() {
-        for (of_body, of_all, expected) in [(100, 400, 200), (100, 150, 100), (100, 50, 50)] {
-            assert_eq!(bodies(of_body, of_all).of_peer(), expected);
+        for (body_limit, total_limit, expected) in [(100, 400, 200), (100, 150, 100), (100, 50, 50)]
+        {
+            assert_eq!(bodies(body_limit, total_limit).of_peer(), expected);
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_must_keep_a_pace() {
-        let minute = Duration::from_mins(1);
+        let minute_pace = Duration::from_mins(1);
         let pace = |pause| {
             Pace::begin(&BodyLimits {
                 body_bytes: 100,
                 total_bytes: 100,
-                time: minute,
+                time: minute_pace,
                 pause,
             })
         };
-        let (steady, halting) = (pace(minute), pace(GRACE));
+        let (steady_pace, halting) = (pace(minute_pace), pace(GRACE));
         let after = |pace: Pace, bytes| pace.until(bytes) - pace.since;
-        assert_eq!(after(steady, 0), GRACE);
-        assert_eq!(after(steady, 80 * 1024), GRACE * 2);
-        assert_eq!(after(steady, 1 << 30), minute);
-        // The limit of one pause does not depend on the bytes that have come.
+        assert_eq!(after(steady_pace, 0), GRACE);
+        assert_eq!(after(steady_pace, 80 * 1024), GRACE * 2);
+        assert_eq!(after(steady_pace, 1 << 30), minute_pace);
+        // The limit of one pause is independent of the received bytes.
         assert_eq!(after(halting, 1 << 30), GRACE);
         tokio::time::advance(GRACE).await;
         assert_eq!(after(halting, 1 << 30), GRACE * 2);

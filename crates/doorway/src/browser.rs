@@ -1,6 +1,6 @@
-//! Requests of the web page. A signed-in browser sends the cookie to every port of the host, even for pages
-//! of other ports and origins. The cookie alone therefore opens nothing: each request also needs the page
-//! key, which only Mainstay's own page can read. A download needs a ticket instead.
+//! Requests of the web page. Browsers send the cookie to every port of the host, also for pages of
+//! other origins. Each request therefore needs the page key, which only Mainstay's own page can
+//! read. A download needs a ticket instead.
 
 use std::time::SystemTime;
 
@@ -10,13 +10,13 @@ use mainstay_tokens::{BrowserSession, SESSION_LIFETIME, Tokens};
 
 use crate::guard;
 
-/// The header with the page key, which the page got when it signed in.
+/// The header with the page key from the sign-in.
 pub const PAGE_KEY_HEADER: &str = "x-page-key";
 
 /// The last query parameter of a URL that the browser downloads by itself.
 pub const TICKET: &str = "ticket";
 
-/// Cookies with Mainstay's name that are tried. Programs at other ports can set more of them.
+/// Maximum number of tried cookies. Programs at other ports can set cookies of this name.
 const MAX_COOKIES: usize = 8;
 
 /// The browser session of a request.
@@ -52,19 +52,19 @@ pub fn admit(
     uri: &mut Uri,
     headers: &HeaderMap,
 ) -> Result<SignedIn, Refused> {
-    let found = session(tokens, headers).ok_or(Refused::NotSignedIn)?;
+    let signed_in = session(tokens, headers).ok_or(Refused::NotSignedIn)?;
     if !guard::is_same_origin(headers) {
         return Err(Refused::OtherOrigin);
     }
     match (headers.get(PAGE_KEY_HEADER), without_ticket(uri)) {
-        (Some(key), _) if found.session.has_page_key(key.as_bytes()) => Ok(found),
+        (Some(key), _) if signed_in.session.has_page_key(key.as_bytes()) => Ok(signed_in),
         (Some(_), _) => Err(Refused::WrongPageKey),
         (None, Some((path, ticket))) if *method == Method::GET => {
-            if !tokens.take_ticket(&ticket, &found.secret, &path) {
+            if !tokens.take_ticket(&ticket, &signed_in.secret, &path) {
                 return Err(Refused::WrongTicket);
             }
             *uri = path.parse().map_err(|_| Refused::WrongTicket)?;
-            Ok(found)
+            Ok(signed_in)
         }
         (None, _) => Err(Refused::NoPageKey),
     }
@@ -72,23 +72,23 @@ pub fn admit(
 
 /// The path and query of a URL that ends with a ticket, and the ticket.
 fn without_ticket(uri: &Uri) -> Option<(String, Secret)> {
-    let whole = uri.path_and_query()?.as_str();
-    let (path, ticket) = whole.rsplit_once(TICKET)?;
+    let full_path = uri.path_and_query()?.as_str();
+    let (path, ticket) = full_path.rsplit_once(TICKET)?;
     let path = path.strip_suffix(['?', '&'])?;
     Some((path.to_owned(), Secret::new(ticket.strip_prefix('=')?)))
 }
 
-/// The browser session that a request's cookie names.
+/// The browser session of a request's cookie.
 pub fn session(tokens: &Tokens, headers: &HeaderMap) -> Option<SignedIn> {
     let name = cookie_name(headers)?;
     let values = headers
         .get_all(header::COOKIE)
         .iter()
         .filter_map(|cookies| cookies.to_str().ok())
-        // A header has several cookies.
+        // A header can contain several cookies.
         .flat_map(|cookies| cookies.split(';'))
         .filter_map(|cookie| cookie.trim().split_once('='))
-        .filter(|(found, _)| *found == name)
+        .filter(|(cookie_key, _)| *cookie_key == name)
         .map(|(_, value)| value);
     values.take(MAX_COOKIES).find_map(|value| {
         Some(SignedIn {
@@ -98,8 +98,7 @@ pub fn session(tokens: &Tokens, headers: &HeaderMap) -> Option<SignedIn> {
     })
 }
 
-/// `mainstay-PORT`: browsers send the cookies of a host to all of its ports, and each port may be another
-/// Mainstay.
+/// `mainstay-PORT`, because browsers share cookies between the ports of a host.
 fn cookie_name(headers: &HeaderMap) -> Option<String> {
     let host = headers.get(header::HOST)?.to_str().ok()?;
     Some(format!("mainstay-{}", guard::port(host)?))
@@ -126,9 +125,10 @@ fn set_cookie(headers: &HeaderMap, value: &str, seconds: u64) -> Option<HeaderVa
     let origin = headers.get(header::ORIGIN).map(HeaderValue::as_bytes);
     // A proxy in front of Mainstay may speak TLS.
     let is_tls = origin.is_some_and(|origin| origin.starts_with(b"https://"));
-    let secure = if is_tls { "; Secure" } else { "" };
-    let cookie =
-        format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure}");
+    let secure_attribute = if is_tls { "; Secure" } else { "" };
+    let cookie = format!(
+        "{name}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure_attribute}"
+    );
     let mut cookie = HeaderValue::from_str(&cookie).ok()?;
     cookie.set_sensitive(true);
     Some(cookie)
@@ -162,27 +162,31 @@ mod tests {
         let secret = session.secret.expose();
         let check = |host, cookie: &str, expected| {
             let headers = headers(&[("host", host), ("cookie", cookie)]);
-            let found = super::session(&tokens, &headers).is_some();
-            assert_eq!(found, expected, "{host} {cookie}");
+            let has_session = super::session(&tokens, &headers).is_some();
+            assert_eq!(has_session, expected, "{host} {cookie}");
         };
-        let good = format!("mainstay-7420={secret}");
-        check("127.0.0.1:7420", &good, true);
-        check("[::1]:7420", &good, true);
-        check("127.0.0.1:7421", &good, false);
-        check("127.0.0.1", &good, false);
+        let valid_cookie = format!("mainstay-7420={secret}");
+        check("127.0.0.1:7420", &valid_cookie, true);
+        check("[::1]:7420", &valid_cookie, true);
+        check("127.0.0.1:7421", &valid_cookie, false);
+        check("127.0.0.1", &valid_cookie, false);
         check("gate.example", &format!("mainstay-80={secret}"), true);
         check(
             "127.0.0.1:7420",
-            &format!("a=b; mainstay-7420=x;  {good}; c"),
+            &format!("a=b; mainstay-7420=x;  {valid_cookie}; c"),
             true,
         );
         check("127.0.0.1:7420", &format!("xmainstay-7420={secret}"), false);
         check("127.0.0.1:7420", &format!("mainstay-7420={secret}0"), false);
         check("127.0.0.1:7420", "mainstay-7420=", false);
         check("127.0.0.1:7420", "mainstay-7420=control", false);
-        let many = "mainstay-7420=x; ".repeat(MAX_COOKIES);
-        check("127.0.0.1:7420", &format!("{many}{good}"), false);
-        assert!(super::session(&tokens, &headers(&[("cookie", &good)])).is_none());
+        let many_cookies = "mainstay-7420=x; ".repeat(MAX_COOKIES);
+        check(
+            "127.0.0.1:7420",
+            &format!("{many_cookies}{valid_cookie}"),
+            false,
+        );
+        assert!(super::session(&tokens, &headers(&[("cookie", &valid_cookie)])).is_none());
     }
 
     fn admitted(
@@ -200,19 +204,19 @@ mod tests {
         let (tokens, session) = signed_in();
         let cookie = format!("mainstay-7420={}", session.secret.expose());
         let key = session.page_key.expose();
-        let check = |more: &[(&'static str, &str)], expected: Option<Refused>| {
-            let mut sent = vec![HOST, ("cookie", &*cookie), (PAGE_KEY_HEADER, key)];
-            sent.extend(more);
-            let found = admitted(&tokens, &Method::GET, "/api/x", &sent).err();
-            assert_eq!(found, expected, "{more:?}");
+        let check = |extra_headers: &[(&'static str, &str)], expected: Option<Refused>| {
+            let mut sent_headers = vec![HOST, ("cookie", &*cookie), (PAGE_KEY_HEADER, key)];
+            sent_headers.extend(extra_headers);
+            let refusal = admitted(&tokens, &Method::GET, "/api/x", &sent_headers).err();
+            assert_eq!(refusal, expected, "{extra_headers:?}");
         };
-        let other = Some(Refused::OtherOrigin);
+        let other_origin = Some(Refused::OtherOrigin);
         check(&[], None);
         check(&[("sec-fetch-site", "same-origin")], None);
         check(&[("sec-fetch-site", "none")], None);
-        check(&[("sec-fetch-site", "same-site")], other);
-        check(&[("sec-fetch-site", "cross-site")], other);
-        check(&[("sec-fetch-site", "")], other);
+        check(&[("sec-fetch-site", "same-site")], other_origin);
+        check(&[("sec-fetch-site", "cross-site")], other_origin);
+        check(&[("sec-fetch-site", "")], other_origin);
         check(&[("origin", "http://127.0.0.1:7420")], None);
         for origin in [
             "http://127.0.0.1:7421",
@@ -222,19 +226,19 @@ mod tests {
             "null",
             "",
         ] {
-            check(&[("origin", origin)], other);
+            check(&[("origin", origin)], other_origin);
         }
         let origin = ("origin", "http://127.0.0.1:7420");
-        check(&[origin, ("sec-fetch-site", "same-site")], other);
+        check(&[origin, ("sec-fetch-site", "same-site")], other_origin);
     }
 
-    /// A program at another port gets the cookie from the browser, and omits the browser's headers.
+    /// A program at another port can use the cookie without the browser's headers.
     #[test]
     fn a_cookie_opens_nothing_without_its_page_key() {
         let (tokens, session) = signed_in();
         let cookie = format!("mainstay-7420={}", session.secret.expose());
         let key = session.page_key.expose();
-        let foreign = tokens.sign_in(None, SESSION_LIFETIME).expect("signed in");
+        let foreign_session = tokens.sign_in(None, SESSION_LIFETIME).expect("signed in");
         for method in [
             Method::GET,
             Method::HEAD,
@@ -246,26 +250,29 @@ mod tests {
                 (None, Some(Refused::NoPageKey)),
                 (Some(""), Some(Refused::WrongPageKey)),
                 (Some(&key[1..]), Some(Refused::WrongPageKey)),
-                (Some(foreign.page_key.expose()), Some(Refused::WrongPageKey)),
+                (
+                    Some(foreign_session.page_key.expose()),
+                    Some(Refused::WrongPageKey),
+                ),
                 (Some(session.secret.expose()), Some(Refused::WrongPageKey)),
                 (Some(key), None),
             ] {
-                let mut all = vec![HOST, ("cookie", cookie.as_str())];
-                all.extend(page_key.map(|key| (PAGE_KEY_HEADER, key)));
-                let found = admitted(&tokens, &method, "/api/x", &all).err();
-                assert_eq!(found, expected, "{method} {page_key:?}");
+                let mut all_headers = vec![HOST, ("cookie", cookie.as_str())];
+                all_headers.extend(page_key.map(|key| (PAGE_KEY_HEADER, key)));
+                let refusal = admitted(&tokens, &method, "/api/x", &all_headers).err();
+                assert_eq!(refusal, expected, "{method} {page_key:?}");
             }
         }
         tokens.sign_out(&session.secret).expect("signed out");
-        let all = [HOST, ("cookie", &*cookie), (PAGE_KEY_HEADER, key)];
-        let found = admitted(&tokens, &Method::POST, "/api/x", &all).err();
-        assert_eq!(found, Some(Refused::NotSignedIn));
+        let all_headers = [HOST, ("cookie", &*cookie), (PAGE_KEY_HEADER, key)];
+        let refusal = admitted(&tokens, &Method::POST, "/api/x", &all_headers).err();
+        assert_eq!(refusal, Some(Refused::NotSignedIn));
     }
 
     #[test]
     fn a_ticket_downloads_its_path_once() {
         let (tokens, session) = signed_in();
-        let foreign = tokens.sign_in(None, SESSION_LIFETIME).expect("signed in");
+        let foreign_session = tokens.sign_in(None, SESSION_LIFETIME).expect("signed in");
         let get = |session: &NewSession, method: &Method, address: &str| {
             let cookie = format!("mainstay-7420={}", session.secret.expose());
             admitted(&tokens, method, address, &[HOST, ("cookie", &cookie)])
@@ -273,23 +280,23 @@ mod tests {
         for path in ["/api/objects/c?x=1", "/api/objects/c"] {
             let ticket = tokens.make_ticket(&session.secret, path).expect("made");
             let link = if path.contains('?') { '&' } else { '?' };
-            let whole = format!("{path}{link}ticket={}", ticket.expose());
-            let wrong = Err(Refused::WrongTicket);
-            assert_eq!(get(&foreign, &Method::GET, &whole), wrong);
+            let full_uri = format!("{path}{link}ticket={}", ticket.expose());
+            let wrong_ticket = Err(Refused::WrongTicket);
+            assert_eq!(get(&foreign_session, &Method::GET, &full_uri), wrong_ticket);
             assert_eq!(
                 get(
                     &session,
                     &Method::GET,
-                    &whole.replace("objects/c", "objects/d")
+                    &full_uri.replace("objects/c", "objects/d")
                 ),
-                wrong
+                wrong_ticket
             );
             assert_eq!(
-                get(&session, &Method::POST, &whole),
+                get(&session, &Method::POST, &full_uri),
                 Err(Refused::NoPageKey)
             );
-            assert_eq!(get(&session, &Method::GET, &whole), Ok(path.to_owned()));
-            assert_eq!(get(&session, &Method::GET, &whole), wrong);
+            assert_eq!(get(&session, &Method::GET, &full_uri), Ok(path.to_owned()));
+            assert_eq!(get(&session, &Method::GET, &full_uri), wrong_ticket);
         }
     }
 
@@ -305,8 +312,8 @@ mod tests {
         let behind_tls = headers(&[("host", "gate.example"), ("origin", "https://gate.example")]);
         let cookie = super::cookie(&behind_tls, &session.secret).expect("a cookie");
         assert!(cookie.to_str().expect("text").ends_with("; Secure"));
-        let gone = no_cookie(&headers(&[HOST])).expect("a cookie");
+        let removed_cookie = no_cookie(&headers(&[HOST])).expect("a cookie");
         let expected = "mainstay-7420=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0";
-        assert_eq!(gone.to_str().expect("text"), expected);
+        assert_eq!(removed_cookie.to_str().expect("text"), expected);
     }
 }

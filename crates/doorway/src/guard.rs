@@ -1,7 +1,6 @@
-//! Checks `Host` and `Origin` on every path, against web pages that call loopback addresses (DNS rebinding).
-//!
-//! Both headers are parsed by the grammar of RFC 3986 and compared part by part. A search for a known name in
-//! them would admit `localhost:80@evil.com` and `[::1].evil.com`.
+//! Checks `Host` and `Origin` on every path, against web pages that call loopback addresses (DNS
+//! rebinding). Both headers are parsed by RFC 3986. Substring matching would admit
+//! `localhost:80@evil.com` and `[::1].evil.com`.
 
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
@@ -10,10 +9,10 @@ use std::{
 
 use http::{HeaderMap, HeaderValue, Uri, header};
 
-/// The host names and origins that are served.
+/// Allowed host names and origins.
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
-    /// The `Host` of most requests: the address as it stands in Mainstay's URLs.
+    /// The `Host` of most requests: the listener's own address.
     authority: Option<String>,
     hosts: Allowed<Host>,
     origins: Allowed<String>,
@@ -35,7 +34,7 @@ impl<T> Default for Allowed<T> {
 /// The reason that a request is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Forbidden {
-    /// The request is not valid (RFC 9112, section 3.2). It is answered with 400, all others with 403.
+    /// An invalid request (RFC 9112, section 3.2), answered with 400. Other refusals are 403.
     #[error("a request needs one Host header, which is a host name or address and maybe a port")]
     Malformed,
     #[error("Host is not one of this server's names")]
@@ -64,11 +63,11 @@ impl Guard {
 
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Forbidden> {
         let mut hosts = headers.get_all(header::HOST).iter();
-        let (host, second) = (hosts.next(), hosts.next());
-        // A request line in absolute form names the host once more. Both names must be allowed.
+        let (host, second_host) = (hosts.next(), hosts.next());
+        // An absolute request line contains a second host, which is checked, too.
         let line_host = uri.authority().map(http::uri::Authority::as_str);
         let header_host = host.map(|host| host.to_str().map_err(|_| Forbidden::Malformed));
-        if second.is_some() || header_host.is_none() && line_host.is_none() {
+        if second_host.is_some() || header_host.is_none() && line_host.is_none() {
             return Err(Forbidden::Malformed);
         }
         for host in line_host.map(Ok).into_iter().chain(header_host) {
@@ -96,17 +95,17 @@ impl Guard {
 
     /// True if pages of this origin may send requests. Programs send no origin.
     pub fn allows(&self, origin: &str) -> bool {
-        let parsed = web_origin(origin);
-        parsed.as_ref().is_some_and(|(_, host, _)| host.is_loopback())
+        let parsed_origin = web_origin(origin);
+        parsed_origin.as_ref().is_some_and(|(_, host, _)| host.is_loopback())
             // Origins of applications, such as `app://x`, have no known grammar.
             || self.origins.any(|allowed| {
-                allowed == origin || parsed.is_some() && web_origin(allowed) == parsed
+                allowed == origin || parsed_origin.is_some() && web_origin(allowed) == parsed_origin
             })
     }
 }
 
-/// True if the request may come from a page that Mainstay itself serves: `Origin` and `Sec-Fetch-Site`, if
-/// present, match the host and port of `Host`. Another port is another origin.
+/// True if the request may come from Mainstay's own page: `Origin` and `Sec-Fetch-Site`, if
+/// present, match the host and port of `Host`.
 pub fn is_same_origin(headers: &HeaderMap) -> bool {
     let sites = headers.get_all("sec-fetch-site").iter();
     let mut origins = headers.get_all(header::ORIGIN).iter();
@@ -127,8 +126,8 @@ pub fn is_same_origin(headers: &HeaderMap) -> bool {
         && origins.all(|origin| is_ours(origin) == Some(true))
 }
 
-/// True for a request of a page of another origin that does not name its origin, for example for a picture,
-/// or `fetch` with `no-cors`. Such a page cannot read the answer, but it may open streams.
+/// True for a request of a foreign page without `Origin`, such as an image. The page cannot read
+/// the answer, but could open streams.
 pub fn is_from_unnamed_origin(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all("sec-fetch-site").iter();
     !headers.contains_key(header::ORIGIN)
@@ -146,12 +145,17 @@ const fn default_port(is_tls: bool) -> u16 {
 }
 
 impl<T> Allowed<T> {
-    /// Omits entries that can never match.
-    fn from_config(configured: &[String], parse: impl Fn(&str) -> Option<T>) -> Self {
-        if configured.iter().any(|entry| entry == "*") {
+    /// Omits entries that never match.
+    fn from_config(configured_values: &[String], parse: impl Fn(&str) -> Option<T>) -> Self {
+        if configured_values.iter().any(|entry| entry == "*") {
             return Self::All;
         }
-        Self::These(configured.iter().filter_map(|entry| parse(entry)).collect())
+        Self::These(
+            configured_values
+                .iter()
+                .filter_map(|entry| parse(entry))
+                .collect(),
+        )
     }
 
     fn any(&self, matches: impl Fn(&T) -> bool) -> bool {
@@ -171,7 +175,7 @@ enum Host {
 }
 
 impl Host {
-    /// Parses a host of the configuration, in which an IPv6 address may have no brackets.
+    /// Parses a configured host. Brackets of IPv6 addresses are optional.
     fn configured(text: &str) -> Option<Self> {
         match text.parse() {
             Ok(address) => Some(Self::Address(address)),
@@ -179,11 +183,11 @@ impl Host {
         }
     }
 
-    /// Parses a host. Returns `None` if the text is not a host. IPv6 addresses with a zone are refused: zones
-    /// only have a meaning on the sender's machine (RFC 6874, section 4).
+    /// Parses a host. Returns `None` for invalid hosts. IPv6 zones are refused, because they are
+    /// local to the sender (RFC 6874, section 4).
     fn parse(text: &str) -> Option<Self> {
-        if let Some(inner) = text.strip_prefix('[') {
-            let address: Ipv6Addr = inner.strip_suffix(']')?.parse().ok()?;
+        if let Some(inner_address) = text.strip_prefix('[') {
+            let address: Ipv6Addr = inner_address.strip_suffix(']')?.parse().ok()?;
             return Some(Self::Address(address.into()));
         }
         if let Ok(address) = text.parse() {
@@ -207,11 +211,11 @@ impl Host {
     }
 }
 
-/// Parses host and port (RFC 3986, section 3.2). Returns `None` for any other text, also for one with user
-/// information, which neither `Host` nor `Origin` can have.
+/// Parses host and port (RFC 3986, section 3.2). Returns `None` for any other text, including user
+/// information.
 fn authority(text: &str) -> Option<(Host, Option<NonZeroU16>)> {
     // An IPv6 address contains colons, but only inside of its brackets.
-    let after_brackets = text.rfind(']').map_or(0, |at| at + 1);
+    let after_brackets = text.rfind(']').map_or(0, |index| index + 1);
     let Some(colon) = text[after_brackets..].find(':') else {
         return Some((Host::parse(text)?, None));
     };
@@ -219,7 +223,7 @@ fn authority(text: &str) -> Option<(Host, Option<NonZeroU16>)> {
     let port = &port[1..];
     let port = match port {
         "" => None,
-        // `parse` alone would accept a sign.
+        // Reject a sign, which `parse` accepts.
         _ if port.bytes().all(|byte| byte.is_ascii_digit()) => Some(port.parse().ok()?),
         _ => return None,
     };
@@ -414,7 +418,7 @@ mod tests {
         }
     }
 
-    /// `*` allows every host and origin, but neither two of them nor an invalid one.
+    /// `*` allows every valid host and origin.
     #[test]
     fn a_star_allows_all_that_are_well_formed() {
         let star = ["*".to_owned()];

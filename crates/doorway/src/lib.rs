@@ -1,4 +1,4 @@
-//! The parts that the MCP doors and the REST door share: authentication, limits of requests, and the
+//! Parts that the MCP doors and the REST door share: authentication, request limits, and the
 //! gateway's data as JSON.
 
 pub mod authenticator;
@@ -11,5 +11,5 @@ pub mod trace;
 
 use http::HeaderValue;
 
-/// Value of `Retry-After`, in seconds, for a client that is turned away.
+/// `Retry-After` of refusals, in seconds.
 pub const RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");

@@ -1,4 +1,4 @@
-//! The senders of requests, and the peers that share limits.
+//! Senders of requests, and limits that they share.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ pub struct Visitor {
 }
 
 impl Visitor {
-    /// The peer whose limits the visitor shares.
+    /// The peer whose limits apply.
     pub fn peer(&self) -> LimitedPeer {
         match self.address {
             Some(address) => LimitedPeer::for_principal(&self.principal, address),
@@ -22,7 +22,7 @@ impl Visitor {
     }
 }
 
-/// Clients that share limits: those with the same token, or without a token those at the same address.
+/// Clients that share limits: those with the same token, or those at the same address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LimitedPeer {
     Bearer(Principal),
@@ -32,7 +32,7 @@ pub enum LimitedPeer {
 }
 
 impl LimitedPeer {
-    /// A network that is assigned as a whole counts as one address; see [`network`].
+    /// The peer of a request. An address counts as its [`network`].
     pub fn for_principal(principal: &Principal, address: IpAddr) -> Self {
         match principal {
             Principal::Client(_) | Principal::Operator => Self::Bearer(principal.clone()),
@@ -41,7 +41,7 @@ impl LimitedPeer {
     }
 }
 
-/// The network that is usually assigned as a whole: one IPv4 address, or the 64-bit prefix of an IPv6 address.
+/// The network that providers assign to one customer: an IPv4 address, or an IPv6 /64 prefix.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),

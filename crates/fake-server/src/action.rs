@@ -1,4 +1,4 @@
-//! The reaction to one message: actions, which [`run`](crate::run::run) performs.
+//! The actions for one message, which [`run`](crate::run::run) performs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,28 +8,28 @@ use tokio::sync::{mpsc, oneshot};
 use crate::flood::Flood;
 use crate::session::FakeSession;
 
-/// A decision of the service. Actions are performed in order.
+/// An action of the service. Actions are performed in order.
 pub(crate) enum ServiceAction {
     /// Sends a message on the call's own stream, if it has one.
     Send(String),
     /// Sends a message on the stream of a session, outside any call.
     Publish(Arc<FakeSession>, String),
     Wait(Duration),
-    /// Blocks the only thread, and so the whole fake.
+    /// Blocks the only thread.
     Burn(Duration),
     Flood(Flood),
-    /// Sends requests to the client, round by round. The answers lead to the last messages.
+    /// Sends requests to the client in rounds. The answers determine the last messages.
     Ask {
         rounds: Vec<Vec<ClientRequest>>,
         then: Conclusion,
     },
-    /// Sends the events of a subscription. Ends with this response after its sender is gone.
+    /// Sends the events of a subscription. Ends with this response after the sender is dropped.
     Listen(mpsc::UnboundedReceiver<SubscriptionEvent>, String),
-    /// Counts a tool that has ended.
+    /// Counts a finished run of a tool.
     Finish(String),
     /// Moves a task to its next state.
     Advance(String),
-    /// Continues when the other call has ended, or never will.
+    /// Waits until the receiver resolves or its sender is dropped.
     Park(oneshot::Receiver<()>),
     Release(oneshot::Sender<()>),
     /// Sends the first half of a message, and breaks the connection.
@@ -38,13 +38,13 @@ pub(crate) enum ServiceAction {
     Exit(i32),
 }
 
-/// A request to the client, and the receiver of its answer: `{"result":…}` or `{"error":…}`.
+/// A request to the client, and the sender for its answer: `{"result":…}` or `{"error":…}`.
 pub(crate) struct ClientRequest {
     pub request: String,
     pub answer: oneshot::Receiver<String>,
 }
 
-/// Makes the messages to send after all answers, which come in the order of the requests.
+/// Builds the messages after all answers, which are in the order of the requests.
 pub(crate) type Conclusion = Box<dyn FnOnce(Vec<String>) -> Vec<String> + Send>;
 
 /// An event of a subscription.
@@ -55,7 +55,7 @@ pub(crate) enum SubscriptionEvent {
     Cut,
 }
 
-/// Actions that end with an answer. The tool counts as finished just before it.
+/// Actions that end with an answer. The tool counts as finished before it.
 pub(crate) fn finishing(tool: &str, mut actions: Vec<ServiceAction>) -> Vec<ServiceAction> {
     if let Some(answer) = actions.pop_if(|action| matches!(action, ServiceAction::Send(_))) {
         actions.extend([ServiceAction::Finish(tool.to_owned()), answer]);

@@ -1,10 +1,10 @@
-//! Deviations of real peers from the protocol: flag `--bend NAME`, as often as needed. `docs/dev/peers.md`
+//! Deviations of real peers from the protocol (flag `--bend NAME`, repeatable). `docs/dev/peers.md`
 //! names the peers.
 
 /// A bend of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Bend {
-    /// http, sse: a session that is not known is refused with 400, −32000 and `id: null`
+    /// http, sse: refuses an unknown session with 400, −32000 and `id: null`
     LostSession400,
     /// http, sse: … with 400 and a text
     LostSession400Text,
@@ -22,9 +22,9 @@ pub enum Bend {
     Discover401,
     /// Refuses the `initialize` after a server/discover
     SpoiledInitialize,
-    /// Answers nothing any more after a server/discover, which it answers
+    /// Answers nothing after server/discover
     SpoiledAnswers,
-    /// Lists nothing in a session that begins after a server/discover
+    /// Returns empty lists in sessions after server/discover
     SpoiledLists,
     /// Refuses `initialize` for another revision than 2025-03-26, with −32602 and `data.supported`
     RevisionSupported,
@@ -34,71 +34,71 @@ pub enum Bend {
     RevisionText,
     /// stdio: … by ending, with a line on stderr
     RevisionExit,
-    /// http, sse: knows a session only together with the cookie that came with it
+    /// http, sse: requires the session's cookie
     StickyCookie,
-    /// http, sse: redirects every message of a session, with 307, to another path
+    /// http, sse: redirects messages of a session with 307
     SessionRedirect,
-    /// Answers calls as if it had not been initialized, as behind a wrapper that restarts it
+    /// Answers calls with "not initialized"
     Uninitialized,
-    /// http: redirects GET alone, with 307, to another path
+    /// http: redirects GET with 307
     StreamRedirect,
     /// Answers every list of tools with −32603
     ListError,
-    /// http: answers lists in every session, and refuses calls with 400 and `id: null` in the first
+    /// http: answers lists in every session, but refuses calls in the first with 400 and `id: null`
     CallsRefused,
-    /// sse: answers in the body of the POST, and not on the stream
+    /// sse: answers in the body of the POST
     AnswerInPost,
-    /// http: ends every stream of GET at once, with `retry: 0`
+    /// http: ends every GET stream immediately with `retry: 0`
     StreamEnds,
     /// http: refuses the first GET of a session with 409
     StreamRefused,
     /// http: event streams end without their last blank line
     NoBlankLine,
-    /// http: JSON bodies end without their end: the connection closes behind the message
+    /// http: JSON bodies end with the connection, before `content-length`
     EarlyEnd,
-    /// Answers carry the request's id as a string
+    /// Answers contain the request's id as a string
     IdText,
-    /// Answers carry the request's id as a number with a fraction, such as `7.0`
+    /// Answers contain the request's id with a fraction, such as `7.0`
     IdFloat,
-    /// Answers carry the id `null`
+    /// Answers contain the id `null`
     IdNull,
-    /// Answers that are errors carry the id `null`
+    /// Error answers contain the id `null`
     ErrorIdNull,
-    /// Answers carry an id of the server's own
+    /// Answers contain an id of the server's own
     IdForeign,
-    /// stdio, sse: notifications are answered by an error of the id `null`
+    /// stdio, sse: answers notifications with an error of the id `null`
     AnswersNotifications,
     /// Messages begin with a byte order mark
     ByteOrderMark,
-    /// stdio: messages stand between escape sequences that set and reset a colour
+    /// stdio: messages are between escape sequences for colours
     Colours,
-    /// stdio: carriage returns stand before and behind messages, and between their tokens
+    /// stdio: carriage returns are before and after messages, and between tokens
     CarriageReturns,
-    /// stdio: a progress bar stands before each message, on the same line
+    /// stdio: a progress bar precedes each message on the same line
     ProgressOnStdout,
-    /// stdio: a NUL stands behind each message
+    /// stdio: a NUL follows each message
     Nul,
-    /// stdio: a notification stands before each message, on the same line
+    /// stdio: a notification precedes each message on the same line
     TwoOnALine,
     /// Answers have both `result` and `error`, one of which is `null`
     NullMembers,
     /// Answers have no `jsonrpc`
     NoVersion,
-    /// Results with structured content have a member that is NaN, which is no JSON
+    /// Results with structured content contain NaN, which is invalid JSON
     NotANumber,
-    /// The numbers of progress do not rise
+    /// Progress values do not increase
     FlatProgress,
-    /// Cursors are numbers, and are taken as numbers only
+    /// Cursors are numbers, and are accepted as numbers only
     NumericCursors,
-    /// Says that a list has changed whenever it is listed
+    /// Announces a list change after every list request
     AnnounceAtLists,
-    /// Has tool `extra` in every other list of its tools, and says each time that they have changed
+    /// Adds tool `extra` to every other list of tools, and announces each change
     AlternatingTools,
-    /// Does one request after the other, and waits for the answers to its questions meanwhile
+    /// Handles one request at a time, and waits for answers to its questions meanwhile
     OneAtATime,
-    /// Modern: needs input for `ask_nothing` again and again, and asks nothing
+    /// Modern: `ask_nothing` returns `input_required` without questions, repeatedly
     EndlessInputRequired,
-    /// Modern: asks in one set what the client declared and what it did not
+    /// Modern: asks questions for undeclared capabilities, too
     UndeclaredQuestions,
 }
 
@@ -111,7 +111,7 @@ pub enum BendTransport {
 }
 
 impl Bend {
-    /// The transports that have it.
+    /// The transports with this bend.
     pub fn transports(self) -> &'static [BendTransport] {
         match self {
             Self::LostSession200
@@ -170,7 +170,7 @@ impl Bend {
         }
     }
 
-    /// A message as it is sent with this bend.
+    /// Applies the bend to an outgoing message.
     pub(crate) fn message(self, text: String) -> String {
         let is_error = text.contains(r#","error":{"#);
         match self {
@@ -207,13 +207,13 @@ impl Bend {
                 r#""score":NaN,"structuredContent":"#,
                 1,
             ),
-            // The others are about something else.
+            // Other bends do not change messages.
             _ => text,
         }
     }
 }
 
-/// The numeric id of an answer that the fake has written, and what stands behind it.
+/// The numeric id of an answer, and the text after it.
 fn answered(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix(r#"{"jsonrpc":"2.0","id":"#)?;
     let (id, rest) = text.split_at(text.find(',')?);
@@ -221,9 +221,9 @@ fn answered(text: &str) -> Option<(&str, &str)> {
     (is_answer && id.bytes().all(|byte| byte.is_ascii_digit())).then_some((id, rest))
 }
 
-fn with_id(text: String, other: impl Fn(&str) -> String) -> String {
+fn with_id(text: String, other_id: impl Fn(&str) -> String) -> String {
     match answered(&text) {
-        Some((id, rest)) => format!(r#"{{"jsonrpc":"2.0","id":{}{rest}"#, other(id)),
+        Some((id, rest)) => format!(r#"{{"jsonrpc":"2.0","id":{}{rest}"#, other_id(id)),
         None => text,
     }
 }

@@ -1,4 +1,4 @@
-//! Applies bends ([`Bend`]) to requests before they reach a transport or an era.
+//! Applies bends ([`Bend`]) to requests before the transport and the era handle them.
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, LOCATION, SET_COOKIE};
@@ -10,7 +10,7 @@ use crate::reply::{HttpReply, header, json, plain};
 use crate::script::Script;
 use crate::service::{Received, Service};
 
-/// The only revision of a fake that refuses others.
+/// The only revision of a fake with a revision bend.
 const REVISION: &str = "2025-03-26";
 
 /// The cookie of [`Bend::StickyCookie`].
@@ -20,66 +20,66 @@ const COOKIE: &str = "node=a1";
 const MOVED: [(&str, &str); 2] = [("/mcp", "/moved"), ("/messages", "&moved")];
 
 /// Answers a request in place of the fake, or changes the request.
-pub(crate) fn answer(script: &Script, received: &mut Received) -> Option<HttpReply> {
-    let method = received.method();
+pub(crate) fn answer(script: &Script, received_request: &mut Received) -> Option<HttpReply> {
+    let method = received_request.method();
     let method = method.as_deref();
     if script.bends(Bend::Discover401) && method == Some("server/discover") {
         return Some(plain(StatusCode::UNAUTHORIZED, "unauthorized"));
     }
     if script.bends(Bend::RevisionText)
         && method == Some("initialize")
-        && !received.body.contains(REVISION)
+        && !received_request.body.contains(REVISION)
     {
         let text = format!("Bad Request: Unsupported protocol version (supported: {REVISION})");
         return Some(plain(StatusCode::BAD_REQUEST, &text));
     }
-    if script.bends(Bend::StickyCookie) && !opens(received) {
-        let sent = header(&received.headers, "cookie").unwrap_or_default();
-        if !sent.split("; ").any(|cookie| cookie == COOKIE) {
+    if script.bends(Bend::StickyCookie) && !opens(received_request) {
+        let sent_cookie = header(&received_request.headers, "cookie").unwrap_or_default();
+        if !sent_cookie.split("; ").any(|cookie| cookie == COOKIE) {
             return Some(plain(StatusCode::NOT_FOUND, "session not found"));
         }
     }
-    let redirects_streams = script.bends(Bend::StreamRedirect) && received.verb == "GET";
-    if redirects_streams || script.bends(Bend::SessionRedirect) && !opens(received) {
-        return redirect(received);
+    let redirects_streams = script.bends(Bend::StreamRedirect) && received_request.verb == "GET";
+    if redirects_streams || script.bends(Bend::SessionRedirect) && !opens(received_request) {
+        return redirect(received_request);
     }
     None
 }
 
 /// True if a request opens a session.
-fn opens(received: &Received) -> bool {
-    match received.verb.as_str() {
-        "GET" => received.path.starts_with("/sse"),
+fn opens(received_request: &Received) -> bool {
+    match received_request.verb.as_str() {
+        "GET" => received_request.path.starts_with("/sse"),
         _ => matches!(
-            received.method().as_deref(),
+            received_request.method().as_deref(),
             Some("initialize" | "server/discover")
         ),
     }
 }
 
 /// Redirects a request, or restores one that was redirected.
-fn redirect(received: &mut Received) -> Option<HttpReply> {
-    let (_, moved) = MOVED
+fn redirect(received_request: &mut Received) -> Option<HttpReply> {
+    let (_, moved_path) = MOVED
         .into_iter()
-        .find(|(path, _)| received.path.starts_with(path))?;
-    if let Some(path) = received.path.strip_suffix(moved) {
-        received.path = path.to_owned();
+        .find(|(path, _)| received_request.path.starts_with(path))?;
+    if let Some(path) = received_request.path.strip_suffix(moved_path) {
+        received_request.path = path.to_owned();
         return None;
     }
     let mut reply = plain(StatusCode::TEMPORARY_REDIRECT, "moved");
-    let location = HeaderValue::from_str(&format!("{}{moved}", received.path));
+    let location = HeaderValue::from_str(&format!("{}{moved_path}", received_request.path));
     let location = location.expect("a path is a header value");
     reply.headers_mut().insert(LOCATION, location);
     Some(reply)
 }
 
 /// Returns the refusal of an unknown session: 404, or the answer of a real server.
-pub(crate) fn lost_session(script: &Script, received: &Received) -> HttpReply {
+pub(crate) fn lost_session(script: &Script, received_request: &Received) -> HttpReply {
     let error = |id: &str| {
         let error = RpcError::new(-32000, "Bad Request: No valid session ID provided");
         message::error(id, &error)
     };
-    let bent = script.bends.iter().find_map(|bend| match bend {
+    let lost_session_reply = script.bends.iter().find_map(|bend| match bend {
         Bend::LostSession400 => Some(json(StatusCode::BAD_REQUEST, error("null"))),
         Bend::LostSession400Text => Some(plain(
             StatusCode::BAD_REQUEST,
@@ -91,7 +91,7 @@ pub(crate) fn lost_session(script: &Script, received: &Received) -> HttpReply {
             "Cannot read properties of undefined (reading 'handleRequest')",
         )),
         Bend::LostSession200 => {
-            let id = match RpcMessage::parse(received.body.as_bytes()) {
+            let id = match RpcMessage::parse(received_request.body.as_bytes()) {
                 Ok(RpcMessage::Request { id, .. }) => id,
                 Ok(RpcMessage::Notification { .. } | RpcMessage::Response { .. }) | Err(_) => {
                     "null"
@@ -102,12 +102,12 @@ pub(crate) fn lost_session(script: &Script, received: &Received) -> HttpReply {
         Bend::LostSession200Null => Some(json(StatusCode::OK, error("null"))),
         _ => None,
     });
-    bent.unwrap_or_else(|| plain(StatusCode::NOT_FOUND, "session not found"))
+    lost_session_reply.unwrap_or_else(|| plain(StatusCode::NOT_FOUND, "session not found"))
 }
 
 /// Changes the fake's own reply.
-pub(crate) fn change(script: &Script, received: &Received, reply: &mut HttpReply) {
-    if script.bends(Bend::StickyCookie) && opens(received) {
+pub(crate) fn change(script: &Script, received_request: &Received, reply: &mut HttpReply) {
+    if script.bends(Bend::StickyCookie) && opens(received_request) {
         let cookie = HeaderValue::from_static("node=a1; Path=/; HttpOnly");
         reply.headers_mut().insert(SET_COOKIE, cookie);
     }
@@ -130,7 +130,7 @@ pub(crate) fn act(
         }
         _ if is_probed && script.bends(Bend::SpoiledAnswers) => Some(Ok(vec![ServiceAction::Hang])),
         "initialize" if is_probed && script.bends(Bend::SpoiledInitialize) => {
-            // A process stays spoiled, and is ended for it. A server over HTTP lives on.
+            // A process stays spoiled until its end. A server over HTTP recovers.
             service.shared().probed = false;
             Some(Err(RpcError::new(
                 -32600,
@@ -152,16 +152,16 @@ pub(crate) fn act(
 }
 
 fn refuse_revision(script: &Script) -> Option<Result<Vec<ServiceAction>, RpcError>> {
-    let refused = |message: &str| RpcError::new(-32602, message);
+    let refusal = |message: &str| RpcError::new(-32602, message);
     if script.bends(Bend::RevisionSupported) {
-        let supported = serde_json::json!({"supported": [REVISION, "2024-11-05"]});
+        let supported_revisions = serde_json::json!({"supported": [REVISION, "2024-11-05"]});
         return Some(Err(RpcError {
-            data: Some(supported),
-            ..refused("Unsupported protocol version")
+            data: Some(supported_revisions),
+            ..refusal("Unsupported protocol version")
         }));
     }
     if script.bends(Bend::RevisionError) {
-        return Some(Err(refused("Unsupported protocol version")));
+        return Some(Err(refusal("Unsupported protocol version")));
     }
     if script.bends(Bend::RevisionExit) {
         crate::flood::complain("Error: unsupported protocol version");

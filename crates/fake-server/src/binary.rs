@@ -1,5 +1,5 @@
-//! The path of the built program. Cargo gives it only to this package's own tests. Tests of other packages
-//! look beside themselves, and build the program if it is missing or older than its sources.
+//! The path of the built program, which cargo provides only to this package's own tests. Other
+//! packages look beside their test binary, and build the program if it is missing or outdated.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,9 +8,8 @@ use std::time::SystemTime;
 
 const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The path of the program `fake-server`, of the caller's profile and target directory.
-///
-/// Test processes that build at the same time wait for each other on cargo's own lock.
+/// The path of the program `fake-server` in the caller's profile and target directory. Concurrent
+/// builds wait for cargo's lock.
 pub fn binary() -> PathBuf {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(find).clone()
@@ -29,22 +28,22 @@ fn find() -> PathBuf {
     binary
 }
 
-/// True if the program is older than its sources. Unreadable sources (of a test archive that was moved) do
-/// not count.
+/// True if the program is older than its sources. Missing sources, as in a moved test archive, are
+/// ignored.
 fn is_stale(binary: &Path) -> bool {
-    let Some(built) = modified(binary) else {
+    let Some(build_time) = modified(binary) else {
         return true;
     };
-    has_newer(&Path::new(PACKAGE).join("src"), built)
+    has_newer(&Path::new(PACKAGE).join("src"), build_time)
 }
 
-fn has_newer(folder: &Path, built: SystemTime) -> bool {
+fn has_newer(folder: &Path, build_time: SystemTime) -> bool {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).any(|path| {
         if path.is_dir() {
-            has_newer(&path, built)
+            has_newer(&path, build_time)
         } else {
-            modified(&path).is_some_and(|edited| edited > built)
+            modified(&path).is_some_and(|edit_time| edit_time > build_time)
         }
     })
 }
@@ -58,7 +57,7 @@ fn build(profile: &Path) {
         .parent()
         .expect("a profile lies in a target directory");
     let name = match profile.file_name().and_then(|name| name.to_str()) {
-        // Only here the names of the directory and the profile differ.
+        // Profile `dev` has the directory `debug`.
         Some("debug") | None => "dev",
         Some(name) => name,
     };

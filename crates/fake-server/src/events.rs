@@ -1,4 +1,4 @@
-//! A response body of server-sent events, fed by a channel.
+//! A response body of server-sent events from a channel.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -14,26 +14,26 @@ use crate::session::Outgoing;
 #[error("stream cut")]
 pub(crate) struct Cut;
 
-/// The progress of cutting a stream.
+/// The state of a deliberate cut.
 enum End {
     Open,
-    /// After the earlier messages were written, because an error would overtake them.
+    /// Cuts after the earlier messages are written.
     Soon,
     Now,
 }
 
 pub(crate) struct EventBody {
     source: mpsc::UnboundedReceiver<Outgoing>,
-    /// A message that was received before the stream began.
+    /// A message from before the stream.
     first: Option<Outgoing>,
-    /// Encoded text that is not written yet.
+    /// Encoded text that is not yet written.
     chunk: String,
-    /// True to write everything at once, at the end.
+    /// True to write everything in one chunk at the end.
     coalesce: bool,
     end: End,
-    /// True to write messages without framing: one JSON document, which may be cut in half.
+    /// True to write messages without framing, as one JSON document.
     bare: bool,
-    /// True to leave out the last blank line.
+    /// True to omit the last blank line.
     unfinished: bool,
 }
 
@@ -50,27 +50,27 @@ impl EventBody {
         }
     }
 
-    /// Sends the first half of a JSON document, after which the connection breaks.
-    pub fn broken_json(half: String) -> Self {
-        let (_, nothing) = mpsc::unbounded_channel();
+    /// Sends the first half of a JSON document, then breaks the connection.
+    pub fn broken_json(half_text: String) -> Self {
+        let (_, empty_channel) = mpsc::unbounded_channel();
         Self {
             bare: true,
-            ..Self::new(nothing).starting_with(Some(Outgoing::Half(half)))
+            ..Self::new(empty_channel).starting_with(Some(Outgoing::Half(half_text)))
         }
     }
 
-    /// Sends this text, and ends.
+    /// Sends this text, then ends.
     pub fn ended(text: &str) -> Self {
-        let (_, nothing) = mpsc::unbounded_channel();
+        let (_, empty_channel) = mpsc::unbounded_channel();
         Self {
             chunk: text.to_owned(),
-            ..Self::new(nothing)
+            ..Self::new(empty_channel)
         }
     }
 
-    /// Leaves out the blank line after the last message.
-    pub fn unfinished(mut self, unfinished: bool) -> Self {
-        self.unfinished = unfinished;
+    /// Omits the blank line after the last message.
+    pub fn unfinished(mut self, is_unfinished: bool) -> Self {
+        self.unfinished = is_unfinished;
         self
     }
 
@@ -84,7 +84,7 @@ impl EventBody {
         self
     }
 
-    /// Adds the event that opens a stream of the 2024-11-05 transport.
+    /// Adds the `endpoint` event of the 2024-11-05 transport.
     pub fn with_endpoint(mut self, url: &str) -> Self {
         self.chunk = format!("event: endpoint\ndata: {url}\n\n");
         self

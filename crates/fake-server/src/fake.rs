@@ -1,5 +1,5 @@
-//! The fake for tests: in-process, on its own loopback port, with counters and settings that can change while
-//! it runs.
+//! The in-process fake for tests, on its own loopback port, with counters and a script that can
+//! change at run time.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::listener::{self, Door};
 use crate::script::Script;
 use crate::service::{Host, ListenerCommand, Received, Service};
 
-/// Time that [`Fake::until`] waits before it fails the test.
+/// Time limit of [`Fake::until`].
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A running fake. Dropping it stops it without waiting.
@@ -59,43 +59,43 @@ impl Fake {
         self.address
     }
 
-    /// Returns everything that was received, in order.
+    /// Returns all received messages in order.
     pub fn received(&self) -> Vec<Received> {
         self.service.received().borrow().clone()
     }
 
     /// Number of received messages with this JSON-RPC method.
     pub fn count(&self, method: &str) -> usize {
-        let received = self.service.received();
-        let received = received.borrow();
-        let of_method = |message: &&Received| message.method().as_deref() == Some(method);
-        received.iter().filter(of_method).count()
+        let received_requests = self.service.received();
+        let received_requests = received_requests.borrow();
+        let has_method = |message: &&Received| message.method().as_deref() == Some(method);
+        received_requests.iter().filter(has_method).count()
     }
 
     /// Number of runs of this tool.
     pub fn runs(&self, tool: &str) -> u64 {
-        let shared = self.service.shared();
-        shared.runs.get(tool).copied().unwrap_or_default()
+        let shared_state = self.service.shared();
+        shared_state.runs.get(tool).copied().unwrap_or_default()
     }
 
-    /// Number of calls of this tool, prompt or resource (by its URI) that have ended. A call that asks its
-    /// client and is retried ends once, however often it ran.
+    /// Number of finished calls of this tool, prompt or resource (by its URI). A call with retries
+    /// counts once.
     pub fn finished(&self, subject: &str) -> u64 {
-        let shared = self.service.shared();
-        shared.ends.get(subject).copied().unwrap_or_default()
+        let shared_state = self.service.shared();
+        shared_state.ends.get(subject).copied().unwrap_or_default()
     }
 
     /// Number of open modern subscriptions.
     pub fn listens(&self) -> usize {
-        let shared = self.service.shared();
-        shared
+        let shared_state = self.service.shared();
+        shared_state
             .listens
             .iter()
             .filter(|listen| listen.is_open())
             .count()
     }
 
-    /// Raw ids of the requests that were cancelled by a notification, or by closing their stream.
+    /// Raw ids of cancelled requests, by a notification or by closing their stream.
     pub fn cancelled(&self) -> Vec<String> {
         self.service.shared().cancelled.clone()
     }
@@ -114,24 +114,24 @@ impl Fake {
             .count()
     }
 
-    /// Waits until the received messages satisfy the condition. Fails the test after ten seconds.
+    /// Waits until the received messages satisfy the condition. Panics after ten seconds.
     pub async fn until(&self, condition: impl Fn(&[Received]) -> bool) {
-        let mut received = self.service.received();
-        let met = received.wait_for(|all| condition(all));
-        let in_time = tokio::time::timeout(PATIENCE, met).await.is_ok();
+        let mut received_requests = self.service.received();
+        let matching_wait = received_requests.wait_for(|requests| condition(requests));
+        let is_met = tokio::time::timeout(PATIENCE, matching_wait).await.is_ok();
         assert!(
-            in_time,
+            is_met,
             "the fake waited in vain; it received {:#?}",
             self.received()
         );
     }
 
-    /// Changes the script for the messages that follow.
+    /// Changes the script for the following messages.
     pub fn edit(&self, change: impl FnOnce(&mut Script)) {
         self.service.edit(change);
     }
 
-    /// Sends a raw message to every session, outside any call.
+    /// Sends a raw message to every session, outside of calls.
     pub fn publish(&self, message: &str) {
         for session in self.service.sessions() {
             session.publish(message.to_owned());
@@ -139,11 +139,11 @@ impl Fake {
     }
 
     /// Stops answering on all connections, or continues.
-    pub fn hang(&self, hangs: bool) {
-        self.service.hang(hangs);
+    pub fn hang(&self, should_hang: bool) {
+        self.service.hang(should_hang);
     }
 
-    /// Breaks every open stream: those of GET and those of calls.
+    /// Breaks every open stream.
     pub fn drop_streams(&self) {
         self.service.cut_streams();
     }
@@ -160,12 +160,12 @@ impl Fake {
 
     /// Closes the listener and all connections (sessions stay), or listens again on the same port.
     pub async fn refuse(&self, refuse: bool) -> io::Result<()> {
-        let (done, outcome) = oneshot::channel();
-        let gone = || io::Error::other("the fake has stopped");
+        let (done_sender, outcome) = oneshot::channel();
+        let stopped_error = || io::Error::other("the fake has stopped");
         self.commands
-            .send(ListenerCommand::Refuse(refuse, done))
-            .map_err(|_| gone())?;
-        outcome.await.map_err(|_| gone())?
+            .send(ListenerCommand::Refuse(refuse, done_sender))
+            .map_err(|_| stopped_error())?;
+        outcome.await.map_err(|_| stopped_error())?
     }
 
     /// Ends all sessions and connections, and waits until they are closed.
@@ -179,7 +179,7 @@ impl Fake {
 
     fn end(&self) {
         self.service.forget();
-        // The task may have ended by an error, which `stop` reports.
+        // An ended task has no receiver. `stop` reports its error.
         let _ = self.commands.send(ListenerCommand::Stop);
     }
 }

@@ -1,5 +1,5 @@
-//! Many backends that fail together: one fake, with a port behind a gate for each backend. They are lost and
-//! come back at once, and attempts to open a session are counted.
+//! Many backends that fail together: one fake with a gated port for each backend. Attempts to open
+//! a session are counted.
 
 use std::io;
 use std::time::Instant;
@@ -20,8 +20,8 @@ impl Fleet {
         #[cfg(unix)]
         raise_file_limit()?;
         let backend = Fake::http(script).await?;
-        let open = |_| Gate::open(backend.address());
-        let gates = (0..size).map(open).collect::<io::Result<_>>()?;
+        let open_gate = |_| Gate::open(backend.address());
+        let gates = (0..size).map(open_gate).collect::<io::Result<_>>()?;
         Ok(Self { backend, gates })
     }
 
@@ -45,11 +45,11 @@ impl Fleet {
         Ok(())
     }
 
-    /// Returns the times of attempts to open a session, in order: an `initialize`, or a connection to a
-    /// gate that resets. A closed port does not count.
+    /// Returns the times of attempts to open a session, in order: an `initialize`, or a connection
+    /// to a resetting gate.
     pub fn attempts(&self) -> Vec<Instant> {
-        let received = self.backend.received();
-        let greetings = received
+        let received_requests = self.backend.received();
+        let greetings = received_requests
             .iter()
             .filter(|request| request.method().as_deref() == Some("initialize"))
             .map(|request| request.at);
@@ -69,8 +69,8 @@ fn in_order(times: impl Iterator<Item = Instant>) -> Vec<Instant> {
     times
 }
 
-/// Raises the limit of open files to its maximum, here and for child processes: a connection through a gate
-/// takes three.
+/// Raises the limit of open files for this process and its children, because a connection through a
+/// gate uses three files.
 #[cfg(unix)]
 fn raise_file_limit() -> io::Result<()> {
     use rustix::process::{Resource, getrlimit, setrlimit};

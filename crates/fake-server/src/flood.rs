@@ -13,7 +13,7 @@ pub(crate) fn complain(text: &str) {
 #[derive(Debug)]
 pub(crate) struct Flood {
     pub to: Pipe,
-    /// The beginning of its first line.
+    /// The beginning of the first line.
     pub begin: &'static str,
     pub bytes: usize,
     /// The text that is repeated.
@@ -24,11 +24,11 @@ pub(crate) struct Flood {
 
 #[derive(Debug)]
 pub(crate) enum FloodText {
-    /// Meaningless lines of 80 characters.
+    /// Lines of 80 characters.
     Junk,
     /// One line without an end within the flood.
     Endless,
-    /// This line.
+    /// Repetitions of this line.
     Line(String),
 }
 
@@ -38,32 +38,32 @@ pub(crate) enum Pipe {
     Stderr,
 }
 
-/// Writes the flood on a separate thread. If it is not read, it must not stop the answers.
+/// Writes the flood on a separate thread, so that unread output does not delay answers.
 pub(crate) async fn pour(order: Flood) {
-    let poured = tokio::task::spawn_blocking(move || {
+    let flood_task = tokio::task::spawn_blocking(move || {
         let mut to: Box<dyn Write> = match order.to {
             Pipe::Stdout => Box::new(io::stdout()),
             Pipe::Stderr => Box::new(io::stderr()),
         };
         to.write_all(order.begin.as_bytes())?;
-        let until = order.time.map(|time| Instant::now() + time);
-        flood(&mut to, order.bytes, &order.text, until)?;
-        // The next message starts on a new line.
+        let deadline = order.time.map(|time| Instant::now() + time);
+        flood(&mut to, order.bytes, &order.text, deadline)?;
+        // End the line, so that the next message has its own.
         if matches!(order.text, FloodText::Endless) {
             to.write_all(b"\n")?;
         }
         io::Result::Ok(())
     });
-    // A pipe without a reader takes no flood.
-    let _ = poured.await.expect("a flood does not panic");
+    // A write error means that the reader has gone.
+    let _ = flood_task.await.expect("a flood does not panic");
 }
 
 /// Writes the text repeatedly: this number of bytes, or until this time.
 pub(crate) fn flood(
-    mut to: impl Write,
+    mut output: impl Write,
     bytes: usize,
     text: &FloodText,
-    until: Option<Instant>,
+    deadline: Option<Instant>,
 ) -> io::Result<()> {
     let mut line = vec![b'x'; 80];
     match text {
@@ -71,22 +71,22 @@ pub(crate) fn flood(
         FloodText::Endless => {}
         FloodText::Line(text) => line = format!("{text}\n").into_bytes(),
     }
-    // A write for each line would be slower than any reader.
+    // Combine lines, because a write for each line is slow.
     let lines = line.repeat((64_000 / line.len()).max(1));
-    let mut left = bytes;
-    while left > 0 || until.is_some_and(|until| Instant::now() < until) {
-        let size = if until.is_some() {
+    let mut remaining_bytes = bytes;
+    while remaining_bytes > 0 || deadline.is_some_and(|deadline| Instant::now() < deadline) {
+        let size = if deadline.is_some() {
             lines.len()
         } else {
-            left.min(lines.len())
+            remaining_bytes.min(lines.len())
         };
-        left = left.saturating_sub(size);
-        // The last line ends too. Meaningful lines are complete.
+        remaining_bytes = remaining_bytes.saturating_sub(size);
+        // Complete the last line of a repeated line.
         let size = match text {
             FloodText::Line(_) => size.div_ceil(line.len()) * line.len(),
             FloodText::Junk | FloodText::Endless => size,
         };
-        to.write_all(&lines[lines.len() - size..])?;
+        output.write_all(&lines[lines.len() - size..])?;
     }
-    to.flush()
+    output.flush()
 }

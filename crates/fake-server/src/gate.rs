@@ -1,5 +1,5 @@
-//! A TCP gate between a gateway and a backend. It forwards a port, and can close it, reset connections, or go
-//! silent, as networks do. It counts attempts to connect.
+//! A TCP gate between a gateway and a backend. It forwards a port, and can close it, reset
+//! connections, or stop forwarding. It counts connection attempts.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,10 +11,10 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Connections that may wait to be accepted. No test opens more at once.
+/// Size of the accept queue.
 const BACKLOG: u32 = 4096;
 
-/// Time to retry the bind, because the kernel may hold the port for a moment.
+/// Time limit for binding the port, which the kernel may still hold.
 const BIND_LIMIT: Duration = Duration::from_secs(5);
 const BIND_PAUSE: Duration = Duration::from_millis(5);
 
@@ -22,22 +22,21 @@ const BIND_PAUSE: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GateMode {
     Forward,
-    /// Accepts connections and moves no bytes, on old connections neither: no answer, no reset. The bytes
-    /// are moved when the gate forwards again.
+    /// Accepts connections but forwards no bytes until the mode changes, also on open connections.
     Silent,
-    /// Closes the port. Open connections stay.
+    /// Closes the port. Open connections continue.
     Closed,
-    /// Accepts connections and resets them at once, old connections too. These refusals are counted.
+    /// Resets new and open connections. The refusals are counted.
     Reset,
 }
 
-/// The orders for all connections. Connections are numbered in the order of arrival.
+/// Orders for all connections, which are numbered in order of arrival.
 #[derive(Debug, Clone, Copy)]
 struct Orders {
     mode: GateMode,
     /// Connections below this number are reset.
     reset_below: u64,
-    /// Connections below this number are half-open for good.
+    /// Connections below this number stay half-open.
     stranded_below: u64,
 }
 
@@ -81,11 +80,16 @@ struct Attempt {
 }
 
 /// Returns the largest number of these ordered times within any span of this length.
-pub fn most_within(at: &[Instant], span: Duration) -> usize {
+pub fn most_within(times: &[Instant], span: Duration) -> usize {
     let count = |(first, start): (usize, &Instant)| {
-        at[first..].partition_point(|time| time.duration_since(*start) < span)
+        times[first..].partition_point(|time| time.duration_since(*start) < span)
     };
-    at.iter().enumerate().map(count).max().unwrap_or_default()
+    times
+        .iter()
+        .enumerate()
+        .map(count)
+        .max()
+        .unwrap_or_default()
 }
 
 #[derive(Debug)]
@@ -101,7 +105,7 @@ enum Event {
 }
 
 impl Gate {
-    /// Forwards a free loopback port to `backend`, which may start to listen later. Must be called in a
+    /// Forwards a free loopback port to `backend`, which may start later. Must be called in a
     /// runtime.
     pub fn open(backend: SocketAddr) -> io::Result<Self> {
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
@@ -113,7 +117,7 @@ impl Gate {
         });
         let attempts = Arc::<Attempts>::default();
         let (commands, inbox) = mpsc::unbounded_channel();
-        let keeper = Keeper {
+        let gate_keeper = Keeper {
             address,
             backend,
             listener: Some(listener),
@@ -126,7 +130,7 @@ impl Gate {
             orders,
             attempts,
             commands,
-            keeper: Some(tokio::spawn(keeper.run(inbox))),
+            keeper: Some(tokio::spawn(gate_keeper.run(inbox))),
         })
     }
 
@@ -134,36 +138,37 @@ impl Gate {
         self.address
     }
 
-    /// Sets the treatment of new connections before this returns. After `Closed`, connections are refused.
-    /// After the other modes they are accepted again, on the same port.
+    /// Sets the mode for new connections. The mode applies when this returns. After `Closed`, the
+    /// same port is reopened.
     pub async fn set(&self, mode: GateMode) -> io::Result<()> {
-        let (done, outcome) = oneshot::channel();
-        let gone = || io::Error::other("the gate has stopped");
+        let (done_sender, outcome) = oneshot::channel();
+        let stopped_error = || io::Error::other("the gate has stopped");
         self.commands
-            .send(Command::Mode(mode, done))
-            .map_err(|_| gone())?;
-        outcome.await.map_err(|_| gone())?
+            .send(Command::Mode(mode, done_sender))
+            .map_err(|_| stopped_error())?;
+        outcome.await.map_err(|_| stopped_error())?
     }
 
     /// Resets (RST) every open connection.
     pub fn reset(&self) {
-        let next = self.next();
-        self.orders.send_modify(|orders| orders.reset_below = next);
+        let next_number = self.next();
+        self.orders
+            .send_modify(|orders| orders.reset_below = next_number);
     }
 
-    /// Makes every open connection half-open for good. New ones work. This happens after a sleep, or when a
-    /// NAT has forgotten connections.
+    /// Makes every open connection half-open permanently, as after a system sleep or a NAT timeout.
+    /// New connections work.
     pub fn strand(&self) {
-        let next = self.next();
+        let next_number = self.next();
         self.orders
-            .send_modify(|orders| orders.stranded_below = next);
+            .send_modify(|orders| orders.stranded_below = next_number);
     }
 
     fn next(&self) -> u64 {
         self.attempts.lock().len() as u64
     }
 
-    /// Returns the times of accepted connections. Connections to a closed port are not counted.
+    /// Returns the times of accepted connections.
     pub fn attempts(&self) -> Vec<Instant> {
         self.attempts
             .lock()
@@ -172,11 +177,11 @@ impl Gate {
             .collect()
     }
 
-    /// Returns the times of connections that were accepted to be reset at once ([`GateMode::Reset`]).
+    /// Returns the times of reset connections ([`GateMode::Reset`]).
     pub fn refusals(&self) -> Vec<Instant> {
         let attempts = self.attempts.lock();
-        let refused = attempts.iter().filter(|attempt| attempt.refused);
-        refused.map(|attempt| attempt.at).collect()
+        let refused_attempts = attempts.iter().filter(|attempt| attempt.refused);
+        refused_attempts.map(|attempt| attempt.at).collect()
     }
 
     /// Returns the largest number of attempts within any span of this length.
@@ -184,12 +189,12 @@ impl Gate {
         most_within(&self.attempts(), span)
     }
 
-    /// Closes the port, resets open connections, and waits for both.
+    /// Closes the port and resets open connections.
     pub async fn stop(mut self) {
-        // The task may have ended by a panic, which is reported below.
+        // An ended task has no receiver. Its panic is reported below.
         let _ = self.commands.send(Command::Stop);
-        if let Some(keeper) = self.keeper.take()
-            && let Err(error) = keeper.await
+        if let Some(gate_keeper) = self.keeper.take()
+            && let Err(error) = gate_keeper.await
             && error.is_panic()
         {
             std::panic::resume_unwind(error.into_panic());
@@ -217,10 +222,10 @@ impl Keeper {
             };
             match event {
                 Event::Came(Ok(stream)) => self.admit(stream),
-                // The peer is gone; nothing else fails on loopback.
+                // The peer has gone. Other errors do not occur on loopback.
                 Event::Came(Err(_)) | Event::Left => {}
                 Event::Commanded(Some(Command::Mode(mode, done))) => {
-                    // The test may not wait for it.
+                    // The caller may have stopped waiting.
                     let _ = done.send(self.turn(mode).await);
                 }
                 Event::Commanded(Some(Command::Stop) | None) => {
@@ -236,11 +241,11 @@ impl Keeper {
 
     fn admit(&mut self, stream: TcpStream) {
         let number = {
-            let refused = self.orders.borrow().mode == GateMode::Reset;
+            let is_refused = self.orders.borrow().mode == GateMode::Reset;
             let mut attempts = self.attempts.lock();
             attempts.push(Attempt {
                 at: Instant::now(),
-                refused,
+                refused: is_refused,
             });
             attempts.len() as u64 - 1
         };
@@ -269,7 +274,7 @@ async fn accept(listener: Option<&TcpListener>) -> io::Result<TcpStream> {
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v4()?;
-    // Earlier connections of the port may linger.
+    // The port may have lingering connections.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
@@ -289,21 +294,21 @@ async fn listen_again(address: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
-/// Moves bytes both ways as long as the orders allow it.
+/// Forwards bytes both ways as the orders allow.
 async fn connection(
     number: u64,
     client: TcpStream,
     backend: SocketAddr,
     mut orders: watch::Receiver<Orders>,
 ) {
-    let connected = until(&mut orders, number, TcpStream::connect(backend)).await;
-    let Some(Ok(mut backend)) = connected else {
+    let connect_result = until(&mut orders, number, TcpStream::connect(backend)).await;
+    let Some(Ok(mut backend)) = connect_result else {
         // Without a backend behind the gate, the connection is reset.
         return reset(&client);
     };
     let mut client = client;
     for stream in [&client, &backend] {
-        // A failure only costs time.
+        // A failure only adds latency.
         let _ = stream.set_nodelay(true);
     }
     let moving = tokio::io::copy_bidirectional(&mut client, &mut backend);
@@ -313,7 +318,7 @@ async fn connection(
     }
 }
 
-/// Polls `work` while the connection may move bytes; `None` when it must be reset.
+/// Polls `work` while the orders allow forwarding; `None` if the connection must be reset.
 async fn until<T>(
     orders: &mut watch::Receiver<Orders>,
     number: u64,
@@ -326,7 +331,7 @@ async fn until<T>(
             return None;
         }
         tokio::select! {
-            // A new order comes first, so that bytes after a command obey it.
+            // Orders take precedence, so that no byte passes after a command.
             biased;
             changed = orders.changed() => changed.ok()?,
             done = &mut work, if fate == Fate::Move => return Some(done),
@@ -334,9 +339,9 @@ async fn until<T>(
     }
 }
 
-/// Turns the end of the stream into a reset.
+/// Makes the close of the stream a reset.
 fn reset(stream: &TcpStream) {
-    // If that fails, the end is a FIN, which also breaks the connection.
+    // Otherwise the close is a FIN, which also ends the connection.
     let _ = stream.set_zero_linger();
 }
 
@@ -354,7 +359,7 @@ mod tests {
         let fates = |orders: Orders| [0, 1, 2].map(|number| orders.fate(number));
         assert_eq!(fates(orders), [Fate::Reset, Fate::Rest, Fate::Rest]);
         let mode = GateMode::Forward;
-        let open = Orders { mode, ..orders };
-        assert_eq!(fates(open), [Fate::Reset, Fate::Rest, Fate::Move]);
+        let open_orders = Orders { mode, ..orders };
+        assert_eq!(fates(open_orders), [Fate::Reset, Fate::Rest, Fate::Move]);
     }
 }

@@ -1,4 +1,4 @@
-//! Streamable HTTP at `/mcp`: sessions, the form of answers, the GET stream.
+//! Streamable HTTP at `/mcp`: sessions, forms of answers, the GET stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,13 +25,13 @@ const VERSION: &str = "mcp-protocol-version";
 /// The first revision whose clients must send [`VERSION`].
 const VERSION_SINCE: &str = "2025-06-18";
 
-/// A request that reaches no session.
+/// A refusal before a session is found.
 enum Refusal {
     Plain(StatusCode, String),
     Message(Invalid),
     /// The refusal of a bend.
     Bent(Box<HttpReply>),
-    /// The methods that are allowed.
+    /// The allowed methods.
     Method(&'static str),
 }
 
@@ -58,16 +58,20 @@ impl From<Refusal> for HttpReply {
 pub(crate) async fn answer(
     service: &Arc<Service>,
     script: &Script,
-    received: &Received,
+    received_request: &Received,
     turn: Turn,
 ) -> HttpReply {
-    if received.path != "/mcp" {
+    if received_request.path != "/mcp" {
         return plain(StatusCode::NOT_FOUND, "not found");
     }
-    let outcome = match received.verb.as_str() {
-        "POST" => post(service, script, received, turn).await,
-        "GET" if script.is_legacy() && !script.no_get => get(service, script, received).await,
-        "DELETE" if script.is_legacy() && !script.stateless => delete(service, script, received),
+    let outcome = match received_request.verb.as_str() {
+        "POST" => post(service, script, received_request, turn).await,
+        "GET" if script.is_legacy() && !script.no_get => {
+            get(service, script, received_request).await
+        }
+        "DELETE" if script.is_legacy() && !script.stateless => {
+            delete(service, script, received_request)
+        }
         _ if !script.is_legacy() => Err(Refusal::Method("POST")),
         _ if script.no_get => Err(Refusal::Method("POST, DELETE")),
         _ => Err(Refusal::Method("GET, POST, DELETE")),
@@ -78,11 +82,11 @@ pub(crate) async fn answer(
 async fn post(
     service: &Arc<Service>,
     script: &Script,
-    received: &Received,
+    received_request: &Received,
     turn: Turn,
 ) -> Result<HttpReply, Refusal> {
-    accepts(received, &["application/json", "text/event-stream"])?;
-    if !header(&received.headers, "content-type")
+    accepts(received_request, &["application/json", "text/event-stream"])?;
+    if !header(&received_request.headers, "content-type")
         .is_some_and(|kind| kind.starts_with("application/json"))
     {
         return Err(Refusal::plain(
@@ -90,22 +94,25 @@ async fn post(
             "send JSON",
         ));
     }
-    let message = RpcMessage::parse(received.body.as_bytes()).map_err(Refusal::Message)?;
-    if modern::http::claims(script, &message, &received.headers) {
-        return Ok(modern::http::post(service, script, message, &received.headers, turn).await);
+    let message = RpcMessage::parse(received_request.body.as_bytes()).map_err(Refusal::Message)?;
+    if modern::http::claims(script, &message, &received_request.headers) {
+        return Ok(
+            modern::http::post(service, script, message, &received_request.headers, turn).await,
+        );
     }
 
     if matches!(&message, RpcMessage::Request { method, .. } if method == "server/discover") {
         service.shared().probed = true;
     }
-    let opens = matches!(&message, RpcMessage::Request { method, .. } if method == "initialize");
-    let session = match opens {
+    let opens_session =
+        matches!(&message, RpcMessage::Request { method, .. } if method == "initialize");
+    let session = match opens_session {
         true if !script.stateless => service.open_session(),
         true => service.only_session(),
-        false => find(service, script, received)?,
+        false => find(service, script, received_request)?,
     };
-    if !opens {
-        count(service, script, received, &session)?;
+    if !opens_session {
+        count(service, script, received_request, &session)?;
     }
     let is_call = matches!(&message, RpcMessage::Request { method, .. } if method == "tools/call");
     if is_call && script.bends(Bend::CallsRefused) && session.is_first() {
@@ -122,7 +129,7 @@ async fn post(
     service.track(&outlet);
     run(service, &session, Some(id), actions, Some(outlet), turn);
     let mut reply = respond(script, &session, answers).await;
-    if opens && !script.stateless {
+    if opens_session && !script.stateless {
         let id = HeaderValue::from_str(&session.id).expect("session ids are ASCII");
         reply.headers_mut().insert(SESSION, id);
     }
@@ -132,10 +139,10 @@ async fn post(
 async fn get(
     service: &Arc<Service>,
     script: &Script,
-    received: &Received,
+    received_request: &Received,
 ) -> Result<HttpReply, Refusal> {
-    accepts(received, &["text/event-stream"])?;
-    let session = find(service, script, received)?;
+    accepts(received_request, &["text/event-stream"])?;
+    let session = find(service, script, received_request)?;
     session.state().gets += 1;
     if script.bends(Bend::StreamRefused) && session.state().gets == 1 {
         return Err(Refusal::plain(StatusCode::CONFLICT, "one stream at a time"));
@@ -153,8 +160,12 @@ async fn get(
     Ok(stream(EventBody::new(messages)))
 }
 
-fn delete(service: &Service, script: &Script, received: &Received) -> Result<HttpReply, Refusal> {
-    let session = find(service, script, received)?;
+fn delete(
+    service: &Service,
+    script: &Script,
+    received_request: &Received,
+) -> Result<HttpReply, Refusal> {
+    let session = find(service, script, received_request)?;
     service.close_session(&session.id);
     Ok(plain(StatusCode::OK, ""))
 }
@@ -163,24 +174,24 @@ fn delete(service: &Service, script: &Script, received: &Received) -> Result<Htt
 fn find(
     service: &Service,
     script: &Script,
-    received: &Received,
+    received_request: &Received,
 ) -> Result<Arc<FakeSession>, Refusal> {
     if script.stateless {
         return Ok(service.only_session());
     }
-    let id = header(&received.headers, SESSION)
+    let id = header(&received_request.headers, SESSION)
         .ok_or_else(|| Refusal::plain(StatusCode::BAD_REQUEST, "missing Mcp-Session-Id"))?;
     let session = service
         .session(id)
-        .ok_or_else(|| Refusal::Bent(Box::new(bent::lost_session(script, received))))?;
+        .ok_or_else(|| Refusal::Bent(Box::new(bent::lost_session(script, received_request))))?;
     if script.check_protocol_header {
         let state = session.state();
         let revision = state.revision.as_deref().unwrap_or_default();
-        let right = match header(&received.headers, VERSION) {
+        let has_right_version = match header(&received_request.headers, VERSION) {
             Some(version) => version == revision,
             None => revision < VERSION_SINCE,
         };
-        if !right {
+        if !has_right_version {
             let text = format!("MCP-Protocol-Version must be {revision}");
             return Err(Refusal::plain(StatusCode::BAD_REQUEST, text));
         }
@@ -188,30 +199,31 @@ fn find(
     Ok(session)
 }
 
-/// Counts a message of the session, which may exceed a limit.
+/// Counts a message of the session, up to the scripted limit.
 fn count(
     service: &Service,
     script: &Script,
-    received: &Received,
+    received_request: &Received,
     session: &FakeSession,
 ) -> Result<(), Refusal> {
     let mut state = session.state();
     state.messages += 1;
-    let expired = script
+    let is_expired = script
         .expire_sessions_after
         .is_some_and(|limit| state.messages > limit);
     drop(state);
-    if expired {
+    if is_expired {
         service.close_session(&session.id);
         return Err(Refusal::Bent(Box::new(bent::lost_session(
-            script, received,
+            script,
+            received_request,
         ))));
     }
     Ok(())
 }
 
-fn accepts(received: &Received, kinds: &[&str]) -> Result<(), Refusal> {
-    let accept = header(&received.headers, "accept").unwrap_or_default();
+fn accepts(received_request: &Received, kinds: &[&str]) -> Result<(), Refusal> {
+    let accept = header(&received_request.headers, "accept").unwrap_or_default();
     if kinds.iter().all(|kind| accept.contains(kind)) {
         Ok(())
     } else {

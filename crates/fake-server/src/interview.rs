@@ -1,5 +1,4 @@
-//! Asks the client, in both eras. The legacy era sends requests of its own, the modern era answers
-//! `input_required`.
+//! Asks the client: with requests in the legacy era, with `input_required` in the modern era.
 
 use std::sync::Arc;
 
@@ -11,23 +10,22 @@ use crate::questions::{ClientQuestion, Rounds, Subject, collect, missing, visite
 use crate::request::ReceivedRequest;
 
 /// Asks the questions of all rounds, then answers the request. Refuses before the first round if
-/// the client did not declare a capability that any round needs, unless the script has
-/// `Bend::UndeclaredQuestions`.
+/// the client lacks a capability of any round, unless the script has `Bend::UndeclaredQuestions`.
 pub(crate) fn interview(
     request: &ReceivedRequest,
     subject: Subject,
     rounds: Rounds,
 ) -> Result<Vec<ServiceAction>, RpcError> {
-    let missing = missing(&request.client.capabilities, &rounds)
+    let missing_capability = missing(&request.client.capabilities, &rounds)
         .filter(|_| !request.script.bends(Bend::UndeclaredQuestions));
     if request.is_modern() {
-        return match missing {
+        return match missing_capability {
             None => rounds::interview(request, &subject, &rounds),
-            Some(missing) => Err(result::missing_capability(&missing)),
+            Some(missing_capability) => Err(result::missing_capability(&missing_capability)),
         };
     }
-    if let Some(missing) = missing {
-        let text = format!("the client did not declare {missing}");
+    if let Some(missing_capability) = missing_capability {
+        let text = format!("the client did not declare {missing_capability}");
         return Ok(vec![ServiceAction::Send(
             subject.failure(request.id, &text),
         )]);

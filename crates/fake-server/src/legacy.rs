@@ -1,4 +1,4 @@
-//! The legacy era. A session opens with `initialize`, and is remembered.
+//! The legacy era: sessions that `initialize` opens.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::script::{Probed, Script};
 use crate::service::Service;
 use crate::session::FakeSession;
 
-/// Methods that are refused before `initialize`, so that a skipped handshake is noticed.
+/// Methods that require `initialize`.
 const AFTER_INITIALIZE: [&str; 11] = [
     "tools/list",
     "tools/call",
@@ -38,9 +38,10 @@ pub(crate) fn receive(
     message: RpcMessage,
 ) -> Vec<ServiceAction> {
     if let RpcMessage::Request { id, .. } = &message
-        && let Some(bent) = bent::act(service, &service.script(), &message)
+        && let Some(bent_answer) = bent::act(service, &service.script(), &message)
     {
-        return bent.unwrap_or_else(|error| vec![ServiceAction::Send(message::error(id, &error))]);
+        return bent_answer
+            .unwrap_or_else(|error| vec![ServiceAction::Send(message::error(id, &error))]);
     }
     match message {
         RpcMessage::Request { id, method, params } => {
@@ -100,8 +101,8 @@ fn answer(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcError> {
     if catalog::is_absent(script, method) {
         return Err(RpcError::method_not_found(method));
     }
-    let early = session.state().revision.is_none() && !script.stateless;
-    if early && AFTER_INITIALIZE.contains(&method) {
+    let is_early = session.state().revision.is_none() && !script.stateless;
+    if is_early && AFTER_INITIALIZE.contains(&method) {
         return Err(RpcError::new(-32600, "not initialized"));
     }
     match method {
@@ -161,22 +162,22 @@ fn initialize(request: &ReceivedRequest) -> Result<Value, RpcError> {
     Ok(result)
 }
 
-/// Returns the requested revision if the fake speaks it, else the newest. `--revision` wins.
-fn negotiate(script: &Script, requested: &str) -> String {
+/// Returns the requested revision if supported, else the newest. `--revision` takes precedence.
+fn negotiate(script: &Script, requested_revision: &str) -> String {
     if let Some(revision) = &script.revision {
         return revision.clone();
     }
-    let pinned = script
+    let pinned_revisions = script
         .pinned()
         .into_iter()
         .filter(|revision| revision.era() == RevisionEra::Legacy);
-    let mut supported: Vec<&str> = pinned.map(Revision::as_str).collect();
+    let mut supported: Vec<&str> = pinned_revisions.map(Revision::as_str).collect();
     if supported.is_empty() {
         supported.extend(REVISIONS);
     }
-    let newest = supported[supported.len() - 1];
-    let same = supported
+    let newest_revision = supported[supported.len() - 1];
+    let same_revision = supported
         .into_iter()
-        .find(|revision| *revision == requested);
-    same.unwrap_or(newest).to_owned()
+        .find(|revision| *revision == requested_revision);
+    same_revision.unwrap_or(newest_revision).to_owned()
 }

@@ -1,5 +1,5 @@
-//! The loopback listener of the HTTP transports, and its connections. One task owns both, and takes
-//! commands.
+//! The loopback listener of the HTTP transports. One task owns the listener and its connections,
+//! and receives commands.
 
 use std::convert::Infallible;
 use std::io;
@@ -23,7 +23,7 @@ use crate::script::Script;
 use crate::service::{ListenerCommand, Received, Service};
 use crate::{bent, http, sse};
 
-/// The transport spoken on a listener.
+/// The transport of a listener.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Door {
     Http,
@@ -36,12 +36,12 @@ enum Event {
     Ended,
 }
 
-/// Binds a loopback port. Port 0 takes a free one.
+/// Binds a loopback port. Port 0 selects a free one.
 pub(crate) async fn bind(port: u16) -> io::Result<TcpListener> {
     TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await
 }
 
-/// Serves until the command to stop, or until the sender is gone.
+/// Serves until the stop command, or until the sender is dropped.
 pub(crate) async fn serve(
     door: Door,
     service: Arc<Service>,
@@ -72,7 +72,7 @@ pub(crate) async fn serve(
                         .await
                         .map(|bound| listener = Some(bound))
                 };
-                // The test may not wait for it.
+                // The caller may have stopped waiting.
                 let _ = done.send(outcome);
             }
             Event::Commanded(Some(ListenerCommand::Cut)) => connections.shutdown().await,
@@ -92,13 +92,13 @@ async fn accept(listener: Option<&TcpListener>) -> io::Result<TcpStream> {
 }
 
 async fn connection(door: Door, service: Arc<Service>, stream: TcpStream) {
-    // Without it, small answers wait for the peer's acknowledgement. A failure costs only time.
+    // Avoids the delay of small writes. A failure only adds latency.
     let _ = stream.set_nodelay(true);
     let answer = service_fn(|request| {
         let service = Arc::clone(&service);
         async move { Ok::<_, Infallible>(answer(door, &service, request).await) }
     });
-    // Clients break connections, and tests cut streams on purpose.
+    // Errors are expected, because clients disconnect and tests cut streams.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), answer)
         .await;
@@ -109,44 +109,44 @@ async fn answer(door: Door, service: &Arc<Service>, request: Request<Incoming>) 
     let Ok(body) = body.collect().await else {
         return plain(StatusCode::BAD_REQUEST, "the body broke off");
     };
-    let mut received = Received {
+    let mut received_request = Received {
         at: Instant::now(),
         verb: head.method.to_string(),
         path: head.uri.to_string(),
         headers: head.headers,
         body: String::from_utf8_lossy(&body.to_bytes()).into_owned(),
     };
-    service.record(received.clone());
+    service.record(received_request.clone());
     let turn = service.turn().await;
     let script = service.script();
-    if let Some(refusal) = refuse(service, &script, &received) {
+    if let Some(refusal) = refuse(service, &script, &received_request) {
         return refusal;
     }
-    if let Some(reply) = bent::answer(&script, &mut received) {
+    if let Some(reply) = bent::answer(&script, &mut received_request) {
         return reply;
     }
     let mut reply = match door {
-        Door::Http => http::answer(service, &script, &received, turn).await,
-        // The modern era has no such transport.
+        Door::Http => http::answer(service, &script, &received_request, turn).await,
+        // The modern era has no HTTP+SSE.
         Door::Sse if !script.is_legacy() => plain(StatusCode::NOT_FOUND, "not found"),
-        Door::Sse => sse::answer(service, &received, turn),
+        Door::Sse => sse::answer(service, &received_request, turn),
     };
-    bent::change(&script, &received, &mut reply);
+    bent::change(&script, &received_request, &mut reply);
     reply
 }
 
 /// Refuses a request before its session is looked up.
-fn refuse(service: &Service, script: &Script, received: &Received) -> Option<HttpReply> {
+fn refuse(service: &Service, script: &Script, received_request: &Received) -> Option<HttpReply> {
     if let Some(required) = &script.require_header
-        && header(&received.headers, &required.name) != Some(&required.value)
+        && header(&received_request.headers, &required.name) != Some(&required.value)
     {
         let mut reply = plain(StatusCode::UNAUTHORIZED, "unauthorized");
         let scheme = HeaderValue::from_static("Bearer");
         reply.headers_mut().insert(WWW_AUTHENTICATE, scheme);
         return Some(reply);
     }
-    if !service.takes_scripted_status(received.verb == "POST") {
-        let health = (received.path == "/health").then_some(script.health)??;
+    if !service.takes_scripted_status(received_request.verb == "POST") {
+        let health = (received_request.path == "/health").then_some(script.health)??;
         return Some(scripted(health));
     }
     let mut reply = scripted(script.status?);

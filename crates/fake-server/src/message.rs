@@ -1,4 +1,4 @@
-//! The JSON-RPC envelope. Payloads stay raw when it is read, and are spliced in when it is written.
+//! The JSON-RPC envelope with raw payloads.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// One received message. Ids and payloads are the received text.
+/// One received message with its raw ids and payloads.
 pub(crate) enum RpcMessage<'a> {
     Request {
         id: &'a str,
@@ -56,11 +56,11 @@ struct Envelope<'a> {
 }
 
 impl<'a> RpcMessage<'a> {
-    pub fn parse(raw: &'a [u8]) -> Result<Self, Invalid> {
-        if raw.trim_ascii_start().starts_with(b"[") {
+    pub fn parse(raw_text: &'a [u8]) -> Result<Self, Invalid> {
+        if raw_text.trim_ascii_start().starts_with(b"[") {
             return Err(Invalid::Batch);
         }
-        let envelope: Envelope = serde_json::from_slice(raw)?;
+        let envelope: Envelope = serde_json::from_slice(raw_text)?;
         let params = envelope.params.map_or("{}", RawValue::get);
         match (envelope.method, envelope.id.map(RawValue::get)) {
             (Some(method), Some(id)) => Ok(Self::Request { id, method, params }),
@@ -79,12 +79,12 @@ impl<'a> RpcMessage<'a> {
 }
 
 impl From<Invalid> for RpcError {
-    fn from(invalid: Invalid) -> Self {
-        let code = match invalid {
+    fn from(invalid_message: Invalid) -> Self {
+        let code = match invalid_message {
             Invalid::Json(_) => -32700,
             Invalid::Batch | Invalid::Shape => -32600,
         };
-        Self::new(code, invalid.to_string())
+        Self::new(code, invalid_message.to_string())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The methods that both eras have: lists, calls, reads, prompts, completions.
+//! Methods of both eras: lists, calls, reads, prompts, completions.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ struct ListParams {
     cursor: Option<Value>,
 }
 
-/// Returns the actions for a request, or `None` for a method that the eras do not share.
+/// Returns the actions for a request, or `None` for a method of one era.
 pub(crate) fn answer(request: &ReceivedRequest) -> Result<Option<Vec<ServiceAction>>, RpcError> {
     let script = request.script;
     let list = |key: &str, items: &[String]| {
@@ -46,8 +46,10 @@ pub(crate) fn answer(request: &ReceivedRequest) -> Result<Option<Vec<ServiceActi
                 let subject = Subject::Resource(uri.to_owned());
                 return interview::interview(request, subject, rounds).map(Some);
             }
-            let missing = |error| missing_resource(request.client.era, error);
-            catalog::read(script, uri).map_err(missing)?.to_string()
+            let missing_reply = |error| missing_resource(request.client.era, error);
+            catalog::read(script, uri)
+                .map_err(missing_reply)?
+                .to_string()
         }
         "prompts/list" => list("prompts", &catalog::prompts(script))?,
         "prompts/get" => {
@@ -73,7 +75,7 @@ pub(crate) fn answer(request: &ReceivedRequest) -> Result<Option<Vec<ServiceActi
     Ok(Some(vec![request.answer(&result)]))
 }
 
-/// Applies the bends that concern changes of lists.
+/// Applies the bends for list changes.
 fn apply_list_bends(request: &ReceivedRequest) {
     let (script, service) = (request.script, request.service);
     let list = match request.method {
@@ -84,15 +86,15 @@ fn apply_list_bends(request: &ReceivedRequest) {
     };
     let alternates = list == "tools" && script.bends(Bend::AlternatingTools);
     if alternates {
-        let mut shared = service.shared();
-        shared.extra_tool = !shared.extra_tool;
+        let mut shared_state = service.shared();
+        shared_state.extra_tool = !shared_state.extra_tool;
     }
     if alternates || script.bends(Bend::AnnounceAtLists) {
         tools::changed(service, list);
     }
 }
 
-/// Taints the texts of a result that a client displays to a person.
+/// Taints the displayed texts of a result.
 fn taint(value: &mut Value, script: &Script, keeps_names: bool) {
     match value {
         Value::Array(items) => {
@@ -109,7 +111,7 @@ fn taint(value: &mut Value, script: &Script, keeps_names: bool) {
                         | "mimeType",
                         Value::String(text),
                     ) => *text = script.tainted(text),
-                    // Arguments of tools have names, too.
+                    // Property names in schemas stay.
                     ("inputSchema", _) => {}
                     (_, value) => taint(value, script, keeps_names),
                 }
@@ -119,7 +121,7 @@ fn taint(value: &mut Value, script: &Script, keeps_names: bool) {
     }
 }
 
-/// Gives the error of a missing resource the code of its era.
+/// Sets the error code of a missing resource for the era.
 fn missing_resource(era: RevisionEra, error: RpcError) -> RpcError {
     match era {
         RevisionEra::Legacy => error,
@@ -130,7 +132,7 @@ fn missing_resource(era: RevisionEra, error: RpcError) -> RpcError {
     }
 }
 
-/// Returns the answer to the first request of a client, with the trouble that is scripted for it.
+/// Returns the scripted answer to a client's first request.
 pub(crate) fn greet(
     request: &ReceivedRequest,
     result: impl FnOnce() -> Result<Value, RpcError>,

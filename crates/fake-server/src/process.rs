@@ -1,4 +1,4 @@
-//! The program: its start, then the transport.
+//! The program: startup and transport.
 #![expect(clippy::print_stdout, reason = "stdout announces the port")]
 #![expect(clippy::print_stderr, reason = "the fake complains as told")]
 
@@ -20,8 +20,8 @@ use crate::stdio;
 pub struct Arguments {
     #[arg(value_enum, default_value_t = Transport::Stdio)]
     transport: Transport,
-    /// http, sse: the loopback port; 0 takes a free one. The first line on
-    /// stdout is `listening on 127.0.0.1:PORT`
+    /// http, sse: the loopback port; 0 selects a free one. The first line on stdout is `listening
+    /// on 127.0.0.1:PORT`
     #[arg(long, value_name = "N", default_value_t)]
     port: u16,
     #[command(flatten)]
@@ -35,7 +35,7 @@ enum Transport {
     Sse,
 }
 
-/// Runs until stdin ends (stdio) or for ever.
+/// Runs until stdin ends (stdio) or forever.
 pub async fn run(arguments: Arguments) -> io::Result<()> {
     let Arguments {
         transport,
@@ -65,44 +65,49 @@ pub async fn run(arguments: Arguments) -> io::Result<()> {
     };
     let listener = listener::bind(port).await?;
     println!("listening on {}", listener.local_addr()?);
-    // Held, so that the listener waits for commands that never come.
-    let (_commands, never) = mpsc::unbounded_channel();
+    // Kept alive, so that the listener does not stop.
+    let (_commands, no_commands) = mpsc::unbounded_channel();
     let until_stdin_ends = script.until_stdin_ends;
-    let serving = listener::serve(door, Service::new(script, Host::Process), listener, never);
+    let serve_task = listener::serve(
+        door,
+        Service::new(script, Host::Process),
+        listener,
+        no_commands,
+    );
     tokio::select! {
-        ended = serving => ended,
+        ended = serve_task => ended,
         () = stdin_end(), if until_stdin_ends => Ok(()),
     }
 }
 
-/// Imitates the first start of a real server, before it is ready.
+/// Imitates the work of a slow start.
 async fn work(script: &Script) -> io::Result<()> {
     burn(Duration::from_millis(script.burn));
     let mut pause = tokio::time::interval(Duration::from_millis(100));
-    let until = Instant::now() + Duration::from_millis(script.download);
+    let deadline = Instant::now() + Duration::from_millis(script.download);
     let mut piece = 0;
-    while Instant::now() < until {
+    while Instant::now() < deadline {
         piece += 1;
         eprintln!("downloading piece {piece}");
         pause.tick().await;
     }
-    let until = Instant::now() + Duration::from_millis(script.churn);
-    while Instant::now() < until {
+    let deadline = Instant::now() + Duration::from_millis(script.churn);
+    while Instant::now() < deadline {
         std::fs::write("/dev/null", vec![0; 64_000])?;
         pause.tick().await;
     }
     Ok(())
 }
 
-/// Uses this much CPU time of its own thread, even if other processes keep the processors busy.
+/// Uses this much CPU time on its thread, under any load.
 #[cfg(unix)]
 fn burn(time: Duration) {
-    let spent = || {
+    let spent_time = || {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         Duration::try_from(now).expect("a clock that runs forward")
     };
-    let end = spent() + time;
-    while spent() < end {}
+    let end = spent_time() + time;
+    while spent_time() < end {}
 }
 
 #[cfg(not(unix))]
@@ -113,7 +118,7 @@ fn burn(time: Duration) {
 
 async fn stdin_end() {
     let mut stdin = tokio::io::stdin();
-    // An error is an end, too.
+    // An error also counts as the end.
     let _ = tokio::io::copy(&mut stdin, &mut tokio::io::sink()).await;
 }
 
@@ -127,7 +132,7 @@ fn start(mut script: Script) -> io::Result<Script> {
     }
     flood(io::stderr(), script.flood_stderr, &FloodText::Junk, None)?;
     if script.spawn_grandchild {
-        // Left behind on purpose. It keeps our stdout and stderr, as the children of real servers do.
+        // Not waited for. It inherits stdout and stderr, like children of real servers.
         let child = Command::new("sleep")
             .arg("600")
             .stdin(Stdio::null())
@@ -137,7 +142,7 @@ fn start(mut script: Script) -> io::Result<Script> {
     Ok(script)
 }
 
-/// Takes the place of the signal's default action. The signal itself is not read.
+/// Replaces the signal's default action. The signal is ignored.
 #[cfg(unix)]
 fn ignore_sigterm() -> io::Result<tokio::signal::unix::Signal> {
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())

@@ -1,4 +1,4 @@
-//! The questions of tools, prompts and resources, and the results of the answers.
+//! Questions of tools, prompts and resources, and results from the answers.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 use crate::message::{self, RpcError, quote};
 use crate::revision::RevisionEra;
 
-/// A question that only the client can answer.
+/// A question for the client.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientQuestion {
-    /// Its name in `inputRequests`, and in the result of the answers.
+    /// The key in `inputRequests` and in the result.
     pub key: &'static str,
     pub method: String,
     /// The raw params.
     pub params: String,
 }
 
-/// Rounds of questions. The questions of one round are asked together.
+/// Rounds of questions. Questions of one round are asked together.
 pub(crate) type Rounds = Vec<Vec<ClientQuestion>>;
 
 /// The tool, prompt or resource that asks.
@@ -85,10 +85,10 @@ impl ClientQuestion {
         params["mode"] == json!("url")
     }
 
-    /// Returns the capability that the client must declare to be asked, or `None` if it did.
+    /// Returns a required capability that the client lacks.
     pub fn lacks(&self, capabilities: &Value) -> Option<Value> {
         let elicitation = &capabilities["elicitation"];
-        let (declared, required) = match self.method.as_str() {
+        let (is_declared, required) = match self.method.as_str() {
             "sampling/createMessage" => (
                 capabilities["sampling"].is_object(),
                 json!({"sampling": {}}),
@@ -98,14 +98,14 @@ impl ClientQuestion {
                 json!({"elicitation": {"url": {}}}),
             ),
             "elicitation/create" => (
-                // Elicitation without modes means forms.
+                // Elicitation without modes allows forms.
                 elicitation["form"].is_object() || *elicitation == json!({}),
                 json!({"elicitation": {"form": {}}}),
             ),
             "roots/list" => (capabilities["roots"].is_object(), json!({"roots": {}})),
             _ => return None,
         };
-        (!declared).then_some(required)
+        (!is_declared).then_some(required)
     }
 }
 
@@ -130,7 +130,7 @@ impl Subject {
         }
     }
 
-    /// Returns the failure: of a tool as a result, of the others as an error.
+    /// Returns the failure: a result for a tool, an error otherwise.
     pub fn failure(&self, id: &str, text: &str) -> String {
         match self {
             Self::Tool(_) => {
@@ -145,25 +145,25 @@ impl Subject {
     }
 }
 
-/// Returns all capabilities that some question needs and the client lacks.
+/// Returns all required capabilities that the client lacks.
 pub(crate) fn missing(capabilities: &Value, rounds: &Rounds) -> Option<Value> {
-    let mut all = json!({});
-    for lacked in rounds
+    let mut all_required = json!({});
+    for capability in rounds
         .iter()
         .flatten()
         .filter_map(|question| question.lacks(capabilities))
     {
-        for (name, modes) in lacked.as_object().into_iter().flatten() {
-            match (all[name].as_object_mut(), modes.as_object()) {
+        for (name, modes) in capability.as_object().into_iter().flatten() {
+            match (all_required[name].as_object_mut(), modes.as_object()) {
                 (Some(all_modes), Some(modes)) => all_modes.extend(modes.clone()),
-                _ => all[name] = modes.clone(),
+                _ => all_required[name] = modes.clone(),
             }
         }
     }
-    (all != json!({})).then_some(all)
+    (all_required != json!({})).then_some(all_required)
 }
 
-/// Returns the notification of a legacy server after the user has visited the URL.
+/// Returns the notification after the user has visited the URL (legacy era).
 pub(crate) fn visited(page: &ClientQuestion, answers: &str) -> Option<String> {
     let answers: Value = serde_json::from_str(answers).ok()?;
     let params: Value = serde_json::from_str(&page.params).ok()?;
@@ -172,7 +172,7 @@ pub(crate) fn visited(page: &ClientQuestion, answers: &str) -> Option<String> {
         .then(|| message::notification("notifications/elicitation/complete", &id.to_string()))
 }
 
-/// Returns the raw results by their keys, or the first answer that is no result.
+/// Returns the raw results by key, or the first error.
 pub(crate) fn collect<'a>(keys: &[&str], answers: &'a [String]) -> Result<String, &'a str> {
     #[derive(Deserialize)]
     struct Answer<'a> {

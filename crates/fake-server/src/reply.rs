@@ -1,4 +1,4 @@
-//! Answers over HTTP: what each form of them is made of.
+//! Answers over HTTP in each form.
 
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
@@ -14,7 +14,7 @@ use crate::session::{FakeSession, Outgoing};
 
 pub(crate) type HttpReply = Response<BoxBody<Bytes, Cut>>;
 
-/// Decides the form of an answer, as late as the script allows.
+/// Selects the form of an answer, depending on the first message if the script allows.
 pub(crate) async fn respond(
     script: &Script,
     session: &FakeSession,
@@ -58,11 +58,11 @@ pub(crate) fn json(status: StatusCode, text: String) -> HttpReply {
 }
 
 /// Half of a JSON answer.
-pub(crate) fn broken(half: String) -> HttpReply {
+pub(crate) fn broken(half_text: String) -> HttpReply {
     reply(
         StatusCode::OK,
         "application/json",
-        EventBody::broken_json(half).boxed(),
+        EventBody::broken_json(half_text).boxed(),
     )
 }
 
@@ -78,7 +78,9 @@ pub(crate) fn not_allowed(allowed: &'static str) -> HttpReply {
 }
 
 pub(crate) fn full(text: String) -> BoxBody<Bytes, Cut> {
-    Full::from(text).map_err(|never| match never {}).boxed()
+    Full::from(text)
+        .map_err(|infallible| match infallible {})
+        .boxed()
 }
 
 fn reply(status: StatusCode, kind: &'static str, body: BoxBody<Bytes, Cut>) -> HttpReply {

@@ -1,4 +1,4 @@
-//! One request, and its client.
+//! One request with its client.
 
 use std::sync::Arc;
 
@@ -17,22 +17,22 @@ use crate::session::FakeSession;
 #[derive(Clone, Copy)]
 pub(crate) struct ReceivedRequest<'a> {
     pub service: &'a Arc<Service>,
-    /// The session that runs its calls. In the modern era it is a pipe, or one POST.
+    /// The session of the request. In the modern era it is a pipe or one POST.
     pub session: &'a Arc<FakeSession>,
     pub script: &'a Script,
-    /// The raw id. The params are raw, too.
+    /// The id as raw JSON, like the params.
     pub id: &'a str,
     pub method: &'a str,
     pub params: &'a str,
     pub client: &'a ClientDescription,
 }
 
-/// The client's description of itself.
+/// The client's description.
 pub(crate) struct ClientDescription {
     pub era: RevisionEra,
     pub revision: String,
     pub capabilities: Value,
-    /// The least severe log it wants, as an index into [`catalog::LEVELS`].
+    /// The minimum log severity, as an index into [`catalog::LEVELS`].
     pub level: Option<usize>,
     /// The raw params of `initialize`, or the raw `_meta`.
     pub words: String,
@@ -42,15 +42,15 @@ impl ClientDescription {
     /// Reads the description in `initialize`.
     pub fn from_session(session: &FakeSession) -> Self {
         let state = session.state();
-        let words = state.client.clone().unwrap_or_default();
-        // A text that is no JSON declares nothing.
-        let params: Value = serde_json::from_str(&words).unwrap_or_default();
+        let client_meta = state.client.clone().unwrap_or_default();
+        // Invalid JSON declares nothing.
+        let params: Value = serde_json::from_str(&client_meta).unwrap_or_default();
         Self {
             era: RevisionEra::Legacy,
             revision: state.revision.clone().unwrap_or_default(),
             capabilities: params["capabilities"].clone(),
             level: Some(state.level),
-            words,
+            words: client_meta,
         }
     }
 }
@@ -65,13 +65,13 @@ impl<'a> ReceivedRequest<'a> {
         self.client.era == RevisionEra::Modern
     }
 
-    /// Returns the definitions of the tools that this client is offered.
+    /// Returns the definitions of the tools for this client.
     pub fn tools(&self) -> Vec<String> {
-        let extra = self.service.shared().extra_tool;
-        catalog::tools(self.script, extra, &self.client.revision)
+        let has_extra_tool = self.service.shared().extra_tool;
+        catalog::tools(self.script, has_extra_tool, &self.client.revision)
     }
 
-    /// Returns the response with this result, and adds the members of the era.
+    /// Returns the response with this result and the members of the era.
     pub fn response(&self, result: &str) -> String {
         match self.client.era {
             RevisionEra::Legacy => message::result(self.id, result),

@@ -1,9 +1,9 @@
-//! The revisions of the protocol, and the two eras they fall into.
+//! Protocol revisions and their eras.
 
 /// The legacy revisions, oldest first.
 pub const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// A revision a fake can be pinned to.
+/// A revision of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Revision {
     #[value(name = "2024-11-05")]
@@ -18,12 +18,12 @@ pub enum Revision {
     V2026_07_28,
 }
 
-/// The way in which a client describes itself.
+/// The era of a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RevisionEra {
-    /// Sends its description once, in `initialize`.
+    /// The client describes itself once, in `initialize`.
     Legacy,
-    /// Sends its description in the `_meta` of every request.
+    /// The client describes itself in the `_meta` of every request.
     Modern,
 }
 

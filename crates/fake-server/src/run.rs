@@ -1,4 +1,4 @@
-//! Carries out the actions that a message leads to: waits, asks, sends.
+//! Performs the actions for a message.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use crate::flood;
 use crate::service::{Service, Turn};
 use crate::session::{FakeSession, Outgoing, Outlet};
 
-/// Carries the actions out, on `outlet` or else on the session's stream. All that needs no waiting is done
-/// before this returns, so that answers keep the order of their requests.
+/// Performs the actions, with messages to `outlet` or else to the session's stream. Immediate
+/// actions finish before this returns, which keeps answers in the order of requests.
 pub(crate) fn run(
     service: &Arc<Service>,
     session: &Arc<FakeSession>,
@@ -21,7 +21,7 @@ pub(crate) fn run(
 ) {
     let stream = outlet.clone().filter(|_| session.ends_with_stream);
     let one_at_a_time = call.is_some() && service.script().bends(Bend::OneAtATime);
-    let work = {
+    let tool_future = {
         let (service, session) = (Arc::clone(service), Arc::clone(session));
         async move {
             let _turn = if one_at_a_time {
@@ -32,28 +32,33 @@ pub(crate) fn run(
             perform(Arc::clone(&service), session, actions, outlet, turn).await;
         }
     };
-    let work = unless_closed(Arc::clone(service), call.map(str::to_owned), stream, work);
-    session.drive(call, work);
+    let tool_future = unless_closed(
+        Arc::clone(service),
+        call.map(str::to_owned),
+        stream,
+        tool_future,
+    );
+    session.drive(call, tool_future);
 }
 
-/// Gives the work up when the client closes the stream, which cancels the call.
+/// Cancels the work when the client closes the stream.
 async fn unless_closed(
     service: Arc<Service>,
     call: Option<String>,
     stream: Option<Outlet>,
-    work: impl Future<Output = ()>,
+    tool_future: impl Future<Output = ()>,
 ) {
     let Some(stream) = stream else {
-        return work.await;
+        return tool_future.await;
     };
-    let mut work = std::pin::pin!(work);
+    let mut tool_future = std::pin::pin!(tool_future);
     tokio::select! {
         biased;
-        () = &mut work => return,
+        () = &mut tool_future => return,
         () = stream.closed() => service.shared().cancelled.extend(call),
     }
     if service.script().ignore_cancel {
-        work.await;
+        tool_future.await;
     }
 }
 
@@ -62,22 +67,25 @@ async fn perform(
     session: Arc<FakeSession>,
     actions: Vec<ServiceAction>,
     outlet: Option<Outlet>,
-    // Held until all is done, or nothing is left but to listen.
+    // Held until only subscriptions remain.
     mut turn: Turn,
 ) {
     let bends = service.script().bends;
-    let bent = |text| bends.iter().fold(text, |text, bend| bend.message(text));
-    let send = |text, last| match (bent(text), &outlet) {
-        // The client may have left; its call runs on all the same.
-        (text, Some(outlet)) => drop(outlet.send(Outgoing::Message { text, last })),
+    let bent_text = |text| bends.iter().fold(text, |text, bend| bend.message(text));
+    let send = |text, is_last| match (bent_text(text), &outlet) {
+        // A disconnected client's call continues.
+        (text, Some(outlet)) => drop(outlet.send(Outgoing::Message {
+            text,
+            last: is_last,
+        })),
         (text, None) => session.publish(text),
     };
     let count = actions.len();
     for (position, action) in actions.into_iter().enumerate() {
-        let last = position + 1 == count;
+        let is_last = position + 1 == count;
         service.responsive().await;
         match action {
-            ServiceAction::Send(text) => send(text, last),
+            ServiceAction::Send(text) => send(text, is_last),
             ServiceAction::Publish(to, text) => to.publish(text),
             ServiceAction::Wait(time) => tokio::time::sleep(time).await,
             ServiceAction::Burn(time) => burn(time),
@@ -97,7 +105,7 @@ async fn perform(
                 }
                 let mut messages = then(answers).into_iter().peekable();
                 while let Some(text) = messages.next() {
-                    send(text, last && messages.peek().is_none());
+                    send(text, is_last && messages.peek().is_none());
                 }
             }
             ServiceAction::Listen(mut events, end) => {
@@ -106,33 +114,32 @@ async fn perform(
                     match (event, &outlet) {
                         (SubscriptionEvent::Message(text), _) => send(text, false),
                         (SubscriptionEvent::Cut, Some(outlet)) => {
-                            // Its reader is gone: cut already.
+                            // The reader may have gone.
                             let _ = outlet.send(Outgoing::Cut);
                             return;
                         }
-                        // A pipe has one stream for all.
+                        // A pipe has a single stream.
                         (SubscriptionEvent::Cut, None) => {}
                     }
                 }
-                send(end, last);
+                send(end, is_last);
             }
             ServiceAction::Finish(subject) => service.shared().finished(&subject),
             ServiceAction::Advance(task) => service.shared().advance(&task),
-            // An error means that the other call is gone: nothing to wait for.
+            // An error means that the other call has ended.
             ServiceAction::Park(other) => drop(other.await),
             ServiceAction::Release(other) => drop(other.send(())),
             ServiceAction::BreakOff(text) => {
-                let half = text[..text.len() / 2].to_owned();
+                let half_text = text[..text.len() / 2].to_owned();
                 match &outlet {
-                    Some(outlet) => drop(outlet.send(Outgoing::Half(half))),
-                    None => session.break_stream(Outgoing::Half(half)),
+                    Some(outlet) => drop(outlet.send(Outgoing::Half(half_text))),
+                    None => session.break_stream(Outgoing::Half(half_text)),
                 }
             }
             ServiceAction::Hang => std::future::pending().await,
             ServiceAction::Exit(code) => {
                 service.exit(code);
-                // In a test we are still here, until the connection is cut: no
-                // orderly end of the stream may come before that.
+                // Wait until the connection is cut, so that the stream does not end regularly.
                 std::future::pending::<()>().await;
             }
         }

@@ -1,5 +1,5 @@
-//! The server itself, apart from any transport and era. It owns the state that all sessions share, and
-//! decides whether anything is answered at all.
+//! The server, independent of transport and era. It owns the state of all sessions, and decides if
+//! messages are handled.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
@@ -20,7 +20,7 @@ use crate::modern::task::{Task, TaskState};
 use crate::script::Script;
 use crate::session::{FIRST_SERIAL, FakeSession, Outgoing, Outlet};
 
-/// One request or message of a client, as it was received.
+/// One received HTTP request or message.
 #[derive(Debug, Clone)]
 pub struct Received {
     pub at: Instant,
@@ -45,16 +45,16 @@ impl Received {
     }
 }
 
-/// An order to the listener.
+/// A command to the listener.
 pub(crate) enum ListenerCommand {
-    /// Closes the listener and all connections, or listens again. Answers when this is done.
+    /// Closes the listener and all connections, or listens again. Answers afterwards.
     Refuse(bool, oneshot::Sender<io::Result<()>>),
     /// Breaks every connection.
     Cut,
     Stop,
 }
 
-/// The place where the fake runs. It decides what a crash is, and whether traffic is kept.
+/// The kind of process, which determines crashes and the storage of traffic.
 pub(crate) enum Host {
     Process,
     Test(mpsc::UnboundedSender<ListenerCommand>),
@@ -64,9 +64,9 @@ pub(crate) enum Host {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mood {
     Awake,
-    /// Finishes its calls, and handles no new message.
+    /// Finishes its calls, but handles no new message.
     Deaf,
-    /// Does nothing at all.
+    /// Does nothing.
     Hanging,
 }
 
@@ -76,21 +76,21 @@ pub(crate) type Turn = Option<OwnedMutexGuard<()>>;
 pub(crate) struct Service {
     host: Host,
     mood: watch::Sender<Mood>,
-    /// The lock is held while a message is handled, if only one may be handled at a time.
+    /// Held while a message of a single-flight script is handled.
     flight: Arc<tokio::sync::Mutex<()>>,
     script: Mutex<Script>,
     shared: Mutex<SharedState>,
     /// Live sessions, oldest first.
     sessions: Mutex<Vec<Arc<FakeSession>>>,
-    /// Sessions that are unknown now, but whose streams are open.
+    /// Lost sessions whose streams are still open.
     lost: Mutex<Vec<Arc<FakeSession>>>,
-    /// Streams that `drop_streams` can cut. They are weak, because a stream ends with its last sender.
+    /// Streams that `drop_streams` can cut. Weak, because a stream ends with its last sender.
     streams: Mutex<Vec<mpsc::WeakUnboundedSender<Outgoing>>>,
     received: watch::Sender<Vec<Received>>,
     serial: AtomicU64,
 }
 
-/// The state that the tools of all sessions share.
+/// State that all sessions share.
 #[derive(Default)]
 pub(crate) struct SharedState {
     pub runs: BTreeMap<String, u64>,
@@ -99,12 +99,12 @@ pub(crate) struct SharedState {
     /// Raw ids of cancelled requests.
     pub cancelled: Vec<String>,
     pub extra_tool: bool,
-    /// True after a server/discover of a client that was not understood.
+    /// True after a server/discover that was not understood.
     pub probed: bool,
     pub parked: Option<oneshot::Sender<()>>,
     /// Open `subscriptions/listen`.
     pub listens: Vec<ListenStream>,
-    /// The request behind each `requestState` that was given out.
+    /// The request of each issued `requestState`.
     pub pending: HashMap<String, PendingRequest>,
     /// Tasks by their ids.
     pub tasks: BTreeMap<String, Task>,
@@ -121,13 +121,14 @@ impl SharedState {
         *self.ends.entry(subject.to_owned()).or_default() += 1;
     }
 
-    /// Puts a task into its next state, and notifies its subscribers. Returns true if the state changed.
-    pub fn change_task(&mut self, id: &str, next: impl FnOnce(&Task) -> TaskState) -> bool {
+    /// Changes the state of a task, and notifies its subscribers. Returns true if the state
+    /// changed.
+    pub fn change_task(&mut self, id: &str, next_state: impl FnOnce(&Task) -> TaskState) -> bool {
         let Some(task) = self.tasks.get_mut(id) else {
             return false;
         };
-        let next = next(task);
-        if !task.put(next) {
+        let next_state = next_state(task);
+        if !task.put(next_state) {
             return false;
         }
         let detailed = task.detailed(id);
@@ -138,7 +139,7 @@ impl SharedState {
         true
     }
 
-    /// Moves a task to its next state once its time is over.
+    /// Moves a task to its next state.
     pub fn advance(&mut self, id: &str) {
         self.change_task(id, Task::advanced);
     }
@@ -172,7 +173,7 @@ impl Service {
         self.shared.lock()
     }
 
-    /// Waits until the next message may be handled. Waits for ever once the fake hangs.
+    /// Waits until the next message may be handled; forever if the fake hangs.
     pub async fn turn(&self) -> Turn {
         self.until(|mood| mood == Mood::Awake).await;
         if !self.script().single_flight {
@@ -183,7 +184,7 @@ impl Service {
         Some(turn)
     }
 
-    /// Waits until the request before has been answered.
+    /// Waits until the previous request is answered.
     pub async fn next_request(&self) -> OwnedMutexGuard<()> {
         Arc::clone(&self.flight).lock_owned().await
     }
@@ -195,13 +196,17 @@ impl Service {
 
     async fn until(&self, condition: impl Fn(Mood) -> bool) {
         let mut mood = self.mood.subscribe();
-        let met = mood.wait_for(|mood| condition(*mood)).await;
-        met.expect("the sender is ours");
+        let wait_result = mood.wait_for(|mood| condition(*mood)).await;
+        wait_result.expect("the sender is ours");
     }
 
     /// Stops answering, or continues.
-    pub fn hang(&self, hangs: bool) {
-        let mood = if hangs { Mood::Hanging } else { Mood::Awake };
+    pub fn hang(&self, should_hang: bool) {
+        let mood = if should_hang {
+            Mood::Hanging
+        } else {
+            Mood::Awake
+        };
         self.mood.send_replace(mood);
     }
 
@@ -210,15 +215,15 @@ impl Service {
         self.mood.send_replace(Mood::Deaf);
     }
 
-    /// Returns true if this request gets the scripted status, and counts it.
+    /// Returns true if this request gets the scripted status, which is then counted.
     pub fn takes_scripted_status(&self, is_post: bool) -> bool {
         let script = &mut *self.script.lock();
-        let late = script.status_until.is_some_and(|end| Instant::now() >= end);
-        let used_up = script.status_times == Some(0);
-        if late || used_up || script.status.is_none() || !(is_post || script.status_on_all) {
+        let is_late = script.status_until.is_some_and(|end| Instant::now() >= end);
+        let is_used_up = script.status_times == Some(0);
+        if is_late || is_used_up || script.status.is_none() || !(is_post || script.status_on_all) {
             return false;
         }
-        script.status_times = script.status_times.map(|left| left - 1);
+        script.status_times = script.status_times.map(|count| count - 1);
         true
     }
 
@@ -230,38 +235,38 @@ impl Service {
         self.received.subscribe()
     }
 
-    /// Keeps a received message. A process writes it to `--record` instead, because it may run for long.
-    pub fn record(&self, received: Received) {
+    /// Stores a received message. A process writes it to `--record` instead, to save memory.
+    pub fn record(&self, received_request: Received) {
         if let Some(path) = &self.script().record {
-            append(path, &received.body);
+            append(path, &received_request.body);
         }
         if let Host::Test(_) = self.host {
-            self.received.send_modify(|all| all.push(received));
+            self.received
+                .send_modify(|requests| requests.push(received_request));
         }
     }
 
-    /// Ends the process. In a test, cuts every connection and forgets every session, like a process that is
-    /// started again at once.
+    /// Ends the process. In a test, cuts every connection and forgets every session instead.
     pub fn exit(&self, code: i32) {
         match &self.host {
             Host::Process => std::process::exit(code),
             Host::Test(listener) => {
                 self.forget();
-                // Without a listener there is nothing left to cut.
+                // A stopped listener has no connections.
                 let _ = listener.send(ListenerCommand::Cut);
             }
         }
     }
 
     pub fn open_session(&self) -> Arc<FakeSession> {
-        // Because of the process id, sessions of an earlier process are unknown.
+        // The process id makes sessions of earlier processes unknown.
         let id = format!("{:x}-{}", std::process::id(), self.serial());
         let session = FakeSession::new(id);
         self.sessions.lock().push(Arc::clone(&session));
         session
     }
 
-    /// Returns the session that all clients share if there are no ids.
+    /// Returns the single session of a server without session ids.
     pub fn only_session(&self) -> Arc<FakeSession> {
         let mut sessions = self.sessions.lock();
         if sessions.is_empty() {
@@ -288,8 +293,8 @@ impl Service {
     }
 
     pub fn lose_sessions(&self) {
-        let lost = std::mem::take(&mut *self.sessions.lock());
-        self.lost.lock().extend(lost);
+        let lost_sessions = std::mem::take(&mut *self.sessions.lock());
+        self.lost.lock().extend(lost_sessions);
     }
 
     pub fn close_sessions(&self) {
@@ -298,19 +303,19 @@ impl Service {
         }
     }
 
-    /// Ends the sessions, the subscriptions and the tasks, and forgets pending questions.
+    /// Ends sessions, subscriptions and tasks, and drops pending questions.
     pub fn forget(&self) {
         self.close_sessions();
-        let mut shared = self.shared();
-        shared.listens.clear();
-        shared.pending.clear();
-        shared.probed = false;
-        for task in std::mem::take(&mut shared.tasks).into_values() {
+        let mut shared_state = self.shared();
+        shared_state.listens.clear();
+        shared_state.pending.clear();
+        shared_state.probed = false;
+        for task in std::mem::take(&mut shared_state.tasks).into_values() {
             task.stop();
         }
     }
 
-    /// Lets `cut_streams` reach the stream.
+    /// Registers a stream for `cut_streams`.
     pub fn track(&self, outlet: &Outlet) {
         let mut streams = self.streams.lock();
         streams.retain(|stream| stream.strong_count() > 0);
@@ -320,14 +325,14 @@ impl Service {
     pub fn cut_streams(&self) {
         for stream in std::mem::take(&mut *self.streams.lock()) {
             if let Some(outlet) = stream.upgrade() {
-                // If its reader is gone, it is cut already.
+                // The reader may have gone.
                 let _ = outlet.send(Outgoing::Cut);
             }
         }
     }
 }
 
-/// Adds a line to a file that a test reads. If the path cannot be written, the test is wrong.
+/// Appends a line to a file. Panics if the path cannot be written.
 pub(crate) fn append(path: &Path, line: &str) {
     OpenOptions::new()
         .create(true)

@@ -1,4 +1,4 @@
-//! One client's session: its subscriptions, its own stream, and its calls in flight.
+//! One client's session: subscriptions, stream, and calls in flight.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
@@ -17,12 +17,12 @@ pub(crate) const FIRST_SERIAL: u64 = 1;
 pub(crate) enum Outgoing {
     Message {
         text: String,
-        /// Nothing follows on the stream of this call.
+        /// True if this is the last message of a call.
         last: bool,
     },
-    /// The beginning of a message, after which the connection breaks.
+    /// The first half of a message, before a broken connection.
     Half(String),
-    /// The connection breaks here.
+    /// A broken connection.
     Cut,
 }
 
@@ -31,9 +31,9 @@ pub(crate) type Outlet = mpsc::UnboundedSender<Outgoing>;
 #[derive(Default)]
 pub(crate) struct FakeSession {
     pub id: String,
-    /// True for one modern request over HTTP, which is cancelled when its stream is closed.
+    /// True for one modern request over HTTP, which ends with its stream.
     pub ends_with_stream: bool,
-    // The lock is held only to look up or change a field, never across an await.
+    // Locked to read or change a field, never across an await.
     state: Mutex<SessionState>,
 }
 
@@ -47,16 +47,16 @@ pub(crate) struct SessionState {
     pub level: usize,
     /// True after -32042 was answered.
     pub sent_to_url: bool,
-    /// Number of subscriptions to each URI since it was last unsubscribed.
+    /// Number of subscriptions to each URI since its last unsubscription.
     pub subscriptions: BTreeMap<String, u64>,
     /// Number of messages received after `initialize`.
     pub messages: u64,
     /// Number of GETs of the stream.
     pub gets: u64,
-    /// True if it lists nothing.
+    /// True if the session's lists are empty.
     pub spoiled: bool,
     outlet: Option<Outlet>,
-    /// Messages that wait for a stream.
+    /// Messages before the stream.
     backlog: Vec<String>,
     questions: HashMap<String, oneshot::Sender<String>>,
     running: HashMap<String, AbortHandle>,
@@ -88,11 +88,11 @@ impl FakeSession {
         self.state.lock()
     }
 
-    /// Gives the session a stream. An earlier one ends.
+    /// Attaches a stream, which replaces an earlier one.
     pub fn attach(&self, outlet: Outlet) {
         let mut state = self.state();
         for text in std::mem::take(&mut state.backlog) {
-            // A stream that is gone already loses its messages, as on a real network.
+            // Messages to a closed stream are lost.
             let _ = outlet.send(Outgoing::Message { text, last: false });
         }
         state.outlet = Some(outlet);
@@ -107,27 +107,27 @@ impl FakeSession {
             .is_some_and(|outlet| !outlet.is_closed())
     }
 
-    /// Sends on the session's own stream, or keeps the message until there is one.
+    /// Sends on the session's stream, or stores the message for it.
     pub fn publish(&self, text: String) {
         let mut state = self.state();
         match state.outlet.as_ref().filter(|outlet| !outlet.is_closed()) {
             Some(outlet) => {
-                // If the stream was closed in between, the message is lost with it.
+                // A message to a closed stream is lost.
                 let _ = outlet.send(Outgoing::Message { text, last: false });
             }
             None => state.backlog.push(text),
         }
     }
 
-    /// Drops the messages that wait for the session's stream.
+    /// Drops the stored messages.
     pub fn forget(&self) {
         self.state().backlog.clear();
     }
 
-    /// Breaks the session's stream, if there is one, after the text of `end`.
+    /// Breaks the session's stream with `end`.
     pub fn break_stream(&self, end: Outgoing) {
         if let Some(outlet) = &self.state().outlet {
-            // If its reader is gone, it is broken already.
+            // The reader may have gone.
             let _ = outlet.send(end);
         }
     }
@@ -141,7 +141,7 @@ impl FakeSession {
 
     pub fn answered(&self, id: &str, answer: String) {
         if let Some(question) = self.state().questions.remove(id) {
-            // The call that asked may have been cancelled.
+            // The call may be cancelled.
             let _ = question.send(answer);
         }
     }
@@ -160,17 +160,17 @@ impl FakeSession {
         state.outlet = None;
     }
 
-    /// Does the work of a call until it has to wait, and the rest in a task of its own.
+    /// Runs a call until it first waits, and the rest in a task.
     pub fn drive(&self, call: Option<&str>, work: impl Future<Output = ()> + Send + 'static) {
         let mut work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(work);
-        let mut nobody = Context::from_waker(Waker::noop());
-        if work.as_mut().poll(&mut nobody).is_ready() {
+        let mut noop_context = Context::from_waker(Waker::noop());
+        if work.as_mut().poll(&mut noop_context).is_ready() {
             return;
         }
         let mut state = self.state();
-        while let Some(ended) = state.tasks.try_join_next() {
-            // Cancelled calls end as aborted tasks.
-            if let Err(error) = ended
+        while let Some(ended_task) = state.tasks.try_join_next() {
+            // Cancelled calls are aborted tasks.
+            if let Err(error) = ended_task
                 && error.is_panic()
             {
                 std::panic::resume_unwind(error.into_panic());

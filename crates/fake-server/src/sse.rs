@@ -1,5 +1,5 @@
-//! HTTP+SSE of revision 2024-11-05. `GET /sse` opens the stream and names the endpoint. Messages are posted
-//! to the endpoint and answered on the stream.
+//! HTTP+SSE of revision 2024-11-05. `GET /sse` opens the stream with the URL for POST. Answers are
+//! sent on the stream.
 
 use std::sync::Arc;
 
@@ -18,12 +18,15 @@ use crate::service::{Received, Service, Turn};
 
 const ENDPOINT: &str = "/messages?sessionId=";
 
-pub(crate) fn answer(service: &Arc<Service>, received: &Received, turn: Turn) -> HttpReply {
-    match (received.verb.as_str(), received.path.as_str()) {
+pub(crate) fn answer(service: &Arc<Service>, received_request: &Received, turn: Turn) -> HttpReply {
+    match (
+        received_request.verb.as_str(),
+        received_request.path.as_str(),
+    ) {
         ("GET", "/sse" | "/sse/") => open(service),
         (_, "/sse" | "/sse/") => not_allowed("GET"),
         ("POST", path) => match path.strip_prefix(ENDPOINT) {
-            Some(id) => post(service, id, received, turn),
+            Some(id) => post(service, id, received_request, turn),
             None => plain(StatusCode::NOT_FOUND, "not found"),
         },
         _ => plain(StatusCode::NOT_FOUND, "not found"),
@@ -38,13 +41,13 @@ fn open(service: &Service) -> HttpReply {
     stream(EventBody::new(messages).with_endpoint(&format!("{ENDPOINT}{}", session.id)))
 }
 
-/// A session lives as long as its stream.
-fn post(service: &Arc<Service>, id: &str, received: &Received, turn: Turn) -> HttpReply {
+/// A session ends with its stream.
+fn post(service: &Arc<Service>, id: &str, received_request: &Received, turn: Turn) -> HttpReply {
     let Some(session) = service.session(id).filter(|session| session.is_attached()) else {
         service.close_session(id);
-        return bent::lost_session(&service.script(), received);
+        return bent::lost_session(&service.script(), received_request);
     };
-    let message = match RpcMessage::parse(received.body.as_bytes()) {
+    let message = match RpcMessage::parse(received_request.body.as_bytes()) {
         Ok(message) => message,
         Err(invalid) => {
             let error = message::error("null", &RpcError::from(invalid));

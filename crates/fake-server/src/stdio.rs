@@ -1,4 +1,4 @@
-//! The stdio transport. One thread reads lines, another one writes them, as badly as scripted.
+//! The stdio transport. One thread reads lines, another one writes them.
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::script::Script;
 use crate::service::{Received, Service};
 use crate::session::{FakeSession, Outgoing};
 
-/// The output of `--noise` before each message: garbage, half a message, bytes that are no UTF-8, JSON that
-/// is no JSON-RPC, blank lines.
+/// The output of `--noise` before each message: garbage, half a message, invalid UTF-8, JSON
+/// without JSON-RPC, blank lines.
 const NOISE: &[u8] =
     b"Server ready on stdio!\n{\"jsonrpc\":\"2.0\",\"id\":\n\xff\xfe\x80\n[1,2\n{\"a\":1}\n\n  \n\r\n";
 
@@ -25,18 +25,17 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
     let session = service.open_session();
     let (outlet, outgoing) = mpsc::unbounded_channel();
     session.attach(outlet);
-    // One line at a time, because a server that hangs does not read either.
-    let (lines, mut incoming) = mpsc::channel(1);
-    // Threads, because the runtime's end must not wait for stdin, and closing it needs a moment without
-    // a reader.
-    let close_after = script.close_stdin_after;
-    std::thread::spawn(move || read(&lines, close_after));
+    // One line at a time, because a hanging server must not read.
+    let (lines, mut incoming_lines) = mpsc::channel(1);
+    // Threads, because the runtime must not wait for stdin at its end.
+    let close_limit = script.close_stdin_after;
+    std::thread::spawn(move || read(&lines, close_limit));
     let writer = std::thread::spawn({
         let script = script.clone();
         move || write(outgoing, &script)
     });
 
-    while let Some(line) = incoming.recv().await {
+    while let Some(line) = incoming_lines.recv().await {
         let line = line?;
         service.record(Received {
             at: std::time::Instant::now(),
@@ -61,7 +60,7 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
     if script.ignore_stdin_eof || script.close_stdin_after.is_some() {
         std::future::pending::<()>().await;
     }
-    // Written messages are still sent. Calls in flight end.
+    // Send written messages. Calls in flight end.
     session.close();
     match writer.join() {
         Ok(outcome) => outcome,
@@ -83,8 +82,8 @@ fn receive(
     }
 }
 
-/// Forwards lines without their ends. Leaves out blank lines.
-fn read(lines: &mpsc::Sender<io::Result<Vec<u8>>>, close_after: Option<usize>) {
+/// Forwards lines without line breaks, and skips blank lines.
+fn read(lines: &mpsc::Sender<io::Result<Vec<u8>>>, close_limit: Option<usize>) {
     let mut stdin = io::stdin().lock();
     let mut calls = 0;
     loop {
@@ -93,7 +92,7 @@ fn read(lines: &mpsc::Sender<io::Result<Vec<u8>>>, close_after: Option<usize>) {
             Ok(0) => return,
             Ok(_) => {}
             Err(error) => {
-                // The receiver ends only with the process.
+                // The receiver is dropped only at exit.
                 let _ = lines.blocking_send(Err(error));
                 return;
             }
@@ -105,12 +104,12 @@ fn read(lines: &mpsc::Sender<io::Result<Vec<u8>>>, close_after: Option<usize>) {
         if is_call(&line) {
             calls += 1;
         }
-        // Stdin closes before the answer is sent, so that a client with the answer finds it closed.
-        let last = close_after == Some(calls);
-        if last {
+        // Close stdin before the answer is sent, so that the client sees it closed.
+        let is_last = close_limit == Some(calls);
+        if is_last {
             close_stdin();
         }
-        if lines.blocking_send(Ok(line)).is_err() || last {
+        if lines.blocking_send(Ok(line)).is_err() || is_last {
             return;
         }
     }
@@ -120,7 +119,7 @@ fn is_call(line: &[u8]) -> bool {
     matches!(RpcMessage::parse(line), Ok(RpcMessage::Request { method, .. }) if method == "tools/call")
 }
 
-/// Closes stdin. Writers get EPIPE from here on.
+/// Closes stdin. Later writes fail with EPIPE.
 #[cfg(unix)]
 fn close_stdin() {
     std::fs::File::open("/dev/null")
@@ -135,14 +134,14 @@ fn close_stdin() {
 
 fn write(mut outgoing: mpsc::UnboundedReceiver<Outgoing>, script: &Script) -> io::Result<()> {
     while let Some(outgoing) = outgoing.blocking_recv() {
-        // The lock is not held for longer, so that floods come in between.
+        // Lock for one message, so that floods can interleave.
         let mut stdout = io::stdout().lock();
         let text = match outgoing {
             Outgoing::Message { text, .. } => text,
             Outgoing::Half(text) => {
                 stdout.write_all(text.as_bytes())?;
                 stdout.flush()?;
-                // A pipe breaks only when its process ends.
+                // A pipe breaks only when its reader exits.
                 std::process::exit(3);
             }
             Outgoing::Cut => continue,

@@ -50,7 +50,7 @@ struct AskArguments<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// Runs a tool, and counts that it ran.
+/// Runs a tool and counts the run.
 pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcError> {
     let params: CallParams = request.read()?;
     let ReceivedRequest {
@@ -62,13 +62,13 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
         ..
     } = *request;
     let name = params.name.as_str();
-    let extra = service.shared().extra_tool;
-    if !catalog::has_tool(name, script, extra, &client.revision) {
+    let has_extra_tool = service.shared().extra_tool;
+    if !catalog::has_tool(name, script, has_extra_tool, &client.revision) {
         return Err(RpcError::invalid_params(format!("unknown tool: {name}")));
     }
-    let raw = params.arguments.map_or("{}", RawValue::get);
-    // Only tool `echo` gets values that `Value` cannot hold.
-    let arguments: Value = serde_json::from_str(raw).unwrap_or_default();
+    let raw_arguments = params.arguments.map_or("{}", RawValue::get);
+    // Only tool `echo` needs the raw arguments.
+    let arguments: Value = serde_json::from_str(raw_arguments).unwrap_or_default();
     let runs = service.shared().count_run(name);
     if script.hang_after.is_some_and(|limit| runs >= limit) {
         service.turn_deaf();
@@ -79,7 +79,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
         append(path, &format!("{name} {id}{key}"));
     }
     let number = |key: &str| arguments[key].as_u64().unwrap_or_default();
-    let word = |key: &str| arguments[key].as_str().unwrap_or_default();
+    let text_argument = |key: &str| arguments[key].as_str().unwrap_or_default();
     let answer = |result: &str| request.answer(result);
     let text_answer = |text: &str| vec![answer(&message::text(text))];
 
@@ -87,7 +87,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
         return Ok(actions);
     }
     let actions = match name {
-        "echo" => vec![answer(&echo(raw)?)],
+        "echo" => vec![answer(&echo(raw_arguments)?)],
         "add" => text_answer(&sum(&arguments["a"], &arguments["b"])?.to_string()),
         "sleep" => {
             let ms = number("ms");
@@ -120,7 +120,9 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
         "log" => {
             let level = arguments["level"].as_str().unwrap_or("info");
             let severity = catalog::level_index(level)?;
-            let is_logged = client.level.is_some_and(|least| severity >= least);
+            let is_logged = client
+                .level
+                .is_some_and(|min_severity| severity >= min_severity);
             let count = if is_logged { number("n").max(1) } else { 0 };
             let mut actions: Vec<ServiceAction> = (1..=count)
                 .map(|n| {
@@ -146,7 +148,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
             vec![answer(&result.to_string())]
         }
         "rpc_error" => {
-            // 2026-07-28 reserves a code that the legacy era leaves to servers.
+            // 2026-07-28 reserves an error code that legacy servers may use.
             let code = match client.era {
                 RevisionEra::Legacy => -32050,
                 RevisionEra::Modern => -31050,
@@ -157,7 +159,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
             };
             vec![ServiceAction::Send(message::error(id, &error))]
         }
-        "env" => text_answer(&std::env::var(word("name")).unwrap_or_default()),
+        "env" => text_answer(&std::env::var(text_argument("name")).unwrap_or_default()),
         "pid" => text_answer(&std::process::id().to_string()),
         "cwd" => text_answer(
             &std::env::current_dir()
@@ -242,7 +244,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
             answer(&message::text("right id")),
         ],
         "ask" => {
-            let AskArguments { method, params } = serde_json::from_str(raw)
+            let AskArguments { method, params } = serde_json::from_str(raw_arguments)
                 .map_err(|error| RpcError::invalid_params(error.to_string()))?;
             let question = match method {
                 None => ClientQuestion::sampling(),
@@ -258,7 +260,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
             }
             vec![ask(request, &question.method, &question.params)]
         }
-        // Modern servers must not send it. This one does.
+        // A violation: modern servers must not send requests.
         "ping_client" => vec![ask(request, "ping", "{}")],
         "change_tools" => {
             service.shared().extra_tool = arguments["remove"] != json!(true);
@@ -274,7 +276,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
             text_answer("prompts changed")
         }
         "touch" => {
-            let uri = word("uri");
+            let uri = text_argument("uri");
             let count = touch(service, uri);
             text_answer(&format!("{count} sessions told"))
         }
@@ -298,23 +300,23 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
         }
         "client" => text_answer(&client.words),
         "out_of_order" => {
-            let mut shared = service.shared();
-            if let Some(first) = shared.parked.take().filter(|call| !call.is_closed()) {
+            let mut shared_state = service.shared();
+            if let Some(first) = shared_state.parked.take().filter(|call| !call.is_closed()) {
                 vec![
                     answer(&message::text("called second")),
                     ServiceAction::Release(first),
                 ]
             } else {
-                let (sender, second) = oneshot::channel();
-                shared.parked = Some(sender);
+                let (sender, second_answer) = oneshot::channel();
+                shared_state.parked = Some(sender);
                 vec![
-                    ServiceAction::Park(second),
+                    ServiceAction::Park(second_answer),
                     answer(&message::text("called first")),
                 ]
             }
         }
         "stderr" => {
-            flood::complain(word("text"));
+            flood::complain(text_argument("text"));
             text_answer("printed")
         }
         "weird" => vec![answer(WEIRD_RESULT)],
@@ -349,19 +351,18 @@ fn flood_text(arguments: &Value) -> Result<FloodText, RpcError> {
     })
 }
 
-/// Returns the text and the arguments byte for byte, as they were received.
-fn echo(raw: &str) -> Result<String, RpcError> {
-    let EchoArguments { text } =
-        serde_json::from_str(raw).map_err(|error| RpcError::invalid_params(error.to_string()))?;
+/// Returns the text with the raw arguments.
+fn echo(raw_arguments: &str) -> Result<String, RpcError> {
+    let EchoArguments { text } = serde_json::from_str(raw_arguments)
+        .map_err(|error| RpcError::invalid_params(error.to_string()))?;
     let text = text.map(RawValue::get);
     let text = text.filter(|text| text.starts_with('"')).unwrap_or(r#""""#);
     Ok(format!(
-        r#"{{"content":[{{"type":"text","text":{text}}}],"structuredContent":{raw}}}"#
+        r#"{{"content":[{{"type":"text","text":{text}}}],"structuredContent":{raw_arguments}}}"#
     ))
 }
 
-/// Returns the sum of two numbers, where a missing one is zero. Integers stay integers. Other values are
-/// invalid arguments.
+/// Returns the sum of two numbers. A missing number is zero, and integers stay integers.
 fn sum(a: &Value, b: &Value) -> Result<Value, RpcError> {
     if [a, b]
         .iter()
@@ -388,7 +389,7 @@ fn progress(request: &ReceivedRequest, token: &str, step: u64, steps: u64) -> St
     )
 }
 
-/// Asks the client, even if it did not declare that it can be asked. Its answer is the text of the result.
+/// Asks the client, even without its capability. The answer is the text of the result.
 fn ask(request: &ReceivedRequest, method: &str, params: &str) -> ServiceAction {
     let id = request.id.to_owned();
     ServiceAction::Ask {
@@ -397,12 +398,12 @@ fn ask(request: &ReceivedRequest, method: &str, params: &str) -> ServiceAction {
     }
 }
 
-/// Reports to every session, and every subscription to it, that a list has changed.
+/// Announces a changed list to every session and subscription.
 pub(crate) fn changed(service: &Service, list: &str) {
     let method = format!("notifications/{list}/list_changed");
     let text = message::notification(&method, "{}");
     for session in service.sessions() {
-        // A modern client may share the pipe. It hears only of its subscriptions.
+        // A modern client on the pipe gets only subscribed changes.
         let is_legacy = session.state().revision.is_some() || !service.script().is_modern();
         if is_legacy {
             session.publish(text.clone());
@@ -411,7 +412,7 @@ pub(crate) fn changed(service: &Service, list: &str) {
     listen::list_changed(&service.shared().listens, list);
 }
 
-/// Notifies subscribers of the resource. Returns their number.
+/// Notifies the subscribers of a resource. Returns their number.
 fn touch(service: &Service, uri: &str) -> usize {
     let text = message::notification(
         "notifications/resources/updated",
@@ -426,9 +427,9 @@ fn touch(service: &Service, uri: &str) -> usize {
 }
 
 fn counts(service: &Service) -> Value {
-    let shared = service.shared();
-    let total: u64 = shared.runs.values().sum();
-    let mut counts = json!(shared.runs);
+    let shared_state = service.shared();
+    let total: u64 = shared_state.runs.values().sum();
+    let mut counts = json!(shared_state.runs);
     counts["total"] = json!(total);
     counts
 }

@@ -1,4 +1,4 @@
-//! The tools in which the revisions differ. Their definitions are in `catalog::eras`.
+//! Tools that depend on the revision. Their definitions are in `catalog::eras`.
 
 use serde_json::{Value, json};
 
@@ -11,14 +11,14 @@ use crate::questions::{ClientQuestion, Rounds, Subject};
 use crate::request::ReceivedRequest;
 use crate::revision::RevisionEra;
 
-/// Number of rounds. Clients give up long before the end.
+/// Number of rounds, beyond the limits of clients.
 const AGAIN_AND_AGAIN: usize = 1000;
 
 const AUDIO: &str = r#"{"content":[{"type":"text","text":"listen"},{"type":"audio","data":"UklGRg==","mimeType":"audio/wav"}]}"#;
 
 const LINK: &str = r#"{"content":[{"type":"text","text":"look"},{"type":"resource_link","uri":"fake://text","name":"text","mimeType":"text/plain"}]}"#;
 
-/// Returns the actions of such a tool, or `None` for other tools.
+/// Returns the actions of a tool that depends on the revision, or `None`.
 pub(crate) fn run(
     request: &ReceivedRequest,
     name: &str,
@@ -53,12 +53,12 @@ pub(crate) fn run(
 /// Sends the user of a legacy session to a URL, once.
 fn visit(request: &ReceivedRequest) -> Result<(), RpcError> {
     let url = ClientQuestion::url(RevisionEra::Legacy, "sign-in");
-    if let Some(missing) = url.lacks(&request.client.capabilities) {
-        let text = format!("the client did not declare {missing}");
+    if let Some(missing_capability) = url.lacks(&request.client.capabilities) {
+        let text = format!("the client did not declare {missing_capability}");
         return Err(RpcError::new(-32603, text));
     }
-    let been_there = std::mem::replace(&mut request.session.state().sent_to_url, true);
-    if been_there {
+    let was_sent = std::mem::replace(&mut request.session.state().sent_to_url, true);
+    if was_sent {
         return Ok(());
     }
     let elicitation: Value = serde_json::from_str(&url.params).expect("ours");
@@ -68,7 +68,7 @@ fn visit(request: &ReceivedRequest) -> Result<(), RpcError> {
     })
 }
 
-/// Returns the questions of a tool that asks its client.
+/// Returns the questions of a tool.
 fn rounds(request: &ReceivedRequest, name: &str) -> Option<Rounds> {
     let url = || ClientQuestion::url(request.client.era, "sign-in");
     Some(match name {

@@ -1,5 +1,4 @@
-//! The error about an endpoint that the daemon does not have, with the server or profile that was probably
-//! meant.
+//! The error for an unknown endpoint, with a similar server or profile name.
 
 use mainstay_command_line::{
     connect::{self, LocatedDaemon},
@@ -10,7 +9,7 @@ use mainstay_platform::environment::ConfigurationSource;
 
 use super::daemon::Finder;
 
-/// The name that is missing.
+/// The missing name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{subject} not found; {hint}")]
 pub struct Absent {
@@ -21,7 +20,7 @@ pub struct Absent {
 }
 
 impl Absent {
-    /// Finds similar names. Without access to the names it suggests none.
+    /// Finds similar names, if the names are accessible.
     pub async fn at(finder: &Finder) -> Self {
         let path = &finder.path;
         let server = path.strip_prefix("/servers/");
@@ -62,15 +61,15 @@ impl Absent {
     }
 }
 
-fn hint(name: Option<&str>, next: &str) -> String {
+fn hint(name: Option<&str>, next_step: &str) -> String {
     let question = name.map_or_else(String::new, |name| format!("did you mean {name}? "));
-    format!("{question}{next}")
+    format!("{question}{next_step}")
 }
 
 /// The configuration of a daemon on this machine.
-fn config_of(found: LocatedDaemon) -> Option<Config> {
+fn config_of(located_daemon: LocatedDaemon) -> Option<Config> {
     let origin = ConfigurationSource {
-        flag: Some(found.file?.config?.into()),
+        flag: Some(located_daemon.file?.config?.into()),
         ..ConfigurationSource::default()
     };
     Some(origin.load().ok()?.config)

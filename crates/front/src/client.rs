@@ -1,5 +1,5 @@
-//! The client's stdin, which is read first for the door of a Mainstay with servers of its own, and later for
-//! a front, if the client is handed over.
+//! The client's stdin, which feeds the door of a Mainstay with its own servers, and after a
+//! handover a front.
 
 use std::{
     collections::VecDeque,
@@ -19,28 +19,28 @@ use tokio_util::sync::CancellationToken;
 
 use super::session::ClientSession;
 
-/// Bytes of requests that are held back. Above them stdin is not read.
+/// Maximum number of held-back bytes. Reading pauses above it.
 const MAX_HELD: usize = 16 * 1024 * 1024;
 
-/// Bytes above the limit at which a line is certainly too long. A reader reads less at once.
+/// Bytes above the limit at which a line is too long for the door. A reader reads less at a time.
 const MARGIN: usize = 256 * 1024;
 
 /// The lines of a client, and the state of its session.
 pub struct ClientInput<R> {
     lines: LineReader<R>,
     max_message: usize,
-    /// Requests that were not given to a door.
+    /// Requests that no door received.
     held: VecDeque<Bytes>,
     held_bytes: usize,
     pub session: ClientSession,
 }
 
-/// Signals for leaving a door.
+/// Signals for a handover.
 #[derive(Default)]
 pub struct Leaving {
-    /// Cancelled when the client will be handed over.
+    /// Cancelled when the handover starts.
     pub requested: CancellationToken,
-    /// Cancelled when the door has got its last line.
+    /// Cancelled after the door has the last line.
     pub leave: CancellationToken,
 }
 
@@ -56,7 +56,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
         }
     }
 
-    /// The next line. Lines that were held back come first.
+    /// The next line, starting with held-back lines.
     pub async fn next(&mut self) -> io::Result<Option<InputLine>> {
         match self.held.pop_front() {
             Some(held) => Ok(Some(InputLine::Whole(held))),
@@ -64,19 +64,19 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
         }
     }
 
-    /// Gives the client's lines to a door, until the client or the door has ended. When the client will be
-    /// handed over, requests are held back, and messages about running requests still go to the door.
-    pub async fn feed(&mut self, mut door: DoorFeed, leaving: &Leaving) {
+    /// Feeds the client's lines to a door until the client or the door ends. During a handover,
+    /// requests are held back, while messages about running requests still pass.
+    pub async fn feed(&mut self, mut door: DoorFeed, leave_state: &Leaving) {
         let mut is_leaving = false;
         loop {
             let has_room = self.held_bytes < MAX_HELD;
             let line = tokio::select! {
                 biased;
                 () = door.lines.closed() => return,
-                () = leaving.requested.cancelled(), if !is_leaving => {
+                () = leave_state.requested.cancelled(), if !is_leaving => {
                     is_leaving = true;
                     door.processed().await;
-                    leaving.leave.cancel();
+                    leave_state.leave.cancel();
                     continue;
                 }
                 line = self.lines.next(), if has_room => line,
@@ -87,7 +87,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
                     self.session.sent(&line);
                     Some(line)
                 }
-                // The door finds the line too long, too, and answers that.
+                // The door answers an oversized line with an error.
                 Ok(Some(InputLine::TooLong { .. })) => {
                     Some(vec![b'x'; self.max_message.saturating_add(MARGIN)].into())
                 }
@@ -99,7 +99,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
         }
     }
 
-    /// Holds a request back. Returns a line that must go to the door.
+    /// Holds a request back. Returns a line that the door must get.
     fn hold(&mut self, line: Bytes) -> Option<Bytes> {
         let frame = Frame::read(line.clone());
         let kind = frame.as_ref().map(|frame| frame.envelope().kind);
@@ -113,7 +113,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
                 self.session.notified(method);
                 return Some(line);
             }
-            // Batches and unreadable lines are left to the front.
+            // The front handles batches and unreadable lines.
             Ok(MessageKind::Request { .. }) | Err(_) => {}
         }
         self.held_bytes += line.len();
@@ -121,21 +121,21 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
         None
     }
 
-    /// Drops a held request with this id. Returns whether there was one.
+    /// Drops a held request with this id. Returns true if it existed.
     fn drop_held(&mut self, id: Option<&str>) -> bool {
-        let is_it = |line: &Bytes| {
+        let is_cancelled = |line: &Bytes| {
             Frame::read(line.clone()).is_ok_and(|frame| frame.id().is_some() && frame.id() == id)
         };
-        let Some(at) = self.held.iter().position(is_it) else {
+        let Some(index) = self.held.iter().position(is_cancelled) else {
             return false;
         };
-        let dropped = self.held.remove(at);
-        self.held_bytes -= dropped.map_or(0, |line| line.len());
+        let removed_line = self.held.remove(index);
+        self.held_bytes -= removed_line.map_or(0, |line| line.len());
         true
     }
 }
 
-/// The end of a [`DoorInput`] that takes lines.
+/// The sending end of a [`DoorInput`].
 pub struct DoorFeed {
     lines: mpsc::Sender<Bytes>,
     sent: u64,
@@ -146,19 +146,22 @@ pub struct DoorFeed {
 impl DoorFeed {
     async fn give(&mut self, line: Bytes) {
         self.sent += 1;
-        // A door that has ended is noticed when its stream closes.
+        // An ended door closes its stream, which is detected elsewhere.
         self.lines.send(line).await.ok();
     }
 
-    /// Waits until the door has processed all lines, or has ended.
+    /// Waits until the door has processed all lines, or ends.
     async fn processed(&mut self) {
-        let sent = self.sent;
-        self.dealt_with.wait_for(|count| *count >= sent).await.ok();
+        let sent_count = self.sent;
+        self.dealt_with
+            .wait_for(|count| *count >= sent_count)
+            .await
+            .ok();
     }
 }
 
-/// Lines as a stream of bytes for a door. The stream has one line at a time: a door that reads on has
-/// processed the line before.
+/// A door's input stream with one line at a time. Reading the next line means that the previous one
+/// is processed.
 pub struct DoorInput {
     lines: mpsc::Receiver<Bytes>,
     line: Bytes,
@@ -193,8 +196,8 @@ impl AsyncRead for DoorInput {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.line.is_empty() && self.is_line_ended {
-            let read = self.read;
-            self.dealt_with.send_replace(read);
+            let read_count = self.read;
+            self.dealt_with.send_replace(read_count);
             let Some(line) = ready!(self.lines.poll_recv(context)) else {
                 return Poll::Ready(Ok(()));
             };
@@ -227,14 +230,14 @@ mod tests {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"x"}}}}"#)
     }
 
-    /// Requests before the handover stay with the door. Later requests are held back, except for those that
-    /// the client cancels. Messages about running requests reach the door.
+    /// Requests before the handover stay with the door. Later requests are held back unless
+    /// cancelled. Messages about running requests reach the door.
     #[tokio::test]
     async fn requests_are_held_back_while_the_door_is_left() {
         let (mut client, stdin) = duplex(MAX);
         let mut input = ClientInput::new(stdin, MAX);
         let (feed, door) = door_input();
-        let leaving = Leaving::default();
+        let leave_state = Leaving::default();
         let mut door = BufReader::with_capacity(16, door).lines();
         let line_bytes = |line: String| format!("{line}\n").into_bytes();
         let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}"#;
@@ -251,19 +254,19 @@ mod tests {
                 let line = door.next_line().await.expect("UTF-8");
                 assert_eq!(line, Some(expected));
             }
-            leaving.requested.cancel();
+            leave_state.requested.cancel();
             let answer = r#"{"jsonrpc":"2.0","id":7,"result":{}}"#;
             let cancel = |id| {
                 let method = "notifications/cancelled";
                 format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"requestId":{id}}}}}"#)
             };
-            // A door that reads on has processed the last line.
+            // A further read means that the last line is processed.
             let line = {
                 let mut reading = pin!(door.next_line());
                 tokio::select! {
                     biased;
                     line = &mut reading => panic!("{line:?}"),
-                    () = leaving.leave.cancelled() => {}
+                    () = leave_state.leave.cancelled() => {}
                 }
                 for line in [request(2), request(3), cancel(2), answer.into(), cancel(1)] {
                     client.write_all(&line_bytes(line)).await.expect("written");
@@ -275,7 +278,7 @@ mod tests {
             assert_eq!(line, Some(cancel(1)));
             drop(door);
         };
-        tokio::join!(input.feed(feed, &leaving), scene);
+        tokio::join!(input.feed(feed, &leave_state), scene);
         client
             .write_all(&line_bytes(request(4)))
             .await
@@ -289,45 +292,45 @@ mod tests {
         assert_eq!(input.next().await.expect("the end"), None);
     }
 
-    /// A door that still processes a line is not left.
+    /// The handover waits for lines in progress.
     #[tokio::test]
     async fn a_door_is_left_when_it_has_dealt_with_every_line() {
         let (mut client, stdin) = duplex(MAX);
         let mut input = ClientInput::new(stdin, MAX);
         let (feed, mut door) = door_input();
-        let leaving = Leaving::default();
+        let leave_state = Leaving::default();
         let scene = async {
             let line = format!("{}\n", request(1));
             client.write_all(line.as_bytes()).await.expect("written");
-            let mut read = vec![0; line.len()];
-            tokio::io::AsyncReadExt::read_exact(&mut door, &mut read)
+            let mut content = vec![0; line.len()];
+            tokio::io::AsyncReadExt::read_exact(&mut door, &mut content)
                 .await
                 .expect("the line");
-            leaving.requested.cancel();
+            leave_state.requested.cancel();
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }
-            assert!(!leaving.leave.is_cancelled());
-            let mut more = [0];
+            assert!(!leave_state.leave.is_cancelled());
+            let mut extra_byte = [0];
             tokio::select! {
                 biased;
-                read = tokio::io::AsyncReadExt::read(&mut door, &mut more) => panic!("{read:?}"),
-                () = leaving.leave.cancelled() => {}
+                content = tokio::io::AsyncReadExt::read(&mut door, &mut extra_byte) => panic!("{content:?}"),
+                () = leave_state.leave.cancelled() => {}
             }
             drop(door);
         };
-        tokio::join!(input.feed(feed, &leaving), scene);
+        tokio::join!(input.feed(feed, &leave_state), scene);
     }
 
     #[tokio::test]
     async fn a_line_that_is_too_long_is_too_long_for_the_door() {
-        // More than one read returns.
+        // Larger than one read.
         const LIMIT: usize = 1024 * 1024;
         let (mut client, stdin) = duplex(MAX);
         let mut input = ClientInput::new(stdin, LIMIT);
         let (feed, door) = door_input();
         let mut door = LineReader::new(door, LIMIT);
-        let leaving = Leaving::default();
+        let write_task = Leaving::default();
         let writing = async {
             let lines = format!("{}\n{}\n", "y".repeat(3 * LIMIT), request(1));
             client.write_all(lines.as_bytes()).await.expect("written");
@@ -336,10 +339,10 @@ mod tests {
         let reading = async {
             let first = door.next().await.expect("a line");
             assert!(matches!(first, Some(InputLine::TooLong { .. })));
-            let second = door.next().await.expect("a line");
-            assert_eq!(second, Some(InputLine::Whole(request(1).into())));
+            let second_line = door.next().await.expect("a line");
+            assert_eq!(second_line, Some(InputLine::Whole(request(1).into())));
             assert_eq!(door.next().await.expect("the end"), None);
         };
-        tokio::join!(input.feed(feed, &leaving), writing, reading);
+        tokio::join!(input.feed(feed, &write_task), writing, reading);
     }
 }

@@ -47,7 +47,8 @@ impl RunCommand for Connect {
         }
     }
 
-    /// Ends when the client has closed its end and is answered. Only the protocol is written to stdout.
+    /// Ends after the client has closed stdin and has its answers. Stdout contains only the
+    /// protocol.
     async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let path = path(self.profile.as_deref(), self.server.as_deref())?;
         let finder = Finder {
@@ -61,7 +62,7 @@ impl RunCommand for Connect {
 
 /// The path of the endpoint for a profile or a server.
 pub fn path(profile: Option<&str>, server: Option<&str>) -> Result<String, CommandError> {
-    let checked = |name: &str| {
+    let checked_name = |name: &str| {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if !name.is_empty() && name.bytes().all(is_name) {
             return Ok(name.to_owned());
@@ -72,9 +73,9 @@ pub fn path(profile: Option<&str>, server: Option<&str>) -> Result<String, Comma
         })
     };
     Ok(match (profile, server) {
-        (_, Some(server)) => format!("/servers/{}/mcp", checked(server)?),
+        (_, Some(server)) => format!("/servers/{}/mcp", checked_name(server)?),
         (None | Some(ProfileName::DEFAULT), None) => "/mcp".to_owned(),
-        (Some(profile), None) => format!("/mcp/{}", checked(profile)?),
+        (Some(profile), None) => format!("/mcp/{}", checked_name(profile)?),
     })
 }
 

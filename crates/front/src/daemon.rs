@@ -1,4 +1,4 @@
-//! The daemon as a front uses it: its address, and requests to it.
+//! A front's connection to a daemon: its address, and requests.
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
@@ -17,42 +17,41 @@ use mainstay_transport::{
     http1::{Error, HttpClient, Responding, Response},
 };
 
-/// Time between the end of a connection and its reset. The daemon closes a connection right after it has
-/// ended its side, but a machine may be busy.
+/// Time between the end of a connection and its reset. The daemon closes a connection right after
+/// its last byte, but the machine may be busy.
 const RESET_WAIT: Duration = Duration::from_secs(1);
 
-/// True if the daemon does not take work at the moment, and has not taken this request. In a session the
-/// status of the answer says so.
+/// True if the daemon refused this request at shutdown. In a session, only the body shows this.
 pub fn is_put_off(response: &Response) -> bool {
     let head = &response.head;
     head.status == 503
         || head.status == 200 && !head.is_event_stream && head.get("retry-after").is_some()
 }
 
-/// Finds the daemon, anew each time: after a restart it may listen elsewhere.
+/// Locates the daemon before each connection, because its address may change.
 #[derive(Clone, Debug)]
 pub struct Finder {
-    /// The URL of a daemon that an option or the environment names.
+    /// The URL from an option or the environment.
     pub url: Option<String>,
     /// The path of the endpoint.
     pub path: String,
-    /// Requires a daemon that serves this configuration.
+    /// Requires a daemon with this configuration.
     pub config: Option<String>,
 }
 
-/// One run of the daemon, or at least one connection to it.
+/// One run of the daemon, or a connection to it.
 #[derive(Debug)]
 pub struct AttachedDaemon {
-    /// The number of this daemon in this front.
+    /// The number of this daemon within the front.
     pub epoch: u64,
     /// The daemon's process id, if its state directory has it.
     pub pid: Option<u32>,
     client: Arc<HttpClient>,
     url: String,
     path: String,
-    /// Header lines of each request. They contain the token.
+    /// Header lines of each request, including the token.
     common: Common,
-    /// True if connections end at the daemon itself, and not at a proxy or a tunnel.
+    /// True if connections end at the daemon, not at a proxy.
     is_direct: bool,
     /// The client's session; `None` before `initialize`.
     pub session: Option<DaemonSession>,
@@ -76,7 +75,7 @@ impl std::fmt::Debug for Common {
     }
 }
 
-/// An error that there is no daemon now.
+/// The reason that no daemon was found.
 #[derive(Debug, thiserror::Error)]
 pub enum NoDaemon {
     #[error(transparent)]
@@ -96,10 +95,10 @@ impl From<CommandError> for NoDaemon {
 }
 
 impl Finder {
-    /// The daemon that runs now.
+    /// Finds the current daemon.
     pub fn find(&self, epoch: u64) -> Result<AttachedDaemon, NoDaemon> {
-        let found = locate(self.url.clone())?;
-        if let Some(file) = &found.file {
+        let located_daemon = locate(self.url.clone())?;
+        if let Some(file) = &located_daemon.file {
             if file.stops_within().is_some() {
                 return Err(NoDaemon::Stopping(file.pid));
             }
@@ -107,47 +106,48 @@ impl Finder {
                 return Err(NoDaemon::OtherConfiguration);
             }
         }
-        AttachedDaemon::new(found, &self.path, epoch)
+        AttachedDaemon::new(located_daemon, &self.path, epoch)
     }
 }
 
 impl AttachedDaemon {
-    fn new(found: LocatedDaemon, path: &str, epoch: u64) -> Result<Self, NoDaemon> {
-        let unusable = |reason: String| NoDaemon::Unusable(found.url.clone(), reason);
-        let base = found.url.trim_end_matches('/');
+    fn new(located_daemon: LocatedDaemon, path: &str, epoch: u64) -> Result<Self, NoDaemon> {
+        let unusable_daemon =
+            |reason: String| NoDaemon::Unusable(located_daemon.url.clone(), reason);
+        let base = located_daemon.url.trim_end_matches('/');
         let uri: Uri = format!("{base}{path}")
             .parse()
-            .map_err(|error: http::uri::InvalidUri| unusable(error.to_string()))?;
+            .map_err(|error: http::uri::InvalidUri| unusable_daemon(error.to_string()))?;
         let client = HttpClient::waiting_for_reset(&uri, RESET_WAIT)
-            .map_err(|error| unusable(error.to_string()))?;
+            .map_err(|error| unusable_daemon(error.to_string()))?;
         let mut common = format!(
             "host: {}\r\nuser-agent: mainstay/{}\r\n{}: 1\r\n",
             client.authority(),
             env!("CARGO_PKG_VERSION"),
             headers::FRONT,
         );
-        if let Some(token) = &found.token {
+        if let Some(token) = &located_daemon.token {
             let is_plain = token.expose().bytes().all(|byte| byte.is_ascii_graphic());
             if !is_plain {
-                return Err(unusable(
+                return Err(unusable_daemon(
                     "the token has characters that no token has".to_owned(),
                 ));
             }
             let _ = write!(common, "authorization: Bearer {}\r\n", token.expose());
         }
-        // The daemon detects a Mainstay above this one, so that no front leads it back to itself.
+        // The chain header lets the daemon detect loops.
         let chain = std::env::var(CHAIN).unwrap_or_default();
         if !chain.is_empty() && chain.bytes().all(|byte| byte.is_ascii_graphic()) {
             let _ = write!(common, "{CHAIN_HEADER}: {chain}\r\n");
         }
         Ok(Self {
             epoch,
-            pid: found.file.as_ref().map(|file| file.pid),
+            pid: located_daemon.file.as_ref().map(|file| file.pid),
             client,
             url: base.to_owned(),
             path: path.to_owned(),
             common: Common(common),
-            is_direct: found.file.is_some_and(|file| file.is_loopback()),
+            is_direct: located_daemon.file.is_some_and(|file| file.is_loopback()),
             session: None,
         })
     }
@@ -166,7 +166,7 @@ impl AttachedDaemon {
         }
     }
 
-    /// True if the other daemon is the same process, as far as that is known.
+    /// True if both daemons are known to be one process.
     pub fn is_same_run(&self, other: &Self) -> bool {
         self.pid.is_some() && self.pid == other.pid
     }
@@ -175,7 +175,7 @@ impl AttachedDaemon {
         &self.url
     }
 
-    /// True if the daemon itself announces that lists may have changed when it revives a session.
+    /// True if the daemon announces possible list changes when it revives a session.
     pub fn tells_changes(&self) -> bool {
         !self.path.starts_with("/servers/")
     }
@@ -206,11 +206,11 @@ impl AttachedDaemon {
     pub fn post_modern(&self, frame: &Frame) -> Responding {
         let mut head = self.head("POST");
         let meta = modern::request_meta(frame.text(), frame.envelope());
-        // For an unreadable message the daemon reports the error.
+        // The daemon reports an unreadable message.
         if let (Ok(meta), MessageKind::Request { .. }) = (meta, frame.envelope().kind) {
-            let named = |member| message::text_param(frame.text(), frame.envelope(), member);
+            let named_text = |member| message::text_param(frame.text(), frame.envelope(), member);
             let method = frame.method_name();
-            for (name, value) in headers::standard(&method, named, &meta.protocol_version) {
+            for (name, value) in headers::standard(&method, named_text, &meta.protocol_version) {
                 if value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
                     let _ = write!(head, "{name}: {value}\r\n");
                 }
@@ -219,7 +219,7 @@ impl AttachedDaemon {
         self.client.send(whole(head, frame.text()))
     }
 
-    /// Opens the stream of messages that belong to no call, or resumes a stream.
+    /// Opens or resumes the stream for messages outside of calls.
     pub fn get(&self, last_event: Option<&str>) -> Responding {
         let mut head = self.head("GET");
         self.session_lines(&mut head);
@@ -239,10 +239,9 @@ impl AttachedDaemon {
         self.client.send(head.into_bytes())
     }
 
-    /// True if a request without an answer was certainly not taken.
-    ///
-    /// The system resets a connection whose process ends, or closes it, before all bytes were read. A request
-    /// that was not read completely was not taken. A proxy may reset a connection for other reasons.
+    /// True if the daemon cannot have accepted an unanswered request. The system resets or closes a
+    /// connection whose process exits with unread bytes, and a partly read request is not accepted.
+    /// A proxy may reset connections for other reasons.
     pub fn has_not_taken(&self, error: &Error) -> bool {
         match error {
             Error::Connect(_) | Error::NotWritten(_) => true,
@@ -259,7 +258,7 @@ impl AttachedDaemon {
     }
 }
 
-/// A request with its body, ready to be written.
+/// A complete request with its body.
 fn whole(mut head: String, text: &str) -> Vec<u8> {
     let _ = write!(
         head,

@@ -1,29 +1,29 @@
-//! Decides what follows when a message to the daemon has no answer. Pure.
+//! Decides the next step for an unanswered message. Pure.
 
 use mainstay_core::message::Method;
 
-/// The knowledge about a message without an answer.
+/// Knowledge about an unanswered message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// The daemon has not taken it: there was no connection, the request was not read completely, the daemon
-    /// does not know the session, or the daemon is stopping.
+    /// The daemon did not accept it: no connection, a partly read request, an unknown session, or
+    /// shutdown.
     NotTaken,
-    /// The daemon may have taken it, and the stream broke that may still bring the answer.
+    /// The daemon may have accepted it, and the broken stream can be resumed.
     Resumable,
-    /// The daemon may have taken it.
+    /// The daemon may have accepted it.
     Taken,
 }
 
-/// The next step for the message.
+/// The next step for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageFate {
     /// Send it to the next daemon.
     Again,
-    /// Request the rest of the stream from the daemon.
+    /// Resume the stream.
     Resume,
-    /// Answer that it may or may not have run.
+    /// Answer that the outcome is unknown.
     Unknown,
-    /// Nobody waits for the answer.
+    /// Drop the message, because no client waits.
     Dropped,
 }
 
@@ -32,12 +32,12 @@ pub enum MessageFate {
 pub enum Outgoing {
     Request(Method),
     Notification(Method),
-    /// Several messages in one (2025-03-26). At least one of them may be a call.
+    /// A batch (2025-03-26), which may contain a call.
     Batch,
 }
 
-/// The next step after `loss`. A message that may have run is not sent again, unless it only reads, or sets a
-/// value that the session already has.
+/// The next step after `loss`. A message that may have run is sent again only if it is read-only or
+/// idempotent.
 pub fn after_loss(message: Outgoing, loss: Loss, is_cancelled: bool) -> MessageFate {
     match (message, loss) {
         _ if is_cancelled => MessageFate::Dropped,
@@ -54,7 +54,7 @@ pub fn after_loss(message: Outgoing, loss: Loss, is_cancelled: bool) -> MessageF
     }
 }
 
-/// True if a request may run twice: it reads, or it sets a value that is already set.
+/// True if a request is read-only or idempotent.
 fn repeats_safely(method: Method) -> bool {
     match method {
         Method::Initialize
@@ -103,16 +103,16 @@ mod tests {
 
     use super::*;
 
-    /// The real course of one attempt, which the front cannot see.
+    /// The actual course of one attempt.
     #[derive(Clone, Copy, Debug)]
     enum Attempt {
-        /// Nobody listened, the daemon was stopping, or it died before it had read everything.
+        /// The daemon did not read the whole message.
         Unread,
-        /// The message ran, and the answer was lost.
+        /// The message ran, but its answer was lost.
         RanUnheard,
-        /// The daemon took the message, and died before running it.
+        /// The daemon accepted the message, but died before running it.
         TakenInVain,
-        /// The message ran, and the stream of its answer broke.
+        /// The message ran, but its stream broke.
         RanOnABrokenStream,
         RanAndAnswered,
     }
@@ -125,7 +125,7 @@ mod tests {
             )
         }
 
-        /// The part that the front can observe.
+        /// The observable part.
         fn observed(self) -> Option<Loss> {
             match self {
                 Self::Unread => Some(Loss::NotTaken),
@@ -147,7 +147,7 @@ mod tests {
         prop::collection::vec(attempt, 1..12)
     }
 
-    /// Simulates a message. Returns how often it ran, and whether the client got an answer.
+    /// Simulates a message. Returns the number of runs, and true if the client got an answer.
     fn course(message: Outgoing, attempts: &[Attempt], resumes: bool) -> (usize, bool) {
         let mut runs = 0;
         for attempt in attempts {
@@ -157,7 +157,7 @@ mod tests {
             };
             match after_loss(message, loss, false) {
                 MessageFate::Again => {}
-                // The daemon with the stream brings the answer. Any other refuses.
+                // The daemon with the stream sends the answer. Other daemons refuse.
                 MessageFate::Resume if resumes => return (runs, true),
                 MessageFate::Resume => match after_loss(message, Loss::Taken, false) {
                     MessageFate::Again => {}
@@ -189,7 +189,7 @@ mod tests {
         }
 
         #[test]
-        fn what_only_reads_is_sent_until_it_is_answered(attempts in attempts()) {
+        fn read_only_messages_are_sent_until_answered(attempts in attempts()) {
             let message = Outgoing::Request(Method::ToolsList);
             let (_, is_answered) = course(message, &attempts, false);
             let was_answered = attempts.iter().any(|attempt| attempt.observed().is_none());

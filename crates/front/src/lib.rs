@@ -1,7 +1,6 @@
-//! A stdio front for a running daemon: one client on stdin and stdout, one session at the daemon's HTTP
-//! endpoint, and a session of the client that outlives the daemon's restarts.
-//!
-//! `fate`, `session` and `questions` decide; `link` keeps the connection, and `relay` carries messages.
+//! A stdio front for a running daemon: one client on stdin and stdout, whose session survives
+//! restarts of the daemon. `fate`, `session` and `questions` decide, `link` keeps the connection,
+//! and `relay` forwards messages.
 
 mod absent;
 mod client;
@@ -45,107 +44,105 @@ use self::{
     session::{ClientSession, Unsent},
 };
 
-/// Largest message. The daemon has its own, smaller limits.
+/// Maximum message size. The daemon has smaller limits.
 const MAX_MESSAGE: usize = 256 * 1024 * 1024;
 
-/// Bytes of messages that wait to be sent. Above them stdin is not read.
+/// Maximum number of queued bytes. Reading pauses above it.
 const MAX_QUEUED: usize = 16 * 1024 * 1024;
 
-/// Number of requests that may wait for answers; more are refused. It is far above the number of a real
-/// client.
+/// Maximum number of unanswered requests. Further requests are refused.
 const MAX_UNANSWERED: usize = 1024;
 
-/// Time that a message waits for a daemon, after there was one. A restart takes seconds, and clients have
-/// time limits of their own.
+/// Time limit for a message to wait for a lost daemon. A restart takes seconds.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Time that a message waits after the client has closed stdin.
+/// Time limit for a waiting message after the end of stdin.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Time limit for ending the session.
 const DELETE_LIMIT: Duration = Duration::from_secs(2);
 
-/// State that all tasks of a front share.
+/// State of a front, shared by its tasks.
 struct Front {
     finder: Finder,
     output: LineWriter,
     link: watch::Sender<FrontLink>,
-    /// The last epoch whose daemon was found to be gone.
+    /// The last epoch whose daemon was lost.
     lost: watch::Sender<u64>,
-    /// Notified when a session was opened.
+    /// Notified after a session opens.
     opened: Notify,
     state: Mutex<FrontState>,
-    /// Cancelled when the client has closed stdin.
+    /// Cancelled at the end of stdin.
     ending: CancellationToken,
-    /// Cancelled when there was no daemon at the start, and the waiting time is over.
+    /// Cancelled if no daemon was found in the initial waiting time.
     hopeless: CancellationToken,
-    /// Cancelled when the daemon has no such endpoint.
+    /// Cancelled if the daemon lacks the endpoint.
     nowhere: CancellationToken,
-    /// The tasks that wait for answers.
+    /// Tasks that wait for answers.
     tasks: TaskTracker,
 }
 
 #[derive(Default)]
 struct FrontState {
     session: ClientSession,
-    /// The current or last session of the daemon.
+    /// The latest session of the daemon.
     held: Option<DaemonSession>,
     questions: ForwardedQuestions<Arc<AttachedDaemon>>,
     /// Requests by their ids (JSON text).
     in_flight: HashMap<String, InFlight>,
     /// The serial number of the last request.
     last_serial: u64,
-    /// The reason that there is no daemon.
+    /// The reason for the missing daemon.
     unattached: Option<Unattached>,
-    /// True if there was a daemon.
+    /// True if a daemon was attached before.
     was_attached: bool,
-    /// True if a request was refused because there was no daemon.
+    /// True if a request was refused for lack of a daemon.
     is_unserved: bool,
     /// The reason that requests cannot be sent.
     reason: Option<Unsent>,
 }
 
 impl FrontState {
-    /// The reason that requests were refused, if there never was a daemon.
+    /// The reason for refused requests, if no daemon was ever attached.
     fn absence(&mut self) -> Option<Unattached> {
         let is_absent = self.is_unserved && !self.was_attached;
         is_absent.then(|| self.unattached.take().unwrap_or(Unattached::Late))
     }
 }
 
-/// A request that waits for its answer.
+/// An unanswered request.
 struct InFlight {
     /// True if the client expects no answer.
     is_cancelled: bool,
-    /// The daemon that the request was sent to.
+    /// The daemon that received the request.
     at: Option<Arc<AttachedDaemon>>,
     is_modern: bool,
     serial: u64,
-    /// True if the request stays open until one side ends it.
+    /// True for a listen stream.
     is_stream: bool,
     /// The client's own cancellation.
     cancellation: Option<String>,
-    /// Cancelled to give up the attempt.
+    /// Cancelled to abandon the attempt.
     give_up: CancellationToken,
 }
 
-/// A message of the client in the queue, and its share of the queue's bytes.
+/// A queued message of the client, and its share of the queue's bytes.
 struct Queued {
     message: ClientMessage,
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// The next step for a line of the client.
+/// The next step for a line.
 enum Sorted {
     Queue(ClientMessage),
-    /// The line is processed.
+    /// The line is done.
     Done,
-    /// The answer to send at once.
+    /// An immediate answer.
     Answer(String),
 }
 
-/// Serves the client on stdin and stdout. `wait` is the time that it waits for a daemon at the start. With a
-/// `starter`, a daemon that does not come back is replaced.
+/// Serves the client on stdin and stdout. `wait` is the initial waiting time for a daemon. With a
+/// `starter`, a lost daemon is replaced.
 pub async fn run(
     finder: Finder,
     wait: Duration,
@@ -156,7 +153,7 @@ pub async fn run(
     Box::pin(serve(client, finder, wait, starter, signals)).await
 }
 
-/// Serves a client that another door may have served before; see [`run`].
+/// Serves a client, possibly after a handover from another door; see [`run`].
 pub async fn serve(
     mut client: ClientInput<impl AsyncRead + Unpin>,
     finder: Finder,
@@ -164,7 +161,7 @@ pub async fn serve(
     mut starter: Option<Starter>,
     mut signals: Signals,
 ) -> Result<Exit, CommandError> {
-    let (stdout, printing) = screen::protocol();
+    let (stdout, print_task) = screen::protocol();
     let front = Arc::new(Front {
         finder,
         output: LineWriter::default(),
@@ -181,12 +178,12 @@ pub async fn serve(
         tasks: TaskTracker::new(),
     });
     let writing = async {
-        let (written, ()) = tokio::join!(front.output.run(stdout), printing);
-        written
+        let (write_result, ()) = tokio::join!(front.output.run(stdout), print_task);
+        write_result
     };
-    let serving = async {
-        let served = tokio::select! {
-            served = front.serve(client, wait) => served,
+    let serve_task = async {
+        let serve_result = tokio::select! {
+            serve_result = front.serve(client, wait) => serve_result,
             never = link::keep(&front, starter.as_mut()) => match never {},
             _ = signals.next() => Ok(Exit::DONE),
             () = screen::gone() => Ok(Exit::DONE),
@@ -196,14 +193,14 @@ pub async fn serve(
         if let Some(starter) = &mut starter {
             starter.end().await;
         }
-        served
+        serve_result
     };
-    let (written, served) = tokio::join!(writing, serving);
-    match written {
+    let (write_result, serve_result) = tokio::join!(writing, serve_task);
+    match write_result {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(CommandError::Output(error))
         }
-        _ => served,
+        _ => serve_result,
     }
 }
 
@@ -213,12 +210,12 @@ impl Front {
         self.state.lock()
     }
 
-    /// Sends a line to the client. If the client is gone, another task notices that.
+    /// Sends a line to the client. Another task detects a closed output.
     async fn send_line(&self, line: &str) {
         self.output.send(line).await.ok();
     }
 
-    /// Notes the reason that there is no daemon.
+    /// Records the reason for the missing daemon.
     fn note(&self, cause: Unattached) {
         let mut state = self.state();
         let kind = match &cause {
@@ -237,7 +234,7 @@ impl Front {
         }
     }
 
-    /// Notes that this daemon is gone.
+    /// Records the loss of this daemon.
     fn lose(&self, daemon: &AttachedDaemon) {
         self.link.send_if_modified(|link| {
             let is_current = link
@@ -248,17 +245,17 @@ impl Front {
             }
             is_current
         });
-        self.lost.send_if_modified(|lost| {
-            let is_news = *lost < daemon.epoch;
-            *lost = (*lost).max(daemon.epoch);
+        self.lost.send_if_modified(|lost_epoch| {
+            let is_news = *lost_epoch < daemon.epoch;
+            *lost_epoch = (*lost_epoch).max(daemon.epoch);
             is_news
         });
     }
 
-    /// Waits for a daemon. Returns an error if there is none.
+    /// Waits for a daemon. Returns an error after the time limit.
     async fn up(&self) -> Result<Arc<AttachedDaemon>, Unsent> {
         let mut link = self.link.subscribe();
-        let last = async {
+        let last_wait = async {
             self.ending.cancelled().await;
             sleep(LAST_PATIENCE).await;
         };
@@ -270,7 +267,7 @@ impl Front {
             }
             () = self.hopeless.cancelled() => Err(self.unsent_reason()),
             () = sleep(PATIENCE) => Err(self.unsent_reason()),
-            () = last => Err(self.unsent_reason()),
+            () = last_wait => Err(self.unsent_reason()),
         }
     }
 
@@ -282,27 +279,27 @@ impl Front {
         })
     }
 
-    /// Notes where a request was sent.
+    /// Records the daemon of a request.
     fn is_at(&self, id: &str, daemon: &Arc<AttachedDaemon>) {
         if let Some(request) = self.state().in_flight.get_mut(id) {
             request.at = Some(Arc::clone(daemon));
         }
     }
 
-    /// Removes a finished request. Returns true if its client expects no answer.
+    /// Removes a finished request. Returns true if the client expects no answer.
     fn forget(&self, message: &ClientMessage) -> bool {
         let mut state = self.state();
         let entry = state.in_flight.get(message.id());
         if entry.is_none_or(|request| request.serial != message.serial) {
-            // Batches have no entry, and neither have abandoned requests.
+            // Batches and abandoned requests have no entry.
             return message.cancelled.is_cancelled();
         }
-        let over = state.in_flight.remove(message.id());
-        over.is_some_and(|request| request.is_cancelled)
+        let removed_request = state.in_flight.remove(message.id());
+        removed_request.is_some_and(|request| request.is_cancelled)
     }
 
-    /// Abandons the requests of a client that opens another session, because it may use the same ids again.
-    /// The end of the session cancels them.
+    /// Abandons the requests of the earlier session, whose end cancels them. The client may reuse
+    /// their ids.
     fn abandon(state: &mut FrontState) {
         state.in_flight.retain(|_, request| {
             if !request.is_modern {
@@ -312,69 +309,69 @@ impl Front {
         });
     }
 
-    /// Serves the client until it has closed stdin and has its answers.
+    /// Serves the client until stdin ends and all answers are sent.
     async fn serve(
         self: &Arc<Self>,
         client: ClientInput<impl AsyncRead + Unpin>,
         wait: Duration,
     ) -> Result<Exit, CommandError> {
-        // The bytes of the messages are bounded by their permits.
-        let (queue, queued) = mpsc::unbounded_channel();
+        // Permits bound the bytes of the messages.
+        let (queue, queue_receiver) = mpsc::unbounded_channel();
         let reading = async {
             self.read(client, queue).await;
             self.end_input();
         };
-        let sending = async {
-            self.send(queued).await;
+        let send_task = async {
+            self.send(queue_receiver).await;
             self.tasks.close();
             self.tasks.wait().await;
         };
-        let waiting = self.wait_at_start(wait);
-        let serving = async { tokio::join!(reading, sending) };
-        tokio::pin!(serving);
+        let start_wait = self.wait_at_start(wait);
+        let serve_task = async { tokio::join!(reading, send_task) };
+        tokio::pin!(serve_task);
         tokio::select! {
             biased;
-            _ = &mut serving => match self.state().absence() {
+            _ = &mut serve_task => match self.state().absence() {
                 Some(cause) => Err(cause.into()),
                 None => Ok(Exit::DONE),
             },
-            // Open requests are refused before the end.
+            // Refuse open requests before the end.
             () = async {
-                waiting.await;
+                start_wait.await;
                 self.hopeless.cancel();
                 timeout(DELETE_LIMIT, self.refused()).await.ok();
             } => Err(self.state().unattached.take().unwrap_or(Unattached::Late).into()),
         }
     }
 
-    /// Resolves if there is no daemon at the start.
+    /// Resolves if no daemon is found in the initial waiting time.
     async fn wait_at_start(&self, wait: Duration) {
         let mut link = self.link.subscribe();
-        // The result holds a lock on the link, and is dropped at once.
-        let up = async { drop(link.wait_for(|link| link.daemon().is_some()).await) };
+        // The result holds a lock on the link, so drop it immediately.
+        let connection_wait = async { drop(link.wait_for(|link| link.daemon().is_some()).await) };
         tokio::select! {
             biased;
-            () = up => std::future::pending().await,
-            // Waiting would not help.
+            () = connection_wait => std::future::pending().await,
+            // Waiting cannot help.
             () = self.nowhere.cancelled() => {}
             () = sleep(wait) => {}
         }
     }
 
-    /// Resolves when the waiting requests were refused.
+    /// Resolves after the waiting requests are refused.
     async fn refused(&self) {
-        let mut look = tokio::time::interval(Duration::from_millis(10));
-        // One pause, for a message that is being read now.
-        look.tick().await;
+        let mut interval = tokio::time::interval(Duration::from_millis(10));
+        // Allow for a message in progress.
+        interval.tick().await;
         loop {
-            look.tick().await;
+            interval.tick().await;
             if self.state().in_flight.is_empty() {
                 return;
             }
         }
     }
 
-    /// Reads stdin to its end. Urgent lines are processed at once, the others are queued in order.
+    /// Reads stdin to its end. Urgent lines are processed immediately, others are queued.
     async fn read(
         self: &Arc<Self>,
         mut client: ClientInput<impl AsyncRead + Unpin>,
@@ -406,11 +403,11 @@ impl Front {
             };
             let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
             let room = Arc::clone(&room).acquire_many_owned(permits).await.ok();
-            let queued = Queued {
+            let queued_message = Queued {
                 message,
                 _room: room,
             };
-            if queue.send(queued).is_err() {
+            if queue.send(queued_message).is_err() {
                 return;
             }
         }
@@ -418,20 +415,20 @@ impl Front {
 
     /// Decides the next step for a line.
     fn sort(self: &Arc<Self>, line: Bytes) -> Sorted {
-        let cancelled = CancellationToken::new();
+        let cancel_token = CancellationToken::new();
         if message::is_batch(&line) {
-            let read = match std::str::from_utf8(&line) {
+            let read_result = match std::str::from_utf8(&line) {
                 Err(_) => Err(UnreadableMessage::Utf8),
                 Ok(text) => message::batch(text).map_err(UnreadableMessage::Malformed),
             };
-            if let Err(error) = read {
+            if let Err(error) = read_result {
                 return Sorted::Answer(unreadable(&error));
             }
             return Sorted::Queue(ClientMessage {
                 text: line,
                 frame: None,
                 is_modern: false,
-                cancelled,
+                cancelled: cancel_token,
                 serial: 0,
             });
         }
@@ -457,7 +454,7 @@ impl Front {
                 let id = frame.get(id);
                 let is_away = self.link.borrow().daemon().is_none();
                 let mut state = self.state();
-                // The client checks that its peer is alive, and the front is.
+                // A ping checks the peer, which is the front.
                 if method == Method::Ping && !is_modern && (is_away || state.held.is_none()) {
                     return Sorted::Answer(message::response(id, "{}"));
                 }
@@ -485,7 +482,7 @@ impl Front {
                     serial,
                     is_stream: method == Method::Listen,
                     cancellation: None,
-                    give_up: cancelled.clone(),
+                    give_up: cancel_token.clone(),
                 };
                 state.in_flight.insert(id.to_owned(), request);
             }
@@ -494,12 +491,12 @@ impl Front {
             text: line,
             frame: Some(frame),
             is_modern,
-            cancelled,
+            cancelled: cancel_token,
             serial,
         })
     }
 
-    /// Posts the client's answer to the daemon that asked.
+    /// Posts the client's answer to the daemon with the question.
     fn answer_question(&self, frame: &Frame) {
         let id = frame.id().unwrap_or("null");
         let Some(question) = self.state().questions.answered(id) else {
@@ -509,7 +506,7 @@ impl Front {
             );
             return;
         };
-        // A session that was opened meanwhile does not have the old questions, and answers so.
+        // A newer session refuses answers to old questions.
         self.post_aside(question.from, frame.with_id(&question.id));
     }
 
@@ -517,28 +514,28 @@ impl Front {
     fn cancel(&self, frame: &Frame) {
         let id = frame.param("requestId").unwrap_or("null");
         let text = frame.one_line();
-        let at = {
+        let request_time = {
             let mut state = self.state();
             let Some(request) = state.in_flight.get_mut(id) else {
                 return;
             };
             request.is_cancelled = true;
             match &request.at {
-                Some(at) if !request.is_modern => {
+                Some(request_time) if !request.is_modern => {
                     request.cancellation = Some(text.clone());
-                    Arc::clone(at)
+                    Arc::clone(request_time)
                 }
-                // Nothing was sent, or the end of the connection cancels it.
+                // Either nothing was sent, or closing the connection cancels the request.
                 _ => {
                     request.give_up.cancel();
                     return;
                 }
             }
         };
-        self.post_aside(at, text);
+        self.post_aside(request_time, text);
     }
 
-    /// Notes that the client has closed stdin: it gets answers, but sends none.
+    /// Records the end of stdin.
     fn end_input(&self) {
         self.ending.cancel();
         let (questions, streams) = {
@@ -557,13 +554,13 @@ impl Front {
         }
     }
 
-    /// Sends messages in the order in which they came. Other tasks wait for the answers.
-    async fn send(self: &Arc<Self>, mut queued: mpsc::UnboundedReceiver<Queued>) {
-        while let Some(queued) = queued.recv().await {
-            let message = &queued.message;
+    /// Sends messages in order. Other tasks wait for the answers.
+    async fn send(self: &Arc<Self>, mut queue_receiver: mpsc::UnboundedReceiver<Queued>) {
+        while let Some(queue_receiver) = queue_receiver.recv().await {
+            let message = &queue_receiver.message;
             let kind = message.frame.as_ref().map(|frame| frame.envelope().kind);
             if let Some(MessageKind::Notification { method }) = kind {
-                // The daemon must take this message before the ones that follow.
+                // The daemon must accept this message before the following ones.
                 self.carry(message, None).await;
                 self.state().session.notified(method);
                 continue;
@@ -576,19 +573,19 @@ impl Front {
                 })
             );
             if is_initialize {
-                // The messages that follow belong to the session that this one opens.
+                // The following messages belong to the session that this one opens.
                 self.carry(message, None).await;
                 continue;
             }
             let Some(attempt) = self.begin(message).await else {
-                let (front, message) = (Arc::clone(self), queued.message);
+                let (front, message) = (Arc::clone(self), queue_receiver.message);
                 self.tasks
                     .spawn(async move { front.carry(&message, None).await });
                 continue;
             };
             let front = Arc::clone(self);
             self.tasks
-                .spawn(async move { front.carry(&queued.message, Some(attempt)).await });
+                .spawn(async move { front.carry(&queue_receiver.message, Some(attempt)).await });
         }
     }
 
@@ -618,7 +615,7 @@ fn unreadable(error: &UnreadableMessage) -> String {
 impl From<Unattached> for CommandError {
     fn from(cause: Unattached) -> Self {
         match cause {
-            // One such error is a file that cannot be used.
+            // For example a configuration file that cannot be used.
             Unattached::NoDaemon(NoDaemon::NotFound(error))
                 if error.exit() != Exit::UNREACHABLE =>
             {

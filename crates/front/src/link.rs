@@ -1,5 +1,5 @@
-//! The link to the daemon: finds it, keeps the client's session in it, and receives the messages that belong
-//! to no call. When the daemon is gone, the link waits for the next one.
+//! The link to the daemon: finds it, restores the client's session, and receives messages outside
+//! of calls. After a loss, waits for the next daemon.
 
 use std::{convert::Infallible, future::pending, mem, sync::Arc, time::Duration};
 
@@ -16,17 +16,17 @@ use super::{
     starter::Starter,
 };
 
-/// Pauses between two searches for a daemon.
+/// Delays between two searches for a daemon.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// A link that lasted this long was a good one, so the next pause is short.
+/// Minimum duration of a link before the delay is reset.
 const HELD: Duration = Duration::from_secs(1);
 
-/// The daemon sends a comment every 15 s. A stream that is silent for longer is broken.
+/// Time limit for a silent stream. The daemon sends a comment every 15 s.
 const SILENCE: Duration = Duration::from_mins(1);
 
-/// Time that the daemon may take to attach a front. It may start a server meanwhile.
+/// Time limit for attaching, which may include a server start.
 const ATTACH_LIMIT: Duration = Duration::from_mins(2);
 
 /// The state of the connection to a daemon.
@@ -45,7 +45,7 @@ impl FrontLink {
     }
 }
 
-/// The reason that a daemon cannot be used now.
+/// The reason that a daemon cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Unattached {
     #[error(transparent)]
@@ -64,14 +64,14 @@ pub enum Unattached {
     NoSession(String),
 }
 
-/// The stream of messages that belong to no call, and the position in it.
+/// The stream of messages outside of calls, with its position.
 struct Listening {
     daemon: Arc<AttachedDaemon>,
     events: Option<EventReader>,
     last_event: Option<String>,
 }
 
-/// Keeps the link until the front ends.
+/// Maintains the link until the front ends.
 pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infallible {
     let mut pause = FIRST_PAUSE;
     let mut before: Option<Listening> = None;
@@ -81,7 +81,7 @@ pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infa
         epoch += 1;
         match attach(front, before.as_ref(), epoch).await {
             Ok(listening) => {
-                let since = Instant::now();
+                let start = Instant::now();
                 if let Some(starter) = &mut starter {
                     starter.is_back();
                 }
@@ -89,7 +89,7 @@ pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infa
                 is_lost = false;
                 before = Some(listen(front, listening).await);
                 front.link.send_replace(FrontLink::Down);
-                if since.elapsed() >= HELD {
+                if start.elapsed() >= HELD {
                     pause = FIRST_PAUSE;
                 }
             }
@@ -110,11 +110,11 @@ pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infa
     }
 }
 
-/// Prints the daemon on stderr that the client now uses.
-fn tell(daemon: &AttachedDaemon, before: Option<&Listening>) {
+/// Reports a changed daemon on stderr.
+fn tell(daemon: &AttachedDaemon, previous_stream: Option<&Listening>) {
     let url = daemon.url();
-    match (before, daemon.pid) {
-        (Some(before), _) if before.daemon.is_same_run(daemon) => {}
+    match (previous_stream, daemon.pid) {
+        (Some(previous_stream), _) if previous_stream.daemon.is_same_run(daemon) => {}
         (Some(_), Some(pid)) => {
             complain(&format!("attached to the new daemon at {url} (pid {pid})"))
         }
@@ -124,67 +124,68 @@ fn tell(daemon: &AttachedDaemon, before: Option<&Listening>) {
     }
 }
 
-/// Finds the daemon, and restores the client's session in it.
+/// Finds the daemon and restores the client's session.
 async fn attach(
     front: &Arc<Front>,
-    before: Option<&Listening>,
+    previous_stream: Option<&Listening>,
     epoch: u64,
 ) -> Result<Listening, Unattached> {
-    let found = front.finder.find(epoch)?;
-    let attached = timeout(ATTACH_LIMIT, settle(front, before, found));
-    let listening = attached.await.unwrap_or(Err(Unattached::Late))?;
-    let daemon = &listening.daemon;
-    let gone = {
+    let located_daemon = front.finder.find(epoch)?;
+    let attach_future = timeout(ATTACH_LIMIT, settle(front, previous_stream, located_daemon));
+    let daemon_stream = attach_future.await.unwrap_or(Err(Unattached::Late))?;
+    let daemon = &daemon_stream.daemon;
+    let lost_session = {
         let mut state = front.state();
         if state.held.is_some() && daemon.session.is_none() {
-            // `initialize` was answered meanwhile.
+            // `initialize` was answered in the meantime.
             return Err(Unattached::Late);
         }
         state.was_attached = true;
         state.questions.forget(|from| !from.is_same_run(daemon))
     };
-    for question in gone {
+    for question in lost_session {
         let params = format!(
             r#"{{"requestId":{question},"reason":"Mainstay was restarted, and nobody waits for the answer"}}"#
         );
-        let cancelled = message::request(None, Method::Cancelled.name(), Some(&params));
-        front.send_line(&cancelled).await;
+        let cancel_notice = message::request(None, Method::Cancelled.name(), Some(&params));
+        front.send_line(&cancel_notice).await;
     }
     front.link.send_replace(FrontLink::Up(Arc::clone(daemon)));
-    Ok(listening)
+    Ok(daemon_stream)
 }
 
 async fn settle(
     front: &Arc<Front>,
-    before: Option<&Listening>,
-    found: AttachedDaemon,
+    previous_stream: Option<&Listening>,
+    attached_daemon: AttachedDaemon,
 ) -> Result<Listening, Unattached> {
-    let (held, is_open) = {
+    let (held_session, is_open) = {
         let state = front.state();
         (state.held.clone(), state.session.is_open())
     };
-    let Some(session) = held else {
+    let Some(session) = held_session else {
         if is_open {
-            // The client was handed over, with a session of another door.
-            return begin_anew(front, &found).await;
+            // A client after a handover has a session of another door.
+            return begin_anew(front, &attached_daemon).await;
         }
-        check(front, found.get(None).await?).await?;
+        check(front, attached_daemon.get(None).await?).await?;
         return Ok(Listening {
-            daemon: Arc::new(found),
+            daemon: Arc::new(attached_daemon),
             events: None,
             last_event: None,
         });
     };
-    let is_same_run = before.is_some_and(|before| before.daemon.is_same_run(&found));
-    let daemon = found.with_session(Some(session));
-    let last_event = before.and_then(|before| before.last_event.clone());
+    let is_same_run = previous_stream
+        .is_some_and(|previous_stream| previous_stream.daemon.is_same_run(&attached_daemon));
+    let daemon = attached_daemon.with_session(Some(session));
+    let last_event = previous_stream.and_then(|previous_stream| previous_stream.last_event.clone());
     let mut response = daemon.get(last_event.as_deref()).await?;
     if response.head.status == 400 && last_event.is_some() {
         response = daemon.get(None).await?;
     }
     match response.head.status {
         200 if response.head.is_event_stream => {
-            // The daemon revives a session, but not its settings.
+            // A revived session lacks its settings.
             if !is_same_run {
                 replay(front, &daemon).await?;
                 if !daemon.tells_changes() {
@@ -219,7 +220,7 @@ async fn begin_anew(front: &Arc<Front>, daemon: &AttachedDaemon) -> Result<Liste
     })
 }
 
-/// Checks the answer to a GET without a session, which shows whether the endpoint exists.
+/// Checks the answer to a GET without a session, which reveals a missing endpoint.
 async fn check(front: &Front, response: Response) -> Result<(), Unattached> {
     let status = response.head.status;
     read(response).await?;
@@ -236,10 +237,14 @@ async fn open_anew(
     front: &Arc<Front>,
     daemon: &AttachedDaemon,
 ) -> Result<AttachedDaemon, Unattached> {
-    let refused = || Unattached::NoSession("there is none".to_owned());
-    let initialize = front.state().session.initialize().ok_or_else(refused)?;
-    let fresh = daemon.with_session(None);
-    let response = fresh.post(&initialize).await?;
+    let missing_session = || Unattached::NoSession("there is none".to_owned());
+    let initialize = front
+        .state()
+        .session
+        .initialize()
+        .ok_or_else(missing_session)?;
+    let new_daemon = daemon.with_session(None);
+    let response = new_daemon.post(&initialize).await?;
     let status = response.head.status;
     let id = response.head.get("mcp-session-id").map(str::to_owned);
     let answer = read(response).await?;
@@ -262,14 +267,14 @@ async fn open_anew(
         state.held = Some(session.clone());
         (session, state.session.initialized())
     };
-    let daemon = fresh.with_session(Some(session));
+    let daemon = new_daemon.with_session(Some(session));
     if let Some(initialized) = initialized {
         read(daemon.post(&initialized).await?).await?;
     }
     Ok(daemon)
 }
 
-/// Restores the client's settings of the session.
+/// Restores the client's settings.
 async fn replay(front: &Arc<Front>, daemon: &AttachedDaemon) -> Result<(), Unattached> {
     let requests = front.state().session.replay();
     for request in requests {
@@ -281,7 +286,7 @@ async fn replay(front: &Arc<Front>, daemon: &AttachedDaemon) -> Result<(), Unatt
         let answer = read(response).await?;
         let answer = Frame::read(answer).ok();
         if answer.is_none_or(|answer| answer.result().is_none()) {
-            // The server may be gone meanwhile. The client need not know.
+            // The server may be gone. The client is not notified.
             tracing::debug!(status, "a subscription or the log level was not taken");
         }
     }
@@ -295,7 +300,7 @@ async fn tell_changes(front: &Arc<Front>) {
     }
 }
 
-/// Reads a body that is JSON, or the answer at the end of a stream.
+/// Reads a JSON body, or the last event of a stream.
 async fn read(mut response: Response) -> Result<bytes::Bytes, Unattached> {
     if response.head.is_event_stream {
         let mut events = EventReader::new(response, MAX_MESSAGE);
@@ -313,32 +318,37 @@ async fn read(mut response: Response) -> Result<bytes::Bytes, Unattached> {
     body.map_err(|error| Unattached::NoSession(error.to_string()))
 }
 
-/// Forwards messages that belong to no call, until the daemon is lost.
-async fn listen(front: &Arc<Front>, mut listening: Listening) -> Listening {
-    let mut lost = front.lost.subscribe();
-    let epoch = listening.daemon.epoch;
+/// Forwards messages outside of calls until the daemon is lost.
+async fn listen(front: &Arc<Front>, mut daemon_stream: Listening) -> Listening {
+    let mut lost_epochs = front.lost.subscribe();
+    let epoch = daemon_stream.daemon.epoch;
     loop {
-        let is_lost = async { lost.wait_for(|lost| *lost >= epoch).await.is_ok() };
+        let is_lost = async {
+            lost_epochs
+                .wait_for(|lost_epochs| *lost_epochs >= epoch)
+                .await
+                .is_ok()
+        };
         let event = async {
-            match &mut listening.events {
+            match &mut daemon_stream.events {
                 Some(events) => timeout(SILENCE, events.next()).await,
                 None => pending().await,
             }
         };
         let event = tokio::select! {
-            _ = is_lost => return listening,
-            // The client's first session, or one that replaces it.
+            _ = is_lost => return daemon_stream,
+            // The client's first or next session.
             () = front.opened.notified() => {
-                let held = front.state().held.clone();
-                let daemon = Arc::new(listening.daemon.with_session(held));
-                listening.daemon = Arc::clone(&daemon);
-                listening.last_event = None;
+                let held_session = front.state().held.clone();
+                let daemon = Arc::new(daemon_stream.daemon.with_session(held_session));
+                daemon_stream.daemon = Arc::clone(&daemon);
+                daemon_stream.last_event = None;
                 match daemon.get(None).await {
                     Ok(response) if response.head.status == 200 => {
-                        listening.events = Some(EventReader::new(response, MAX_MESSAGE));
+                        daemon_stream.events = Some(EventReader::new(response, MAX_MESSAGE));
                     }
-                    // The link was attached anew.
-                    Ok(_) | Err(_) => return listening,
+                    // The link was attached again.
+                    Ok(_) | Err(_) => return daemon_stream,
                 }
                 continue;
             }
@@ -347,10 +357,10 @@ async fn listen(front: &Arc<Front>, mut listening: Listening) -> Listening {
         match event {
             Ok(Some(Ok(event))) => {
                 if let Some(id) = event.id {
-                    listening.last_event = Some(id);
+                    daemon_stream.last_event = Some(id);
                 }
                 if let Some(data) = event.data.filter(|data| !data.is_empty()) {
-                    let answer = front.pass_on(&listening.daemon, data).await;
+                    let answer = front.pass_on(&daemon_stream.daemon, data).await;
                     if answer.is_some() {
                         tracing::debug!("an answer came where none belongs");
                     }
@@ -360,11 +370,11 @@ async fn listen(front: &Arc<Front>, mut listening: Listening) -> Listening {
                 tracing::warn!(limit, "a message was too large, and is dropped");
             }
             Ok(Some(Err(StreamBroken::Broken(_))) | None) | Err(_) => {
-                if !front.has_another_session(&listening.daemon) {
-                    return listening;
+                if !front.has_another_session(&daemon_stream.daemon) {
+                    return daemon_stream;
                 }
-                // The session of this stream has ended. The stream of the next one is opened in a moment.
-                listening.events = None;
+                // The session has ended. The stream of the next session opens soon.
+                daemon_stream.events = None;
             }
         }
     }

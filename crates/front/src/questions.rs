@@ -1,14 +1,12 @@
-//! Open requests of servers to the client. Pure.
-//!
-//! Each gets an id of ours: another run of the daemon starts counting again, and a late answer must not
-//! answer another question.
+//! Open server requests to the client. Pure. Each has a new id, because another run of the daemon
+//! reuses ids.
 
 use std::collections::BTreeMap;
 
-/// Number of open questions of one client. One more drops the oldest.
+/// Maximum number of open questions. A further one drops the oldest.
 const MAX_OPEN: usize = 1024;
 
-/// Open questions. `D` is the daemon that asked.
+/// Open questions. `D` identifies a daemon.
 #[derive(Debug)]
 pub struct ForwardedQuestions<D> {
     next: u64,
@@ -18,7 +16,7 @@ pub struct ForwardedQuestions<D> {
 /// A question of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForwardedQuestion<D> {
-    /// The daemon's id, as JSON text.
+    /// The daemon's id (JSON text).
     pub id: String,
     pub from: D,
 }
@@ -33,7 +31,7 @@ impl<D> Default for ForwardedQuestions<D> {
 }
 
 impl<D> ForwardedQuestions<D> {
-    /// Adds a question. Returns the id that the client gets.
+    /// Adds a question. Returns its id for the client.
     pub fn ask(&mut self, id: &str, from: D) -> u64 {
         self.next += 1;
         if self.open.len() >= MAX_OPEN {
@@ -44,20 +42,20 @@ impl<D> ForwardedQuestions<D> {
         self.next
     }
 
-    /// Removes the question that an answer with this id (JSON text) is for.
+    /// Removes the question with this answered id (JSON text).
     pub fn answered(&mut self, id: &str) -> Option<ForwardedQuestion<D>> {
         self.open.remove(&id.parse().ok()?)
     }
 
-    /// Removes a question that the daemon takes back. Returns our id of it.
+    /// Removes a withdrawn question. Returns its id for the client.
     pub fn taken_back(&mut self, id: &str, is_from: impl Fn(&D) -> bool) -> Option<u64> {
-        let found = self.open.iter();
-        let found = found
+        let matching_question = self.open.iter();
+        let matching_question = matching_question
             .rev()
             .find(|(_, question)| question.id == id && is_from(&question.from))
             .map(|(number, _)| *number)?;
-        self.open.remove(&found);
-        Some(found)
+        self.open.remove(&matching_question);
+        Some(matching_question)
     }
 
     /// Removes all questions, and returns them.
@@ -65,17 +63,17 @@ impl<D> ForwardedQuestions<D> {
         std::mem::take(&mut self.open).into_values().collect()
     }
 
-    /// Removes the questions of daemons that are gone. Returns our ids of them.
+    /// Removes the questions of lost daemons. Returns their ids for the client.
     pub fn forget(&mut self, is_gone: impl Fn(&D) -> bool) -> Vec<u64> {
-        let gone = self
+        let removed_questions = self
             .open
             .iter()
             .filter(|(_, question)| is_gone(&question.from));
-        let gone: Vec<u64> = gone.map(|(number, _)| *number).collect();
-        for number in &gone {
+        let removed_questions: Vec<u64> = removed_questions.map(|(number, _)| *number).collect();
+        for number in &removed_questions {
             self.open.remove(number);
         }
-        gone
+        removed_questions
     }
 }
 
@@ -86,31 +84,31 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// An answer reaches the daemon that asked, under its own id, or nobody.
+        /// An answer reaches the daemon with the question under its own id, or is dropped.
         #[test]
         fn no_answer_reaches_another_question(
             steps in prop::collection::vec((0..4u8, 0..3u8), 0..60)
         ) {
             let mut questions = ForwardedQuestions::default();
-            let (mut run, mut open) = (0u32, Vec::new());
+            let (mut run, mut open_questions) = (0u32, Vec::new());
             for (step, number) in steps {
                 match step {
-                    // Each run of the daemon uses the same ids.
+                    // Every run of the daemon uses the same ids.
                     0 | 1 => {
                         let id = number.to_string();
-                        let ours = questions.ask(&id, run);
-                        open.push((ours, id, run));
+                        let own_id = questions.ask(&id, run);
+                        open_questions.push((own_id, id, run));
                     }
                     2 => {
                         run += 1;
                         questions.forget(|from| *from < run);
                     }
                     _ => {
-                        let Some((ours, id, from)) = open.pop() else { continue };
-                        let found = questions.answered(&ours.to_string());
+                        let Some((own_id, id, from)) = open_questions.pop() else { continue };
+                        let question = questions.answered(&own_id.to_string());
                         let expected = (from == run).then_some(ForwardedQuestion { id, from });
-                        prop_assert_eq!(found, expected);
-                        prop_assert_eq!(questions.answered(&ours.to_string()), None);
+                        prop_assert_eq!(question, expected);
+                        prop_assert_eq!(questions.answered(&own_id.to_string()), None);
                     }
                 }
             }
@@ -121,8 +119,11 @@ mod tests {
     fn a_question_that_is_taken_back_is_named_by_our_id() {
         let mut questions = ForwardedQuestions::default();
         questions.ask("7", 1);
-        let second = questions.ask("7", 2);
-        assert_eq!(questions.taken_back("7", |from| *from == 2), Some(second));
+        let second_id = questions.ask("7", 2);
+        assert_eq!(
+            questions.taken_back("7", |from| *from == 2),
+            Some(second_id)
+        );
         assert_eq!(questions.taken_back("7", |from| *from == 2), None);
     }
 

@@ -1,4 +1,4 @@
-//! Carries the client's messages to the daemon and the answers back.
+//! Forwards the client's messages to the daemon, and the answers back.
 
 use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
@@ -23,34 +23,34 @@ use super::{
     session::{Unsent, listen_changes, not_sent},
 };
 
-/// Pause before a daemon is asked again that takes no calls because it will stop.
+/// Delay before a retry at a daemon that is stopping.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Pause before a stream is resumed that the daemon has closed, unless the daemon gives one.
+/// Default delay before resuming a stream that the daemon closed.
 const RESUME_PAUSE: Duration = Duration::from_millis(200);
 const MAX_RESUME_PAUSE: Duration = Duration::from_secs(5);
 
-/// Number of times that a refused token is read again for one message.
+/// Maximum number of times that the token is read again for one message.
 const MAX_DENIED: u32 = 3;
 
 /// A message of the client to the daemon.
 pub struct ClientMessage {
-    /// The text that is posted.
+    /// The posted text.
     pub text: Bytes,
     /// `None` for a batch.
     pub frame: Option<Frame>,
     pub is_modern: bool,
-    /// Cancelled when the client waits for no answer.
+    /// Cancelled if the client expects no answer.
     pub cancelled: CancellationToken,
-    /// Distinguishes the message from another one with the same id.
+    /// Distinguishes messages with equal ids.
     pub serial: u64,
 }
 
 /// The end of one attempt.
 enum End {
-    /// The answer, on one line.
+    /// The answer on one line.
     Answer(Answer),
-    /// The daemon took the message, and there is no answer.
+    /// The daemon accepted a message without an answer.
     Accepted,
     Lost(Loss),
 }
@@ -76,19 +76,19 @@ impl SendAttempt {
         }
     }
 
-    /// Resolves when the message was written, or cannot be.
+    /// Resolves after the message is written, or on an error.
     async fn written(&mut self) {
-        let done = poll_fn(|context| {
+        let write_wait = poll_fn(|context| {
             if self.responding.is_written() {
                 return Poll::Ready(None);
             }
             match Pin::new(&mut self.responding).poll(context) {
-                Poll::Ready(done) => Poll::Ready(Some(done)),
+                Poll::Ready(write_wait) => Poll::Ready(Some(write_wait)),
                 Poll::Pending if self.responding.is_written() => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
             }
         });
-        self.done = done.await;
+        self.done = write_wait.await;
     }
 
     async fn response(self) -> Result<Response, Error> {
@@ -108,7 +108,7 @@ impl ClientMessage {
         }
     }
 
-    /// The id of the request, as JSON text.
+    /// The id of the request (JSON text).
     pub fn id(&self) -> &str {
         self.frame.as_ref().and_then(Frame::id).unwrap_or("null")
     }
@@ -124,7 +124,7 @@ impl ClientMessage {
     fn text(&self) -> &str {
         match &self.frame {
             Some(frame) => frame.text(),
-            // The text was valid UTF-8 when it was read.
+            // The text is valid UTF-8.
             None => std::str::from_utf8(&self.text).unwrap_or_default(),
         }
     }
@@ -132,13 +132,13 @@ impl ClientMessage {
     pub fn post(&self, daemon: &AttachedDaemon) -> Responding {
         match &self.frame {
             Some(frame) if self.is_modern => daemon.post_modern(frame),
-            // The client may have had a session before.
+            // The client may have had an earlier session.
             Some(frame) if self.is_initialize() => daemon.with_session(None).post(frame.text()),
             _ => daemon.post(self.text()),
         }
     }
 
-    /// The answer for a message that may or may not have run; `None` if nobody waits for one.
+    /// The answer for a message with an unknown outcome; `None` if no answer is expected.
     fn unknown(&self) -> Option<String> {
         let text = format!("Mainstay was restarted or lost during the call. {MAY_HAVE_RUN}");
         let failure = |id: &str, method: Option<Method>| {
@@ -158,9 +158,9 @@ impl ClientMessage {
         self.each(failure)
     }
 
-    /// The answer for a message that was not sent.
-    fn not_sent(&self, unsent: &Unsent) -> Option<String> {
-        self.each(|id, _| not_sent(id, unsent))
+    /// The answer for an unsent message.
+    fn not_sent(&self, unsent_message: &Unsent) -> Option<String> {
+        self.each(|id, _| not_sent(id, unsent_message))
     }
 
     fn refused(&self, reason: &str) -> Option<String> {
@@ -175,7 +175,7 @@ impl ClientMessage {
         }
     }
 
-    /// The same answer for each request in the message.
+    /// The answer for each request in the message.
     fn each(&self, answer: impl Fn(&str, Option<Method>) -> String) -> Option<String> {
         if let Some(frame) = &self.frame {
             return match frame.envelope().kind {
@@ -198,7 +198,7 @@ impl ClientMessage {
 }
 
 impl Front {
-    /// Writes a message to the daemon. `None` if there is no daemon now, or nobody waits for the answer.
+    /// Writes a message to the daemon. `None` without a daemon, or if no answer is expected.
     pub async fn begin(&self, message: &ClientMessage) -> Option<SendAttempt> {
         let beginning = async {
             let daemon = self.up().await.ok()?;
@@ -214,8 +214,8 @@ impl Front {
         }
     }
 
-    /// Sends a message until it has an answer, and gives that to the client. `first` is the first attempt, if
-    /// it was already made.
+    /// Sends a message until it is answered, and forwards the answer. `first` is an existing first
+    /// attempt.
     pub async fn carry(&self, message: &ClientMessage, first: Option<SendAttempt>) {
         // Dropping the attempt closes its connection, which cancels a modern request.
         let answer = tokio::select! {
@@ -240,8 +240,8 @@ impl Front {
         message: &ClientMessage,
         mut first: Option<SendAttempt>,
     ) -> Option<Answer> {
-        let plain = |text| Answer { text, frame: None };
-        let (mut denied, mut acknowledged) = (0, false);
+        let plain_answer = |text| Answer { text, frame: None };
+        let (mut denied_count, mut is_acknowledged) = (0, false);
         loop {
             let attempt = match first.take() {
                 Some(attempt) => attempt,
@@ -249,7 +249,7 @@ impl Front {
                     Ok(daemon) => SendAttempt::new(message, daemon),
                     Err(unsent) => {
                         self.state().is_unserved = true;
-                        return message.not_sent(&unsent).map(plain);
+                        return message.not_sent(&unsent).map(plain_answer);
                     }
                 },
             };
@@ -261,17 +261,17 @@ impl Front {
                     lost_by(&daemon, &error)
                 }
                 Ok(response) if matches!(response.head.status, 401 | 403) => {
-                    denied += 1;
-                    if denied >= MAX_DENIED {
+                    denied_count += 1;
+                    if denied_count >= MAX_DENIED {
                         let reason = "the daemon refuses the token, or needs one";
-                        return message.refused(reason).map(plain);
+                        return message.refused(reason).map(plain_answer);
                     }
                     self.lose(&daemon);
                     Loss::NotTaken
                 }
                 Ok(response) => {
                     match self
-                        .receive(message, &daemon, response, &mut acknowledged)
+                        .receive(message, &daemon, response, &mut is_acknowledged)
                         .await
                     {
                         End::Answer(answer) => return Some(answer),
@@ -283,8 +283,10 @@ impl Front {
             match fate::after_loss(message.outgoing(), loss, false) {
                 MessageFate::Again => {}
                 MessageFate::Dropped => return None,
-                // The stream could not be resumed.
-                MessageFate::Resume | MessageFate::Unknown => return message.unknown().map(plain),
+                // The stream cannot be resumed.
+                MessageFate::Resume | MessageFate::Unknown => {
+                    return message.unknown().map(plain_answer);
+                }
             }
         }
     }
@@ -295,15 +297,17 @@ impl Front {
         message: &ClientMessage,
         daemon: &Arc<AttachedDaemon>,
         mut response: Response,
-        acknowledged: &mut bool,
+        is_acknowledged: &mut bool,
     ) -> End {
         let status = response.head.status;
         if response.head.is_event_stream {
             self.cancel_again(message.id(), daemon);
-            return self.follow(message, daemon, response, acknowledged).await;
+            return self
+                .follow(message, daemon, response, is_acknowledged)
+                .await;
         }
         if is_put_off(&response) {
-            // The daemon takes no calls because it is stopping. The link will notice its end.
+            // The daemon is stopping, which the link will detect.
             if message.is_modern {
                 self.lose(daemon);
             }
@@ -330,7 +334,7 @@ impl Front {
             }
             return End::Answer(answer);
         }
-        // The session is unknown: it was idle for too long, or belongs to an earlier daemon.
+        // The session is unknown after an idle timeout or a restart.
         if status == 404 && daemon.session.is_some() && !message.is_modern {
             self.lose(daemon);
             return End::Lost(Loss::NotTaken);
@@ -341,13 +345,13 @@ impl Front {
         }
     }
 
-    /// Forwards a stream until the answer has come. A broken stream is resumed if possible.
+    /// Forwards a stream until the answer. Resumes a broken stream if possible.
     async fn follow(
         &self,
         message: &ClientMessage,
         daemon: &Arc<AttachedDaemon>,
         response: Response,
-        acknowledged: &mut bool,
+        is_acknowledged: &mut bool,
     ) -> End {
         let mut from = Arc::clone(daemon);
         let mut events = EventReader::new(response, MAX_MESSAGE);
@@ -365,7 +369,7 @@ impl Front {
                     let Some(data) = event.data.filter(|data| !data.is_empty()) else {
                         continue;
                     };
-                    if let Some(repeated) = again_acknowledged(message, &data, acknowledged) {
+                    if let Some(repeated) = again_acknowledged(message, &data, is_acknowledged) {
                         for change in repeated {
                             self.send_line(&change).await;
                         }
@@ -375,7 +379,8 @@ impl Front {
                         continue;
                     };
                     events.finish();
-                    // The daemon ends such a stream when it stops. The client's stream continues.
+                    // The daemon ends listen streams at shutdown, but the client's stream
+                    // continues.
                     if message.is_listen() && frame.result().is_some() {
                         self.lose(&from);
                         return End::Lost(Loss::NotTaken);
@@ -415,7 +420,7 @@ impl Front {
         }
     }
 
-    /// Cancels a request again, because the daemon may have got the cancellation before the call.
+    /// Cancels a request again, in case the cancellation overtook the call.
     fn cancel_again(&self, id: &str, daemon: &Arc<AttachedDaemon>) {
         let cancellation = {
             let state = self.state();
@@ -444,8 +449,8 @@ impl Front {
                     self.refuse(daemon, id);
                     return None;
                 }
-                let ours = self.state().questions.ask(id, Arc::clone(daemon));
-                self.send_line(&frame.with_id(&ours.to_string())).await;
+                let own_id = self.state().questions.ask(id, Arc::clone(daemon));
+                self.send_line(&frame.with_id(&own_id.to_string())).await;
             }
             MessageKind::Notification {
                 method: Method::Cancelled,
@@ -454,9 +459,9 @@ impl Front {
                 let is_from = |from: &Arc<AttachedDaemon>| {
                     from.epoch == daemon.epoch || from.is_same_run(daemon)
                 };
-                let ours = self.state().questions.taken_back(id, is_from);
-                if let Some(ours) = ours {
-                    let text = frame.with_param("requestId", &ours.to_string());
+                let own_id = self.state().questions.taken_back(id, is_from);
+                if let Some(own_id) = own_id {
+                    let text = frame.with_param("requestId", &own_id.to_string());
                     self.send_line(&text).await;
                 }
             }
@@ -467,14 +472,14 @@ impl Front {
         None
     }
 
-    /// Answers a question that the client cannot answer any more.
+    /// Refuses a question that the client cannot answer.
     pub fn refuse(&self, daemon: &Arc<AttachedDaemon>, id: &str) {
         let reason = "the client has closed its end";
         let answer = message::error_response(Some(id), code::INTERNAL_ERROR, reason, None);
         self.post_aside(Arc::clone(daemon), answer);
     }
 
-    /// Posts a message out of turn, and ignores the answer.
+    /// Posts a message without waiting for the answer.
     pub fn post_aside(&self, daemon: Arc<AttachedDaemon>, text: String) {
         self.tasks.spawn(async move {
             if let Err(error) = daemon.post(&text).await {
@@ -483,15 +488,15 @@ impl Front {
         });
     }
 
-    /// True if the client has replaced this session by another.
-    pub fn has_another_session(&self, than: &AttachedDaemon) -> bool {
+    /// True if the client has replaced this session.
+    pub fn has_another_session(&self, previous_daemon: &AttachedDaemon) -> bool {
         let id =
             |session: &Option<DaemonSession>| session.as_ref().map(|session| session.id.clone());
-        let held = id(&self.state().held);
-        held.is_some() && held != id(&than.session)
+        let held_session = id(&self.state().held);
+        held_session.is_some() && held_session != id(&previous_daemon.session)
     }
 
-    /// Ends a session that the client no longer has. If that fails, the session ends by being idle.
+    /// Ends a replaced session. After an error, the session ends by its idle timeout.
     fn end_session(&self, daemon: Arc<AttachedDaemon>) {
         self.tasks.spawn(async move {
             if let Err(error) = daemon.delete().await {
@@ -500,7 +505,7 @@ impl Front {
         });
     }
 
-    /// Requests the rest of a stream from the daemon that has the session now.
+    /// Resumes a stream at the current daemon.
     async fn resume(
         &self,
         from: &AttachedDaemon,
@@ -516,28 +521,28 @@ impl Front {
             match daemon.get(last_event).await {
                 Ok(response) if is_put_off(&response) => self.pause(&daemon).await,
                 Ok(response) => {
-                    let is_it = response.head.status == 200 && response.head.is_event_stream;
-                    return is_it.then_some((daemon, response));
+                    let is_stream = response.head.status == 200 && response.head.is_event_stream;
+                    return is_stream.then_some((daemon, response));
                 }
                 Err(_) => self.lose(&daemon),
             }
         }
     }
 
-    /// Waits a moment, or until the link has changed.
+    /// Waits for a moment, or until the link changes.
     async fn pause(&self, daemon: &AttachedDaemon) {
         let mut link = self.link.subscribe();
-        let changed = link.wait_for(|link| {
-            let now = link.daemon().map(|daemon| daemon.epoch);
-            now != Some(daemon.epoch)
+        let has_changed = link.wait_for(|link| {
+            let current_epoch = link.daemon().map(|daemon| daemon.epoch);
+            current_epoch != Some(daemon.epoch)
         });
         tokio::select! {
-            _ = changed => {}
+            _ = has_changed => {}
             () = sleep(BUSY_PAUSE) => {}
         }
     }
 
-    /// Notes the session that `initialize` has opened.
+    /// Stores the session of a successful `initialize`.
     fn open(
         &self,
         message: &ClientMessage,
@@ -548,19 +553,19 @@ impl Front {
         let (Some(request), Some(frame)) = (&message.frame, &answer.frame) else {
             return;
         };
-        let (session, before) = {
+        let (session, previous_session) = {
             let mut state = self.state();
             state.session.forget();
             state.session.answered(request, frame);
-            // The new session cannot answer the questions of the old one.
+            // The new session does not have the old questions.
             state.questions.forget(|_| true);
             let version = state.session.version_header().map(str::to_owned);
             let session = DaemonSession { id, version };
-            let before = state.held.replace(session.clone());
-            (session, before)
+            let previous_session = state.held.replace(session.clone());
+            (session, previous_session)
         };
-        if let Some(before) = before {
-            self.end_session(Arc::new(daemon.with_session(Some(before))));
+        if let Some(previous_session) = previous_session {
+            self.end_session(Arc::new(daemon.with_session(Some(previous_session))));
         }
         self.link.send_if_modified(|link| {
             let is_current = link
@@ -583,23 +588,23 @@ fn lost_by(daemon: &AttachedDaemon, error: &Error) -> Loss {
     }
 }
 
-/// Handles the acknowledgement of a listening stream that was opened anew: the client gets a notification
-/// that the lists may have changed instead. `None` for any other message.
+/// Handles the acknowledgement of a reopened listen stream: the client gets change notifications
+/// instead. `None` for other messages.
 fn again_acknowledged(
     message: &ClientMessage,
     data: &Bytes,
-    acknowledged: &mut bool,
+    is_acknowledged: &mut bool,
 ) -> Option<Vec<String>> {
     let listen = message.frame.as_ref().filter(|_| message.is_listen())?;
     let frame = Frame::read(data.clone()).ok()?;
     if frame.method() != Some(Method::Acknowledged) {
         return None;
     }
-    let before = std::mem::replace(acknowledged, true);
-    before.then(|| listen_changes(listen))
+    let was_acknowledged = std::mem::replace(is_acknowledged, true);
+    was_acknowledged.then(|| listen_changes(listen))
 }
 
-/// The answer in a body that is one line already.
+/// The answer in a one-line body.
 fn answer(message: &ClientMessage, body: Bytes) -> Option<Answer> {
     if message.frame.is_none() {
         let text = String::from_utf8(body.into()).ok()?;
@@ -615,7 +620,7 @@ fn answer(message: &ClientMessage, body: Bytes) -> Option<Answer> {
     })
 }
 
-/// The JSON-RPC error for a refusal over HTTP, with the id of the request.
+/// The JSON-RPC error for an HTTP refusal, with the request's id.
 fn refusal(message: &ClientMessage, status: u16, body: &Bytes) -> Option<String> {
     let response = Frame::read(body.clone()).ok();
     let error = response.as_ref().and_then(Frame::error);

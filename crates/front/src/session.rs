@@ -1,4 +1,4 @@
-//! The client's settings of its session: enough to replace the daemon's session by a new one. Pure.
+//! The client's session settings, for restoring them in a new session of the daemon. Pure.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use mainstay_core::{
 };
 use mainstay_transport::Frame;
 
-/// Number of subscriptions that are stored: as many as the daemon allows for one session.
+/// Maximum number of stored subscriptions, equal to the daemon's limit.
 const MAX_SUBSCRIPTIONS: usize = 1000;
 
-/// Longest line that changes a session's settings, and the words that such a line contains.
+/// Maximum length of a line that changes settings, and methods in such lines.
 const MAX_SETTING: usize = 64 * 1024;
 const SETTINGS: [&str; 4] = [
     "initialize",
@@ -21,7 +21,7 @@ const SETTINGS: [&str; 4] = [
     "/unsubscribe",
 ];
 
-/// The client's side of its session.
+/// The client's session settings.
 #[derive(Debug, Default)]
 pub struct ClientSession {
     opened: Option<Opened>,
@@ -31,24 +31,24 @@ pub struct ClientSession {
     level: Option<String>,
     /// URIs, as JSON text.
     subscriptions: BTreeSet<String>,
-    /// The number of the next request of our own.
+    /// The number of the front's next own request.
     next_id: u64,
 }
 
-/// An `initialize` that was answered.
+/// An answered `initialize`.
 #[derive(Debug)]
 struct Opened {
-    /// The client's own request.
+    /// The client's request.
     initialize: String,
     version: String,
-    /// The lists whose changes the server promised to announce.
+    /// The lists with announced changes.
     promised: Vec<Method>,
 }
 
 impl ClientSession {
-    /// Notes a line for a door whose answers are not seen. A request counts as answered.
+    /// Records a line to a door whose answers are not visible. A request counts as answered.
     pub fn sent(&mut self, line: &[u8]) {
-        // Most lines contain none of these words, and need no parsing.
+        // Most lines contain no such method, and need no parsing.
         let has_word = |word: &&str| {
             line.windows(word.len())
                 .any(|window| window == word.as_bytes())
@@ -71,7 +71,7 @@ impl ClientSession {
         }
     }
 
-    /// Resets the settings, because the client opens another session.
+    /// Resets the settings for another session.
     pub fn forget(&mut self) {
         *self = Self {
             next_id: self.next_id,
@@ -84,14 +84,14 @@ impl ClientSession {
         self.opened.is_some()
     }
 
-    /// Notes that `request` was answered.
+    /// Records the answer to a request.
     pub fn answered(&mut self, request: &Frame, answer: &Frame) {
         if let Some(result) = answer.result() {
             self.note_answer(request, result);
         }
     }
 
-    /// Notes that `request` was answered with this result (JSON text).
+    /// Records the result (JSON text) of a request.
     fn note_answer(&mut self, request: &Frame, result: &str) {
         match request.method() {
             Some(Method::Initialize) => {
@@ -119,12 +119,12 @@ impl ClientSession {
         }
     }
 
-    /// Notes a notification that the client sent.
+    /// Records a notification of the client.
     pub fn notified(&mut self, method: Method) {
         self.is_initialized |= method == Method::Initialized;
     }
 
-    /// The `initialize` for a new session, if the client has opened one before.
+    /// The `initialize` for a new session, if a session was opened before.
     pub fn initialize(&self) -> Option<String> {
         Some(self.opened.as_ref()?.initialize.clone())
     }
@@ -132,17 +132,18 @@ impl ClientSession {
     /// The revision, for `MCP-Protocol-Version`; `None` if the revision has no such header.
     pub fn version_header(&self) -> Option<&str> {
         let version = self.opened.as_ref()?.version.as_str();
-        let sends = Revision::parse_legacy(version).is_some_and(Revision::sends_version_header);
-        sends.then_some(version)
+        let sends_header =
+            Revision::parse_legacy(version).is_some_and(Revision::sends_version_header);
+        sends_header.then_some(version)
     }
 
-    /// The message that follows `initialize` in a new session.
+    /// The notification after `initialize` in a new session.
     pub fn initialized(&self) -> Option<String> {
         let text = || message::request(None, Method::Initialized.name(), None);
         self.is_initialized.then(text)
     }
 
-    /// The requests that restore the client's settings in a new session.
+    /// The requests for restoring the settings in a new session.
     pub fn replay(&mut self) -> Vec<String> {
         let level = self.level.clone().map(|params| (Method::SetLevel, params));
         let subscribe_requests = self
@@ -154,7 +155,7 @@ impl ClientSession {
             .into_iter()
             .map(|(method, params)| {
                 self.next_id += 1;
-                // Clients do not use such ids.
+                // A prefix that clients do not use.
                 let id = format!(r#""mainstay-front-{}""#, self.next_id);
                 let method = method.name();
                 format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
@@ -162,17 +163,17 @@ impl ClientSession {
             .collect()
     }
 
-    /// The notifications for a client whose lists may have changed.
+    /// Notifications for possible list changes.
     pub fn list_changes(&self) -> Vec<String> {
-        let promised = self.opened.iter().filter(|_| self.is_initialized);
-        promised
-            .flat_map(|opened| &opened.promised)
+        let promised_lists = self.opened.iter().filter(|_| self.is_initialized);
+        promised_lists
+            .flat_map(|opened_session| &opened_session.promised)
             .map(|method| message::request(None, method.name(), None))
             .collect()
     }
 }
 
-/// The lists whose changes the result of an `initialize` promises to announce.
+/// The lists with announced changes, in the result of an `initialize`.
 fn promised(result: &str) -> Vec<Method> {
     let capabilities = message::member(result, "capabilities").unwrap_or("{}");
     [
@@ -189,18 +190,18 @@ fn promised(result: &str) -> Vec<Method> {
     .collect()
 }
 
-/// The notifications for a listening stream that was opened anew: the lists of its request may have changed.
-/// `listen` is the request (2026-07-28).
+/// Notifications for possible list changes on a reopened listen stream. `listen` is the request
+/// (2026-07-28).
 pub fn listen_changes(listen: &Frame) -> Vec<String> {
     let id = listen.id().unwrap_or("null");
-    let requested = listen.param("notifications").unwrap_or("{}");
+    let requested_filter = listen.param("notifications").unwrap_or("{}");
     [
         ("toolsListChanged", Method::ToolsChanged),
         ("promptsListChanged", Method::PromptsChanged),
         ("resourcesListChanged", Method::ResourcesChanged),
     ]
     .into_iter()
-    .filter(|(list, _)| message::member(requested, list) == Some("true"))
+    .filter(|(list, _)| message::member(requested_filter, list) == Some("true"))
     .map(|(_, method)| {
         let params = format!(
             r#"{{"_meta":{{"{}":{id}}}}}"#,
@@ -211,7 +212,7 @@ pub fn listen_changes(listen: &Frame) -> Vec<String> {
     .collect()
 }
 
-/// The reason that a request was not sent.
+/// The reason for an unsent request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsent {
     /// The error code for programs.
@@ -223,10 +224,10 @@ impl Unsent {
     pub const UNREACHABLE: &str = "daemon_unreachable";
 }
 
-/// The answer to a request that was not sent, and will not be.
-pub fn not_sent(id: &str, unsent: &Unsent) -> String {
-    let text = format!("{}; the request was not sent", unsent.reason);
-    let data = serde_json::json!({"kind": unsent.kind});
+/// The answer to an unsent request.
+pub fn not_sent(id: &str, unsent_message: &Unsent) -> String {
+    let text = format!("{}; the request was not sent", unsent_message.reason);
+    let data = serde_json::json!({"kind": unsent_message.kind});
     message::error_response(Some(id), code::INTERNAL_ERROR, &text, Some(&data))
 }
 
@@ -271,17 +272,17 @@ mod tests {
         ) {
             let mut session = opened("2025-11-25");
             let (mut level, mut uris) = (None, BTreeSet::new());
-            for (step, number, succeeds) in steps {
+            for (step, number, is_accepted) in steps {
                 let uri = format!(r#"{{"uri":"fake://{number}"}}"#);
                 let request = match step {
                     0 => request("logging/setLevel", &format!(r#"{{"level":"l{number}"}}"#)),
                     1 => request("resources/subscribe", &uri),
                     _ => request("resources/unsubscribe", &uri),
                 };
-                let answer = if succeeds { result("{}") } else { error() };
+                let answer = if is_accepted { result("{}") } else { error() };
                 session.answered(&request, &answer);
                 match step {
-                    _ if !succeeds => {}
+                    _ if !is_accepted => {}
                     0 => level = Some(format!("l{number}")),
                     1 => { uris.insert(format!("fake://{number}")); },
                     _ => { uris.remove(&format!("fake://{number}")); }

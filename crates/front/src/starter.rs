@@ -1,5 +1,5 @@
-//! Starts a daemon for a front whose daemon does not come back, for example because the `mainstay mcp` that
-//! ran the servers has ended. Of several fronts that do so, the one that gets the state directory succeeds.
+//! Starts a daemon for a front whose daemon does not return, such as a `mainstay mcp` that has
+//! ended. The state directory's lock allows one daemon for several fronts.
 
 use std::{
     io,
@@ -14,16 +14,16 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// Time without a daemon before another one is started. A restart takes less.
+/// Time without a daemon before another one is started, longer than a restart.
 const AWAY: Duration = Duration::from_secs(2);
 
-/// Pause before a daemon is started again after a failure.
+/// Delay before the next start after a failure.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Time that a daemon may take to end, including its servers.
+/// Time limit for the end of a daemon with its servers.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
-/// The configuration that is served, and the daemon that was started for it.
+/// A configuration, and the daemon started for it.
 pub struct Starter {
     config: PathBuf,
     since: Option<Instant>,
@@ -41,16 +41,17 @@ impl Starter {
         }
     }
 
-    /// Notes that there is a daemon.
+    /// Records the return of a daemon.
     pub fn is_back(&mut self) {
         self.since = None;
     }
 
-    /// Notes that there is no daemon. Starts one if that has lasted for a while.
+    /// Records the absence of a daemon. Starts one after a delay.
     pub fn is_away(&mut self) {
         let now = Instant::now();
-        let since = *self.since.get_or_insert(now);
-        if self.is_running() || now - since < AWAY || self.not_before.is_some_and(|at| now < at) {
+        let start = *self.since.get_or_insert(now);
+        if self.is_running() || now - start < AWAY || self.not_before.is_some_and(|time| now < time)
+        {
             return;
         }
         self.not_before = Some(now + AGAIN);
@@ -80,7 +81,7 @@ impl Starter {
         }
     }
 
-    /// Starts a daemon. It ends together with this process, because its stdin ends.
+    /// Starts a daemon that ends with this process, by the end of its stdin.
     fn start(&self) -> io::Result<Child> {
         Command::new(std::env::current_exe()?)
             .args(["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"])
@@ -91,7 +92,7 @@ impl Starter {
             .spawn()
     }
 
-    /// Ends the daemon that was started here, if there is one.
+    /// Ends the started daemon.
     pub async fn end(&mut self) {
         let Some(mut child) = self.child.take() else {
             return;

@@ -1,5 +1,5 @@
-//! Pins the dependencies between packages (ARCHITECTURE.md, "Code map"). Cargo enforces them, so the test reads
-//! the manifests. `tests/structure/cycles` checks the files inside each package.
+//! Checks the dependencies between packages (ARCHITECTURE.md, "Code map") in their manifests.
+//! `tests/structure/cycles` checks the files inside each package.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,8 +8,8 @@ use std::{
 
 use serde_json::Value;
 
-/// The packages of the workspace, and the packages that each needs, tests included. A package may need only
-/// packages further down.
+/// Packages and their dependencies, including those of tests. A package may depend only on packages
+/// below it.
 const PACKAGES: &str = "
     mainstay-bench      -> mainstay-api mainstay-core mainstay-journal mainstay-journal-store fake-server
     chaos               -> fake-server
@@ -42,13 +42,13 @@ const PACKAGES: &str = "
     fake-server         ->
 ";
 
-/// The core may have only these dependencies, with which it can neither wait nor do I/O.
+/// Allowed dependencies of the core, none of which waits or does I/O.
 const CORE_DEPENDENCIES: &str = "
     normal  -> base64 cid foldhash memchr regex serde serde_json sha2 thiserror
     dev     -> insta proptest
 ";
 
-/// The configuration is as pure as the core.
+/// Allowed dependencies of the configuration.
 const CONFIG_DEPENDENCIES: &str = "
     normal  -> mainstay-core jsonc-parser regex serde serde_json sha2 thiserror
     dev     -> insta proptest
@@ -58,9 +58,12 @@ const CONFIG_DEPENDENCIES: &str = "
 fn packages_know_packages_further_down_only() {
     let order: Vec<&str> = lines(PACKAGES).map(|(from, _)| from).collect();
     let place = |package: &str| order.iter().position(|name| *name == package);
-    for (from, to) in arrows(&table(PACKAGES)) {
-        let below = place(&to).unwrap_or_else(|| panic!("{to} has no line"));
-        assert!(place(&from) < Some(below), "{from} -> {to} points up");
+    for (from, callee) in arrows(&table(PACKAGES)) {
+        let callee_place = place(&callee).unwrap_or_else(|| panic!("{callee} has no line"));
+        assert!(
+            place(&from) < Some(callee_place),
+            "{from} -> {callee} points up"
+        );
     }
 }
 
@@ -71,8 +74,8 @@ fn packages_need_what_the_table_says_and_no_more() {
         .iter()
         .map(|(name, dependencies)| {
             let needed = dependencies.values().flatten().cloned();
-            let ours = needed.filter(|needed| packages.contains_key(needed));
-            (name.clone(), ours.collect())
+            let own_packages = needed.filter(|needed| packages.contains_key(needed));
+            (name.clone(), own_packages.collect())
         })
         .collect();
     assert_eq!(found, table(PACKAGES));
@@ -95,27 +98,29 @@ fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
     lines
         .filter(|line| !line.is_empty())
         .map(|line| line.split_once("->").expect("FROM -> TO"))
-        .map(|(from, to)| (from.trim(), to))
+        .map(|(from, callees)| (from.trim(), callees))
 }
 
 fn table(text: &str) -> Table {
     lines(text)
-        .map(|(from, to)| {
+        .map(|(from, callees)| {
             (
                 from.to_owned(),
-                to.split_whitespace().map(str::to_owned).collect(),
+                callees.split_whitespace().map(str::to_owned).collect(),
             )
         })
         .collect()
 }
 
 fn arrows(table: &Table) -> impl Iterator<Item = (String, String)> {
-    table
-        .iter()
-        .flat_map(|(from, to)| to.iter().map(|to| (from.clone(), to.clone())))
+    table.iter().flat_map(|(from, callees)| {
+        callees
+            .iter()
+            .map(|callees| (from.clone(), callees.clone()))
+    })
 }
 
-/// The packages of the workspace, each with the dependencies in its manifest, by kind.
+/// Packages of the workspace with the dependencies in their manifests, by kind.
 fn packages() -> BTreeMap<String, Table> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version=1"])

@@ -1,7 +1,6 @@
-//! Servers that write unrequested output as fast as they can (U8, W21 to W23; S7, Y6), and a calm server:
-//! memory stays limited, and calls are answered throughout.
-//!
-//! `MAINSTAY_FLOOD_MB` sets the output of each server: 100 by default, 1000 in `./test long`.
+//! Servers that flood their output beside a calm server (U8, W21 to W23; S7, Y6): memory is
+//! limited, and calls are answered. `MAINSTAY_FLOOD_MB` sets the size per server: 100 by default,
+//! 1000 in `./test long`.
 
 // Memory is read from /proc.
 #![cfg(target_os = "linux")]
@@ -28,10 +27,10 @@ const ALLOWED: u64 = 64 * MIB;
 /// Maximum memory at any time.
 const ALLOWED_ALL: u64 = 256 * MIB;
 
-/// A call during a flood takes longer, but not long.
+/// Maximum duration of a call during a flood.
 const SLOW_CALL: Duration = Duration::from_secs(2);
 
-/// In a debug build, more takes longer than tests should.
+/// Default size, suitable for debug builds.
 const USUAL: u64 = 100 * MB;
 
 fn bytes() -> u64 {
@@ -46,13 +45,13 @@ fn patience() -> Duration {
 /// W22, W23.
 #[tokio::test]
 async fn garbage_in_lines_costs_nobody_anything() {
-    let report = flooded(5, json!({"to": "stdout", "bytes": bytes()})).await;
+    let report = run_flood(5, json!({"to": "stdout", "bytes": bytes()})).await;
     assert!(report.above_idle < ALLOWED, "{report:?}");
 }
 
 #[tokio::test]
 async fn garbage_without_line_ends_costs_nobody_anything() {
-    let report = flooded(
+    let report = run_flood(
         5,
         json!({"to": "stdout", "bytes": bytes(), "endless": true}),
     )
@@ -62,12 +61,11 @@ async fn garbage_without_line_ends_costs_nobody_anything() {
 
 #[tokio::test]
 async fn a_torrent_of_stderr_costs_nobody_anything() {
-    let report = flooded(5, json!({"to": "stderr", "bytes": bytes()})).await;
+    let report = run_flood(5, json!({"to": "stderr", "bytes": bytes()})).await;
     assert!(report.above_idle < ALLOWED, "{report:?}");
 }
 
-/// Messages of this length make the bytes of a flood count, and not the number of messages, which is limited,
-/// too.
+/// Long lines, because the number of messages is limited separately.
 const LONG_LINE: usize = 16 * 1024;
 
 #[tokio::test]
@@ -87,19 +85,19 @@ async fn broken_messages_cost_nobody_anything() {
 
 async fn messages_cost_nobody_anything(kind: &str) {
     let flood = json!({"to": "stdout", "of": kind, "bytes": bytes(), "lineBytes": LONG_LINE});
-    let report = flooded(5, flood).await;
+    let report = run_flood(5, flood).await;
     assert!(report.above_idle < ALLOWED, "{report:?}");
 }
 
-/// A line that begins like a message for which no call waits.
+/// An endless line that starts like a response.
 #[tokio::test]
 async fn an_endless_message_costs_nobody_anything() {
     let flood = json!({"to": "stdout", "bytes": bytes(), "endless": true, "as_message": true});
-    let report = flooded(1, flood).await;
+    let report = run_flood(1, flood).await;
     assert!(report.above_idle < ALLOWED, "{report:?}");
 }
 
-/// The measurements of a flood.
+/// Measurements of a flood.
 #[derive(Debug)]
 #[expect(dead_code, reason = "shown")]
 struct FloodReport {
@@ -112,8 +110,8 @@ struct FloodReport {
     elapsed: Duration,
 }
 
-/// Lets this number of servers flood at once. Meanwhile calls a calm server.
-async fn flooded(servers: usize, flood: Value) -> FloodReport {
+/// Floods from this number of servers, while a calm server is called.
+async fn run_flood(servers: usize, flood: Value) -> FloodReport {
     let home = home!();
     let config = config(&home, servers);
     let mut daemon = home.serve(&["--config", &config]).await;
@@ -123,7 +121,7 @@ async fn flooded(servers: usize, flood: Value) -> FloodReport {
     for _ in 0..20 {
         echo(&client, "calm").await;
     }
-    let idle = memory(pid, "VmRSS");
+    let idle_memory = memory(pid, "VmRSS");
 
     let started_at = Instant::now();
     let mut floods = JoinSet::new();
@@ -131,7 +129,7 @@ async fn flooded(servers: usize, flood: Value) -> FloodReport {
         if server.name != "calm" {
             let (client, flood) = (client.clone(), flood.clone());
             floods.spawn(async move {
-                // W21: after the flood, the next output is a message again.
+                // W21: the next message after the flood is read.
                 let call = call(&server.name, "flood", &flood);
                 let answer = client.call(&call).await.expect("an answer");
                 assert!(answer.result.get().contains("flooded"), "{answer:?}");
@@ -140,28 +138,28 @@ async fn flooded(servers: usize, flood: Value) -> FloodReport {
         }
     }
     let mut calls = Vec::new();
-    let mut over = Vec::new();
+    let mut finished_floods = Vec::new();
     while !floods.is_empty() {
         assert!(
             started_at.elapsed() < patience(),
             "{} floods still run",
             floods.len()
         );
-        let before = Instant::now();
+        let previous_time = Instant::now();
         echo(&client, "calm").await;
-        calls.push(before.elapsed());
-        while let Some(ended) = floods.try_join_next() {
-            over.push(ended.expect("no panic"));
+        calls.push(previous_time.elapsed());
+        while let Some(finished_flood) = floods.try_join_next() {
+            finished_floods.push(finished_flood.expect("no panic"));
         }
     }
     let elapsed = started_at.elapsed();
     let peak = memory(pid, "VmHWM");
-    for name in over {
+    for name in finished_floods {
         echo(&client, &name).await;
     }
     daemon.signal(Signal::TERM);
     daemon.wait_for_stderr("stopping").await;
-    // E17: the log lines about a flood are no flood.
+    // E17: log lines about a flood are limited.
     assert!(
         daemon.stderr_text.lines().count() < 100,
         "{}",
@@ -171,14 +169,14 @@ async fn flooded(servers: usize, flood: Value) -> FloodReport {
     check_logs(&home, servers);
 
     calls.sort_unstable();
-    let at = |share: usize| calls[(calls.len() - 1) * share / 100];
+    let quantile = |share: usize| calls[(calls.len() - 1) * share / 100];
     let report = FloodReport {
-        above_idle: peak.saturating_sub(idle),
+        above_idle: peak.saturating_sub(idle_memory),
         peak,
         calls: calls.len(),
-        p50: at(50),
-        p99: at(99),
-        worst: at(100),
+        p50: quantile(50),
+        p99: quantile(99),
+        worst: quantile(100),
         elapsed,
     };
     assert!(report.peak < ALLOWED_ALL, "{report:?}");
@@ -187,7 +185,7 @@ async fn flooded(servers: usize, flood: Value) -> FloodReport {
     report
 }
 
-/// A calm server, and servers that answer a flood only when all of it is read.
+/// A calm server, and servers that answer after their flood is read.
 fn config(home: &Home, floods: usize) -> String {
     let server = json!({"command": fake_server::binary()});
     let mut servers = json!({"calm": server});
@@ -227,7 +225,7 @@ fn memory(pid: u32, description: &str) -> u64 {
         * 1024
 }
 
-/// S2: the use of the disk is limited, too.
+/// S2: disk usage is limited.
 fn check_logs(home: &Home, servers: usize) {
     let folder = home.state().join("logs");
     let mut sizes = Vec::new();

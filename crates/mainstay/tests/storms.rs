@@ -1,5 +1,5 @@
-//! Many servers at once: a hundred processes that start together, and a fleet that is lost and returns. Neither
-//! may overload the machine or the network, and neither may take longer than the limits require.
+//! Many servers at once: a hundred process starts, and a fleet that is lost and returns. Limits
+//! must hold without unnecessary delay.
 
 // Processes are ended by signals.
 #![cfg(unix)]
@@ -14,7 +14,7 @@ use mainstay_testkit::{Home, Serving, glances, home, limits::STORM, soon};
 use rustix::process::Signal;
 use serde_json::{Map, Value, json};
 
-/// Interval of the checks of a condition that no event announces. A list of many servers takes its time.
+/// Interval of polling, which lists many servers.
 const GLANCE: Duration = Duration::from_millis(200);
 
 const PROCESSES: u32 = 100;
@@ -23,12 +23,12 @@ const HANDSHAKE: Duration = Duration::from_millis(200);
 const BACKENDS: usize = 200;
 const MAX_ATTEMPTS_PER_SECOND: usize = 50;
 
-/// The number of concurrent starts is limited, and starts wait for nothing else.
+/// Starts are limited, and wait only for the limit.
 #[tokio::test]
 async fn a_hundred_processes_start_within_their_limit() {
     const LIMIT: u32 = 4;
     let delay = HANDSHAKE.as_millis().to_string();
-    // They offer nothing: merging their lists is slow in a debug build, and is not tested here.
+    // Empty servers, because merging lists is slow in a debug build.
     let flags = [
         "--no-tools",
         "--no-prompts",
@@ -50,23 +50,28 @@ async fn a_hundred_processes_start_within_their_limit() {
         .await;
     let elapsed = started_at.elapsed();
     println!("{PROCESSES} processes, {LIMIT} at once: {elapsed:?}");
-    let least = HANDSHAKE * PROCESSES.div_ceil(LIMIT);
-    assert!(elapsed >= least, "more than {LIMIT} at once: {elapsed:?}");
-    assert!(elapsed <= least * 3 / 2, "{elapsed:?}, {least:?} would do");
+    let min_time = HANDSHAKE * PROCESSES.div_ceil(LIMIT);
+    assert!(
+        elapsed >= min_time,
+        "more than {LIMIT} at once: {elapsed:?}"
+    );
+    assert!(
+        elapsed <= min_time * 3 / 2,
+        "{elapsed:?}, {min_time:?} would do"
+    );
     gateway.stop().await;
 }
 
-/// However many servers are lost at once, no second has more than `maxAttemptsPerSecond` attempts, while they
-/// are refused and when they are back.
+/// Attempts per second stay below `maxAttemptsPerSecond`, during the outage and after it.
 #[tokio::test]
 async fn a_fleet_that_was_lost_comes_back_in_order() {
-    let nothing = Script {
+    let empty_script = Script {
         no_tools: true,
         no_prompts: true,
         no_resources: true,
         ..Script::default()
     };
-    let fleet = Fleet::http(BACKENDS, nothing).await.expect("ports");
+    let fleet = Fleet::http(BACKENDS, empty_script).await.expect("ports");
     let servers = fleet.urls().enumerate();
     let servers = servers.map(|(number, url)| (format!("s{number}"), json!({"url": url})));
     let settings = json!({"maxAttemptsPerSecond": MAX_ATTEMPTS_PER_SECOND});
@@ -75,16 +80,16 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
         .daemon
         .wait_for_stderr("ready: 200 of 200 servers")
         .await;
-    let before = fleet.attempts().len();
+    let previous_count = fleet.attempts().len();
 
-    // After the cut, all servers would be tried at once, because each session opens its event stream again.
+    // The reset connections would otherwise cause simultaneous attempts.
     fleet.set(gate::GateMode::Reset).await.expect("counted");
     gateway
         .until("all are lost", |server| !server.connected)
         .await;
-    let refused = before + BACKENDS / 2;
+    let refused_attempts = previous_count + BACKENDS / 2;
     gateway
-        .during("attempts", fleet_sees(&fleet, refused))
+        .during("attempts", fleet_sees(&fleet, refused_attempts))
         .await;
     fleet.set(gate::GateMode::Forward).await.expect("back");
     gateway
@@ -92,15 +97,15 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
         .await;
 
     let attempts = fleet.attempts();
-    let most = gate::most_within(&attempts, Duration::from_secs(1));
+    let max_attempts = gate::most_within(&attempts, Duration::from_secs(1));
     println!(
-        "{BACKENDS} backends: {} attempts, {most} in a second",
+        "{BACKENDS} backends: {} attempts, {max_attempts} in a second",
         attempts.len()
     );
-    assert!(attempts.len() >= before + BACKENDS);
-    assert!(most <= MAX_ATTEMPTS_PER_SECOND, "{most}");
-    // They are not delayed more than necessary.
-    assert!(most > MAX_ATTEMPTS_PER_SECOND / 2, "{most}");
+    assert!(attempts.len() >= previous_count + BACKENDS);
+    assert!(max_attempts <= MAX_ATTEMPTS_PER_SECOND, "{max_attempts}");
+    // The rate is close to the limit.
+    assert!(max_attempts > MAX_ATTEMPTS_PER_SECOND / 2, "{max_attempts}");
     gateway.stop().await;
 }
 
@@ -115,7 +120,7 @@ async fn fleet_sees(fleet: &Fleet, attempts: usize) {
 struct Gateway {
     daemon: Serving,
     client: Client,
-    /// Holds the files.
+    /// Keeps the files.
     _home: Home,
 }
 
@@ -123,7 +128,7 @@ impl Gateway {
     async fn start(servers: Map<String, Value>, mut settings: Value) -> Self {
         let home = home!();
         settings["mcpServers"] = Value::Object(servers);
-        // It is ready when the first attempts of all servers are over.
+        // Ready after all first attempts.
         settings["startup"]["waitMs"] = json!(STORM.as_millis());
         let config = home.file("servers.json", &settings.to_string());
         let daemon = home.serve(&["--config", &config]).await;
@@ -135,15 +140,15 @@ impl Gateway {
         }
     }
 
-    /// Waits, and meanwhile reads the daemon's output, which has a line for every change of state.
-    async fn during(&mut self, description: &str, work: impl Future<Output = ()>) {
+    /// Waits while reading the daemon's output, which could otherwise block.
+    async fn during(&mut self, description: &str, action: impl Future<Output = ()>) {
         tokio::select! {
-            () = soon(STORM, description, work) => {}
+            () = soon(STORM, description, action) => {}
             line = self.daemon.wait_for_stderr("stopping") => panic!("it stops by itself: {line}"),
         }
     }
 
-    async fn until(&mut self, description: &str, fits: impl Fn(&Server) -> bool) {
+    async fn until(&mut self, description: &str, condition: impl Fn(&Server) -> bool) {
         let client = self.client.clone();
         let all_fit = async {
             let mut glance = glances(GLANCE);
@@ -153,7 +158,7 @@ impl Gateway {
                 .expect("a list")
                 .servers
                 .iter()
-                .all(&fits)
+                .all(&condition)
             {
                 glance.tick().await;
             }

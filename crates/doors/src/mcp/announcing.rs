@@ -1,4 +1,4 @@
-//! Forwards notifications of servers to the clients that they concern.
+//! Forwards notifications of servers to clients.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -25,8 +25,8 @@ use super::{
 /// Time between two searches for idle sessions.
 const SWEEP: Duration = Duration::from_secs(30);
 
-/// Delay before notifying clients of changed lists. Servers that start together change the lists
-/// together, and clients are notified once.
+/// Delay before clients are notified of changed lists, which merges changes of servers that start
+/// together.
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(200);
 
 impl McpClients {
@@ -69,24 +69,23 @@ impl McpClients {
         }
     }
 
-    /// Notifies every client that may have listed before the last change.
-    fn notify_list_changes(&self, changed: &HashMap<(ProfileName, Method), Instant>) {
+    /// Notifies every client that may have a list from before the change.
+    fn notify_list_changes(&self, list_changes: &HashMap<(ProfileName, Method), Instant>) {
         let aggregates = self.aggregates();
-        for ((name, method), at) in changed {
+        for ((name, method), time) in list_changes {
             let change = message::request(None, method.name(), None);
             for (session, profile) in &aggregates {
-                if profile.name == *name && session.opened < *at {
+                if profile.name == *name && session.opened < *time {
                     session.outbox.push(change.clone());
                 }
             }
             self.stateless
                 .listen_streams
-                .notify_change(*method, *at, |client| client.is_of_profile(name));
+                .notify_change(*method, *time, |client| client.is_of_profile(name));
         }
     }
 
-    /// Notifies clients with these names that their lists have changed, because their switches have
-    /// changed.
+    /// Notifies clients with changed switches that their lists have changed.
     fn notify_switched(&self, clients: &[String]) {
         let now = Instant::now();
         let aggregates = self.aggregates();
@@ -117,15 +116,14 @@ impl McpClients {
         self.stateless.listen_streams.end(name);
     }
 
-    /// Notifies the clients of one server that share its session. The server's own notification
-    /// does not reach them.
+    /// Notifies the clients that share the session of one server.
     fn notify_shared_sessions(&self, server: &ServerName, kind: ListKind) {
-        let changed = message::request(None, kind.changed().name(), None);
+        let change_message = message::request(None, kind.changed().name(), None);
         for session in self.shared.sessions.all() {
             if let Backend::Shared(shared_server) = &session.backend
                 && shared_server.name == *server
             {
-                session.outbox.push(changed.clone());
+                session.outbox.push(change_message.clone());
             }
         }
         self.stateless
@@ -159,10 +157,11 @@ impl McpClients {
         }
     }
 
-    /// Sends a log message to every client that it may concern. The call that caused it is unknown.
+    /// Sends a log message to every client that may be concerned, because its call is unknown.
     fn relay_log(&self, server: &ServerName, frame: &Frame) {
         let level = calls::log_level(frame);
-        let is_requested = |requested: LogLevel| level.is_none_or(|level| level >= requested);
+        let is_requested =
+            |session_level: LogLevel| level.is_none_or(|level| level >= session_level);
         let sender = self.gateway().registry.named(server);
         // Clients with isolated sessions get these messages from their own session.
         let has_isolated_session = |session: &ClientSession| {
@@ -171,8 +170,8 @@ impl McpClients {
         };
         for session in self.shared.sessions.all() {
             let receives = match &session.backend {
-                // A client that sets no level gets all messages (specification, "Logging": the
-                // server decides).
+                // A client without a level gets all messages (specification, "Logging": the server
+                // decides).
                 Backend::Aggregate(profile) => {
                     !has_isolated_session(&session)
                         && profile.has_server(server)
@@ -180,7 +179,7 @@ impl McpClients {
                         && session.log_level().is_none_or(is_requested)
                 }
                 Backend::Shared(shared_server) => {
-                    // A modern server sends only the messages that a request asked for (2026-07-28,
+                    // A modern server sends only messages with a requested level (2026-07-28,
                     // "Logging").
                     let without_a_level = !shared_server.opens_no_sessions();
                     shared_server.name == *server
@@ -194,8 +193,8 @@ impl McpClients {
         }
     }
 
-    /// True if the client of a session may see this server. Switches do not matter: they hide names
-    /// only, and notifications of a server to all its clients are forwarded.
+    /// True if the client of a session may see this server. Switches are ignored, because they
+    /// apply to names only.
     fn allows(&self, session: &ClientSession, server: &ServerName) -> bool {
         let principal = &session.client.principal;
         self.gateway().allows_server(principal, server)
@@ -205,7 +204,7 @@ impl McpClients {
         let Some(uri) = frame.text_param("uri") else {
             return;
         };
-        for (name, used) in self.shared.subscriptions.listeners(server, &uri) {
+        for (name, client_uri) in self.shared.subscriptions.listeners(server, &uri) {
             if let Some(session) = self.session(&name) {
                 // A reload may have removed the server from its profile.
                 let may_receive = match &session.backend {
@@ -217,11 +216,11 @@ impl McpClients {
                 }
                 session
                     .outbox
-                    .push(frame.with_param("uri", &message::quote(&used)));
+                    .push(frame.with_param("uri", &message::quote(&client_uri)));
             } else {
                 self.stateless
                     .listen_streams
-                    .notify_update(server, &name, frame, &used);
+                    .notify_update(server, &name, frame, &client_uri);
             }
         }
     }

@@ -43,7 +43,7 @@ use super::{
 };
 use mainstay_doorway::peer::{LimitedPeer, Visitor};
 
-/// Time after which idle sessions end, and the shorter time for their upstream sessions.
+/// Time limit of idle sessions, and the shorter limit for their upstream sessions.
 const SESSION_IDLE: Duration = Duration::from_mins(30);
 const UPSTREAM_IDLE: Duration = Duration::from_mins(5);
 
@@ -64,9 +64,9 @@ pub struct McpClients {
     pub shared: Arc<SharedState>,
     pub stateless: Arc<Stateless>,
     seal: Seal,
-    /// Ended sessions. They are not revived.
+    /// Ended sessions, which cannot be revived.
     ended: EndedSessions,
-    /// Number of sessions that were ended to make room for others.
+    /// Number of sessions that were evicted.
     evicted: AtomicU64,
 }
 
@@ -103,7 +103,7 @@ impl NoSession {
     }
 }
 
-/// A session that was just opened, and the result of its `initialize` (JSON text).
+/// A new session, and the result of its `initialize` (JSON text).
 pub struct Opened {
     pub session: Arc<ClientSession>,
     pub result: String,
@@ -119,11 +119,11 @@ impl McpClients {
         let ended_file = state.map(|state| state.join(ENDED));
         let names = Arc::new(seal.names());
         let sessions = Crowd::new(limits.sessions);
-        let shared = SharedState::new(gateway, names, sessions, limits.page_size);
-        let shared = Arc::new(shared);
+        let shared_state = SharedState::new(gateway, names, sessions, limits.page_size);
+        let shared_state = Arc::new(shared_state);
         Self {
-            stateless: Arc::new(Stateless::new(Arc::clone(&shared))),
-            shared,
+            stateless: Arc::new(Stateless::new(Arc::clone(&shared_state))),
+            shared: shared_state,
             ended: EndedSessions::open(ended_file, seal.run()),
             evicted: AtomicU64::default(),
             seal,
@@ -147,18 +147,18 @@ impl McpClients {
         let principal = visitor.principal;
         let client_sinks = self.client_sinks(&scope, &principal);
         let mut caller = Caller::from_initialize(params);
-        // Other clients may share the servers of `mainstay mcp`, but servers ask only the client
-        // that started it.
-        if let (Some(sole), Door::McpStdio) = (self.gateway().registry.sole(), door) {
-            sole.greet(&caller.capabilities, client_sinks.sole_client(&caller));
+        // The servers of `mainstay mcp` ask only the client on stdio, although other clients may
+        // share them.
+        if let (Some(sole_client), Door::McpStdio) = (self.gateway().registry.sole(), door) {
+            sole_client.greet(&caller.capabilities, client_sinks.sole_client(&caller));
         }
         let (backend, result) = match &scope {
             EndpointScope::Profile(profile) => {
-                // Wait for the servers first: their instructions become part of the answer.
+                // Wait first, because the answer includes the servers' instructions.
                 self.gateway().registry.profile_settled(profile).await;
                 let view = self.gateway().view(profile, &principal, &caller);
-                let greeting = greeting(&view, caller.revision);
-                (Backend::Aggregate(Arc::clone(profile)), greeting)
+                let greeting_text = greeting(&view, caller.revision);
+                (Backend::Aggregate(Arc::clone(profile)), greeting_text)
             }
             EndpointScope::One(server) => {
                 let listener = || client_sinks.server_listener(server, &caller, &principal);
@@ -190,18 +190,17 @@ impl McpClients {
         })
     }
 
-    /// Gives a session a place, and ends the session that it replaces. Returns `None` if there is
-    /// no place.
+    /// Admits a session, and ends an evicted one. Returns `None` if there is no place.
     fn admit(&self, session: Arc<ClientSession>, peer: LimitedPeer) -> Option<Arc<ClientSession>> {
         let admission = self.shared.sessions.admit(&session, peer);
         self.count_sessions();
         match admission {
             Admission::In(evicted_session) => {
                 if let Some(evicted_session) = evicted_session {
-                    let evicted = self.evicted.fetch_add(1, Ordering::Relaxed) + 1;
-                    if evicted.is_power_of_two() {
+                    let evicted_count = self.evicted.fetch_add(1, Ordering::Relaxed) + 1;
+                    if evicted_count.is_power_of_two() {
                         tracing::warn!(
-                            evicted,
+                            evicted = evicted_count,
                             "idle sessions made room for others of their clients \
                              (http.maxSessionsPerClient, http.maxSessions)"
                         );
@@ -228,8 +227,7 @@ impl McpClients {
         }
     }
 
-    /// Opens an isolated session for the client. A server that opens no sessions, or only one for
-    /// all clients, is shared.
+    /// Opens an isolated session for the client, unless the server has a single session or none.
     async fn open_upstream(
         &self,
         server: &Arc<ServerHandle>,
@@ -241,7 +239,7 @@ impl McpClients {
                 Ok((isolated_session, session)) => {
                     return Ok((Backend::Transparent(isolated_session), session));
                 }
-                // The attempt may have shown just now that the server opens no sessions.
+                // The attempt may have revealed that the server opens no sessions.
                 Err(_) if server.opens_no_sessions() => {}
                 Err(failure) => return Err(failure),
             }
@@ -277,9 +275,8 @@ impl McpClients {
         self.shared.sessions.get(id)
     }
 
-    /// Revives a session of an earlier run, so that its client need not notice the restart. Its
-    /// subscriptions are forgotten, and its lists may have changed. It needs a place like a new
-    /// session. A session of this run that ended after being idle or to make room is not revived.
+    /// Revives a session of an earlier run, without its subscriptions. Its lists may have changed.
+    /// It needs a place like a new session. A session that ended in this run is not revived.
     pub fn revive(
         &self,
         id: &str,
@@ -291,8 +288,7 @@ impl McpClients {
         if unsealed.endpoint != scope.endpoint() || self.ended.has(unsealed.birth) {
             return None;
         }
-        // The switches of the client are stored under its name, and the id does not contain the
-        // whole name.
+        // Switches are stored under the client's name, which the id may not contain completely.
         if !unsealed.has_whole_name {
             return None;
         }
@@ -327,9 +323,10 @@ impl McpClients {
         };
         let (id, principal, scope) = (id.into(), principal.clone(), scope.clone());
         let door = Door::McpHttp;
-        let revived = ClientSession::new(id, caller, door, principal, scope, backend, client_sinks);
+        let revived_session =
+            ClientSession::new(id, caller, door, principal, scope, backend, client_sinks);
         // Concurrent requests revive the session only once.
-        let session = self.admit(Arc::new(revived), visitor.peer())?;
+        let session = self.admit(Arc::new(revived_session), visitor.peer())?;
         tracing::debug!(revision = %session.revision.as_str(), "a session of an earlier run goes on");
         Some(session)
     }
@@ -338,10 +335,10 @@ impl McpClients {
         self.gateway().session_count.set(self.shared.sessions.len());
     }
 
-    /// Ends a session at the request of its client. No run revives it. Returns true if there was
-    /// such a session. It need not be open: this run or a later one could have revived it.
+    /// Ends a session for its client, also in later runs. Returns true if the session was open or
+    /// could have been revived.
     pub async fn delete(&self, id: &str, scope: &EndpointScope, principal: &Principal) -> bool {
-        let open = self
+        let has_session = self
             .session(id)
             .is_some_and(|session| session.serves(scope, principal));
         let unsealed = self.seal.read(id, principal);
@@ -349,11 +346,11 @@ impl McpClients {
             let is_here = unsealed.endpoint == scope.endpoint();
             is_here && !self.ended.has(unsealed.birth)
         });
-        let is_known = open || unsealed.is_some();
+        let is_known = has_session || unsealed.is_some();
         if let Some(unsealed) = unsealed {
             self.ended.add(unsealed.birth, unix_ms()).await;
         }
-        if open {
+        if has_session {
             self.end(id, "the client ended the session");
         }
         is_known
@@ -372,7 +369,7 @@ impl McpClients {
         self.shared.leave_all(&session.id);
     }
 
-    /// Ends idle sessions and expires what waits too long.
+    /// Ends idle sessions, and removes expired entries.
     pub fn sweep(&self) {
         self.gateway().registry.queue().expire();
         self.shared.pool.sweep(UPSTREAM_IDLE);
@@ -380,21 +377,21 @@ impl McpClients {
         for session in self.shared.sessions.all() {
             session.questions.expire();
             session.replay.expire();
-            let idle = session.idle();
-            let is_listened_to = idle.is_none_or(|idle| idle < UPSTREAM_IDLE);
+            let idle_time = session.idle();
+            let is_listened_to = idle_time.is_none_or(|idle_time| idle_time < UPSTREAM_IDLE);
             session.own_sessions.sweep(UPSTREAM_IDLE, is_listened_to);
-            let Some(idle) = idle else { continue };
-            if idle >= SESSION_IDLE {
+            let Some(idle_time) = idle_time else { continue };
+            if idle_time >= SESSION_IDLE {
                 self.end(&session.id, "idle");
             } else if let (true, Backend::Transparent(isolated_session)) =
-                (idle >= UPSTREAM_IDLE, &session.backend)
+                (idle_time >= UPSTREAM_IDLE, &session.backend)
             {
                 isolated_session.close_idle(UPSTREAM_IDLE);
             }
         }
     }
 
-    /// Ends the calls that wait for another request of their clients. No new request is accepted.
+    /// Ends the calls that wait for a retry of their client. New requests are refused.
     pub fn end_waiting(&self) {
         self.stateless.suspended.close();
     }
@@ -420,13 +417,13 @@ fn in_revision(result: &str, revision: Revision) -> String {
 /// The result of `initialize` on an aggregate endpoint.
 fn greeting(view: &View, revision: Revision) -> String {
     let offer = offer(view);
-    let mut greeting = json!({
+    let mut greeting_json = json!({
         "protocolVersion": revision.as_str(),
         "capabilities": offer.capabilities,
         "serverInfo": offer.server_info,
     });
     if let Some(instructions) = offer.instructions {
-        greeting["instructions"] = instructions.into();
+        greeting_json["instructions"] = instructions.into();
     }
-    greeting.to_string()
+    greeting_json.to_string()
 }

@@ -1,10 +1,6 @@
-//! Reads of stored objects in parts, a few at a time.
-//!
-//! A client reads a large result in thousands of parts. The object that was read last stays in
-//! memory, so that it is loaded and verified once.
-//!
-//! Each client has one reading at a time, and each reading is limited. A client that reads much
-//! delays only itself.
+//! Reads of stored objects in parts, with limited concurrency. A client reads a large result in
+//! thousands of parts, so the last object is cached. Each client has one reading at a time, with a
+//! time limit.
 
 use std::{
     collections::HashMap,
@@ -33,15 +29,14 @@ use super::builtin::{
 };
 use mainstay_doorway::json_views::records::{failure, journal};
 
-/// Maximum number of concurrent readings. Each may occupy a processor for a while, and a hundred
-/// megabytes.
+/// Maximum number of concurrent readings. Each may use a processor and a hundred megabytes.
 const MAX_READERS: usize = 4;
 
-/// Maximum size of the cached object with its text, in bytes. A larger object is loaded for each
+/// Maximum size of the cached object with its text, in bytes. Larger objects are loaded for each
 /// part.
 const MAX_CACHED: usize = 64 << 20;
 
-/// Time for which the object is cached after it was last read. Models pause between two parts.
+/// Cache lifetime after the last read. Models pause between two parts.
 const CACHED_FOR: Duration = Duration::from_mins(1);
 
 /// Reads stored objects.
@@ -55,14 +50,14 @@ pub struct KeptObjects {
     last: Arc<ObjectCache>,
 }
 
-/// The way that an object is read.
+/// The representation in which an object is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     AsText,
     AsValues,
 }
 
-/// The object that was read last.
+/// Cache of the last object.
 #[derive(Debug, Default)]
 struct ObjectCache(Mutex<Option<CachedObject>>);
 
@@ -85,21 +80,21 @@ impl Default for KeptObjects {
 }
 
 impl KeptObjects {
-    /// Drops the cached object once it is unused, and the permits of clients that do not read.
+    /// Drops an expired object, and the permits of inactive clients.
     pub fn expire(&self) {
         self.clients
             .lock()
             .retain(|_, turn| turn.strong_count() > 0);
-        let mut cached = self.last.get();
-        if cached
+        let mut cached_object = self.last.get();
+        if cached_object
             .as_ref()
             .is_some_and(|object| object.last_read.elapsed() >= CACHED_FOR)
         {
-            *cached = None;
+            *cached_object = None;
         }
     }
 
-    /// Waits until this client reads nothing else, and until other readings leave room.
+    /// Waits for the client's other reading, and for a free reader.
     async fn acquire_turns(
         &self,
         identity: &ClientIdentity,
@@ -128,22 +123,22 @@ impl KeptObjects {
         turn
     }
 
-    /// Reads an object that the client may see, in its turn, on a blocking thread. Ends soon after
-    /// the caller stops waiting.
+    /// Reads an object on a blocking thread, if the client may see it. Ends soon after the caller
+    /// stops waiting.
     pub async fn read<T: Send + 'static>(
         &self,
         calls: &Calls,
         reach: Reach,
         cid: &str,
         reading: Reading,
-        read: impl FnOnce(&ReadableObject, &Budget) -> T + Send + 'static,
+        read_object: impl FnOnce(&ReadableObject, &Budget) -> T + Send + 'static,
     ) -> Result<T, ToolRefusal> {
-        let unknown = ToolRefusal::CidNotFound(bare(cid).to_owned());
+        let unknown_cid = ToolRefusal::CidNotFound(bare(cid).to_owned());
         let Ok(cid) = bare(cid).parse::<Cid>() else {
-            return Err(unknown);
+            return Err(unknown_cid);
         };
-        let (journal, last) = (Arc::clone(journal(calls)?), Arc::clone(&self.last));
-        let stopped = |error: &dyn std::error::Error| {
+        let (journal, cache) = (Arc::clone(journal(calls)?), Arc::clone(&self.last));
+        let stopped_read = |error: &dyn std::error::Error| {
             Failure::new(FailureKind::JournalUnreadable, error.to_string())
         };
         let turns = self.acquire_turns(reach.identity(), reading).await;
@@ -153,22 +148,22 @@ impl KeptObjects {
         let reading = try_off_the_runtime(move || {
             // Hold the permits to the end, even if the caller stops waiting.
             let _turns = turns;
-            // Check each time, because the object may be cached for another client.
+            // Check access for each read, because another client may have cached the object.
             if !runtime.block_on(journal.is_held(cid, move |holder| reach.shows_holder(holder)))? {
                 return Err(JournalError::NoSuchObject(cid));
             }
-            let object = match last.find(cid) {
+            let object = match cache.find(cid) {
                 Some(object) => object,
-                None => last.keep(
+                None => cache.keep(
                     cid,
                     ReadableObject::new(runtime.block_on(journal.object(cid))?),
                 ),
             };
-            Ok(read(&object, &budget))
+            Ok(read_object(&object, &budget))
         });
-        match reading.await.map_err(|error| stopped(&error))? {
-            Err(JournalError::NoSuchObject(_) | JournalError::NotKept(_)) => Err(unknown),
-            read => Ok(read.map_err(failure)?),
+        match reading.await.map_err(|error| stopped_read(&error))? {
+            Err(JournalError::NoSuchObject(_) | JournalError::NotKept(_)) => Err(unknown_cid),
+            read_object => Ok(read_object.map_err(failure)?),
         }
     }
 }
@@ -181,20 +176,22 @@ impl ObjectCache {
 
     fn find(&self, cid: Cid) -> Option<Arc<ReadableObject>> {
         let mut slot = self.get();
-        let cached = slot.as_mut().filter(|cached| cached.cid == cid)?;
-        cached.last_read = Instant::now();
-        Some(Arc::clone(&cached.object))
+        let cached_object = slot
+            .as_mut()
+            .filter(|cached_object| cached_object.cid == cid)?;
+        cached_object.last_read = Instant::now();
+        Some(Arc::clone(&cached_object.object))
     }
 
     fn keep(&self, cid: Cid, object: ReadableObject) -> Arc<ReadableObject> {
         let object = Arc::new(object);
         if object.weight() <= MAX_CACHED {
-            let cached = CachedObject {
+            let cached_object = CachedObject {
                 cid,
                 object: Arc::clone(&object),
                 last_read: Instant::now(),
             };
-            *self.get() = Some(cached);
+            *self.get() = Some(cached_object);
         }
         object
     }
@@ -212,29 +209,30 @@ mod tests {
 
     use super::*;
 
-    /// A large object is loaded once for all of its parts. An object that is too large is not
-    /// cached, and does not replace the cached one.
+    /// A large object is loaded once. An object beyond the limit is not cached, and does not
+    /// replace the cached one.
     #[test]
     fn the_object_read_last_is_at_hand() {
-        let last = ObjectCache::default();
-        let (one, other) = (Cid::for_content(b"one"), Cid::for_content(b"other"));
-        let cached = last.keep(one, ReadableObject::new(b"one".to_vec()));
+        let cache = ObjectCache::default();
+        let (first_cid, other_cid) = (Cid::for_content(b"one"), Cid::for_content(b"other"));
+        let cached_object = cache.keep(first_cid, ReadableObject::new(b"one".to_vec()));
         assert!(
-            last.find(one)
-                .is_some_and(|found| Arc::ptr_eq(&found, &cached))
+            cache
+                .find(first_cid)
+                .is_some_and(|object| Arc::ptr_eq(&object, &cached_object))
         );
-        assert!(last.find(other).is_none());
-        last.keep(other, ReadableObject::new(vec![b'x'; MAX_CACHED + 1]));
-        assert!(last.find(other).is_none() && last.find(one).is_some());
-        last.keep(other, ReadableObject::new(b"other".to_vec()));
-        assert!(last.find(one).is_none() && last.find(other).is_some());
+        assert!(cache.find(other_cid).is_none());
+        cache.keep(other_cid, ReadableObject::new(vec![b'x'; MAX_CACHED + 1]));
+        assert!(cache.find(other_cid).is_none() && cache.find(first_cid).is_some());
+        cache.keep(other_cid, ReadableObject::new(b"other".to_vec()));
+        assert!(cache.find(first_cid).is_none() && cache.find(other_cid).is_some());
     }
 
-    /// A client that reads much does not keep others from their turn.
+    /// A client with many readings delays only itself.
     #[tokio::test]
     async fn a_client_waits_for_itself() {
         let objects = KeptObjects::default();
-        // Clients without a session (2026-07-28) differ only by the name that they declare.
+        // Clients without a session (2026-07-28) differ only by their declared names.
         let identity = |name: &str| ClientIdentity {
             principal: Principal::Anonymous,
             session: None,
@@ -243,35 +241,35 @@ mod tests {
                 version: "1".to_owned(),
             }),
         };
-        let greedy = objects
+        let greedy_turns = objects
             .acquire_turns(&identity("greedy"), Reading::AsText)
             .await;
         for _ in 0..MAX_READERS {
-            let more = objects
+            let second_attempt = objects
                 .acquire_turns(&identity("greedy"), Reading::AsText)
                 .now_or_never();
-            assert!(more.is_none());
+            assert!(second_attempt.is_none());
         }
-        let other = objects
+        let other_turns = objects
             .acquire_turns(&identity("other"), Reading::AsValues)
             .now_or_never();
-        assert!(other.is_some());
-        let last = identity("third");
-        let third = objects.acquire_turns(&last, Reading::AsValues);
-        tokio::pin!(third);
+        assert!(other_turns.is_some());
+        let last_identity = identity("third");
+        let third_turns = objects.acquire_turns(&last_identity, Reading::AsValues);
+        tokio::pin!(third_turns);
         assert!(
-            (&mut third).now_or_never().is_none(),
+            (&mut third_turns).now_or_never().is_none(),
             "one document at a time"
         );
-        drop(other);
-        assert!(third.now_or_never().is_some());
-        drop(greedy);
+        drop(other_turns);
+        assert!(third_turns.now_or_never().is_some());
+        drop(greedy_turns);
         objects.expire();
         assert!(objects.clients.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_nobody_reads_is_let_go() {
+    async fn unread_results_are_released() {
         let objects = KeptObjects::default();
         let cid = Cid::for_content(b"x");
         objects.last.keep(cid, ReadableObject::new(b"x".to_vec()));

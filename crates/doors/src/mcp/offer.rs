@@ -1,18 +1,17 @@
-//! The offer of a profile to a client that connects: capabilities, server information and instructions.
-//! instructions.
+//! The capabilities, server information and instructions of a profile for a connecting client.
 
 use mainstay_gateway::{Gateway, View};
 use serde_json::{Value, json};
 
-/// The capabilities, server information and instructions of a profile.
+/// Capabilities, server information and instructions of a profile.
 pub struct ProfileOffer {
     pub capabilities: Value,
     pub server_info: Value,
     pub instructions: Option<String>,
 }
 
-/// The profile's offer. The capabilities are those that the gateway can relay. The instructions are
-/// those of the visible servers, each below its name.
+/// The profile's offer: relayed capabilities, and the instructions of visible servers below their
+/// names.
 pub fn offer(view: &View) -> ProfileOffer {
     let snapshot = view.snapshot();
     let parts = snapshot.catalog.parts().iter();

@@ -10,7 +10,7 @@ use mainstay_core::{
 use mainstay_gateway::calls::{Answering, CallAnswer, CallRefusal, Closed};
 use mainstay_transport::{Frame, UnreadableMessage};
 
-/// The error for an unknown `requestState`. Its call may have run already, so it is not run again.
+/// The error for an unknown `requestState`. Its call may have run, so it is not run again.
 pub const UNKNOWN_STATE: &str =
     "\"requestState\" belongs to no call of this kind that is in progress";
 
@@ -28,18 +28,16 @@ pub fn unreadable(error: &UnreadableMessage) -> String {
     message::error_response(id, code, &error.to_string(), None)
 }
 
-/// A complete JSON-RPC response, on one line.
-///
-/// Its text is accessible only after the receipt of the request is closed, so that every answered
-/// call is recorded.
+/// A complete JSON-RPC response on one line. The text is accessible only after the receipt of the
+/// request is closed, so that every answered call is recorded.
 #[derive(Clone, Debug)]
 pub struct RpcReply {
     text: String,
     /// The error code, if the response is an error.
     pub error: Option<i64>,
-    /// True if the server answered with a stream. Transparent endpoints then do so, too.
+    /// True if the server answered with a stream, which transparent endpoints repeat.
     pub streamed: bool,
-    /// True if the client cancelled the request. It then expects no answer.
+    /// True if the client cancelled the request and expects no answer.
     pub cancelled: bool,
     /// The reason for refusing the call, if the reply is a refusal.
     refused: Option<Box<CallRefusal>>,
@@ -101,9 +99,9 @@ impl RpcReply {
 
     /// Marks this reply as a refusal of the given call, or of none.
     #[must_use]
-    pub fn refused_as(self, refused: Option<CallRefusal>) -> Self {
+    pub fn refused_as(self, refusal: Option<CallRefusal>) -> Self {
         Self {
-            refused: refused.map(Box::new),
+            refused: refusal.map(Box::new),
             ..self
         }
     }
@@ -185,7 +183,7 @@ impl RpcReply {
         reply.refusing(failure.clone())
     }
 
-    /// The reply to a cancelled request. The client does not read it.
+    /// The reply to a cancelled request, which the client ignores.
     pub fn cancelled(id: &str, reason: &str) -> Self {
         Self::failure(
             id,

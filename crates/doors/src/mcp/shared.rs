@@ -22,15 +22,14 @@ pub struct SharedState {
     /// The open sessions of clients.
     pub sessions: Crowd,
     pub subscriptions: Arc<Subscriptions>,
-    /// Sessions of servers for clients without a session.
+    /// Pooled upstream sessions for clients without a session.
     pub pool: Pool,
-    /// Sealed names of tasks and call states, as clients know them.
+    /// Sealed names of tasks and call states.
     pub names: Arc<SealedNames>,
     /// Reads stored objects in parts.
     pub objects: KeptObjects,
-    /// The most verbose log level that clients without a session have requested. It is not reset,
-    /// because such clients do not report that they have left. Each request gets only the messages
-    /// that it asked for.
+    /// The most verbose log level requested by clients without a session. It is not reset, because
+    /// such clients do not disconnect. Each request gets only the messages with its own level.
     requested_log_level: Mutex<Option<LogLevel>>,
 }
 

@@ -1,4 +1,4 @@
-//! Copies the trace context from HTTP headers to a request that has none.
+//! Copies the trace context from HTTP headers to a request without one.
 
 use http::HeaderMap;
 use mainstay_core::{
@@ -8,9 +8,8 @@ use mainstay_core::{
 use mainstay_doorway::trace::TraceHeaders;
 use mainstay_transport::Frame;
 
-/// Adds the trace context of the HTTP headers to the request's `_meta`, which is forwarded to the
-/// server (SEP-414). A context in the request itself takes precedence, because several requests may
-/// share one set of headers.
+/// Adds the HTTP headers' trace context to the request's `_meta`, which is forwarded to the server
+/// (SEP-414). A context in `_meta` takes precedence.
 pub fn adopt(frame: Frame, headers: &HeaderMap) -> Frame {
     let Some(TraceHeaders { parent, state, .. }) = TraceHeaders::from_headers(headers) else {
         return frame;

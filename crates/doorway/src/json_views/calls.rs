@@ -1,4 +1,4 @@
-//! Mainstay's own requests to servers, and their answers.
+//! Mainstay's own requests to servers.
 
 use mainstay_api::{self as api, Raw};
 use mainstay_core::{
@@ -22,20 +22,20 @@ pub fn first_content(result: &RawValue, uri: &str) -> Result<api::Content, Failu
         blob: Option<Raw>,
         mime_type: Option<Raw>,
     }
-    let unusable = || {
+    let unusable_answer = || {
         Failure::new(
             FailureKind::CallFailed,
             "the server's answer has no contents",
         )
         .with("uri", uri)
     };
-    let read: Contents = foreign::read(result.get()).map_err(|_| unusable())?;
+    let read: Contents = foreign::read(result.get()).map_err(|_| unusable_answer())?;
     let first = read
         .contents
         .into_iter()
         .next()
         .ok_or_else(|| resource_not_found(uri))?;
-    let content = first.text.or(first.blob).ok_or_else(unusable)?;
+    let content = first.text.or(first.blob).ok_or_else(unusable_answer)?;
     Ok(api::Content {
         content,
         mime_type: first.mime_type,

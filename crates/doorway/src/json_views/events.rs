@@ -18,12 +18,12 @@ pub fn wire(event: &ServerEvent) -> api::Event {
     if let Some(Value::Object(members)) = kind.get("data") {
         data.extend(members.clone());
     }
-    let at = UNIX_EPOCH + Duration::from_millis(event.id.unix_millis());
+    let time = UNIX_EPOCH + Duration::from_millis(event.id.unix_millis());
     api::Event {
         id: event.id.to_string(),
         kind: kind["type"].as_str().unwrap_or_default().to_owned(),
         server,
-        created_at: utc::rfc3339(at),
+        created_at: utc::rfc3339(time),
         data,
     }
 }

@@ -10,19 +10,19 @@ use mainstay_platform::utc;
 use super::servers::millis;
 
 pub fn wire(history: JournalHistory) -> api::History {
-    let mark = |(at, mark): (SystemTime, Mark)| api::DaemonMark {
-        at: utc::rfc3339(at),
-        event: mark.as_str().to_owned(),
+    let daemon_mark = |(time, daemon_mark): (SystemTime, Mark)| api::DaemonMark {
+        at: utc::rfc3339(time),
+        event: daemon_mark.as_str().to_owned(),
     };
     api::History {
         servers: history.servers.into_iter().map(server_history).collect(),
-        daemon: history.daemon.into_iter().map(mark).collect(),
+        daemon: history.daemon.into_iter().map(daemon_mark).collect(),
         gaps: history.gaps.iter().map(gap).collect(),
         truncated: history.truncated,
     }
 }
 
-/// A time in which calls were not recorded.
+/// A time span without records.
 pub fn gap(gap: &Gap) -> api::RecordGap {
     api::RecordGap {
         since: utc::rfc3339(gap.since),

@@ -1,4 +1,4 @@
-//! The tools, prompts, resources and templates of servers, item by item.
+//! Tools, prompts, resources and templates as JSON.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub fn text(item: &CatalogItem, member: &str) -> String {
     item.text(member).unwrap_or_default()
 }
 
-/// A part of a received item, which was valid JSON as a whole.
+/// A part of a received item, which is valid JSON.
 pub fn raw(json: &str) -> Raw {
     RawValue::from_string(json.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
@@ -35,7 +35,7 @@ pub fn unknown_tool(server: &ServerHandle, tool: &str) -> Failure {
         .with("tool", tool)
 }
 
-/// Adds the status of the server to a failure because something of this server is missing.
+/// Adds the server's status to a failure.
 pub fn with_server_status(registry: &Registry, failure: Failure, server: &ServerName) -> Failure {
     let Some(server) = registry.named(server) else {
         let message = format!("{} (there is no server '{server}')", failure.message);
@@ -69,31 +69,30 @@ pub enum NotFound {
     Failed(#[from] Failure),
 }
 
-/// The server in `server/tool`, or else `named`, the server that another spelling names.
-pub fn named_server<'a>(name: &'a str, named: Option<&'a str>) -> Option<&'a str> {
+/// The server in `server/tool`, or else the requested server.
+pub fn named_server<'a>(name: &'a str, requested_server: Option<&'a str>) -> Option<&'a str> {
     let before_slash = name.split_once('/').map(|(server, _)| server);
-    before_slash.or(named)
+    before_slash.or(requested_server)
 }
 
-/// The error for a name that leads to no tool or prompt: the server is unknown or not connected, or has no
-/// such item, or the name is ambiguous. `named` is the server that the name contains in another spelling than
-/// `server/tool`.
+/// The error for an unresolved tool or prompt name: the server is unknown or not connected, the
+/// item is missing, or the name is ambiguous. `named` is the server in another spelling.
 pub fn not_found(
     server: impl FnOnce(&str) -> Result<Arc<ServerHandle>, Failure>,
     kind: ListKind,
-    named: Option<&str>,
+    requested_server: Option<&str>,
     name: &str,
-    unresolved: Unresolved,
+    unresolved_item: Unresolved,
 ) -> NotFound {
     let (item_kind, failure) = match kind {
         ListKind::Prompts => ("prompt", FailureKind::PromptNotFound),
         _ => ("tool", FailureKind::ToolNotFound),
     };
-    let unclear = match unresolved {
+    let reason = match unresolved_item {
         Unresolved::Ambiguous(candidates) => format!("it may mean {}", candidates.join(" or ")),
         Unresolved::Unknown => format!("expected server/{item_kind}"),
     };
-    let failure = match named_server(name, named).map(server) {
+    let failure = match named_server(name, requested_server).map(server) {
         Some(Err(failure)) => failure,
         Some(Ok(server)) if server.view().status.state != SessionState::Connected => {
             server.not_connected()
@@ -110,10 +109,10 @@ pub fn not_found(
         None if kind == ListKind::Tools => {
             return NotFound::Unclear {
                 name: name.to_owned(),
-                reason: unclear,
+                reason: reason,
             };
         }
-        None => Failure::new(failure, format!("Unknown {item_kind} {name}: {unclear}"))
+        None => Failure::new(failure, format!("Unknown {item_kind} {name}: {reason}"))
             .with(item_kind, name),
     };
     failure.into()

@@ -1,5 +1,4 @@
-//! Servers as plain JSON: their status, lists, events and requests. REST and own tools share this module, so
-//! that both return the same data.
+//! Servers as JSON: status, lists, events and requests. REST and own tools share this module.
 
 pub mod calls;
 pub mod events;

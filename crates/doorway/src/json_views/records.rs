@@ -1,4 +1,4 @@
-//! Access to the journal, and its errors.
+//! Access to the journal.
 
 use std::sync::Arc;
 

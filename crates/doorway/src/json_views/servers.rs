@@ -22,28 +22,28 @@ use tokio::time::Instant;
 /// The status of a server that is not approved yet.
 pub const PENDING: &str = KeptDown::Unapproved.as_str();
 
-/// The reader of a server's details. A server that waits for approval may contain secrets in clear text.
+/// The reader of a server's details. Pending servers may contain secrets in clear text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disclosure {
-    /// The bearer of the control token, who may approve the server.
+    /// The control token's bearer, who may approve servers.
     Operator,
     Client,
 }
 
-/// The status and settings of a server. A pending server is shown with its new settings.
+/// Status and settings of a server. A pending server has its new settings.
 pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosure) -> api::Server {
     let view = server.view();
-    let standing = registry.standing(&server.name);
-    let pending = match &standing {
+    let server_standing = registry.standing(&server.name);
+    let pending = match &server_standing {
         ServerStanding::Pending(runtime) => Some(Arc::clone(runtime)),
         ServerStanding::Configured | ServerStanding::Ephemeral(_) => None,
     };
-    let stored = server.config();
+    let stored_config = server.config();
     let config = pending
         .as_ref()
-        .map_or(&**stored, |runtime| &runtime.config);
+        .map_or(&**stored_config, |runtime| &runtime.config);
     let (command, url) = match (&pending, &config.launch) {
-        // The server is not approved yet, so its references are not expanded.
+        // References of a pending server are not expanded.
         (Some(runtime), _) => (
             text(&runtime.entry, "command"),
             text(&runtime.entry, "url").as_deref().map(shown_url),
@@ -53,21 +53,21 @@ pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosur
         (None, Launch::Broken(_) | Launch::Unapproved) => (None, None),
     };
     let status = &view.status;
-    let connected = status.state == SessionState::Connected;
-    let degraded = view.is_degraded();
+    let is_connected = status.state == SessionState::Connected;
+    let is_degraded = view.is_degraded();
     let catalog = view.catalog.as_deref();
     let count = |kind| {
         catalog.map_or(0, |catalog| {
             catalog.visible_items(kind, &config.withheld).count()
         })
     };
-    let refused = || {
+    let refused_items = || {
         catalog
             .into_iter()
             .flat_map(|catalog| catalog.refused_names(&config.withheld))
     };
     let health = status.health.as_ref();
-    let ago = |at: std::time::Instant| Instant::now().into_std().saturating_duration_since(at);
+    let age = |time: std::time::Instant| Instant::now().into_std().saturating_duration_since(time);
     let crash = view.crashes.last;
     let step = server.next_step(&view);
     let (stderr, stdout) = server.last_words(&view);
@@ -82,7 +82,7 @@ pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosur
         url,
         enabled: config.enabled,
         auto_start: config.auto_start,
-        ephemeral: standing != ServerStanding::Configured,
+        ephemeral: server_standing != ServerStanding::Configured,
         pending: pending
             .as_deref()
             .map(|runtime| pending_entry(runtime, disclosure)),
@@ -93,28 +93,29 @@ pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosur
             status.state.as_str()
         }
         .to_owned(),
-        connected,
+        connected: is_connected,
         connected_at: view.connected_at.map(utc::rfc3339),
         uptime_ms: view
             .connected_at
-            .and_then(|since| since.elapsed().ok())
+            .and_then(|start_time| start_time.elapsed().ok())
             .map(millis),
-        down_since: view.down_since.filter(|_| !connected).map(utc::rfc3339),
+        down_since: view.down_since.filter(|_| !is_connected).map(utc::rfc3339),
         degraded_since: view.degraded_since.map(utc::rfc3339),
         handshake_ms: view.handshake.map(millis),
-        health_status: connected.then(|| if degraded { "degraded" } else { "healthy" }.to_owned()),
+        health_status: is_connected
+            .then(|| if is_degraded { "degraded" } else { "healthy" }.to_owned()),
         consecutive_health_failures: health.map(|health| health.failures),
         failing_calls: health.and_then(|health| health.failing_calls).map(|calls| {
             api::FailingCalls {
                 failed: calls.failed,
                 of: calls.total,
-                since: utc::rfc3339(SystemTime::now() - ago(calls.since)),
+                since: utc::rfc3339(SystemTime::now() - age(calls.since)),
             }
         }),
         last_ping_ms: health.and_then(|health| health.last_ping).map(millis),
         last_success_at: view
             .last_message_at()
-            .and_then(|at| SystemTime::now().checked_sub(ago(at)))
+            .and_then(|time| SystemTime::now().checked_sub(age(time)))
             .map(utc::rfc3339),
         last_error: last_error(&view).map(|reason| server.with_foreign_ids(reason, &view)),
         listening: listening(&view),
@@ -124,14 +125,14 @@ pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosur
             .as_ref()
             .and_then(|step| step.words(server.name.as_str())),
         next_action: step.as_ref().map(action),
-        // The end of the session may not have been detected yet.
+        // The end of the session may be undetected.
         retried: view.is_desired_up
             && (status.retried || view.state() == SessionState::Reconnecting)
             && !matches!(step, Some(NextStep::CorrectEntry(_))),
-        reconnect_attempt: Some(status.attempt).filter(|attempt| *attempt > 0 && !connected),
+        reconnect_attempt: Some(status.attempt).filter(|attempt| *attempt > 0 && !is_connected),
         next_retry_ms: status
             .next_retry
-            .map(|at| millis(at.saturating_duration_since(Instant::now().into_std()))),
+            .map(|time| millis(time.saturating_duration_since(Instant::now().into_std()))),
         crash_count: view.crashes.count,
         last_crash_at: crash.map(|crash| utc::rfc3339(crash.at)),
         exit_code: crash.and_then(|crash| crash.code),
@@ -145,7 +146,7 @@ pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosur
             .session
             .as_ref()
             .and_then(|session| session.liveness.waiting_since())
-            .and_then(|since| SystemTime::now().checked_sub(since.elapsed()))
+            .and_then(|start_time| SystemTime::now().checked_sub(start_time.elapsed()))
             .map(unix_millis),
         open_question: server
             .open_question()
@@ -159,8 +160,8 @@ pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosur
         unmatched_tools: catalog
             .filter(|_| view.listed.is_some())
             .map_or_else(Vec::new, |catalog| catalog.unmatched(&config.withheld)),
-        hidden_tools: listed_names(refused()),
-        hidden_tool_count: refused().count(),
+        hidden_tools: listed_names(refused_items()),
+        hidden_tool_count: refused_items().count(),
         resource_count: count(ListKind::Resources) + count(ListKind::Templates),
         prompt_count: count(ListKind::Prompts),
         stderr,
@@ -169,8 +170,8 @@ pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosur
 }
 
 /// A question that waits for its answer, as JSON.
-pub fn open_question(open: OpenQuestion, disclosure: Disclosure) -> api::OpenQuestion {
-    let (client, principal) = match (&open.answerer, disclosure) {
+pub fn open_question(question: OpenQuestion, disclosure: Disclosure) -> api::OpenQuestion {
+    let (client, principal) = match (&question.answerer, disclosure) {
         (Answerer::Client { name, principal }, Disclosure::Operator) => {
             let name = name
                 .as_deref()
@@ -181,10 +182,10 @@ pub fn open_question(open: OpenQuestion, disclosure: Disclosure) -> api::OpenQue
         (Answerer::Client { .. } | Answerer::Operator, _) => (None, None),
     };
     api::OpenQuestion {
-        server: open.server.to_string(),
-        method: open.method,
-        asked_at: utc::rfc3339(open.asked_at),
-        by_hand: open.answerer == Answerer::Operator,
+        server: question.server.to_string(),
+        method: question.method,
+        asked_at: utc::rfc3339(question.asked_at),
+        by_hand: question.answerer == Answerer::Operator,
         client,
         principal,
         count: None,
@@ -205,10 +206,10 @@ fn action(step: &NextStep) -> api::NextAction {
     }
 }
 
-/// The advice for a server that fails after `server/discover`.
+/// Advice for a server that fails after `server/discover`.
 const SPARE_PROBE: &str = "it fails after server/discover, and is spoken to without; \"protocol\": \"legacy\" in its entry spares it that at every start";
 
-/// The state of the stream on which the server announces changes.
+/// The state of the server's announcement stream.
 fn listening(view: &ServerView) -> Option<api::Listening> {
     let state = view.session.as_ref()?.stream_state()?;
     Some(api::Listening {
@@ -217,7 +218,7 @@ fn listening(view: &ServerView) -> Option<api::Listening> {
     })
 }
 
-/// The error of the server. Without an error, the note about its lists.
+/// The server's error, or the note about its lists.
 fn last_error(view: &ServerView) -> Option<String> {
     let is_connected = view.status.state == SessionState::Connected;
     let note = || view.list_note().filter(|_| is_connected);
@@ -232,7 +233,7 @@ fn last_error(view: &ServerView) -> Option<String> {
     }
 }
 
-/// The exact entry that a person approves. References are not expanded.
+/// The exact entry for the approval, with unexpanded references.
 fn pending_entry(runtime: &Runtime, disclosure: Disclosure) -> api::Pending {
     let entry = &*runtime.entry;
     let command = text(entry, "command").into_iter();
@@ -265,14 +266,14 @@ fn pending_entry(runtime: &Runtime, disclosure: Disclosure) -> api::Pending {
                 requested_at: runtime
                     .requested
                     .as_ref()
-                    .map(|requested| unix_millis(requested.at)),
+                    .map(|requester| unix_millis(requester.at)),
             }
         }
     }
 }
 
-fn requested_by(requested: &Requested) -> api::RequestedBy {
-    let origin = &requested.origin;
+fn requested_by(requester: &Requested) -> api::RequestedBy {
+    let origin = &requester.origin;
     let client = origin.client.as_ref();
     api::RequestedBy {
         client: client.map(|client| redact::redact(&client.name).into_owned()),
@@ -281,8 +282,9 @@ fn requested_by(requested: &Requested) -> api::RequestedBy {
     }
 }
 
-fn unix_millis(at: SystemTime) -> u64 {
-    at.duration_since(SystemTime::UNIX_EPOCH).map_or(0, millis)
+fn unix_millis(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, millis)
 }
 
 fn formerly(target: ServerTarget) -> api::Formerly {
@@ -305,7 +307,7 @@ fn text(entry: &Entry, key: &str) -> Option<String> {
     entry.get(key).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// The URL without query and fragment, which may contain keys.
+/// The URL without query and fragment, which may contain secrets.
 fn shown_url(url: &str) -> String {
     url.split(['?', '#']).next().unwrap_or_default().to_owned()
 }

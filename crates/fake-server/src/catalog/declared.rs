@@ -11,11 +11,11 @@ pub(crate) fn is_absent(script: &Script, method: &str) -> bool {
         || (script.no_prompts && method.starts_with("prompts/"))
 }
 
-/// The capabilities, which both eras declare in the same form.
+/// The declared capabilities, in the form of both eras.
 pub(crate) fn capabilities(script: &Script, revision: &str) -> Value {
     let mut capabilities = json!({"logging": {}});
-    let mut declare = |absent: bool, name: &str, value: Value| {
-        if !absent {
+    let mut declare = |is_absent: bool, name: &str, value: Value| {
+        if !is_absent {
             capabilities[name] = value;
         }
     };

@@ -1,10 +1,10 @@
-//! Additional items of a fake that is pinned to revisions, for the differences between them. An unpinned fake
-//! does not list them, because other tests know the lengths of its lists.
+//! Additional items of a fake that is pinned to revisions. An unpinned fake omits them, because
+//! tests rely on the lengths of its lists.
 
 use crate::questions::{ClientQuestion, Rounds};
 use crate::script::Script;
 
-/// The first revision with a tool, and its definition. The name comes first in each.
+/// The first revision of each tool, and its definition, which starts with the name.
 const TOOLS: [(&str, &str); 17] = [
     (
         "2024-11-05",
@@ -79,8 +79,7 @@ const TOOLS: [(&str, &str); 17] = [
 /// The tool of `--tasks`.
 const TASK: &str = r#"{"name":"task","description":"becomes a task","inputSchema":{"type":"object","properties":{"ms":{"type":"integer"},"ask":{"type":"boolean"},"fail":{"type":"boolean"},"optional":{"type":"boolean"}}}}"#;
 
-/// The tool of `--bad-tool`. Clients of Streamable HTTP must leave it out, because a number has several
-/// spellings.
+/// The tool of `--bad-tool`. HTTP clients must omit it, because a number has several spellings.
 const BAD: &str = r#"{"name":"misrouted","description":"no client may offer this over HTTP","inputSchema":{"type":"object","properties":{"size":{"type":"number","x-mcp-header":"Size"}}}}"#;
 
 pub(super) const RESOURCE: &str =
@@ -92,13 +91,16 @@ pub(super) const PROMPT: &str = r#"{"name":"ask_name","description":"asks the us
 pub(super) fn tools(script: &Script, revision: &str) -> impl Iterator<Item = &'static str> {
     let is_modern = revision >= "2026-07-28";
     let task = (script.tasks && is_modern).then_some(TASK);
-    let bad = (script.bad_tool && is_modern).then_some(BAD);
+    let bad_tool = (script.bad_tool && is_modern).then_some(BAD);
     let defined = TOOLS
         .into_iter()
-        .filter(move |(since, _)| *since <= revision)
+        .filter(move |(revision_start, _)| *revision_start <= revision)
         .map(|(_, tool)| tool);
-    let pinned = script.is_pinned();
-    defined.chain(task).chain(bad).filter(move |_| pinned)
+    let is_pinned = script.is_pinned();
+    defined
+        .chain(task)
+        .chain(bad_tool)
+        .filter(move |_| is_pinned)
 }
 
 pub(super) fn name(tool: &str) -> &str {

@@ -31,10 +31,10 @@ pub(crate) fn level_index(level: &str) -> Result<usize, RpcError> {
         .ok_or_else(|| RpcError::invalid_params(format!("unknown level: {level}")))
 }
 
-/// The result of tool `weird`, byte for byte. A typed model would lose most of it.
+/// The exact result of tool `weird`. A typed model would lose most of it.
 pub const WEIRD_RESULT: &str = r#"{"zeta":{"b":1,"a":2},"content":[{"type":"hologram","depth":1e3,"shape":"\ud83e\udd80"},{"text":"caf\u00e9 \u002f \ud800 \/","type":"text"}],"tools":[],"structuredContent":{"z":12345678901234567890123,"m":1e3,"a":1.0,"n":-0,"lone":"\udc00","none":null},"_meta":{"example.org/unknown":[null,1E-7]},"alpha":true}"#;
 
-/// The definition of tool `weird`, byte for byte.
+/// The exact definition of tool `weird`.
 pub const WEIRD_TOOL: &str = r#"{"x-vendor":{"z":1e3,"a":[1.0,null]},"name":"weird","inputSchema":{"type":"object","properties":{"\u0061":{"type":"integer","maximum":12345678901234567890123}},"$defs":{}},"description":"a result no typed model can hold"}"#;
 
 /// Names, descriptions and input properties of the tools.
@@ -172,7 +172,7 @@ const TOOLS: [(&str, &str, &str); 34] = [
 ];
 
 /// Returns the definitions of the tools for a client of this revision.
-pub(crate) fn tools(script: &Script, extra: bool, revision: &str) -> Vec<String> {
+pub(crate) fn tools(script: &Script, has_extra_tool: bool, revision: &str) -> Vec<String> {
     let annotations = script.hint.as_ref().map_or_else(String::new, |hint| {
         format!(r#","annotations":{{"{hint}":true}}"#)
     });
@@ -188,7 +188,7 @@ pub(crate) fn tools(script: &Script, extra: bool, revision: &str) -> Vec<String>
     tools.push(WEIRD_TOOL.to_owned());
     tools
         .extend((1..=script.tools).map(|n| define(&format!("tool_{n}"), "returns its name", "{}")));
-    if extra {
+    if has_extra_tool {
         tools.push(define("extra", "appears when the tools change", "{}"));
     }
     tools.extend(eras::tools(script, revision).map(str::to_owned));
@@ -196,15 +196,15 @@ pub(crate) fn tools(script: &Script, extra: bool, revision: &str) -> Vec<String>
     tools
 }
 
-pub(crate) fn has_tool(name: &str, script: &Script, extra: bool, revision: &str) -> bool {
-    let numbered = || {
+pub(crate) fn has_tool(name: &str, script: &Script, has_extra_tool: bool, revision: &str) -> bool {
+    let is_numbered_tool = || {
         name.strip_prefix("tool_")
             .and_then(|number| number.parse().ok())
             .is_some_and(|number: usize| (1..=script.tools).contains(&number))
     };
     match name {
         "weird" => true,
-        "extra" => extra,
+        "extra" => has_extra_tool,
         _ => {
             TOOLS.iter().any(|(tool, ..)| *tool == name)
                 || eras::tools(script, revision).any(|tool| eras::name(tool) == name)
@@ -212,7 +212,7 @@ pub(crate) fn has_tool(name: &str, script: &Script, extra: bool, revision: &str)
                     .defined_tools
                     .iter()
                     .any(|tool| eras::name(tool) == name)
-                || numbered()
+                || is_numbered_tool()
         }
     }
 }
@@ -310,11 +310,11 @@ pub(crate) fn complete(params: &Value) -> Result<Value, RpcError> {
         (Some("ref/resource"), Some("fake://item/{id}"), Some("id")) => &["1", "10", "2"],
         _ => return Err(RpcError::invalid_params("nothing to complete")),
     };
-    let typed = argument["value"].as_str().unwrap_or_default();
+    let typed_text = argument["value"].as_str().unwrap_or_default();
     let values: Vec<&str> = candidates
         .iter()
         .copied()
-        .filter(|candidate| candidate.starts_with(typed))
+        .filter(|candidate| candidate.starts_with(typed_text))
         .collect();
     Ok(json!({"completion": {"total": values.len(), "hasMore": false, "values": values}}))
 }
@@ -334,12 +334,12 @@ pub(crate) fn page(
     };
     let size = script.page_size.unwrap_or(items.len()).max(1);
     let end = items.len().min(start + size);
-    let next = match end {
+    let next_start = match end {
         end if end < items.len() => Some(end),
         _ if script.endless_pages => Some(0),
         _ => None,
     };
-    let next = next.map_or_else(String::new, |offset| {
+    let next_start = next_start.map_or_else(String::new, |offset| {
         format!(r#","nextCursor":{}"#, cursor_at(offset, script))
     });
     let list = items[start..end].join(",");
@@ -347,10 +347,10 @@ pub(crate) fn page(
         0 => String::new(),
         bytes => format!(r#","padding":"{}""#, "x".repeat(bytes)),
     };
-    Ok(format!(r#"{{"{key}":[{list}]{next}{padding}}}"#))
+    Ok(format!(r#"{{"{key}":[{list}]{next_start}{padding}}}"#))
 }
 
-/// Makes cursors opaque, so that no client relies on their form.
+/// Mask of cursors, so that clients do not rely on their form.
 const CURSOR_KEY: usize = 0x5eed;
 
 fn cursor_at(offset: usize, script: &Script) -> Value {

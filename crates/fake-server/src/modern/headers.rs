@@ -1,4 +1,4 @@
-//! The headers that repeat parts of the body, and must repeat them exactly.
+//! Headers that must repeat parts of the body exactly.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ struct Params<'a> {
     task: Option<Cow<'a, str>>,
 }
 
-/// Checks the headers that every request has.
+/// Checks the headers of every request.
 pub(super) fn check(
     headers: &HeaderMap,
     revision: &str,
@@ -34,7 +34,7 @@ pub(super) fn check(
 ) -> Result<(), RpcError> {
     same(headers, VERSION, Some(revision), plain)?;
     same(headers, METHOD, Some(method), plain)?;
-    // The method refuses params of another shape.
+    // Other params are refused by the method itself.
     let params: Params = serde_json::from_str(params).unwrap_or_default();
     let name = match method {
         "tools/call" | "prompts/get" => params.name,
@@ -58,7 +58,7 @@ pub(super) fn check_call(
         arguments: Option<&'a RawValue>,
     }
     let Ok(Call { name, arguments }) = serde_json::from_str(params) else {
-        // The tool itself refuses it.
+        // An unknown tool is refused by the call itself.
         return Ok(());
     };
     let mut definitions = tools
@@ -68,7 +68,7 @@ pub(super) fn check_call(
         return Ok(());
     };
     let arguments = arguments.map_or("null", RawValue::get);
-    // A value that no `Value` can hold has no header either.
+    // A value that no `Value` can hold needs no header.
     let arguments = serde_json::from_str(arguments).unwrap_or_default();
     parameters(headers, &tool["inputSchema"], &arguments)
 }
@@ -91,7 +91,7 @@ fn parameters(headers: &HeaderMap, schema: &Value, arguments: &Value) -> Result<
     Ok(())
 }
 
-/// Checks that the header says what the body says. Neither may say more.
+/// Checks that header and body are equal. Both may be absent.
 fn same(
     headers: &HeaderMap,
     name: &str,
@@ -101,7 +101,7 @@ fn same(
     if headers.get_all(name).iter().count() > 1 {
         return Err(mismatch(&format!("{name} comes twice")));
     }
-    // A value of other bytes than visible ASCII says nothing.
+    // A value with other bytes than visible ASCII does not match.
     match (header(headers, name), body) {
         (Some(value), Some(body)) if is_equal(value, body) => Ok(()),
         (None, None) if !headers.contains_key(name) => Ok(()),
@@ -122,11 +122,13 @@ fn number(header: &str, body: &str) -> bool {
 }
 
 fn decoded(header: &str, body: &str) -> bool {
-    let encoded = header
+    let encoded_text = header
         .strip_prefix("=?base64?")
         .and_then(|rest| rest.strip_suffix("?="));
-    match encoded {
-        Some(encoded) => base64::decode(encoded).is_some_and(|bytes| bytes == body.as_bytes()),
+    match encoded_text {
+        Some(encoded_text) => {
+            base64::decode(encoded_text).is_some_and(|bytes| bytes == body.as_bytes())
+        }
         None => header == body,
     }
 }

@@ -1,4 +1,4 @@
-//! The modern era over Streamable HTTP. One POST is one request, which lives as long as its stream.
+//! The modern era over Streamable HTTP. One POST is one request, which ends with its stream.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(crate) async fn post(
 ) -> HttpReply {
     let (id, method, params) = match message {
         RpcMessage::Request { id, method, params } => (id, method, params),
-        // No notification is defined, and none is refused.
+        // Every notification is accepted.
         RpcMessage::Notification { .. } => return plain(StatusCode::ACCEPTED, ""),
         RpcMessage::Response { .. } => return plain(StatusCode::BAD_REQUEST, "no responses"),
     };
@@ -56,11 +56,11 @@ pub(crate) async fn post(
         params,
         client: &client,
     };
-    let checked = match request.method {
+    let check_result = match request.method {
         "tools/call" => headers::check_call(headers, &request.tools(), params),
         _ => Ok(()),
     };
-    let actions = match checked.and_then(|()| answer(&request)) {
+    let actions = match check_result.and_then(|()| answer(&request)) {
         Ok(actions) => actions,
         Err(error) => return refuse(status(&error), error),
     };
@@ -70,7 +70,7 @@ pub(crate) async fn post(
     respond(script, &session, answers).await
 }
 
-/// Returns the status of an error. Only errors about the request itself have a status of their own.
+/// Returns the HTTP status of an error. Only errors of the request itself have their own status.
 fn status(error: &RpcError) -> StatusCode {
     match error.code {
         -32601 => StatusCode::NOT_FOUND,

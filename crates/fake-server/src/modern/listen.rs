@@ -1,4 +1,4 @@
-//! The open subscriptions, and the changes that each stream asks for.
+//! Open subscriptions and their filters.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use crate::action::SubscriptionEvent;
 use crate::message;
 
-/// One open subscription. It ends when it is dropped, or when its request is cancelled.
+/// One open subscription. It ends on drop, or when its request is cancelled.
 pub(crate) struct ListenStream {
     /// Raw id of its request.
     pub(super) id: String,
@@ -42,7 +42,7 @@ impl ListenStream {
 
     fn tell(&self, method: &str, params: &Value) {
         let text = notification(&self.id, method, params);
-        // It may have been cancelled just now.
+        // The subscription may be cancelled.
         let _ = self.events.send(SubscriptionEvent::Message(text));
     }
 }
@@ -61,7 +61,7 @@ pub(crate) fn list_changed(listens: &[ListenStream], list: &str) {
     }
 }
 
-/// Reports a change of a resource. Returns the number of streams that hear of it.
+/// Reports a changed resource. Returns the number of notified streams.
 pub(crate) fn updated(listens: &[ListenStream], uri: &str) -> usize {
     let mut count = 0;
     for listen in listens.iter().filter(|listen| listen.is_open()) {
@@ -69,7 +69,7 @@ pub(crate) fn updated(listens: &[ListenStream], uri: &str) -> usize {
             .filter
             .resource_subscriptions
             .iter()
-            .any(|subscribed| subscribed == uri)
+            .any(|subscribed_uri| subscribed_uri == uri)
         {
             listen.tell("notifications/resources/updated", &json!({"uri": uri}));
             count += 1;
@@ -84,29 +84,30 @@ pub(crate) fn task_changed(listens: &[ListenStream], id: &str, task: &Value) {
             .filter
             .task_ids
             .iter()
-            .any(|subscribed| subscribed == id)
+            .any(|subscribed_id| subscribed_id == id)
         {
             listen.tell("notifications/tasks", task);
         }
     }
 }
 
-/// Returns the subscribed resources. Each is repeated for each of its subscriptions.
+/// Returns the resources of all subscriptions, with duplicates.
 pub(crate) fn resources(listens: &[ListenStream]) -> Vec<String> {
-    let open = listens.iter().filter(|listen| listen.is_open());
-    open.flat_map(|listen| listen.filter.resource_subscriptions.clone())
+    let open_listens = listens.iter().filter(|listen| listen.is_open());
+    open_listens
+        .flat_map(|listen| listen.filter.resource_subscriptions.clone())
         .collect()
 }
 
-/// Ends all streams in good order, with a response.
+/// Ends all streams with a response.
 pub(crate) fn end(listens: &mut Vec<ListenStream>) {
     listens.clear();
 }
 
-/// Breaks the streams of all subscriptions that have their own.
+/// Breaks all streams that have their own connection.
 pub(crate) fn cut(listens: &mut Vec<ListenStream>) {
     for listen in listens.drain(..) {
-        // The subscription may have been cancelled already.
+        // The subscription may be cancelled.
         let _ = listen.events.send(SubscriptionEvent::Cut);
     }
 }
@@ -119,7 +120,7 @@ pub(super) fn notification(id: &str, method: &str, params: &Value) -> String {
     message::notification(method, &params.to_string())
 }
 
-/// An id is a string or an integer.
+/// The id as JSON text, for a string or an integer.
 pub(super) fn raw(id: &str) -> Value {
     serde_json::from_str(id).unwrap_or_default()
 }

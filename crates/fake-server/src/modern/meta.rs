@@ -1,4 +1,4 @@
-//! The `_meta` of a request: its client.
+//! The client in the `_meta` of a request.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,14 +22,14 @@ struct Params<'a> {
 
 /// Returns the raw `_meta` and its value.
 fn parse(params: &str) -> Option<(&str, Value)> {
-    let raw = serde_json::from_str(params)
+    let raw_meta = serde_json::from_str(params)
         .ok()
         .and_then(|Params { meta }| meta)?
         .get();
-    Some((raw, serde_json::from_str(raw).ok()?))
+    Some((raw_meta, serde_json::from_str(raw_meta).ok()?))
 }
 
-/// Returns true if a key of this era is present.
+/// Returns true if `_meta` has a key of this era.
 pub(super) fn is_modern(params: &str) -> bool {
     parse(params).is_some_and(|(_, meta)| {
         [VERSION, CAPABILITIES, CLIENT]
@@ -39,7 +39,7 @@ pub(super) fn is_modern(params: &str) -> bool {
 }
 
 pub(super) fn read(params: &str) -> Result<ClientDescription, RpcError> {
-    let (words, meta) = parse(params).ok_or_else(|| missing("_meta"))?;
+    let (client_meta, meta) = parse(params).ok_or_else(|| missing("_meta"))?;
     let revision = meta[VERSION].as_str().ok_or_else(|| missing(VERSION))?;
     let capabilities = &meta[CAPABILITIES];
     if !capabilities.is_object() {
@@ -60,7 +60,7 @@ pub(super) fn read(params: &str) -> Result<ClientDescription, RpcError> {
         revision: revision.to_owned(),
         capabilities: capabilities.clone(),
         level,
-        words: words.to_owned(),
+        words: client_meta.to_owned(),
     })
 }
 

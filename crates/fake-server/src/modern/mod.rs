@@ -1,4 +1,4 @@
-//! The modern era (2026-07-28). Every request describes its client, and stands alone.
+//! The modern era (2026-07-28). Every request describes its client.
 
 mod base64;
 mod headers;
@@ -53,7 +53,7 @@ pub(crate) fn receive(
             client: &client,
         })
     });
-    outcome.unwrap_or_else(|refused| vec![ServiceAction::Send(error(id, &refused))])
+    outcome.unwrap_or_else(|refusal| vec![ServiceAction::Send(error(id, &refusal))])
 }
 
 /// Reads the client of a request. Checks in this order: `_meta`, the headers, the version.
@@ -83,18 +83,18 @@ fn admit(
 
 fn answer(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcError> {
     let (script, method) = (request.script, request.method);
-    let unknown = || RpcError {
+    let unknown_revision = || RpcError {
         data: Some(json!({"supported": versions(script)})),
         ..RpcError::method_not_found(method)
     };
     if catalog::is_absent(script, method) {
-        return Err(unknown());
+        return Err(unknown_revision());
     }
     match method {
         "server/discover" => methods::greet(request, || Ok(discover(script))),
         "subscriptions/listen" => subscribe::open(request),
         "tasks/get" | "tasks/update" | "tasks/cancel" if script.tasks => tasks::answer(request),
-        _ => methods::answer(request)?.ok_or_else(unknown),
+        _ => methods::answer(request)?.ok_or_else(unknown_revision),
     }
 }
 
@@ -113,7 +113,7 @@ fn discover(script: &Script) -> Value {
     result
 }
 
-/// Returns the revisions the fake is pinned to, newest first.
+/// Returns the pinned revisions, newest first.
 fn versions(script: &Script) -> Vec<&'static str> {
     script
         .pinned()
@@ -123,14 +123,14 @@ fn versions(script: &Script) -> Vec<&'static str> {
         .collect()
 }
 
-fn unsupported(script: &Script, requested: &Value) -> RpcError {
-    let supported = versions(script);
+fn unsupported(script: &Script, requested_revision: &Value) -> RpcError {
+    let supported_versions = versions(script);
     let message = format!(
         "unsupported protocol version; supported: {}",
-        supported.join(", ")
+        supported_versions.join(", ")
     );
     RpcError {
-        data: Some(json!({"supported": supported, "requested": requested})),
+        data: Some(json!({"supported": supported_versions, "requested": requested_revision})),
         ..RpcError::new(-32022, message)
     }
 }

@@ -1,13 +1,13 @@
-//! Requests that wait for the next round of answers.
+//! Requests that wait for a retry.
 
 use serde_json::Value;
 
-/// The request behind one `requestState`.
+/// The request of one `requestState`.
 #[derive(Clone)]
 pub(crate) struct PendingRequest {
-    /// Raw id of the request that was answered with it.
+    /// Raw id of the last attempt.
     pub(super) id: String,
-    /// Method and params of that request, without what each retry may change.
+    /// Method and params, without the members that a retry may change.
     pub(super) request: (String, Value),
     pub(super) round: usize,
     /// Answers by key, raw.

@@ -1,4 +1,4 @@
-//! The members this era adds to a result, and its refusal of a client that declares too little.
+//! Result members of this era, and the error for missing capabilities.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -24,12 +24,12 @@ pub(crate) fn missing_capability(required: &Value) -> RpcError {
     }
 }
 
-/// Returns a result with the members of this era in front. The rest keeps its bytes.
+/// Returns a result with the members of this era in front. The other bytes stay.
 pub(crate) fn complete(script: &Script, method: &str, result: &str) -> String {
     typed("complete", script, method, result)
 }
 
-/// Does the same for another `resultType`.
+/// Returns a result with another `resultType`.
 pub(super) fn typed(kind: &str, script: &Script, method: &str, result: &str) -> String {
     let mut members = vec![format!(r#""resultType":"{kind}""#)];
     if CACHEABLE.contains(&method) && kind == "complete" {

@@ -1,5 +1,5 @@
-//! Multi round-trip requests: the questions of a server that may send no requests. The state is remembered
-//! only to check that it comes back unchanged.
+//! Multi round-trip requests: questions in the results of requests. The state is stored to check
+//! that the client returns it unchanged.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ struct Retry<'a> {
     state: Option<String>,
 }
 
-/// Asks the next round, or the open questions of this one. Answers in the end.
+/// Asks the next round, or the open questions of this round. Answers after the last round.
 pub(crate) fn interview(
     request: &ReceivedRequest,
     subject: &Subject,
@@ -30,24 +30,28 @@ pub(crate) fn interview(
 ) -> Result<Vec<ServiceAction>, RpcError> {
     let retry: Retry = request.read()?;
     let has_state = subject.name() != "ask_without_state";
-    let fresh = PendingRequest {
+    let new_request = PendingRequest {
         id: request.id.to_owned(),
         request: request_key(request)?,
         round: 0,
         answers: Vec::new(),
     };
     let mut pending = match (&retry.state, &retry.responses) {
-        (None, None) => return Ok(vec![ask(request, fresh, &rounds[0], has_state)]),
+        (None, None) => return Ok(vec![ask(request, new_request, &rounds[0], has_state)]),
         (None, Some(_)) if has_state => return Err(lost(request, "requestState is missing")),
-        (None, Some(_)) => fresh,
+        (None, Some(_)) => new_request,
         (Some(_), _) if !has_state => return Err(lost(request, "no requestState was given")),
-        (Some(state), _) => resume(request, &fresh, state)?,
+        (Some(state), _) => resume(request, &new_request, state)?,
     };
     let responses = retry.responses.unwrap_or_default();
     let keys = rounds.iter().flatten().map(|question| question.key);
     let answers = keys.filter_map(|key| Some((key, responses.get(key)?.get().to_owned())));
     for (key, answer) in answers {
-        if !pending.answers.iter().any(|(earlier, _)| *earlier == key) {
+        if !pending
+            .answers
+            .iter()
+            .any(|(earlier_key, _)| *earlier_key == key)
+        {
             pending.answers.push((key, answer));
         }
     }
@@ -60,12 +64,12 @@ pub(crate) fn interview(
         return Ok(vec![ask(request, pending, &open, has_state)]);
     }
     pending.round += 1;
-    if let Some(next) = rounds.get(pending.round) {
-        // A round may repeat a question of an earlier one.
+    if let Some(next_round) = rounds.get(pending.round) {
+        // A round may repeat an earlier question.
         pending
             .answers
-            .retain(|(key, _)| next.iter().all(|question| question.key != *key));
-        return Ok(vec![ask(request, pending, next, has_state)]);
+            .retain(|(key, _)| next_round.iter().all(|question| question.key != *key));
+        return Ok(vec![ask(request, pending, next_round, has_state)]);
     }
     let answers: Vec<_> = pending
         .answers
@@ -105,7 +109,7 @@ fn ask(
         members.push(format!(r#""inputRequests":{}"#, object(&questions)));
     }
     if has_state {
-        // Characters that are easily lost on the way.
+        // Characters that clients often lose.
         let serial = request.service.serial();
         let state = format!(" {serial}/{:x}\t\"\\/\u{1}é🦀%2B+= ", std::process::id());
         members.push(format!(r#""requestState":{}"#, quote(&state)));
@@ -116,14 +120,15 @@ fn ask(
     ServiceAction::Send(message::result(request.id, &result))
 }
 
-/// Finds the request behind the state. The retry must repeat its method and params under another id.
+/// Finds the request of the state. A retry must have equal method and params, and another id.
 fn resume(
     request: &ReceivedRequest,
     retry: &PendingRequest,
     state: &str,
 ) -> Result<PendingRequest, RpcError> {
-    let earlier = request.service.shared().pending.get(state).cloned();
-    let mut pending = earlier.ok_or_else(|| lost(request, "requestState is not what was given"))?;
+    let earlier_request = request.service.shared().pending.get(state).cloned();
+    let mut pending =
+        earlier_request.ok_or_else(|| lost(request, "requestState is not what was given"))?;
     if pending.request != retry.request {
         return Err(lost(
             request,
@@ -146,7 +151,7 @@ fn request_key(request: &ReceivedRequest) -> Result<(String, Value), RpcError> {
     Ok((request.method.to_owned(), params))
 }
 
-/// Fails loudly, with the received state and all states given out.
+/// The error for a wrong retry, with the received state and all issued states.
 fn lost(request: &ReceivedRequest, reason: &str) -> RpcError {
     let params: Value = serde_json::from_str(request.params).unwrap_or_default();
     let states: Vec<_> = request.service.shared().pending.keys().cloned().collect();

@@ -12,7 +12,7 @@ use crate::catalog;
 use crate::message::{self, RpcError};
 use crate::request::ReceivedRequest;
 
-/// Acknowledges the part of the filter that the fake can serve, then sends its events.
+/// Acknowledges the supported part of the filter, then sends events.
 pub(super) fn open(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcError> {
     #[derive(Deserialize)]
     struct Params {
@@ -23,7 +23,7 @@ pub(super) fn open(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
     if !notifications.task_ids.is_empty() && !tasks::is_declared(request) {
         return Err(missing_capability(&task::capability()));
     }
-    let mut shared = request.service.shared();
+    let mut shared_state = request.service.shared();
     let mut filter = notifications;
     filter.tools_list_changed &= !script.no_tools;
     filter.prompts_list_changed &= !script.no_prompts;
@@ -31,9 +31,11 @@ pub(super) fn open(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
     filter
         .resource_subscriptions
         .retain(|uri| !script.no_resources && catalog::read(script, uri).is_ok());
-    filter.task_ids.retain(|id| shared.tasks.contains_key(id));
+    filter
+        .task_ids
+        .retain(|id| shared_state.tasks.contains_key(id));
 
-    let acknowledged = notification(
+    let acknowledgement = notification(
         request.id,
         "notifications/subscriptions/acknowledged",
         &json!({"notifications": filter}),
@@ -41,14 +43,14 @@ pub(super) fn open(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
     let meta = json!({"_meta": {SUBSCRIPTION: raw(request.id)}});
     let end = typed("complete", script, request.method, &meta.to_string());
     let (events, receiver) = mpsc::unbounded_channel();
-    shared.listens.retain(ListenStream::is_open);
-    shared.listens.push(ListenStream {
+    shared_state.listens.retain(ListenStream::is_open);
+    shared_state.listens.push(ListenStream {
         id: request.id.to_owned(),
         filter,
         events,
     });
     Ok(vec![
-        ServiceAction::Send(acknowledged),
+        ServiceAction::Send(acknowledgement),
         ServiceAction::Listen(receiver, message::result(request.id, &end)),
     ])
 }

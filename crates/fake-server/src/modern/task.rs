@@ -1,4 +1,4 @@
-//! A task is a call that is answered before it is done.
+//! Tasks: calls that are answered before they finish.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::session::FakeSession;
 
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// Time that a task is kept, as the fake declares it. It is longer than any test.
+/// Declared lifetime of a task in milliseconds, longer than any test.
 const TTL_MS: u64 = 600_000;
 
-/// Interval to ask for a task. It is short, as tests are.
+/// Declared poll interval in milliseconds.
 const POLL_MS: u64 = 20;
 
 pub(crate) struct Task {
@@ -30,12 +30,12 @@ pub(crate) struct Task {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Order {
-    /// The time each part of its work takes.
+    /// Time for each part of the work, in milliseconds.
     pub ms: u64,
-    /// True to ask the user on the way.
+    /// True to ask the user in between.
     pub ask: bool,
     pub fail: bool,
-    /// True to answer clients without the extension in the ordinary way.
+    /// True to answer clients without the extension directly.
     pub optional: bool,
 }
 
@@ -59,7 +59,7 @@ impl Task {
         }
     }
 
-    /// Returns the state that follows once its time is over.
+    /// Returns the state after the current one.
     pub fn advanced(&self) -> TaskState {
         match &self.state {
             TaskState::Working { answer: None } if self.order.ask => TaskState::InputRequired,
@@ -73,12 +73,12 @@ impl Task {
         }
     }
 
-    /// Puts it into its next state. Returns true if that is a different one.
-    pub fn put(&mut self, next: TaskState) -> bool {
-        if next == self.state {
+    /// Sets the state. Returns true if it changed.
+    pub fn put(&mut self, next_state: TaskState) -> bool {
+        if next_state == self.state {
             return false;
         }
-        self.state = next;
+        self.state = next_state;
         self.updated = now();
         true
     }

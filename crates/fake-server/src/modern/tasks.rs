@@ -39,13 +39,13 @@ pub(crate) fn call(
     let service = request.service;
     let id = format!("task-{:x}-{}", std::process::id(), service.serial());
     let task = Task::new(order, id.clone());
-    let created = task.detailed(&id).to_string();
-    let created = typed("task", request.script, request.method, &created);
+    let task_json = task.detailed(&id).to_string();
+    let task_json = typed("task", request.script, request.method, &task_json);
     let (session, ms) = (Arc::clone(&task.session), task.order.ms);
     service.shared().tasks.insert(id.clone(), task);
     work(service, &session, &id, ms);
     Ok(vec![ServiceAction::Send(message::result(
-        request.id, &created,
+        request.id, &task_json,
     ))])
 }
 
@@ -64,8 +64,8 @@ pub(super) fn answer(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, Rp
     let id = string(&params, "taskId")?;
     let service = request.service;
     let task = {
-        let shared = service.shared();
-        let task = shared.tasks.get(id);
+        let shared_state = service.shared();
+        let task = shared_state.tasks.get(id);
         task.map(|task| (task.detailed(id), Arc::clone(&task.session), task.order.ms))
     };
     let Some((task, session, ms)) = task else {
@@ -79,7 +79,7 @@ pub(super) fn answer(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, Rp
                 TaskState::InputRequired if answer.is_object() => TaskState::Working {
                     answer: Some(answer.clone()),
                 },
-                // Answers without a question are ignored.
+                // Other answers are ignored.
                 other => other.clone(),
             });
             if is_resumed {

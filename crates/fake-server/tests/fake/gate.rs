@@ -1,4 +1,4 @@
-//! The gate before an echoing backend.
+//! The gate in front of an echo server.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::common::within;
 
-/// The time after which a test takes silence for granted. On loopback an echo takes microseconds.
+/// Time after which a missing echo counts as silence.
 const SILENCE: Duration = Duration::from_millis(100);
 
 async fn open() -> Gate {
@@ -20,7 +20,7 @@ async fn open() -> Gate {
         while let Ok((mut stream, _)) = backend.accept().await {
             tokio::spawn(async move {
                 let (mut input, mut output) = stream.split();
-                // The echo ends with its connection, whichever way that ends.
+                // The connection may end with an error.
                 drop(tokio::io::copy(&mut input, &mut output).await);
             });
         }
@@ -53,22 +53,22 @@ async fn is_silent(stream: &mut TcpStream) -> bool {
 async fn a_closed_port_refuses_and_opens_again() {
     within(async {
         let gate = open().await;
-        let mut early = connect(&gate).await.expect("open");
-        echo(&mut early).await;
+        let mut early_stream = connect(&gate).await.expect("open");
+        echo(&mut early_stream).await;
         for _ in 0..20 {
             gate.set(GateMode::Closed).await.expect("closed");
-            let refused = connect(&gate).await.expect_err("closed").kind();
-            assert_eq!(refused, ErrorKind::ConnectionRefused);
+            let refusal_kind = connect(&gate).await.expect_err("closed").kind();
+            assert_eq!(refusal_kind, ErrorKind::ConnectionRefused);
             gate.set(GateMode::Forward).await.expect("open again");
             echo(&mut connect(&gate).await.expect("open")).await;
         }
-        echo(&mut early).await;
+        echo(&mut early_stream).await;
         assert_eq!(gate.attempts().len(), 21);
         assert_eq!(gate.most_attempts_within(Duration::from_secs(60)), 21);
         assert_eq!(gate.most_attempts_within(Duration::ZERO), 0);
         gate.stop().await;
-        let broken = receive(&mut early).await.expect_err("reset").kind();
-        assert_eq!(broken, ErrorKind::ConnectionReset);
+        let break_kind = receive(&mut early_stream).await.expect_err("reset").kind();
+        assert_eq!(break_kind, ErrorKind::ConnectionReset);
     })
     .await;
 }
@@ -77,16 +77,16 @@ async fn a_closed_port_refuses_and_opens_again() {
 async fn silence_ends_where_it_began() {
     within(async {
         let gate = open().await;
-        let mut old = connect(&gate).await.expect("open");
-        echo(&mut old).await;
+        let mut old_stream = connect(&gate).await.expect("open");
+        echo(&mut old_stream).await;
         gate.set(GateMode::Silent).await.expect("silent");
-        let mut new = connect(&gate).await.expect("accepted all the same");
-        for stream in [&mut old, &mut new] {
+        let mut new_stream = connect(&gate).await.expect("accepted all the same");
+        for stream in [&mut old_stream, &mut new_stream] {
             send(stream).await;
             assert!(is_silent(stream).await);
         }
         gate.set(GateMode::Forward).await.expect("open again");
-        for stream in [&mut old, &mut new] {
+        for stream in [&mut old_stream, &mut new_stream] {
             receive(stream).await.expect("what was held up");
         }
     })
@@ -97,24 +97,24 @@ async fn silence_ends_where_it_began() {
 async fn stranded_connections_stay_so_and_reset_ones_break() {
     within(async {
         let gate = open().await;
-        let mut old = connect(&gate).await.expect("open");
-        echo(&mut old).await;
+        let mut old_stream = connect(&gate).await.expect("open");
+        echo(&mut old_stream).await;
         gate.strand();
-        let mut new = connect(&gate).await.expect("open");
-        echo(&mut new).await;
-        send(&mut old).await;
-        assert!(is_silent(&mut old).await);
+        let mut new_stream = connect(&gate).await.expect("open");
+        echo(&mut new_stream).await;
+        send(&mut old_stream).await;
+        assert!(is_silent(&mut old_stream).await);
 
         gate.reset();
-        for stream in [&mut old, &mut new] {
-            let broken = receive(stream).await.expect_err("reset").kind();
-            assert_eq!(broken, ErrorKind::ConnectionReset);
+        for stream in [&mut old_stream, &mut new_stream] {
+            let break_kind = receive(stream).await.expect_err("reset").kind();
+            assert_eq!(break_kind, ErrorKind::ConnectionReset);
         }
         echo(&mut connect(&gate).await.expect("open")).await;
 
         gate.set(GateMode::Reset).await.expect("resets");
-        let mut refused = connect(&gate).await.expect("accepted for a moment");
-        assert!(receive(&mut refused).await.is_err());
+        let mut refused_stream = connect(&gate).await.expect("accepted for a moment");
+        assert!(receive(&mut refused_stream).await.is_err());
         assert_eq!(gate.attempts().len(), 4);
     })
     .await;

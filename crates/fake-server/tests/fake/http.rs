@@ -91,8 +91,8 @@ async fn the_form_of_answers_can_be_forced() {
         let client = Client::open(&fake).await;
         let answer = client.ask(call(1, "progress", &json!({"steps": 1}))).await;
         assert_eq!(answer["id"], 1);
-        let early = client.listen().await.message().await;
-        assert_eq!(early["method"], "notifications/progress");
+        let early_message = client.listen().await.message().await;
+        assert_eq!(early_message["method"], "notifications/progress");
 
         fake.edit(|script| script.answer = Some(AnswerForm::Sse));
         let answer = client.post(request(2, "ping", &json!({}))).await;
@@ -116,20 +116,23 @@ async fn sessions_are_asked_for_and_end() {
         })
         .await;
         let ping = || request(1, "ping", &json!({}));
-        let bare = send(&fake.url(), "POST", &[ACCEPT, JSON], ping()).await;
-        assert_eq!(bare.expect("answered").status(), StatusCode::BAD_REQUEST);
+        let bare_response = send(&fake.url(), "POST", &[ACCEPT, JSON], ping()).await;
+        assert_eq!(
+            bare_response.expect("answered").status(),
+            StatusCode::BAD_REQUEST
+        );
 
         let client = Client::open(&fake).await;
         let id = ("mcp-session-id", client.session.as_str());
-        let unversioned = send(&fake.url(), "POST", &[ACCEPT, JSON, id], ping()).await;
-        let unversioned = unversioned.expect("answered");
-        assert_eq!(unversioned.status(), StatusCode::BAD_REQUEST);
+        let unversioned_response = send(&fake.url(), "POST", &[ACCEPT, JSON, id], ping()).await;
+        let unversioned_response = unversioned_response.expect("answered");
+        assert_eq!(unversioned_response.status(), StatusCode::BAD_REQUEST);
         assert_eq!(client.post(ping()).await.status(), StatusCode::OK);
         assert_eq!(client.post(ping()).await.status(), StatusCode::NOT_FOUND);
 
         let client = Client::open(&fake).await;
-        let ended = client.send("DELETE", String::new()).await;
-        assert_eq!(ended.expect("answered").status(), StatusCode::OK);
+        let end_response = client.send("DELETE", String::new()).await;
+        assert_eq!(end_response.expect("answered").status(), StatusCode::OK);
         assert_eq!(client.post(ping()).await.status(), StatusCode::NOT_FOUND);
         assert_eq!(fake.sessions(), 0);
     })
@@ -143,8 +146,8 @@ async fn the_get_stream_carries_what_belongs_to_no_call() {
         let client = Client::open(&fake).await;
         let mut stream = client.listen().await;
         client.ask(call(1, "change_tools", &json!({}))).await;
-        let changed = stream.message().await;
-        assert_eq!(changed["method"], "notifications/tools/list_changed");
+        let change_message = stream.message().await;
+        assert_eq!(change_message["method"], "notifications/tools/list_changed");
 
         fake.drop_streams();
         assert!(stream.next().await.is_err());
@@ -153,8 +156,8 @@ async fn the_get_stream_carries_what_belongs_to_no_call() {
         assert_eq!(stream.message().await["method"], "late");
 
         fake.edit(|script| script.no_get = true);
-        let refused = client.send("GET", String::new()).await.expect("answered");
-        assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
+        let refused_response = client.send("GET", String::new()).await.expect("answered");
+        assert_eq!(refused_response.status(), StatusCode::METHOD_NOT_ALLOWED);
     })
     .await;
 }
@@ -176,29 +179,33 @@ async fn the_client_is_asked_on_the_stream_of_its_call() {
 }
 
 #[tokio::test]
-async fn what_came_is_kept_with_its_headers() {
+async fn requests_are_stored_with_their_headers() {
     within(async {
         let fake = start(Script::default()).await;
         let client = Client::open(&fake).await;
-        let odd = r#"{ "method":"x/y" , "jsonrpc":"2.0","params":{"n":1.0} }"#;
-        client.post(odd.to_owned()).await;
-        fake.until(|all| all.iter().any(|message| message.body == odd))
+        let odd_text = r#"{ "method":"x/y" , "jsonrpc":"2.0","params":{"n":1.0} }"#;
+        client.post(odd_text.to_owned()).await;
+        fake.until(|requests| requests.iter().any(|message| message.body == odd_text))
             .await;
-        let last = fake.received().pop().expect("received");
-        assert_eq!(last.method().as_deref(), Some("x/y"));
-        assert_eq!(last.headers["mcp-session-id"], client.session.as_str());
+        let last_request = fake.received().pop().expect("received");
+        assert_eq!(last_request.method().as_deref(), Some("x/y"));
+        assert_eq!(
+            last_request.headers["mcp-session-id"],
+            client.session.as_str()
+        );
 
-        let hang = call(9, "hang", &json!({}));
+        let hang_call = call(9, "hang", &json!({}));
         let cancel = notification("notifications/cancelled", &json!({"requestId": 9}));
-        let (ended, _) = tokio::join!(client.post(hang), async {
-            fake.until(|all| {
-                all.last()
+        let (end_response, _) = tokio::join!(client.post(hang_call), async {
+            fake.until(|requests| {
+                requests
+                    .last()
                     .is_some_and(|message| message.body.contains("hang"))
             })
             .await;
             client.post(cancel).await
         });
-        assert_eq!(read(ended).await.expect("ended"), "");
+        assert_eq!(read(end_response).await.expect("ended"), "");
         assert_eq!(fake.cancelled(), ["9"]);
     })
     .await;
@@ -216,31 +223,34 @@ async fn refuses_crashes_and_comes_back() {
                 .is_err()
         );
         let ping = request(2, "ping", &json!({}));
-        let forgotten = client.post(ping.clone()).await;
-        assert_eq!(forgotten.status(), StatusCode::NOT_FOUND);
+        let forgotten_response = client.post(ping.clone()).await;
+        assert_eq!(forgotten_response.status(), StatusCode::NOT_FOUND);
 
         fake.refuse(true).await.expect("closed");
-        let refused = tokio::net::TcpStream::connect(fake.address()).await;
-        assert!(refused.is_err());
+        let refused_connect = tokio::net::TcpStream::connect(fake.address()).await;
+        assert!(refused_connect.is_err());
         fake.refuse(false).await.expect("bound again");
         let client = Client::open(&fake).await;
         fake.edit(|script| script.status = Some(503));
-        let unavailable = client.post(ping).await;
-        assert_eq!(unavailable.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let unavailable_response = client.post(ping).await;
+        assert_eq!(
+            unavailable_response.status(),
+            StatusCode::SERVICE_UNAVAILABLE
+        );
 
         fake.edit(|script| {
             script.status = None;
             script.require_header = "authorization=Bearer x".parse().ok();
         });
-        let shut = client.send("GET", String::new()).await.expect("answered");
-        assert_eq!(shut.status(), StatusCode::UNAUTHORIZED);
+        let shut_response = client.send("GET", String::new()).await.expect("answered");
+        assert_eq!(shut_response.status(), StatusCode::UNAUTHORIZED);
         fake.stop().await.expect("stops");
     })
     .await;
 }
 
 #[tokio::test]
-async fn without_sessions_no_id_is_given_or_asked_for() {
+async fn a_stateless_fake_needs_no_session_id() {
     within(async {
         let fake = start(Script {
             stateless: true,
@@ -265,13 +275,13 @@ async fn is_unavailable_for_so_many_requests_or_so_long() {
         let fake = start(Script::default()).await;
         let client = Client::open(&fake).await;
         let ping = || request(2, "ping", &json!({}));
-        let twice = json!({"status": 502, "times": 2, "retryAfter": "7"});
-        client.ask(call(1, "unavailable", &twice)).await;
-        let refused = client.send("GET", String::new()).await.expect("answered");
-        assert_eq!(refused.status(), StatusCode::BAD_GATEWAY);
-        let refused = client.post(ping()).await;
-        assert_eq!(refused.status(), StatusCode::BAD_GATEWAY);
-        assert_eq!(refused.headers()["retry-after"], "7");
+        let two_failures = json!({"status": 502, "times": 2, "retryAfter": "7"});
+        client.ask(call(1, "unavailable", &two_failures)).await;
+        let refused_response = client.send("GET", String::new()).await.expect("answered");
+        assert_eq!(refused_response.status(), StatusCode::BAD_GATEWAY);
+        let refused_response = client.post(ping()).await;
+        assert_eq!(refused_response.status(), StatusCode::BAD_GATEWAY);
+        assert_eq!(refused_response.headers()["retry-after"], "7");
         assert_eq!(client.ask(ping()).await["id"], 2);
 
         let start = std::time::Instant::now();
@@ -287,7 +297,7 @@ async fn is_unavailable_for_so_many_requests_or_so_long() {
 }
 
 #[tokio::test]
-async fn its_health_is_what_the_script_says() {
+async fn the_script_sets_the_health_status() {
     within(async {
         let fake = start(Script::default()).await;
         let url = fake.url().replace("/mcp", "/health");
@@ -317,8 +327,8 @@ async fn streams_sessions_and_answers_break_on_demand() {
         ] {
             fake.edit(|script| script.answer = form);
             let response = client.post(call(2, "break_off", &json!({}))).await;
-            let (half, broken) = crate::common::read_until_broken(response).await;
-            assert!(half.starts_with(beginning) && broken, "{half}");
+            let (half_text, is_broken) = crate::common::read_until_broken(response).await;
+            assert!(half_text.starts_with(beginning) && is_broken, "{half_text}");
         }
 
         fake.edit(|script| script.answer = None);
@@ -334,20 +344,23 @@ async fn hangs_on_every_connection_until_told_otherwise() {
     within(async {
         let fake = start(Script::default()).await;
         let client = Client::open(&fake).await;
-        let slow = call(1, "sleep", &json!({"ms": 50}));
-        let (slept, pinged, ()) = tokio::join!(
-            client.ask(slow),
+        let slow_call = call(1, "sleep", &json!({"ms": 50}));
+        let (sleep_answer, ping_answer, ()) = tokio::join!(
+            client.ask(slow_call),
             async {
-                fake.until(|all| all.len() == 2).await;
+                fake.until(|requests| requests.len() == 2).await;
                 fake.hang(true);
                 client.ask(request(2, "ping", &json!({}))).await
             },
             async {
-                fake.until(|all| all.len() == 3).await;
+                fake.until(|requests| requests.len() == 3).await;
                 fake.hang(false);
             }
         );
-        assert_eq!((&slept["id"], &pinged["id"]), (&json!(1), &json!(2)));
+        assert_eq!(
+            (&sleep_answer["id"], &ping_answer["id"]),
+            (&json!(1), &json!(2))
+        );
         assert_eq!(fake.runs("sleep"), 1);
     })
     .await;

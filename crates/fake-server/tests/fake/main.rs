@@ -1,4 +1,4 @@
-//! The fake itself: each transport, each revision, and the gate in front.
+//! Tests of the fake: transports, revisions, and the gate.
 
 mod common;
 

@@ -37,11 +37,11 @@ async fn answers_come_on_the_stream_in_order() {
         assert_eq!(stream.message().await["params"]["progress"], 1);
         assert_eq!(stream.message().await["params"]["progress"], 2);
         assert_eq!(text(&stream.message().await), "2 steps done");
-        let gone = request(2, "resources/read", &json!({"uri": "fake://nowhere"}));
-        post(&endpoint, gone).await;
-        let refused = stream.message().await;
-        assert_eq!(refused["error"]["code"], -32002);
-        assert_eq!(refused["error"]["data"]["uri"], "fake://nowhere");
+        let missing_request = request(2, "resources/read", &json!({"uri": "fake://nowhere"}));
+        post(&endpoint, missing_request).await;
+        let refusal = stream.message().await;
+        assert_eq!(refusal["error"]["code"], -32002);
+        assert_eq!(refusal["error"]["data"]["uri"], "fake://nowhere");
         fake.stop().await.expect("stops");
     })
     .await;
@@ -54,8 +54,8 @@ async fn a_session_ends_with_its_stream() {
         let (mut stream, endpoint) = open(&fake.url()).await;
         fake.drop_streams();
         assert!(stream.next().await.is_err());
-        let late = post(&endpoint, initialize("2024-11-05")).await;
-        assert_eq!(late, StatusCode::NOT_FOUND);
+        let late_response = post(&endpoint, initialize("2024-11-05")).await;
+        assert_eq!(late_response, StatusCode::NOT_FOUND);
         assert_eq!(fake.sessions(), 0);
     })
     .await;

@@ -8,7 +8,7 @@ use crate::common::{call, initialize, notification, peer::Peer, request, text, w
 #[tokio::test]
 async fn pages_a_list_and_loops_when_told() {
     within(async {
-        for (flags, loops) in [(&[][..], false), (&["--endless-pages"], true)] {
+        for (flags, is_endless) in [(&[][..], false), (&["--endless-pages"], true)] {
             let flags = [&["--page-size", "20", "--tools", "10"], flags].concat();
             let mut peer = Peer::open(&flags).await;
             let mut names = Vec::new();
@@ -17,21 +17,21 @@ async fn pages_a_list_and_loops_when_told() {
                 let page = peer.ask(request(1, "tools/list", &cursor)).await;
                 let tools = page["result"]["tools"].as_array().expect("tools");
                 names.extend(tools.iter().map(|tool| tool["name"].to_string()));
-                let next = page["result"]["nextCursor"].clone();
-                if next.is_null() || names.len() > 100 {
-                    break next;
+                let next_cursor = page["result"]["nextCursor"].clone();
+                if next_cursor.is_null() || names.len() > 100 {
+                    break next_cursor;
                 }
-                cursor = json!({"cursor": next});
+                cursor = json!({"cursor": next_cursor});
             };
-            assert_eq!(end.is_string(), loops);
+            assert_eq!(end.is_string(), is_endless);
             assert!(names.contains(&r#""tool_10""#.to_owned()));
             assert!(names.contains(&r#""weird""#.to_owned()));
         }
         let mut peer = Peer::open(&[]).await;
-        let refused = peer
+        let refusal = peer
             .ask(request(1, "tools/list", &json!({"cursor": "foreign"})))
             .await;
-        assert_eq!(refused["error"]["code"], -32602);
+        assert_eq!(refusal["error"]["code"], -32602);
     })
     .await;
 }
@@ -115,17 +115,20 @@ async fn asks_the_client_and_returns_its_answer() {
 async fn changes_tools_and_updates_subscribed_resources() {
     within(async {
         let mut peer = Peer::open(&[]).await;
-        let changed = peer.ask(call(1, "change_tools", &json!({}))).await;
-        assert_eq!(changed["method"], "notifications/tools/list_changed");
+        let change_response = peer.ask(call(1, "change_tools", &json!({}))).await;
+        assert_eq!(
+            change_response["method"],
+            "notifications/tools/list_changed"
+        );
         peer.next().await;
         assert_eq!(text(&peer.ask(call(2, "extra", &json!({}))).await), "extra");
 
         let uri = json!({"uri": "fake://item/7"});
-        let quiet = peer.ask(call(3, "touch", &uri)).await;
-        assert_eq!(text(&quiet), "0 sessions told");
+        let quiet_response = peer.ask(call(3, "touch", &uri)).await;
+        assert_eq!(text(&quiet_response), "0 sessions told");
         peer.ask(request(4, "resources/subscribe", &uri)).await;
-        let updated = peer.ask(call(5, "touch", &uri)).await;
-        assert_eq!(updated["method"], "notifications/resources/updated");
+        let update_response = peer.ask(call(5, "touch", &uri)).await;
+        assert_eq!(update_response["method"], "notifications/resources/updated");
         peer.next().await;
         let current = peer.ask(call(6, "subscriptions", &json!({}))).await;
         let expected = json!({"fake://item/7": 1});
@@ -144,8 +147,8 @@ async fn a_cancelled_call_ends_without_an_answer() {
             &json!({"requestId": 1}),
         ))
         .await;
-        let cancelled = peer.ask(call(2, "cancelled", &json!({}))).await;
-        assert_eq!(text(&cancelled), "[1]");
+        let cancel_response = peer.ask(call(2, "cancelled", &json!({}))).await;
+        assert_eq!(text(&cancel_response), "[1]");
     })
     .await;
 }
@@ -161,14 +164,14 @@ async fn a_crash_ends_it_mid_call_and_the_run_is_on_file() {
         peer.send(call(1, "crash", &json!({}))).await;
         assert!(peer.line().await.is_empty());
         assert_eq!(peer.exit().await.code(), Some(3));
-        let read = |path| std::fs::read_to_string(path).expect("written");
-        assert_eq!(read(count), "crash 1\n");
+        let read_text = |path| std::fs::read_to_string(path).expect("written");
+        assert_eq!(read_text(count), "crash 1\n");
         let expected = [
             initialize("2025-06-18"),
             notification("notifications/initialized", &json!({})),
             call(1, "crash", &json!({})),
         ];
-        assert_eq!(read(record).lines().collect::<Vec<_>>(), expected);
+        assert_eq!(read_text(record).lines().collect::<Vec<_>>(), expected);
     })
     .await;
 }
@@ -228,9 +231,9 @@ async fn fails_at_start_as_told() {
 async fn closes_its_stdin_and_lives_on() {
     within(async {
         let mut peer = Peer::open(&["--close-stdin-after", "1"]).await;
-        let slept = peer.ask(call(1, "sleep", &json!({"ms": 10}))).await;
-        assert_eq!(text(&slept), "slept 10 ms");
-        // The pipe is closed right after the call was read. Until then a write still fits.
+        let sleep_response = peer.ask(call(1, "sleep", &json!({"ms": 10}))).await;
+        assert_eq!(text(&sleep_response), "slept 10 ms");
+        // Stdin closes after the call is read. Earlier writes succeed.
         let mut stdin = peer.stdin.take().expect("open");
         while stdin.write_all(b"\n").await.is_ok() {
             tokio::task::yield_now().await;
@@ -251,7 +254,7 @@ async fn a_single_flight_hears_nothing_while_a_call_runs() {
                 assert_eq!(peer.next().await["id"], id, "{flags:?}");
             }
         }
-        // A busy server reads nothing either, because it has one thread.
+        // A busy server does not read, because it has one thread.
         let mut peer = Peer::open(&[]).await;
         peer.send(call(1, "busy", &json!({"ms": 50}))).await;
         peer.send(request(2, "ping", &json!({}))).await;
@@ -281,23 +284,23 @@ async fn a_hanging_server_lives_and_reads_nothing() {
     .await;
 }
 
-/// Asks until the pipe is full, because it is not read. No answer may have come by then.
+/// Writes pings until the pipe is full. No answer may arrive before.
 async fn fills_up_unread(mut peer: Peer) {
     let ping = request(9, "ping", &json!({"padding": "x".repeat(1000)}));
     let stdin = peer.stdin.as_mut().expect("open");
-    let full = async {
+    let full_wait = async {
         loop {
             let line = format!("{ping}\n");
-            let written = stdin.write_all(line.as_bytes());
+            let write_result = stdin.write_all(line.as_bytes());
             let moment = std::time::Duration::from_millis(500);
-            if tokio::time::timeout(moment, written).await.is_err() {
+            if tokio::time::timeout(moment, write_result).await.is_err() {
                 return;
             }
         }
     };
     let mut line = String::new();
     tokio::select! {
-        () = full => {}
+        () = full_wait => {}
         line = peer.stdout.read_line(&mut line) => panic!("answered: {line:?}"),
     }
     assert_eq!(peer.child.try_wait().expect("known"), None);
@@ -307,8 +310,8 @@ async fn fills_up_unread(mut peer: Peer) {
 async fn pings_are_refused_or_ignored_and_handshakes_late() {
     within(async {
         let mut peer = Peer::open(&["--no-ping"]).await;
-        let refused = peer.ask(request(1, "ping", &json!({}))).await;
-        assert_eq!(refused["error"]["code"], -32601);
+        let refusal = peer.ask(request(1, "ping", &json!({}))).await;
+        assert_eq!(refusal["error"]["code"], -32601);
 
         let mut peer = Peer::open(&["--ignore-ping"]).await;
         peer.send(request(1, "ping", &json!({}))).await;
@@ -333,8 +336,8 @@ async fn tools_differ_between_starts_and_runs_are_known_by_their_keys() {
         for number in ["1", "3\n"] {
             std::fs::write(&tools, number).expect("written");
             let mut peer = Peer::open(&["--tools-file", &tools, "--count-file", &count]).await;
-            let last = peer.ask(call(7, "tool_3", &json!({"key": "k1"}))).await;
-            assert_eq!(last["error"].is_null(), number == "3\n");
+            let last_response = peer.ask(call(7, "tool_3", &json!({"key": "k1"}))).await;
+            assert_eq!(last_response["error"].is_null(), number == "3\n");
         }
         assert_eq!(
             std::fs::read_to_string(&count).expect("written"),
@@ -348,7 +351,8 @@ async fn tools_differ_between_starts_and_runs_are_known_by_their_keys() {
 async fn floods_on_demand_and_breaks_off_in_the_middle_of_an_answer() {
     within(async {
         let mut peer = Peer::open(&[]).await;
-        let flood = |to: &str, endless| json!({"to": to, "bytes": 300_000, "endless": endless});
+        let flood =
+            |target: &str, is_endless| json!({"to": target, "bytes": 300_000, "endless": is_endless});
         peer.send(call(1, "flood", &flood("stdout", false))).await;
         let mut noise = 0;
         let answer = loop {
@@ -373,8 +377,10 @@ async fn floods_on_demand_and_breaks_off_in_the_middle_of_an_answer() {
         assert_eq!(text(&peer.next().await), "flooded");
 
         peer.send(call(4, "break_off", &json!({}))).await;
-        let half = peer.line().await;
-        assert!(half.starts_with(br#"{"jsonrpc":"2.0","id":4,"#) && !half.ends_with(b"}\n"));
+        let half_line = peer.line().await;
+        assert!(
+            half_line.starts_with(br#"{"jsonrpc":"2.0","id":4,"#) && !half_line.ends_with(b"}\n")
+        );
         assert_eq!(peer.exit().await.code(), Some(3));
     })
     .await;

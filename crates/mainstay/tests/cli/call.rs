@@ -1,4 +1,4 @@
-//! `mainstay call`: the sources of its arguments, its questions, its output, and its cancellation.
+//! `mainstay call`: arguments, prompts, output and cancellation.
 
 use std::process::Stdio;
 
@@ -10,8 +10,8 @@ use tokio::io::AsyncWriteExt as _;
 
 use crate::{fakes::fakes, terminal::Terminal};
 
-/// A tool that requires a value of each kind.
-fn needy() -> String {
+/// A tool with a required argument of each type.
+fn needy_tool() -> String {
     let schema = json!({"type": "object", "required": ["text", "mode", "count", "loud"], "properties": {
         "text": {"type": "string", "description": "What to say"},
         "mode": {"enum": ["fast", "slow"]},
@@ -22,10 +22,10 @@ fn needy() -> String {
     json!({"name": "needy", "description": "Needs much", "inputSchema": schema}).to_string()
 }
 
-/// A daemon, and the file in which its server records its messages.
+/// A daemon, and the file in which the fake records messages.
 async fn serve(home: &Home) -> (Serving, std::path::PathBuf) {
     let record = home.path().join("got");
-    let tool = needy();
+    let tool = needy_tool();
     let flags = ["--tool", &tool, "--record", record.to_str().expect("UTF-8")];
     let config = fakes(home, &[("one", &flags)]);
     let mut daemon = home.serve(&["--config", &config]).await;
@@ -65,25 +65,33 @@ async fn arguments_come_from_files_and_stdin() {
         ])
         .await
     );
-    let all = "{\"text\": \"from stdin\"}";
+    let all_text = "{\"text\": \"from stdin\"}";
     for (arguments, stdin, expected) in [
-        (["call", "one/echo", "-"].as_slice(), all, "from stdin\n"),
-        (&["call", "one/echo", "@-"], all, "from stdin\n"),
-        (&["call", "one/echo", "--args", "@-"], all, "from stdin\n"),
+        (
+            ["call", "one/echo", "-"].as_slice(),
+            all_text,
+            "from stdin\n",
+        ),
+        (&["call", "one/echo", "@-"], all_text, "from stdin\n"),
+        (
+            &["call", "one/echo", "--args", "@-"],
+            all_text,
+            "from stdin\n",
+        ),
         (&["call", "one/echo", "text=@-"], "as it is", "as it is\n"),
     ] {
         let run = run_with_stdin(&home, arguments, stdin).await;
         assert_eq!((run.code, &*run.stdout), (Some(0), expected), "{run}");
     }
-    let twice = ["call", "one/echo", "a=@-", "b=@-"];
-    let twice = run_with_stdin(&home, &twice, "x").await;
-    assert_eq!(twice.code, Some(2), "{twice}");
-    let in_shell = home.run(&["shell", "-c", "/call one/echo text=@-"]).await;
-    assert_eq!(in_shell.code, Some(2), "{in_shell}");
+    let duplicate_stdin = ["call", "one/echo", "a=@-", "b=@-"];
+    let duplicate_stdin = run_with_stdin(&home, &duplicate_stdin, "x").await;
+    assert_eq!(duplicate_stdin.code, Some(2), "{duplicate_stdin}");
+    let in_shell_run = home.run(&["shell", "-c", "/call one/echo text=@-"]).await;
+    assert_eq!(in_shell_run.code, Some(2), "{in_shell_run}");
     daemon.stop().await;
 }
 
-/// A script must not conclude that such a call did not run.
+/// If the daemon is killed, the error contains that the call may have run.
 #[tokio::test]
 async fn a_call_whose_daemon_is_killed_may_have_run() {
     let home = home!();
@@ -105,7 +113,7 @@ async fn a_call_whose_daemon_is_killed_may_have_run() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_named_where_nobody_can_be_asked() {
+async fn missing_arguments_are_reported_without_a_terminal() {
     let home = home!();
     let (daemon, _) = serve(&home).await;
     assert_snapshot!(
@@ -129,7 +137,7 @@ async fn what_is_missing_is_named_where_nobody_can_be_asked() {
     daemon.stop().await;
 }
 
-/// A wrong name is reported, and not the argument that is missing because of it.
+/// An unknown argument is reported before the missing one.
 #[tokio::test]
 async fn an_argument_that_is_not_known_is_named() {
     let home = home!();
@@ -142,7 +150,7 @@ async fn an_argument_that_is_not_known_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_asked_for_on_a_terminal() {
+async fn missing_arguments_are_requested_on_a_terminal() {
     let home = home!();
     let (daemon, record) = serve(&home).await;
     let mut terminal = Terminal::open();
@@ -163,7 +171,7 @@ async fn what_is_missing_is_asked_for_on_a_terminal() {
     let arguments = r#""arguments":{"text":"given","count":3,"loud":true,"mode":"slow"}"#;
     assert!(text.contains(arguments), "{text}");
 
-    // A person who gives no answer makes no call.
+    // Without an answer no call is made.
     for (keys, code) in [("\u{4}", 2), ("\u{3}", 130)] {
         let mut terminal = Terminal::open();
         let mut child = terminal.start(home.command(&["call", "one/needy", "text=given"]));
@@ -183,41 +191,41 @@ async fn what_is_missing_is_asked_for_on_a_terminal() {
     daemon.stop().await;
 }
 
-/// Progress is shown only on a terminal, and only if the call takes longer.
+/// Progress is shown on a terminal after a delay.
 #[tokio::test]
 async fn a_call_that_takes_longer_shows_how_far_it_is() {
     let home = home!();
     let (daemon, _) = serve(&home).await;
-    let slow = ["call", "one/progress", "steps=8", "intervalMs=200"];
+    let slow_call = ["call", "one/progress", "steps=8", "intervalMs=200"];
     let on_terminal = async |arguments: &[&str]| {
         let mut terminal = Terminal::open();
         let mut child = terminal.start(home.command(arguments));
         within(child.wait()).await.expect("it ends");
         String::from_utf8(terminal.end().await).expect("UTF-8")
     };
-    let screen = on_terminal(&slow).await;
+    let screen = on_terminal(&slow_call).await;
     assert!(
         screen.contains("one/progress: 5 of 8, step 5 ("),
         "{screen:?}"
     );
     assert!(!screen.contains("step 1 "), "{screen:?}");
-    // At the end the line is removed.
+    // The progress line is removed at the end.
     let end = screen.rsplit_once('(').expect("progress").1;
     assert!(
         end.contains("\u{1b}[2K") && end.ends_with("8 steps done\r\n"),
         "{screen:?}"
     );
-    for quiet in [
+    for quiet_call in [
         &["call", "one/echo", "text=x"][..],
-        &[&slow[..], &["--json"]].concat(),
+        &[&slow_call[..], &["--json"]].concat(),
     ] {
-        let screen = on_terminal(quiet).await;
+        let screen = on_terminal(quiet_call).await;
         assert!(!screen.contains('\u{1b}'), "{screen:?}");
     }
-    let piped = home.run(&slow).await;
+    let piped_run = home.run(&slow_call).await;
     assert_eq!(
-        piped.to_string(),
-        format!("$ mainstay {}\n8 steps done\n", slow.join(" "))
+        piped_run.to_string(),
+        format!("$ mainstay {}\n8 steps done\n", slow_call.join(" "))
     );
     let log = home.run(&["call", "one/log", "n=2", "level=error"]).await;
     assert_eq!(
@@ -242,18 +250,18 @@ async fn an_interrupt_cancels_the_call_and_says_whether_it_ran() {
         let mut arguments = vec!["call", "one/sleep", "ms=600000"];
         arguments.extend(json.then_some("--json"));
         let mut call = Running::start(home.command(&arguments));
-        let has = |words: &str| {
+        let has_text = |expected_text: &str| {
             std::fs::read_to_string(&record)
-                .is_ok_and(|text| text.contains(words))
+                .is_ok_and(|text| text.contains(expected_text))
                 .then_some(())
         };
-        found(PROGRAMS, "the call", async || has("600000")).await;
+        found(PROGRAMS, "the call", async || has_text("600000")).await;
         call.signal(Signal::INT);
         let line = call.wait_for_stderr("cancelled").await;
         assert!(line.contains(expected), "{line}");
         assert_eq!(call.ended().await.code(), Some(130));
         found(PROGRAMS, "the cancellation", async || {
-            has("notifications/cancelled")
+            has_text("notifications/cancelled")
         })
         .await;
     }

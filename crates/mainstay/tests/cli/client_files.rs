@@ -1,4 +1,4 @@
-//! `import` and `export`: the files of other MCP clients, in a home of the test's own.
+//! `import` and `export` with the files of other MCP clients in a test home.
 
 use std::fs;
 
@@ -54,27 +54,27 @@ fn three_clients(home: &Home) {
 async fn the_servers_of_all_clients_are_imported() {
     let home = home!();
     three_clients(&home);
-    let dry = home.run(&["import", "--dry-run"]).await;
-    assert_eq!(dry.code, Some(0), "{dry}");
+    let dry_run = home.run(&["import", "--dry-run"]).await;
+    assert_eq!(dry_run.code, Some(0), "{dry_run}");
     assert!(!home.state().join("config.json").exists());
     let transcript = home
         .transcript(&[&["import"], &["import"], &["validate"]])
         .await;
     assert!(!transcript.contains("very-secret"), "{transcript}");
-    assert!(!dry.to_string().contains("very-secret"), "{dry}");
+    assert!(!dry_run.to_string().contains("very-secret"), "{dry_run}");
     assert_snapshot!(transcript);
     assert_snapshot!("the_configuration", read(&home, "state/config.json"));
-    // The files of the clients are unchanged.
+    // Importing leaves the client files unchanged.
     assert_eq!(read(&home, ".cursor/mcp.json"), CURSOR);
     assert_eq!(read(&home, ".codex/config.toml"), CODEX);
 }
 
 #[tokio::test]
-async fn what_the_configuration_has_stays_as_it_is() {
+async fn existing_entries_are_not_overwritten() {
     let home = home!();
     put(&home, ".cursor/mcp.json", CURSOR);
-    let mine = "// mine\n{\n  \"mcpServers\": {\n    \"files\": {\"command\": \"mine\"}, // first\n    \"t\": {\"url\": \"https://tracker.example.com/mcp\", \"headers\": {\"Authorization\": \"Bearer very-secret\"}}\n  }\n}\n";
-    let config = home.file("mine.jsonc", mine);
+    let own_text = "// mine\n{\n  \"mcpServers\": {\n    \"files\": {\"command\": \"mine\"}, // first\n    \"t\": {\"url\": \"https://tracker.example.com/mcp\", \"headers\": {\"Authorization\": \"Bearer very-secret\"}}\n  }\n}\n";
+    let config = home.file("mine.jsonc", own_text);
     let run = home.run(&["import", "--json", "--config", &config]).await;
     assert_eq!(run.code, Some(0), "{run}");
     let report = run.json();
@@ -101,7 +101,7 @@ async fn what_the_configuration_has_stays_as_it_is() {
     assert!(after.contains("\"files-cursor\""), "{after}");
 }
 
-/// A person refused these servers when Claude Code asked.
+/// Servers that a person refused in Claude Code are disabled.
 #[tokio::test]
 async fn servers_of_a_project_that_claude_code_leaves_out_are_disabled() {
     let home = home!();
@@ -121,10 +121,12 @@ async fn servers_of_a_project_that_claude_code_leaves_out_are_disabled() {
         .await;
     assert_eq!(run.code, Some(0), "{run}");
     let report = run.json();
-    let enabled = report["servers"].as_array().expect("servers").iter();
-    let enabled: Vec<&Value> = enabled.map(|entry| &entry["entry"]["enabled"]).collect();
+    let enabled_servers = report["servers"].as_array().expect("servers").iter();
+    let enabled_servers: Vec<&Value> = enabled_servers
+        .map(|entry| &entry["entry"]["enabled"])
+        .collect();
     assert_eq!(
-        enabled,
+        enabled_servers,
         [&json!(false), &json!(false), &Value::Null],
         "{report}"
     );
@@ -150,7 +152,7 @@ async fn a_running_daemon_takes_what_is_imported() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_imported_is_said() {
+async fn entries_that_cannot_be_imported_are_reported() {
     let home = home!();
     put(&home, ".cursor/mcp.json", "{\"mcpServers\": {\"a\" 1}}");
     put(&home, "notes.txt", "nothing");
@@ -210,8 +212,11 @@ async fn a_client_is_pointed_at_mainstay() {
     for client in ["cursor", "codex", "goose"] {
         let run = home.run(&point(client)).await;
         assert_eq!(run.code, Some(0), "{run}");
-        let again = home.run(&point(client)).await;
-        assert!(again.stdout.contains("has it already"), "{again}");
+        let repeated_run = home.run(&point(client)).await;
+        assert!(
+            repeated_run.stdout.contains("has it already"),
+            "{repeated_run}"
+        );
     }
     let text = [
         read(&home, ".cursor/mcp.json"),
@@ -223,7 +228,7 @@ async fn a_client_is_pointed_at_mainstay() {
     assert_snapshot!(home.redacted(&text));
     assert_eq!(read(&home, ".cursor/mcp.json.mainstay-backup"), CURSOR);
     assert_eq!(read(&home, ".codex/config.toml.mainstay-backup"), CODEX);
-    // A client that is pointed at Mainstay has nothing left to import.
+    // The client's file contains only Mainstay now.
     let run = home.run(&["import", "--from", "codex"]).await;
     assert!(
         run.stdout
@@ -244,18 +249,18 @@ async fn a_file_that_cannot_be_written_in_place_is_pasted() {
     assert_eq!(read(&home, ".config/goose/config.yaml"), flow);
 }
 
-/// In a file without servers, none is known already.
+/// An empty client file has no servers to import.
 #[tokio::test]
 async fn a_file_without_servers_says_so() {
     let home = home!();
-    let empty = home.file("empty.json", r#"{"mcpServers": {}}"#);
-    let run = home.run(&["import", "--from", &empty]).await;
-    let words = "nothing to import: no server was found that could be taken";
-    assert!(run.stdout.contains(words), "{run}");
+    let empty_file = home.file("empty.json", r#"{"mcpServers": {}}"#);
+    let run = home.run(&["import", "--from", &empty_file]).await;
+    let expected_error = "nothing to import: no server was found that could be taken";
+    assert!(run.stdout.contains(expected_error), "{run}");
     assert_eq!(run.code, Some(0), "{run}");
 }
 
-/// The files have Mainstay's keys, and a server that was not to start is not started.
+/// Keys that these programs share with Mainstay are imported, including disabled servers.
 #[tokio::test]
 async fn files_of_programs_that_mainstay_replaces_are_imported_with_every_key() {
     let files = [
@@ -288,13 +293,13 @@ async fn files_of_programs_that_mainstay_replaces_are_imported_with_every_key() 
             let config: Value =
                 serde_json::from_str(&read(&home, "state/config.json")).expect("JSON");
             assert_eq!(config["mcpServers"], expected, "{arguments:?}");
-            let valid = home.run(&["validate"]).await;
-            assert_eq!(valid.code, Some(0), "{valid}");
+            let valid_run = home.run(&["validate"]).await;
+            assert_eq!(valid_run.code, Some(0), "{valid_run}");
         }
     }
 }
 
-/// An entry that leads to the running daemon is Mainstay itself, at any port.
+/// An entry with the running daemon's URL is skipped, at any port.
 #[tokio::test]
 async fn the_running_daemon_is_not_imported_into_itself() {
     let home = home!();
@@ -312,7 +317,7 @@ async fn the_running_daemon_is_not_imported_into_itself() {
     daemon.stop().await;
 }
 
-/// If a file has two sections with one name, a client reads one of them, and a person reads the other.
+/// An ambiguous file with a duplicate section is refused.
 #[tokio::test]
 async fn a_file_in_which_the_servers_stand_twice_is_not_written() {
     let home = home!();
@@ -325,36 +330,40 @@ async fn a_file_in_which_the_servers_stand_twice_is_not_written() {
     let error = "was not written: `mcpServers` stands twice, the second time in line 3";
     assert!(run.stderr.contains(error), "{run}");
     assert!(run.stdout.contains("\"mainstay\""), "{run}");
-    let setup = home.run(&["setup", "--yes", "--no-service"]).await;
-    assert!(setup.stderr.contains("stands twice"), "{setup}");
+    let setup_run = home.run(&["setup", "--yes", "--no-service"]).await;
+    assert!(setup_run.stderr.contains("stands twice"), "{setup_run}");
     assert_eq!(read(&home, ".cursor/mcp.json"), text);
 }
 
-/// The client has a list that does not name Mainstay, and would be left without servers.
+/// The client has an allow list without Mainstay, so the export warns.
 #[tokio::test]
 async fn a_client_that_leaves_mainstay_out_is_told_of() {
     let home = home!();
     let gemini = r#"{"mcp": {"allowed": ["a"]}, "mcpServers": {"a": {"command": "a"}}}"#;
     put(&home, ".gemini/settings.json", gemini);
     let warning = "mcp.allowed: Gemini CLI leaves mainstay out by this list, and has none of its tools: add \"mainstay\" to that list";
-    for more in [&[][..], &["--write"]] {
-        let export = [&["export", "--for", "gemini-cli", "--connect"], more].concat();
+    for extra_arguments in [&[][..], &["--write"]] {
+        let export = [
+            &["export", "--for", "gemini-cli", "--connect"],
+            extra_arguments,
+        ]
+        .concat();
         let run = home.run(&export).await;
         assert!(run.stderr.contains(warning), "{run}");
         assert_eq!(run.code, Some(0), "{run}");
     }
-    // Nothing changes if no person can be asked to repair the list.
+    // Without a terminal the list is not changed.
     put(&home, ".gemini/settings.json", gemini);
-    let setup = home.run(&["setup", "--yes", "--no-service"]).await;
-    assert_eq!(setup.code, Some(0), "{setup}");
-    assert!(setup.stderr.contains(warning), "{setup}");
+    let setup_run = home.run(&["setup", "--yes", "--no-service"]).await;
+    assert_eq!(setup_run.code, Some(0), "{setup_run}");
+    assert!(setup_run.stderr.contains(warning), "{setup_run}");
     assert!(
-        setup.stderr.contains("settings.json: left alone; "),
-        "{setup}"
+        setup_run.stderr.contains("settings.json: left alone; "),
+        "{setup_run}"
     );
     assert_eq!(read(&home, ".gemini/settings.json"), gemini);
     assert!(!home.state().join("config.json").exists());
-    // Exported servers are left out in the same way.
+    // Exported servers are also missing in the list.
     put(
         &home,
         ".gemini/settings.json",
@@ -383,7 +392,7 @@ async fn a_client_that_leaves_mainstay_out_is_told_of() {
 }
 
 #[tokio::test]
-async fn what_has_no_name_and_what_has_no_servers_is_said() {
+async fn missing_names_and_servers_are_reported() {
     let home = home!();
     put(
         &home,
@@ -404,14 +413,18 @@ async fn what_has_no_name_and_what_has_no_servers_is_said() {
         path.display()
     );
     assert!(run.stderr.starts_with(&error), "{run}");
-    let empty = home.file("empty.json", "{\"mcpServers\": {}}");
+    let empty_file = home.file("empty.json", "{\"mcpServers\": {}}");
     let run = home
-        .run(&["export", "--for", "zed", "--config", &empty])
+        .run(&["export", "--for", "zed", "--config", &empty_file])
         .await;
-    assert!(run.stderr.contains(&format!("{empty} has none")), "{run}");
+    assert!(
+        run.stderr.contains(&format!("{empty_file} has none")),
+        "{run}"
+    );
 }
 
-/// The daemon reads the entries of a client's file, and not its rules.
+/// A client's file as configuration: entries apply, but the client's rules do not, which is
+/// reported.
 #[tokio::test]
 async fn a_clients_file_as_the_configuration_tells_which_rules_do_not_hold() {
     let home = home!();
@@ -428,13 +441,16 @@ async fn a_clients_file_as_the_configuration_tells_which_rules_do_not_hold() {
     let file = home.path().join(".claude.json").display().to_string();
     let transcript = home.transcript(&[&["validate", &file]]).await;
     assert_snapshot!(transcript);
-    let called = home.run(&["tools", "--config", &file]).await;
-    assert!(called.stderr.contains("permissions.deny"), "{called}");
+    let called_run = home.run(&["tools", "--config", &file]).await;
+    assert!(
+        called_run.stderr.contains("permissions.deny"),
+        "{called_run}"
+    );
 }
 
-/// The entry is valid, but its server would not start here.
+/// The entry is imported, but its program does not exist here.
 #[tokio::test]
-async fn what_cannot_start_here_is_imported_and_told() {
+async fn a_server_that_cannot_start_here_is_imported_with_a_note() {
     let home = home!();
     let text = json!({"mcpServers": {
         "gone": {"command": "no-such-program-here"},

@@ -17,7 +17,7 @@ fn put(home: &Home, path: &str, text: &str) {
     fs::write(path, text).expect("written");
 }
 
-/// The status and the body of the daemon's answer.
+/// The status and the body of a REST answer.
 async fn ask(
     home: &Home,
     daemon: &Serving,
@@ -70,9 +70,9 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
     let config = fakes(&home, &[]);
     let daemon = home.serve(&["--config", &config]).await;
     put(&home, ".gemini/settings.json", &json!({"mcpServers": {"hub": {"httpUrl": format!("{}/mcp", daemon.url)}, "own": {"command": "y"}}}).to_string());
-    let all = clients(&home, &daemon).await;
-    assert_eq!(all.len(), 27);
-    let cursor = client(&all, "cursor");
+    let all_clients = clients(&home, &daemon).await;
+    assert_eq!(all_clients.len(), 27);
+    let cursor = client(&all_clients, "cursor");
     assert_eq!(
         (
             &cursor["title"],
@@ -91,7 +91,7 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
         cursor["entries"],
         json!([{"name": "files", "command": "x", "args": ["-y", "--token", "***", "--header", "Authorization:***", "--key", "***", "-c", "run --password ***"]}])
     );
-    let text = json!(all).to_string();
+    let text = json!(all_clients).to_string();
     assert!(!text.contains("very-secret"), "{text}");
     let file = home.path().join(".cursor/mcp.json");
     assert_eq!(
@@ -108,7 +108,7 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
         ),
         (&json!("json"), &json!({"url": mcp}))
     );
-    let codex = client(&all, "codex");
+    let codex = client(&all_clients, "codex");
     assert!(
         codex["error"]
             .as_str()
@@ -125,13 +125,13 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
             .is_some_and(|text| text.contains("[mcp_servers.mainstay]")),
         "{codex}"
     );
-    // An entry with the URL of this daemon leads here, whatever its name and port.
-    let gemini = client(&all, "gemini-cli");
+    // An entry with this daemon's URL counts as Mainstay.
+    let gemini = client(&all_clients, "gemini-cli");
     assert_eq!(
         (&gemini["mainstay"], &gemini["servers"]),
         (&json!(true), &json!(["own"]))
     );
-    let zed = client(&all, "zed");
+    let zed = client(&all_clients, "zed");
     assert_eq!(
         (&zed["installed"], &zed["mainstay"]),
         (&json!(false), &json!(false))
@@ -140,21 +140,21 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
         zed.get("file").is_none() && zed.get("servers").is_none(),
         "{zed}"
     );
-    // This client has no URLs in its file.
-    let desktop = client(&all, "claude-desktop")["snippet"]["text"]
+    // This client's file supports no URLs.
+    let desktop = client(&all_clients, "claude-desktop")["snippet"]["text"]
         .as_str()
         .expect("a text");
     assert!(
         desktop.contains("\"connect\"") && desktop.contains("MAINSTAY_HOME"),
         "{desktop}"
     );
-    assert!(!json!(all).to_string().contains("very-secret"));
+    assert!(!json!(all_clients).to_string().contains("very-secret"));
 
-    // With tokens, the URL alone gives no access.
+    // With tokens, the entry is a command in place of the URL.
     let added = home.run(&["token", "add", "laptop"]).await;
     assert_eq!(added.code, Some(0), "{added}");
-    let all = clients(&home, &daemon).await;
-    let cursor = client(&all, "cursor")["snippet"]["text"]
+    let all_clients = clients(&home, &daemon).await;
+    let cursor = client(&all_clients, "cursor")["snippet"]["text"]
         .as_str()
         .expect("a text");
     assert!(
@@ -182,7 +182,7 @@ async fn servers_of_a_client_are_taken_over() {
         "// mine\n{\"mcpServers\": {\"other\": {\"command\": \"x\", \"enabled\": false}}}\n",
     );
     let daemon = home.serve(&["--config", &config]).await;
-    let import = async |body: Value| {
+    let import_request = async |body: Value| {
         ask(
             &home,
             &daemon,
@@ -194,7 +194,7 @@ async fn servers_of_a_client_are_taken_over() {
     };
     let text = || fs::read_to_string(&config).expect("there");
 
-    let (status, answer) = import(
+    let (status, answer) = import_request(
         json!({"client": "cursor", "servers": ["files", "nope", "mainstay"], "persist": false}),
     )
     .await;
@@ -215,14 +215,14 @@ async fn servers_of_a_client_are_taken_over() {
     );
     assert!(!text().contains("files"));
 
-    let (status, answer) = import(json!({"client": "Cursor", "persist": true})).await;
+    let (status, answer) = import_request(json!({"client": "Cursor", "persist": true})).await;
     assert_eq!(status, 200, "{answer}");
     assert_eq!(answer["added"], json!(["other-cursor"]), "{answer}");
-    let skipped = answer["skipped"].to_string();
+    let skipped_text = answer["skipped"].to_string();
     for name in ["files", "mainstay", "odd"] {
         assert!(
-            skipped.contains(&format!("\"{name}\"")),
-            "{name} in {skipped}"
+            skipped_text.contains(&format!("\"{name}\"")),
+            "{name} in {skipped_text}"
         );
     }
     let notes = answer["notes"].to_string();
@@ -242,13 +242,13 @@ async fn servers_of_a_client_are_taken_over() {
         "{list}"
     );
 
-    for (body, words) in [
+    for (body, expected_text) in [
         (json!({"client": "emacs"}), "unknown client"),
         (json!({"client": "zed"}), "has no file here"),
         (json!({"client": "codex"}), "cannot read"),
         (json!({}), "client"),
     ] {
-        let (status, answer) = import(body).await;
+        let (status, answer) = import_request(body).await;
         assert_eq!(
             (status, &answer["error"]),
             (400, &json!("invalid_request")),
@@ -257,7 +257,7 @@ async fn servers_of_a_client_are_taken_over() {
         assert!(
             answer["message"]
                 .as_str()
-                .is_some_and(|text| text.contains(words)),
+                .is_some_and(|text| text.contains(expected_text)),
             "{answer}"
         );
     }

@@ -9,7 +9,7 @@ use mainstay_testkit::home;
 
 use crate::fakes::fakes;
 
-/// The README names every command of the program, and docs/cli.md describes each.
+/// The README lists all commands, and docs/cli.md describes each.
 #[test]
 fn the_readme_and_the_docs_have_every_command() {
     let program = Cli::command();
@@ -18,12 +18,12 @@ fn the_readme_and_the_docs_have_every_command() {
         .filter(|command| !command.is_hide_set());
     let commands: BTreeSet<&str> = commands.map(clap::Command::get_name).collect();
     let readme = include_str!("../../../../README.md");
-    let named = readme
+    let named_commands = readme
         .split_once("The commands are ")
         .and_then(|(_, rest)| rest.split_once(". "))
-        .map(|(named, _)| named.split('`').skip(1).step_by(2));
-    let named: BTreeSet<&str> = named.expect("a list of commands").collect();
-    assert_eq!(named, commands);
+        .map(|(named_commands, _)| named_commands.split('`').skip(1).step_by(2));
+    let named_commands: BTreeSet<&str> = named_commands.expect("a list of commands").collect();
+    assert_eq!(named_commands, commands);
     let docs = include_str!("../../../../docs/cli.md");
     for command in commands {
         let usage = format!("    mainstay {command}");
@@ -36,7 +36,7 @@ fn the_readme_and_the_docs_have_every_command() {
 }
 
 #[tokio::test]
-async fn what_the_demo_servers_offer_is_shown() {
+async fn the_tools_of_demo_servers_are_listed() {
     let home = home!();
     let daemon = home.serve(&["--demo"]).await;
     assert_snapshot!(
@@ -163,7 +163,7 @@ async fn resources_are_read_from_whoever_has_them() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said_to_be_so() {
+async fn unknown_names_are_reported() {
     let home = home!();
     let config = fakes(&home, &[("fake", &[]), ("down", &["--initialize-error"])]);
     let mut daemon = home.serve(&["--config", &config]).await;

@@ -1,4 +1,4 @@
-//! Completion in shells: requested by the variable, as a shell does, and in a real shell.
+//! Shell completion, through the environment variable and in real shells.
 
 use std::{
     fs,
@@ -12,32 +12,32 @@ use tokio::process::Command;
 
 use crate::{connect::front::Front, fakes::fakes, installed::is_installed};
 
-/// The completions of the last of these words, one for each line, in the format for fish, with help.
-async fn offered(home: &Home, words: &[&str]) -> Vec<String> {
-    let run = complete(home, words, "fish").await;
+/// Completions of the last argument in fish format: one per line, with help.
+async fn completions(home: &Home, arguments: &[&str]) -> Vec<String> {
+    let run = run_completion(home, arguments, "fish").await;
     assert_eq!((run.code, &*run.stderr), (Some(0), ""), "{run}");
     run.stdout.lines().map(str::to_owned).collect()
 }
 
-async fn complete(home: &Home, words: &[&str], shell: &str) -> Run {
-    let arguments = [&["--", "mainstay"], words].concat();
+async fn run_completion(home: &Home, command_line: &[&str], shell: &str) -> Run {
+    let arguments = [&["--", "mainstay"], command_line].concat();
     let mut command = home.command(&arguments);
     command
         .env("MAINSTAY_COMPLETE", shell)
-        .env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+        .env("_CLAP_COMPLETE_INDEX", command_line.len().to_string());
     let output = within(command.output()).await.expect("it starts");
     Run::new(&arguments, &output)
 }
 
-/// Only the values.
-fn values(offered: &[String]) -> Vec<&str> {
-    let values = offered.iter().map(|line| line.split('\t').next());
+/// The completions without help.
+fn completion_values(offered_lines: &[String]) -> Vec<&str> {
+    let values = offered_lines.iter().map(|line| line.split('\t').next());
     values.flatten().collect()
 }
 
-/// The values without the options.
-fn without_options(offered: &[String]) -> Vec<&str> {
-    let values = values(offered).into_iter();
+/// The completions without options.
+fn values_without_options(offered_lines: &[String]) -> Vec<&str> {
+    let values = completion_values(offered_lines).into_iter();
     values.filter(|value| !value.starts_with('-')).collect()
 }
 
@@ -53,54 +53,65 @@ async fn names_come_from_the_daemon() {
     );
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 2").await;
-    for words in [
+    for command_line in [
         &["get", ""][..],
         &["logs", ""],
         &["restart", "good", ""],
         &["events", "--server", ""],
         &["tools", ""],
     ] {
-        let offered = offered(&home, words).await;
-        let names = values(&offered);
+        let offered_lines = completions(&home, command_line).await;
+        let names = completion_values(&offered_lines);
         assert!(
             names.contains(&"good") && names.contains(&"bad"),
-            "{words:?}: {offered:?}"
+            "{command_line:?}: {offered_lines:?}"
         );
     }
-    let servers = offered(&home, &["get", "g"]).await;
+    let servers = completions(&home, &["get", "g"]).await;
     assert_eq!(servers, ["good\tconnected"]);
-    let tools = offered(&home, &["call", "good/ec"]).await;
-    assert_eq!(values(&tools), ["good/echo"]);
-    let arguments = offered(&home, &["call", "good/add", ""]).await;
-    let names = values(&arguments);
+    let tools = completions(&home, &["call", "good/ec"]).await;
+    assert_eq!(completion_values(&tools), ["good/echo"]);
+    let arguments = completions(&home, &["call", "good/add", ""]).await;
+    let names = completion_values(&arguments);
     assert!(names.contains(&"a=") && names.contains(&"b="), "{names:?}");
-    let prompts = offered(&home, &["prompts", "get", ""]).await;
-    assert!(values(&prompts).contains(&"good/greet"), "{prompts:?}");
-    home.run(&["token", "add", "laptop"]).await;
-    let clients = offered(&home, &["token", "remove", ""]).await;
-    assert!(values(&clients).contains(&"laptop"), "{clients:?}");
-    let both = offered(&home, &["switches", "off", "laptop", "good"]).await;
+    let prompts = completions(&home, &["prompts", "get", ""]).await;
     assert!(
-        values(&both).contains(&"good") && values(&both).contains(&"good/echo"),
-        "{both:?}"
+        completion_values(&prompts).contains(&"good/greet"),
+        "{prompts:?}"
     );
-    // A client that has neither a token nor switches, but is connected.
+    home.run(&["token", "add", "laptop"]).await;
+    let clients = completions(&home, &["token", "remove", ""]).await;
+    assert!(
+        completion_values(&clients).contains(&"laptop"),
+        "{clients:?}"
+    );
+    let both_lines = completions(&home, &["switches", "off", "laptop", "good"]).await;
+    assert!(
+        completion_values(&both_lines).contains(&"good")
+            && completion_values(&both_lines).contains(&"good/echo"),
+        "{both_lines:?}"
+    );
+    // A connected client without a token or switches.
     let front = Front::open(&home, &["connect"], "2025-11-25").await;
-    let clients = offered(&home, &["switches", "off", ""]).await;
-    assert_eq!(without_options(&clients), ["laptop", "test"], "{clients:?}");
-    let tokens = offered(&home, &["token", "remove", ""]).await;
-    assert_eq!(without_options(&tokens), ["laptop"], "{tokens:?}");
+    let clients = completions(&home, &["switches", "off", ""]).await;
+    assert_eq!(
+        values_without_options(&clients),
+        ["laptop", "test"],
+        "{clients:?}"
+    );
+    let tokens = completions(&home, &["token", "remove", ""]).await;
+    assert_eq!(values_without_options(&tokens), ["laptop"], "{tokens:?}");
     front.end().await;
     daemon.stop().await;
-    // The state directory has the names, too.
-    let tokens = offered(&home, &["token", "remove", ""]).await;
-    assert_eq!(without_options(&tokens), ["laptop"], "{tokens:?}");
+    // Token names from the state directory.
+    let tokens = completions(&home, &["token", "remove", ""]).await;
+    assert_eq!(values_without_options(&tokens), ["laptop"], "{tokens:?}");
 }
 
 #[tokio::test]
 async fn words_that_are_known_are_offered() {
     let home = home!();
-    let statuses = offered(&home, &["records", "--status", ""]).await;
+    let statuses = completions(&home, &["records", "--status", ""]).await;
     let expected = [
         "open",
         "ok",
@@ -110,14 +121,14 @@ async fn words_that_are_known_are_offered() {
         "unknown",
         "refused",
     ];
-    assert_eq!(values(&statuses), expected);
-    let doors = offered(&home, &["records", "--door", "mcp_s"]).await;
-    assert_eq!(values(&doors), ["mcp_stdio", "mcp_sse"]);
-    let programs = offered(&home, &["add", "--from", "cur"]).await;
+    assert_eq!(completion_values(&statuses), expected);
+    let doors = completions(&home, &["records", "--door", "mcp_s"]).await;
+    assert_eq!(completion_values(&doors), ["mcp_stdio", "mcp_sse"]);
+    let programs = completions(&home, &["add", "--from", "cur"]).await;
     assert_eq!(programs, ["cursor\tCursor"]);
 }
 
-/// Without a daemon, the file has the names of the servers. No server is started.
+/// Without a daemon, server names come from the file. No server starts.
 #[tokio::test]
 async fn names_come_from_the_file_without_a_daemon() {
     let home = home!();
@@ -131,66 +142,70 @@ async fn names_come_from_the_file_without_a_daemon() {
         "profiles": {"review": {}},
     });
     home.file("state/config.json", &text.to_string());
-    let servers = offered(&home, &["get", ""]).await;
+    let servers = completions(&home, &["get", ""]).await;
     assert!(
         ["files", "tracker"]
             .iter()
-            .all(|value| values(&servers).contains(value)),
+            .all(|value| completion_values(&servers).contains(value)),
         "{servers:?}"
     );
-    let tools = offered(&home, &["call", "f"]).await;
-    assert_eq!(values(&tools), ["files/"]);
-    let profiles = offered(&home, &["mcp", "--profile", ""]).await;
-    assert_eq!(values(&profiles), ["review", "default", "meta"]);
-    // A file that the command line names.
-    let other = home.file(
+    let tools = completions(&home, &["call", "f"]).await;
+    assert_eq!(completion_values(&tools), ["files/"]);
+    let profiles = completions(&home, &["mcp", "--profile", ""]).await;
+    assert_eq!(completion_values(&profiles), ["review", "default", "meta"]);
+    // A file from the command line.
+    let other_file = home.file(
         "other.json",
         r#"{"mcpServers": {"other": {"command": "x"}}}"#,
     );
-    let named = offered(&home, &["get", "--config", &other, "o"]).await;
-    assert_eq!(values(&named), ["other"]);
-    let programs = offered(&home, &["export", "--for", "cur"]).await;
+    let offered_lines = completions(&home, &["get", "--config", &other_file, "o"]).await;
+    assert_eq!(completion_values(&offered_lines), ["other"]);
+    let programs = completions(&home, &["export", "--for", "cur"]).await;
     assert_eq!(programs, ["cursor\tCursor"]);
-    // Commands and options are completed in any case.
-    let commands = offered(&home, &["rec"]).await;
-    assert_eq!(values(&commands), ["records", "reconnect"]);
-    let options = offered(&home, &["list", "--wa"]).await;
-    assert_eq!(values(&options), ["--watch"]);
-    let forms = offered(&home, &["list", "-o", "y"]).await;
-    assert_eq!(values(&forms), ["yaml"]);
+    // Commands and options are completed without a daemon.
+    let commands = completions(&home, &["rec"]).await;
+    assert_eq!(completion_values(&commands), ["records", "reconnect"]);
+    let options = completions(&home, &["list", "--wa"]).await;
+    assert_eq!(completion_values(&options), ["--watch"]);
+    let form_lines = completions(&home, &["list", "-o", "y"]).await;
+    assert_eq!(completion_values(&form_lines), ["yaml"]);
     assert!(!marker.exists(), "a server was started");
     assert!(!home.state().join("daemon.json").exists());
 }
 
-/// With a daemon that does not answer, or an unreadable file, the shell soon gets no names, and no error text.
+/// A silent daemon or an unreadable file results in no names and no error.
 #[tokio::test]
-async fn what_cannot_be_asked_is_not_waited_for() {
+async fn completion_does_not_wait_for_a_silent_daemon() {
     let home = home!();
-    // It accepts connections and never answers.
-    let mute = tokio::net::TcpListener::bind("127.0.0.1:0")
+    // This listener never answers.
+    let mute_listener = tokio::net::TcpListener::bind("127.0.0.1:0")
         .await
         .expect("bound");
-    let url = format!("http://{}", mute.local_addr().expect("bound"));
+    let url = format!("http://{}", mute_listener.local_addr().expect("bound"));
     fs::create_dir_all(home.state()).expect("made");
     home.file("state/config.json", "{\"mcpServers\": {\"files\": ");
-    for words in [
+    for arguments in [
         &["get", "--url", &url, ""][..],
         &["call", ""],
         &["mcp", "--profile", "m"],
     ] {
         let started_at = Instant::now();
-        let run = complete(&home, words, "fish").await;
+        let run = run_completion(&home, arguments, "fish").await;
         let elapsed = started_at.elapsed();
-        assert_eq!((run.code, &*run.stderr), (Some(0), ""), "{words:?}: {run}");
-        assert!(!run.stdout.contains("files"), "{words:?}: {run}");
-        // The limit is 300 ms. A busy machine takes longer to start the program.
+        assert_eq!(
+            (run.code, &*run.stderr),
+            (Some(0), ""),
+            "{arguments:?}: {run}"
+        );
+        assert!(!run.stdout.contains("files"), "{arguments:?}: {run}");
+        // The limit is 300 ms, plus the start of the program on a busy machine.
         assert!(
             elapsed < Duration::from_secs(5),
-            "{words:?} took {elapsed:?}"
+            "{arguments:?} took {elapsed:?}"
         );
     }
-    let unknown = complete(&home, &["get", ""], "tcsh").await;
-    assert_eq!((&*unknown.stdout, &*unknown.stderr), ("", ""));
+    let unknown_run = run_completion(&home, &["get", ""], "tcsh").await;
+    assert_eq!((&*unknown_run.stdout, &*unknown_run.stderr), ("", ""));
 }
 
 #[tokio::test]
@@ -201,17 +216,17 @@ async fn every_shell_has_its_script() {
         assert_eq!((run.code, &*run.stderr), (Some(0), ""), "{run}");
         assert!(run.stdout.contains("MAINSTAY_COMPLETE"), "{run}");
         assert!(run.stdout.contains(env!("CARGO_BIN_EXE_mainstay")), "{run}");
-        // In the format for fish and PowerShell, without escape sequences for the terminal.
-        let run = complete(&home, &["li"], shell).await;
+        // Fish and PowerShell formats contain no escape sequences.
+        let run = run_completion(&home, &["li"], shell).await;
         assert!(run.stdout.contains("list"), "{shell}: {run}");
         assert!(!run.stdout.contains('\u{1b}'), "{shell}: {run}");
     }
-    let unknown = home.run(&["completions", "tcsh"]).await;
-    assert_eq!(unknown.code, Some(2), "{unknown}");
+    let unknown_run = home.run(&["completions", "tcsh"]).await;
+    assert_eq!(unknown_run.code, Some(2), "{unknown_run}");
 }
 
 /// A daemon with two servers.
-async fn serving(home: &Home) -> Serving {
+async fn serve(home: &Home) -> Serving {
     let config = fakes(home, &[("good", &[]), ("other", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 2 of 2").await;
@@ -224,21 +239,21 @@ fn folder() -> impl std::fmt::Display {
     program.parent().expect("a folder").display()
 }
 
-/// A person types in a real bash, at a real terminal.
+/// Completion in bash on a terminal.
 #[tokio::test]
 async fn bash_completes() {
     if !Terminal::is_available() || !is_installed("bash") {
         return;
     }
     let home = home!();
-    let daemon = serving(&home).await;
+    let daemon = serve(&home).await;
     let folder = folder();
     let script = home.file(
         "bashrc",
         &format!("PS1='ready> '\nPATH=\"{folder}:$PATH\"\nsource <(mainstay completions bash)\n"),
     );
     let terminal = shell(&home, &["bash", "--noprofile", "--rcfile", &script]).await;
-    completes(&terminal).await;
+    assert_completes(&terminal).await;
     daemon.stop().await;
 }
 
@@ -248,14 +263,14 @@ async fn zsh_completes() {
         return;
     }
     let home = home!();
-    let daemon = serving(&home).await;
+    let daemon = serve(&home).await;
     let folder = folder();
     home.file(
         ".zshrc",
         &format!("PS1='ready> '\nPATH=\"{folder}:$PATH\"\nautoload -U compinit && compinit -u\nsource <(mainstay completions zsh)\n"),
     );
     let terminal = shell(&home, &["zsh", "-d"]).await;
-    completes(&terminal).await;
+    assert_completes(&terminal).await;
     daemon.stop().await;
 }
 
@@ -265,7 +280,7 @@ async fn fish_completes() {
         return;
     }
     let home = home!();
-    let daemon = serving(&home).await;
+    let daemon = serve(&home).await;
     let folder = folder();
     fs::create_dir_all(home.path().join(".config/fish")).expect("made");
     home.file(
@@ -273,16 +288,16 @@ async fn fish_completes() {
         &format!("set -g fish_greeting\nset -gx PATH {folder} $PATH\nfunction fish_prompt; echo -n 'ready> '; end\nmainstay completions fish | source\n"),
     );
     let terminal = shell(&home, &["fish"]).await;
-    completes(&terminal).await;
+    assert_completes(&terminal).await;
     daemon.stop().await;
 }
 
-/// An interactive shell in the home, after its first prompt.
-async fn shell(home: &Home, words: &[&str]) -> Terminal {
-    let like = home.command(&[]);
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]).current_dir(home.path());
-    for (name, value) in like.as_std().get_envs() {
+/// An interactive shell after its first prompt.
+async fn shell(home: &Home, command_line: &[&str]) -> Terminal {
+    let template_command = home.command(&[]);
+    let mut command = Command::new(command_line[0]);
+    command.args(&command_line[1..]).current_dir(home.path());
+    for (name, value) in template_command.as_std().get_envs() {
         match value {
             Some(value) => command.env(name, value),
             None => command.env_remove(name),
@@ -294,8 +309,8 @@ async fn shell(home: &Home, words: &[&str]) -> Terminal {
     terminal
 }
 
-/// Completes a command, a server and a tool, each from its first letters.
-async fn completes(terminal: &Terminal) {
+/// Completes a command, a server and a tool by prefix.
+async fn assert_completes(terminal: &Terminal) {
     terminal.types("mainstay rel").await;
     terminal.press(&["Tab"]).await;
     terminal.wait_for_text("ready> mainstay reload").await;

@@ -1,4 +1,4 @@
-//! `mainstay config`: the path of the file, its meaning, its editing in an editor, and its schema.
+//! `mainstay config`: path, show, edit and schema.
 
 use std::{
     fs,
@@ -50,29 +50,29 @@ async fn the_file_is_named_with_the_reason() {
     let expected =
         json!({"path": config, "namedBy": "--config", "exists": true, "servedByDaemon": null});
     assert_eq!(json, expected);
-    let mut named = home.command(&["config", "path", "--json"]);
-    named.env("MAINSTAY_CONFIG", &config);
-    let named = within(named.output()).await.expect("it starts");
-    let named = Run::new(&["config", "path"], &named).json();
-    assert_eq!(named["namedBy"], "MAINSTAY_CONFIG");
+    let mut named_command = home.command(&["config", "path", "--json"]);
+    named_command.env("MAINSTAY_CONFIG", &config);
+    let named_command = within(named_command.output()).await.expect("it starts");
+    let named_command = Run::new(&["config", "path"], &named_command).json();
+    assert_eq!(named_command["namedBy"], "MAINSTAY_CONFIG");
 
-    // A daemon may have read another file.
+    // A daemon with another file causes a warning.
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 1").await;
     let run = home.run(&["config", "path"]).await;
-    let served = fs::canonicalize(&config).expect("there");
+    let served_path = fs::canonicalize(&config).expect("there");
     let warning = format!(
         "warning: the running daemon has read {}\n",
-        served.display()
+        served_path.display()
     );
     assert!(run.stderr.ends_with(&warning), "{run}");
-    let same = home.run(&["config", "path", "--config", &config]).await;
-    assert_eq!(same.stderr, "", "{same}");
+    let same_run = home.run(&["config", "path", "--config", &config]).await;
+    assert_eq!(same_run.stderr, "", "{same_run}");
     daemon.stop().await;
 }
 
 #[tokio::test]
-async fn what_the_file_means_is_shown_without_secrets() {
+async fn the_effective_configuration_is_shown_without_secrets() {
     let home = home!();
     let file = home.file(
         "vscode.json",
@@ -82,24 +82,28 @@ async fn what_the_file_means_is_shown_without_secrets() {
             {"name": "bad", "args": []}
         ], "naming": "slash"}"#,
     );
-    let show = ["config", "show", "--config", &file];
-    let with = |more: &[&'static str]| [show.as_slice(), more].concat();
+    let show_command = ["config", "show", "--config", &file];
+    let with_arguments =
+        |extra_arguments: &[&'static str]| [show_command.as_slice(), extra_arguments].concat();
     assert_snapshot!(
         home.transcript(&[
-            &show,
-            &with(&["-o", "yaml"]),
+            &show_command,
+            &with_arguments(&["-o", "yaml"]),
             &["config", "show"],
             &["config", "show", "--config", "nowhere.json"],
             &["config", "show", "--config", "nowhere.json", "-o", "json"],
         ])
         .await
     );
-    let json = home.run(&with(&["--json"])).await;
+    let json = home.run(&with_arguments(&["--json"])).await;
     assert_eq!(json.stdout.lines().count(), 1);
     assert_eq!(json.json()["mcpServers"]["web"]["enabled"], false);
-    let whole = home.run(&with(&["--defaults", "-o", "json"])).await.json();
-    assert_eq!(whole["mcpServers"]["files"]["timeout_s"], 30);
-    assert_eq!(whole["http"]["maxSessions"], 20_000);
+    let full_output = home
+        .run(&with_arguments(&["--defaults", "-o", "json"]))
+        .await
+        .json();
+    assert_eq!(full_output["mcpServers"]["files"]["timeout_s"], 30);
+    assert_eq!(full_output["http"]["maxSessions"], 20_000);
 }
 
 #[tokio::test]
@@ -134,9 +138,9 @@ async fn a_text_that_can_be_used_is_saved_with_its_mode_and_links() {
     assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
     daemon.wait_for_stderr("three  connected").await;
 
-    let unchanged = edit(&home, "true", &["--config", &config]).await;
+    let unchanged_run = edit(&home, "true", &["--config", &config]).await;
     assert_eq!(
-        (unchanged.code, &*unchanged.stderr),
+        (unchanged_run.code, &*unchanged_run.stderr),
         (Some(0), "nothing was changed\n")
     );
     let json = edit(
@@ -149,9 +153,9 @@ async fn a_text_that_can_be_used_is_saved_with_its_mode_and_links() {
     assert_eq!(json["plan"]["servers"][0]["action"], "changed", "{json}");
     assert_eq!(json["servedByDaemon"], true);
     daemon.stop().await;
-    // No copy remains.
-    let left = fs::read_dir(home.path()).expect("there");
-    let copies = left.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    // No temporary file remains.
+    let remaining_entries = fs::read_dir(home.path()).expect("there");
+    let copies = remaining_entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     assert_eq!(
         copies.filter(|copy| copy.starts_with("mainstay-")).count(),
         0
@@ -162,7 +166,7 @@ async fn a_text_that_can_be_used_is_saved_with_its_mode_and_links() {
 async fn a_text_that_cannot_be_used_leaves_the_file_as_it_was() {
     let home = home!();
     let config = fakes(&home, &[("one", &[])]);
-    let before = fs::read_to_string(&config).expect("there");
+    let previous_text = fs::read_to_string(&config).expect("there");
     let mut runs = Vec::new();
     for text in [
         "{\"mcpServers\": {",
@@ -171,7 +175,7 @@ async fn a_text_that_cannot_be_used_leaves_the_file_as_it_was() {
     ] {
         let run = edit(&home, &editor(&home, text), &["--config", &config]).await;
         assert_eq!(run.code, Some(2), "{run}");
-        assert_eq!(fs::read_to_string(&config).expect("there"), before);
+        assert_eq!(fs::read_to_string(&config).expect("there"), previous_text);
         let (_, end) = run
             .stderr
             .split_once("the new text is in ")
@@ -188,41 +192,41 @@ async fn a_text_that_cannot_be_used_leaves_the_file_as_it_was() {
                 .replace(folder.to_str().expect("UTF-8"), "[COPY]"),
         );
     }
-    let failed = edit(&home, "false", &["--config", &config]).await;
-    assert_eq!(failed.code, Some(1));
-    runs.push(failed.to_string());
-    // A server that was wrong before the edit does not prevent the change of another server.
-    let wrong = home.file("wrong.json", r#"{"mcpServers": {"bad": {"args": []}}}"#);
+    let failed_run = edit(&home, "false", &["--config", &config]).await;
+    assert_eq!(failed_run.code, Some(1));
+    runs.push(failed_run.to_string());
+    // An invalid server that existed before does not prevent an edit.
+    let wrong_file = home.file("wrong.json", r#"{"mcpServers": {"bad": {"args": []}}}"#);
     let text = r#"{"mcpServers": {"bad": {"args": []}, "good": {"command": "x"}}}"#;
-    let saved = edit(&home, &editor(&home, text), &["--config", &wrong]).await;
-    assert_eq!(saved.code, Some(0), "{saved}");
-    assert_eq!(fs::read_to_string(&wrong).expect("there"), text);
+    let saved_run = edit(&home, &editor(&home, text), &["--config", &wrong_file]).await;
+    assert_eq!(saved_run.code, Some(0), "{saved_run}");
+    assert_eq!(fs::read_to_string(&wrong_file).expect("there"), text);
     assert_snapshot!(home.redacted(&runs.join("\n")));
     let json = edit(&home, &editor(&home, "{"), &["--config", &config, "--json"]).await;
     let error: Value = serde_json::from_str(json.stderr.trim()).expect("one line of JSON");
     assert_eq!(error["error"], "invalid_config");
 }
 
-/// The text that another program saved meanwhile is not overwritten.
+/// A concurrent change of the file is not overwritten.
 #[tokio::test]
 async fn a_file_that_was_changed_meanwhile_stays() {
     let home = home!();
     let config = home.file("c.json", r#"{"mcpServers": {}}"#);
-    let theirs = r#"{"mcpServers": {}, "pageSize": 5}"#;
-    home.file("theirs", theirs);
+    let client_text = r#"{"mcpServers": {}, "pageSize": 5}"#;
+    home.file("theirs", client_text);
     let script = format!("cp \"$HOME/theirs\" '{config}'; sed -i 's/}}}}/}}, \"pageSize\": 9}}/'");
     let run = edit(&home, &script, &["--config", &config]).await;
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.contains("was changed meanwhile"), "{run}");
-    assert_eq!(fs::read_to_string(&config).expect("there"), theirs);
+    assert_eq!(fs::read_to_string(&config).expect("there"), client_text);
 }
 
-/// The first edit creates the file, only for its owner, and next to it the schema that it names.
+/// The first edit creates a private file and its schema.
 #[tokio::test]
 async fn a_file_is_made_with_its_schema() {
     let home = home!();
-    let none = edit(&home, "true", &[]).await;
-    assert_eq!(none.stderr, "nothing was changed\n");
+    let empty_run = edit(&home, "true", &[]).await;
+    assert_eq!(empty_run.stderr, "nothing was changed\n");
     assert!(!home.state().join("config.json").exists());
     let run = edit(&home, "sed -i 's/{}/{\"a\": {\"command\": \"x\"}}/'", &[]).await;
     assert_eq!(run.code, Some(0), "{run}");
@@ -237,12 +241,15 @@ async fn a_file_is_made_with_its_schema() {
         schema.expect("there"),
         include_str!("../../../../docs/config.schema.json")
     );
-    // The file and its comments cause no warning.
-    let valid = home.run(&["validate"]).await;
-    assert_eq!((&*valid.stdout, &*valid.stderr), ("ok: 1 server\n", ""));
+    // The created file validates without warnings.
+    let valid_run = home.run(&["validate"]).await;
+    assert_eq!(
+        (&*valid_run.stdout, &*valid_run.stderr),
+        ("ok: 1 server\n", "")
+    );
 }
 
-/// Files that `add` and `import` create name the schema. Other files are left alone.
+/// `add` and `import` set `$schema` in new files only.
 #[tokio::test]
 async fn new_files_name_the_schema() {
     let home = home!();
@@ -258,28 +265,32 @@ async fn new_files_name_the_schema() {
     assert!(home.state().join("mainstay.schema.json").exists());
 
     let from = fakes(&home, &[("two", &[])]);
-    let new = home.path().join("folder/new.json");
+    let new_path = home.path().join("folder/new.json");
     fs::create_dir(home.path().join("folder")).expect("made");
-    let new = new.to_str().expect("UTF-8");
-    let imported = home
-        .run(&["import", "--from", &from, "--config", new])
+    let new_path = new_path.to_str().expect("UTF-8");
+    let imported_run = home
+        .run(&["import", "--from", &from, "--config", new_path])
         .await;
-    assert_eq!(imported.code, Some(0), "{imported}");
-    let text = fs::read_to_string(new).expect("there");
+    assert_eq!(imported_run.code, Some(0), "{imported_run}");
+    let text = fs::read_to_string(new_path).expect("there");
     assert!(
         text.contains("\"$schema\": \"./mainstay.schema.json\""),
         "{text}"
     );
     assert!(home.path().join("folder/mainstay.schema.json").exists());
 
-    let old = home.file("old.json", r#"{"mcpServers": {}}"#);
-    home.run(&["import", "--from", &from, "--config", &old])
+    let old_file = home.file("old.json", r#"{"mcpServers": {}}"#);
+    home.run(&["import", "--from", &from, "--config", &old_file])
         .await;
-    assert!(!fs::read_to_string(&old).expect("there").contains("$schema"));
+    assert!(
+        !fs::read_to_string(&old_file)
+            .expect("there")
+            .contains("$schema")
+    );
     assert!(!home.path().join("mainstay.schema.json").exists());
 }
 
-/// On a terminal the text can be edited again, saved as it is, or discarded.
+/// After an invalid edit, a terminal offers to edit again, to save, or to discard.
 #[tokio::test]
 async fn a_person_is_asked_what_becomes_of_a_bad_text() {
     if !Terminal::is_available() {
@@ -287,7 +298,7 @@ async fn a_person_is_asked_what_becomes_of_a_bad_text() {
     }
     let home = home!();
     let config = home.file("c.json", r#"{"mcpServers": {}}"#);
-    // The first text is no JSON, and the second has a server that cannot be started.
+    // The first text is invalid JSON, and the second has an invalid server.
     let script = home.file(
         "editor",
         "#!/bin/sh\nif grep -q broken \"$1\"; then echo '{\"mcpServers\": {\"bad\": {\"args\": []}}}' > \"$1\"; else echo '{broken' > \"$1\"; fi\n",
@@ -308,8 +319,8 @@ async fn a_person_is_asked_what_becomes_of_a_bad_text() {
     );
     terminal.press(&["s", "Enter"]).await;
     assert_eq!(terminal.ended().await, Some(0));
-    let saved = fs::read_to_string(&config).expect("there");
-    assert_eq!(saved, "{\"mcpServers\": {\"bad\": {\"args\": []}}}\n");
+    let saved_text = fs::read_to_string(&config).expect("there");
+    assert_eq!(saved_text, "{\"mcpServers\": {\"bad\": {\"args\": []}}}\n");
 
     let script = home.file("editor", "#!/bin/sh\necho '{' > \"$1\"\n");
     let terminal = Terminal::start(&command, 100, 30).await;
@@ -319,5 +330,5 @@ async fn a_person_is_asked_what_becomes_of_a_bad_text() {
         .await;
     terminal.press(&["d", "Enter"]).await;
     assert_eq!(terminal.ended().await, Some(2));
-    assert_eq!(fs::read_to_string(&config).expect("there"), saved);
+    assert_eq!(fs::read_to_string(&config).expect("there"), saved_text);
 }

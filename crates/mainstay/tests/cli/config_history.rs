@@ -10,9 +10,9 @@ use crate::fakes::fakes;
 const SECRET: &str = "s3cret-of-history";
 
 /// Author and reason of each version, newest first.
-async fn history(home: &Home, more: &[&str]) -> Vec<(String, String)> {
+async fn history(home: &Home, extra_arguments: &[&str]) -> Vec<(String, String)> {
     let run = home
-        .run(&[&["config", "history", "--json"], more].concat())
+        .run(&[&["config", "history", "--json"], extra_arguments].concat())
         .await;
     let answer = run.json();
     let versions = answer["versions"].as_array().expect("versions").clone();
@@ -23,8 +23,8 @@ async fn history(home: &Home, more: &[&str]) -> Vec<(String, String)> {
         .collect()
 }
 
-fn version(by: &str, reason: &str) -> (String, String) {
-    (by.to_owned(), reason.to_owned())
+fn version(author: &str, reason: &str) -> (String, String) {
+    (author.to_owned(), reason.to_owned())
 }
 
 #[tokio::test]
@@ -32,17 +32,19 @@ async fn without_a_daemon_changes_are_listed_and_undone() {
     let home = home!();
     let config = fakes(&home, &[("one", &[])]);
     let original = fs::read_to_string(&config).expect("there");
-    let named = ["--config", config.as_str()];
+    let named_text = ["--config", config.as_str()];
     let env = format!("API_KEY={SECRET}");
     let add = ["add", "--no-check", "-e", &env, "two"];
     let run = home
-        .run(&[&add[..], &named, &["--", "true"]].concat())
+        .run(&[&add[..], &named_text, &["--", "true"]].concat())
         .await;
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    let run = home.run(&[&["disable", "one"][..], &named].concat()).await;
+    let run = home
+        .run(&[&["disable", "one"][..], &named_text].concat())
+        .await;
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert_eq!(
-        history(&home, &named).await,
+        history(&home, &named_text).await,
         [
             version("command", "changed one (enabled)"),
             version("command", "added two"),
@@ -50,7 +52,7 @@ async fn without_a_daemon_changes_are_listed_and_undone() {
         ]
     );
     let diff = home
-        .run(&[&["config", "history", "diff", "2"][..], &named].concat())
+        .run(&[&["config", "history", "diff", "2"][..], &named_text].concat())
         .await;
     assert!(
         diff.stdout.contains('+')
@@ -61,66 +63,66 @@ async fn without_a_daemon_changes_are_listed_and_undone() {
         diff.stdout
     );
     let text = home
-        .run(&[&["config", "history", "show", "2"][..], &named].concat())
+        .run(&[&["config", "history", "show", "2"][..], &named_text].concat())
         .await;
     assert!(text.stdout.contains("\"two\""), "{}", text.stdout);
     assert!(!format!("{}{}", diff.stdout, text.stdout).contains(SECRET));
 
-    let undo = |more: &'static [&'static str]| {
-        let named = named.map(str::to_owned);
+    let undo_arguments = |extra_arguments: &'static [&'static str]| {
+        let named_text = named_text.map(str::to_owned);
         let home = &home;
         async move {
-            let named: Vec<&str> = named.iter().map(String::as_str).collect();
-            home.run(&[&["config", "undo"], more, &named].concat())
+            let named_text: Vec<&str> = named_text.iter().map(String::as_str).collect();
+            home.run(&[&["config", "undo"], extra_arguments, &named_text].concat())
                 .await
         }
     };
-    let run = undo(&[]).await;
+    let run = undo_arguments(&[]).await;
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let message = "the configuration is that of version 2 again, as version 4\n";
     assert_eq!(run.stderr, message);
-    let enabled = fs::read_to_string(&config).expect("there");
-    assert!(enabled.contains(SECRET) && !enabled.contains("\"enabled\""));
-    undo(&["1"]).await;
+    let enabled_text = fs::read_to_string(&config).expect("there");
+    assert!(enabled_text.contains(SECRET) && !enabled_text.contains("\"enabled\""));
+    undo_arguments(&["1"]).await;
     assert_eq!(fs::read_to_string(&config).expect("there"), original);
 
     fs::write(&config, format!("{original}\n")).expect("written");
-    let run = undo(&[]).await;
+    let run = undo_arguments(&[]).await;
     assert_eq!(run.code, Some(1), "{}", run.stderr);
     assert!(run.stderr.contains("config undo --force"), "{}", run.stderr);
     assert_eq!(
         fs::read_to_string(&config).expect("there"),
         format!("{original}\n")
     );
-    let run = undo(&["--force"]).await;
+    let run = undo_arguments(&["--force"]).await;
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert_eq!(fs::read_to_string(&config).expect("there"), original);
 
-    // A file that is no JSON is stored as a version, too.
+    // An invalid file is stored as a version.
     fs::write(&config, "{ no").expect("written");
-    let run = undo(&["1", "--force"]).await;
+    let run = undo_arguments(&["1", "--force"]).await;
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert_eq!(fs::read_to_string(&config).expect("there"), original);
-    let newest = &history(&home, &named).await[1];
-    assert_eq!(*newest, version("hand", "the file is no JSON"));
+    let newest_version = &history(&home, &named_text).await[1];
+    assert_eq!(*newest_version, version("hand", "the file is no JSON"));
 
     let folder = home.state().join("config-history");
     let mode = |path: &std::path::Path| {
-        let found = fs::metadata(path).expect("there");
-        found.permissions().mode() & 0o777
+        let metadata = fs::metadata(path).expect("there");
+        metadata.permissions().mode() & 0o777
     };
     assert_eq!(mode(&folder), 0o700);
     for file in fs::read_dir(&folder).expect("a folder") {
-        let inner = file.expect("read").path();
-        assert_eq!(mode(&inner), 0o700);
-        for version in fs::read_dir(inner).expect("a folder") {
+        let server_folder = file.expect("read").path();
+        assert_eq!(mode(&server_folder), 0o700);
+        for version in fs::read_dir(server_folder).expect("a folder") {
             assert_eq!(mode(&version.expect("read").path()), 0o600);
         }
     }
 }
 
 #[tokio::test]
-async fn with_a_daemon_an_undo_is_in_force() {
+async fn an_undo_with_a_daemon_applies_immediately() {
     let home = home!();
     let config = fakes(&home, &[("one", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
@@ -142,18 +144,20 @@ async fn with_a_daemon_an_undo_is_in_force() {
     daemon.stop().await;
 }
 
-/// The maximum number of versions.
+/// The number of versions is limited.
 #[tokio::test]
 async fn the_oldest_versions_go() {
     let home = home!();
     let config = fakes(&home, &[("one", &[])]);
-    let named = ["--config", config.as_str()];
+    let named_text = ["--config", config.as_str()];
     for _ in 0..26 {
-        home.run(&[&["disable", "one"][..], &named].concat()).await;
-        home.run(&[&["enable", "one"][..], &named].concat()).await;
+        home.run(&[&["disable", "one"][..], &named_text].concat())
+            .await;
+        home.run(&[&["enable", "one"][..], &named_text].concat())
+            .await;
     }
     let run = home
-        .run(&[&["config", "history", "--json"][..], &named].concat())
+        .run(&[&["config", "history", "--json"][..], &named_text].concat())
         .await;
     let versions = run.json()["versions"].as_array().expect("versions").clone();
     assert_eq!(versions.len(), 50);

@@ -1,4 +1,4 @@
-//! `mainstay add`, `get`, `remove`, `enable`, `disable` and `approve`, and servers given on the command
+//! `mainstay add`, `get`, `remove`, `enable`, `disable` and `approve`, and servers on the command
 //! line of `serve` and `mcp` (docs/dev/requirements.md, sections A and B).
 
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,20 +24,20 @@ async fn servers(home: &Home) -> Vec<(String, String)> {
 fn redacted(home: &Home, transcript: &str) -> String {
     let program = fake_server::binary();
     let transcript = transcript.replace(program.to_str().expect("UTF-8"), "[FAKE]");
-    // The fake gets more tools over time.
+    // Remove the number of tools, which changes with the fake.
     let mut parts = transcript.split(" tools").collect::<Vec<_>>();
     for part in &mut parts {
         *part = part.trim_end_matches(|c: char| c.is_ascii_digit());
     }
     let transcript = parts.join("N tools");
-    // Attempts continue meanwhile.
+    // Remove the number of the attempt, which varies.
     let lines = transcript
         .lines()
         .map(|line| line.split("; attempt ").next().unwrap_or_default());
     home.redacted(&(lines.collect::<Vec<_>>().join("\n") + "\n"))
 }
 
-/// With a daemon, a change takes effect at once, and is in the daemon's file.
+/// With a daemon, changes apply immediately and are written to the file.
 #[tokio::test]
 async fn a_daemon_takes_what_it_is_told_and_writes_it_down() {
     let home = home!();
@@ -86,15 +86,18 @@ async fn a_daemon_takes_what_it_is_told_and_writes_it_down() {
         ])
         .await;
     assert_snapshot!(redacted(&home, &transcript));
-    let listed = servers(&home).await;
-    let names: Vec<&str> = listed.iter().map(|(name, _)| name.as_str()).collect();
+    let listed_servers = servers(&home).await;
+    let names: Vec<&str> = listed_servers
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
     assert_eq!(names, ["one", "bad"]);
     daemon.stop().await;
     let text = std::fs::read_to_string(config).expect("there");
     assert_snapshot!("the_file_in_the_end", redacted(&home, &text));
 }
 
-/// Without a daemon, the file itself is changed. If there is none, it is created (A7).
+/// Without a daemon, the file is changed, or created if missing (A7).
 #[tokio::test]
 async fn without_a_daemon_the_file_is_changed() {
     let home = home!();
@@ -145,28 +148,28 @@ async fn without_a_daemon_the_file_is_changed() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
-    // Another file, by its name.
-    let named = home.file("other.jsonc", "{\"servers\": []} // none yet\n");
+    // A file from the command line.
+    let named_file = home.file("other.jsonc", "{\"servers\": []} // none yet\n");
     let run = home
         .run(&[
             "add",
             "--no-check",
             "--config",
-            &named,
+            &named_file,
             "s",
             "http://127.0.0.1:1/",
         ])
         .await;
     assert_eq!(run.code, Some(0), "{run}");
-    let text = std::fs::read_to_string(named).expect("there");
+    let text = std::fs::read_to_string(named_file).expect("there");
     assert!(
         text.contains("\"name\": \"s\"") && text.ends_with("// none yet\n"),
         "{text}"
     );
 }
 
-/// B3–B5, B8: servers from the command line are added to the file's, and override them. A flag that names no
-/// server is wrong usage.
+/// B3–B5, B8: servers on the command line are added to the file's, and override them. An unknown
+/// server in a flag is a usage error.
 #[tokio::test]
 async fn servers_can_be_given_on_the_command_line() {
     let home = home!();
@@ -175,22 +178,22 @@ async fn servers_can_be_given_on_the_command_line() {
     let entry = json!({"command": "no-such-program-anywhere", "transport": "stdio"});
     let config = json!({"servers": {"one": entry, "two": entry}});
     let config = home.file("clients.json", &config.to_string());
-    let (one, three) = (format!("one:{program}"), format!("three:{program} stdio"));
+    let (first_server, third_server) = (format!("one:{program}"), format!("three:{program} stdio"));
     let arguments = [
         "--mcp-clients-config",
         &config,
         "--mcp-client",
-        &one,
+        &first_server,
         "--mcp-client",
-        &three,
+        &third_server,
     ];
     let mut daemon = home.serve(&arguments).await;
     daemon.wait_for_stderr("ready: 2 of 3").await;
-    let connected = |name: &str| (name.to_owned(), "connected".to_owned());
-    let down = ("two".to_owned(), "error".to_owned());
-    let expected = vec![connected("one"), down, connected("three")];
+    let connected_row = |name: &str| (name.to_owned(), "connected".to_owned());
+    let broken_row = ("two".to_owned(), "error".to_owned());
+    let expected = vec![connected_row("one"), broken_row, connected_row("three")];
     assert_eq!(servers(&home).await, expected);
-    // They survive a reload, and are in no file.
+    // They survive a reload and are not written to a file.
     assert_eq!(home.run(&["reload"]).await.stdout, "nothing changes\n");
     assert_eq!(servers(&home).await, expected);
     daemon.stop().await;
@@ -208,7 +211,7 @@ async fn servers_can_be_given_on_the_command_line() {
     );
 }
 
-/// B1, B6, B7, A5: with a flag of document 002 the daemon has a configuration, even without a file.
+/// B1, B6, B7, A5: a flag of document 002 is a configuration without a file.
 #[tokio::test]
 async fn a_flag_of_002_is_a_configuration() {
     let home = home!();
@@ -234,7 +237,7 @@ async fn a_flag_of_002_is_a_configuration() {
     let mut daemon = home.serve(&["--mcp-clients"]).await;
     daemon.wait_for_stderr("ready: 1 of 1").await;
     daemon.stop().await;
-    // Y9, A13: such a file names each transport, and so do entries that are added to it.
+    // Y9, A13: every entry in such a file has a transport.
     let config = json!({"servers": {"bare": {"command": "x"}}});
     std::fs::write(folder.join("mcp_clients.json"), config.to_string()).expect("written");
     let mut daemon = home.serve(&["--mcp-clients"]).await;
@@ -262,7 +265,7 @@ pub async fn add_from_inside(home: &Home, url: &str, entry: &Value) {
     assert!(answer.contains("pending"), "{answer}");
 }
 
-/// The answer to a tool call of a client with this name, with its head.
+/// The HTTP answer to a tool call of a client with this name.
 pub async fn call_as(
     home: &Home,
     url: &str,
@@ -298,9 +301,9 @@ pub async fn call_as(
     answer
 }
 
-/// The program is shown completely, and approved by its digest, because no person can be asked here.
+/// Without a terminal, approving needs the digest.
 #[tokio::test]
-async fn what_is_shown_is_approved() {
+async fn the_approved_entry_is_the_shown_entry() {
     let home = home!();
     let program = fake_server::binary();
     let config = home.file(
@@ -313,8 +316,8 @@ async fn what_is_shown_is_approved() {
         "env": {"NODE_OPTIONS": "--require x"}, "inheritEnv": "none",
     });
     add_from_inside(&home, &daemon.url, &entry).await;
-    let refused = home.run(&["approve", "y"]).await;
-    for words in [
+    let refused_run = home.run(&["approve", "y"]).await;
+    for expected_text in [
         program.to_str().expect("UTF-8"),
         r#"env NODE_OPTIONS="--require x""#,
         "inheritEnv none",
@@ -322,38 +325,47 @@ async fn what_is_shown_is_approved() {
         "stdin is no terminal",
         "--yes",
     ] {
-        assert!(refused.stderr.contains(words), "{words}: {refused}");
+        assert!(
+            refused_run.stderr.contains(expected_text),
+            "{expected_text}: {refused_run}"
+        );
     }
     assert_eq!(
         servers(&home).await,
         [("y".to_owned(), "pending".to_owned())]
     );
-    let approved = home.run(&["approve", "y", "--yes"]).await;
-    assert!(approved.stdout.starts_with("y is connected"), "{approved}");
-    let again = home.run(&["approve", "y", "--yes"]).await;
-    assert!(again.stderr.contains("waits for no approval"), "{again}");
+    let approved_run = home.run(&["approve", "y", "--yes"]).await;
+    assert!(
+        approved_run.stdout.starts_with("y is connected"),
+        "{approved_run}"
+    );
+    let repeated_run = home.run(&["approve", "y", "--yes"]).await;
+    assert!(
+        repeated_run.stderr.contains("waits for no approval"),
+        "{repeated_run}"
+    );
     daemon.stop().await;
 }
 
-/// The name had another target in an earlier run, from a file that no longer has it. The approval shows that
-/// target.
+/// The name had another target in an earlier run. The approval shows the earlier target.
 #[tokio::test]
 async fn the_former_target_of_a_name_is_shown() {
     let home = home!();
-    let old = json!({"command": "old-server", "args": ["--token", "s3cret"], "enabled": false});
+    let old_entry =
+        json!({"command": "old-server", "args": ["--token", "s3cret"], "enabled": false});
     let file = |servers: Value| {
         let config = json!({"mcpServers": servers, "ownTools": ["control"]});
         home.file("servers.json", &config.to_string())
     };
-    let config = file(json!({"y": old}));
+    let config = file(json!({"y": old_entry}));
     home.serve(&["--config", &config]).await.stop().await;
     file(json!({}));
     let daemon = home.serve(&["--config", &config]).await;
     let entry = json!({"name": "y", "url": "http://127.0.0.1:1/mcp"});
     add_from_inside(&home, &daemon.url, &entry).await;
-    let refused = home.run(&["approve", "y"]).await;
-    let words = "this name had another target before: old-server --token \"***\"";
-    assert!(refused.stderr.contains(words), "{refused}");
-    assert!(!refused.stderr.contains("s3cret"), "{refused}");
+    let refused_run = home.run(&["approve", "y"]).await;
+    let expected_text = "this name had another target before: old-server --token \"***\"";
+    assert!(refused_run.stderr.contains(expected_text), "{refused_run}");
+    assert!(!refused_run.stderr.contains("s3cret"), "{refused_run}");
     daemon.stop().await;
 }

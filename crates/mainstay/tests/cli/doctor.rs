@@ -1,4 +1,4 @@
-//! `mainstay doctor`: its findings, repairs and reports.
+//! `mainstay doctor`: findings, repairs and reports.
 
 use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -15,23 +15,26 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("there").permissions().mode() & 0o777
 }
 
-/// Runs the doctor with a free port and with the system's PATH only.
+/// Runs `doctor` with a free port and the system's PATH.
 async fn doctor(home: &Home, arguments: &[&str]) -> Run {
-    let all = [&["doctor", "--listen", "127.0.0.1:0"], arguments].concat();
-    let mut command = home.command(&all);
+    let all_arguments = [&["doctor", "--listen", "127.0.0.1:0"], arguments].concat();
+    let mut command = home.command(&all_arguments);
     command.env(
         "PATH",
         format!("{}/bin:/usr/bin:/bin", home.path().display()),
     );
-    Run::new(&all, &within(command.output()).await.expect("it starts"))
+    Run::new(
+        &all_arguments,
+        &within(command.output()).await.expect("it starts"),
+    )
 }
 
 async fn findings(home: &Home, arguments: &[&str]) -> Vec<Value> {
     let run = doctor(home, &[arguments, &["--json"]].concat()).await;
-    complete(&run)
+    complete_findings(&run)
 }
 
-/// The programs that a repair may run.
+/// Programs that repairs may contain.
 const PROGRAMS: [&str; 17] = [
     "mainstay",
     "${EDITOR:-vi}",
@@ -52,26 +55,30 @@ const PROGRAMS: [&str; 17] = [
     "uv",
 ];
 
-/// The findings. Each finding that is not in order has a reason and a repair.
-fn complete(run: &Run) -> Vec<Value> {
-    let all = run.json().as_array().expect("an array").clone();
-    for finding in all.iter().filter(|finding| finding["level"] != "ok") {
+/// All findings. Asserts that each problem has a reason and a repair.
+fn complete_findings(run: &Run) -> Vec<Value> {
+    let all_findings = run.json().as_array().expect("an array").clone();
+    for finding in all_findings
+        .iter()
+        .filter(|finding| finding["level"] != "ok")
+    {
         let has_text = |key: &str| finding[key].as_str().is_some_and(|text| !text.is_empty());
         assert!(has_text("why"), "{finding}");
         assert!(has_text("mend") || has_text("fixed"), "{finding}");
-        let mend = finding["mend"].as_str().unwrap_or_default();
-        let program = mend.split(' ').next().unwrap_or_default();
+        let mend_text = finding["mend"].as_str().unwrap_or_default();
+        let program = mend_text.split(' ').next().unwrap_or_default();
         assert!(
-            mend.is_empty() || PROGRAMS.contains(&program),
+            mend_text.is_empty() || PROGRAMS.contains(&program),
             "no command: {finding}"
         );
     }
-    all
+    all_findings
 }
 
-fn found<'f>(findings: &'f [Value], id: &str) -> &'f Value {
-    let mut all = findings.iter();
-    all.find(|finding| finding["id"] == id)
+fn finding_with_id<'f>(findings: &'f [Value], id: &str) -> &'f Value {
+    let mut matching_findings = findings.iter();
+    matching_findings
+        .find(|finding| finding["id"] == id)
         .unwrap_or_else(|| panic!("no {id} in {findings:#?}"))
 }
 
@@ -79,8 +86,8 @@ fn has(findings: &[Value], id: &str) -> bool {
     findings.iter().any(|finding| finding["id"] == id)
 }
 
-/// If several starts have failed because of a broken cache of packages, the finding names its folder and how to
-/// empty it.
+/// For starts that fail because of a broken package cache, the finding names the cache folder and a
+/// repair.
 #[tokio::test]
 async fn a_broken_cache_of_packages_is_named() {
     let home = home!();
@@ -93,8 +100,8 @@ async fn a_broken_cache_of_packages_is_named() {
     let servers = json!({"mcpServers": {"node": failing_entry(npx), "python": failing_entry(uv)}});
     let config = home.file("servers.json", &servers.to_string());
     chmod(Path::new(&config), 0o600);
-    let all = findings(&home, &["--config", &config]).await;
-    for (server, folder, mend) in [
+    let all_findings = findings(&home, &["--config", &config]).await;
+    for (server, folder, expected_mend) in [
         (
             "node",
             "/home/ada/.npm/_npx/5a9d",
@@ -108,26 +115,26 @@ async fn a_broken_cache_of_packages_is_named() {
     ] {
         let is_down =
             |finding: &&Value| finding["id"] == "server.down" && finding["server"] == server;
-        let down = all.iter().find(is_down).expect("it is down");
-        let reason = down["why"].as_str().expect("a reason");
-        assert!(reason.ends_with(folder), "{down}");
-        assert_eq!(down["mend"], mend, "{down}");
+        let broken_finding = all_findings.iter().find(is_down).expect("it is down");
+        let reason = broken_finding["why"].as_str().expect("a reason");
+        assert!(reason.ends_with(folder), "{broken_finding}");
+        assert_eq!(broken_finding["mend"], expected_mend, "{broken_finding}");
     }
 }
 
 #[tokio::test]
 async fn servers_are_started_once_and_what_is_wrong_is_said() {
     let home = home!();
-    let counted = home.path().join("starts");
+    let starts_path = home.path().join("starts");
     let bin = home.path().join("bin");
     fs::create_dir(&bin).expect("made");
-    let uvx = bin.join("uvx");
+    let uvx_path = bin.join("uvx");
     let script = format!(
         "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo 'uvx 0.9.9'; exit; }}\necho start >> '{}'\necho 'no licence found' >&2\nexit 7\n",
-        counted.display()
+        starts_path.display()
     );
-    fs::write(&uvx, script).expect("written");
-    chmod(&uvx, 0o755);
+    fs::write(&uvx_path, script).expect("written");
+    chmod(&uvx_path, 0o755);
     let config = home.file(
         "servers.json",
         &json!({"mcpServers": {
@@ -141,15 +148,15 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
     chmod(Path::new(&config), 0o644);
     let run = doctor(&home, &["--config", &config, "--json"]).await;
     assert_eq!(run.code, Some(1), "{run}");
-    let all = &complete(&run);
-    let good = found(all, "server.connected");
-    assert_eq!(good["server"], "good");
-    let description = good["what"].as_str().expect("text");
+    let all_findings = &complete_findings(&run);
+    let valid_finding = finding_with_id(all_findings, "server.connected");
+    assert_eq!(valid_finding["server"], "good");
+    let description = valid_finding["what"].as_str().expect("text");
     assert!(
         description.starts_with("handshake done in ") && description.contains(" tools"),
         "{description}"
     );
-    let down: Vec<_> = all
+    let down: Vec<_> = all_findings
         .iter()
         .filter(|finding| finding["id"] == "server.down")
         .collect();
@@ -161,16 +168,18 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
         down[0]["what"].as_str().expect("text").contains("code 7"),
         "{down:#?}"
     );
-    // The missing command is reported once.
+    // A missing command has a single finding.
     assert_eq!(down.len(), 1, "{down:#?}");
-    let of_gone = all.iter().filter(|finding| finding["server"] == "gone");
-    assert_eq!(of_gone.count(), 1, "{all:#?}");
-    let missing = found(all, "command.missing");
-    assert_eq!(missing["server"], "gone");
-    let mend = missing["mend"].as_str().expect("text");
+    let of_gone = all_findings
+        .iter()
+        .filter(|finding| finding["server"] == "gone");
+    assert_eq!(of_gone.count(), 1, "{all_findings:#?}");
+    let missing_finding = finding_with_id(all_findings, "command.missing");
+    assert_eq!(missing_finding["server"], "gone");
+    let mend_text = missing_finding["mend"].as_str().expect("text");
     let edit = format!("mainstay config edit --config {config}  # ");
-    assert!(mend.starts_with(&edit), "{mend}");
-    let broken: Vec<_> = all
+    assert!(mend_text.starts_with(&edit), "{mend_text}");
+    let broken: Vec<_> = all_findings
         .iter()
         .filter(|finding| finding["id"] == "command.found" && finding["server"] == "bad")
         .collect();
@@ -182,20 +191,20 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
         "{broken:?}"
     );
     assert!(
-        found(all, "command.path")["what"]
+        finding_with_id(all_findings, "command.path")["what"]
             .as_str()
             .expect("text")
             .contains("/bin:/usr/bin")
     );
-    let unknown = found(all, "config.unknown_key");
+    let unknown_finding = finding_with_id(all_findings, "config.unknown_key");
     assert!(
-        unknown["mend"]
+        unknown_finding["mend"]
             .as_str()
             .expect("text")
             .contains("mainstay validate")
     );
-    // There is one attempt, which covers both eras, and nothing is stored.
-    let starts = || fs::read_to_string(&counted).expect("a start");
+    // One attempt covers both eras, and no state is stored.
+    let starts = || fs::read_to_string(&starts_path).expect("a start");
     let attempt = starts();
     assert!(attempt.lines().count() <= 2, "{attempt}");
     assert!(!home.state().exists());
@@ -218,36 +227,38 @@ async fn a_running_daemon_is_asked_instead() {
     let config = fakes(&home, &[("good", &[]), ("bad", &["--crash-at-start", "7"])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 2").await;
-    let all = findings(&home, &["--config", &config]).await;
-    assert!(has(&all, "daemon.running"));
-    let good = found(&all, "server.connected");
-    let description = good["what"].as_str().expect("text");
+    let all_findings = findings(&home, &["--config", &config]).await;
+    assert!(has(&all_findings, "daemon.running"));
+    let valid_finding = finding_with_id(&all_findings, "server.connected");
+    let description = valid_finding["what"].as_str().expect("text");
     assert!(
         description.starts_with("connected, handshake done in ")
             && description.contains(", answers in "),
-        "{good}"
+        "{valid_finding}"
     );
-    // The doctor shows the daemon's own measurements.
+    // Findings contain the daemon's measurements.
     let list = home.run(&["list", "--json"]).await.json();
     let servers = list["servers"].as_array().expect("servers");
-    let measured = servers.iter().find(|server| server["name"] == "good");
-    let measured = measured.and_then(|server| server["handshakeMs"].as_u64());
-    assert!(measured.is_some_and(|ms| ms < 60_000), "{list}");
-    let bad = found(&all, "server.down");
+    let measured_server = servers.iter().find(|server| server["name"] == "good");
+    let measured_server = measured_server.and_then(|server| server["handshakeMs"].as_u64());
+    assert!(measured_server.is_some_and(|ms| ms < 60_000), "{list}");
+    let invalid_finding = finding_with_id(&all_findings, "server.down");
     assert_eq!(
-        bad["stderr"],
+        invalid_finding["stderr"],
         json!(["the fake crashes at start with code 7"])
     );
-    assert_eq!(bad["mend"], "mainstay logs bad");
+    assert_eq!(invalid_finding["mend"], "mainstay logs bad");
 
-    // Another home, and the same port.
-    let other = home!();
+    // Another home with the same port.
+    let other_home = home!();
     let address = daemon
         .url
         .strip_prefix("http://")
         .expect("a URL")
         .to_owned();
-    let run = other.run(&["doctor", "--json", "--listen", &address]).await;
+    let run = other_home
+        .run(&["doctor", "--json", "--listen", &address])
+        .await;
     assert_eq!(run.code, Some(1), "{run}");
     assert!(
         has(
@@ -260,25 +271,27 @@ async fn a_running_daemon_is_asked_instead() {
 
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("an address").to_string();
-    // It does not answer like Mainstay.
-    let closing = std::thread::spawn(move || drop(listener.accept()));
-    let run = other.run(&["doctor", "--json", "--listen", &address]).await;
-    closing.join().expect("closed");
-    let all = run.json();
-    let port = found(all.as_array().expect("an array"), "port.taken");
+    // A listener that closes connections is not Mainstay.
+    let closing_thread = std::thread::spawn(move || drop(listener.accept()));
+    let run = other_home
+        .run(&["doctor", "--json", "--listen", &address])
+        .await;
+    closing_thread.join().expect("closed");
+    let all_findings = run.json();
+    let port = finding_with_id(all_findings.as_array().expect("an array"), "port.taken");
     #[cfg(target_os = "linux")]
     {
         let pid = format!("pid {}, listens on {address}", std::process::id());
         let description = port["what"].as_str().expect("text");
         assert!(description.ends_with(&pid), "{port}");
-        let mend = port["mend"].as_str().expect("text");
+        let mend_text = port["mend"].as_str().expect("text");
         let kill = format!("kill {}", std::process::id());
-        assert!(mend.starts_with(&kill), "{port}");
+        assert!(mend_text.starts_with(&kill), "{port}");
     }
     assert_eq!(port["level"], "error", "{port}");
 }
 
-/// The repair is that of the cause: an old Node, or a Docker that does not run.
+/// The repair addresses an outdated Node and a stopped Docker.
 #[tokio::test]
 async fn old_node_and_a_stopped_docker_are_named() {
     let home = home!();
@@ -300,21 +313,21 @@ async fn old_node_and_a_stopped_docker_are_named() {
         "boxed": {"command": "docker", "args": ["run", "-i", "x"], "env": env},
     });
     let config = home.file("servers.json", &json!({"mcpServers": servers}).to_string());
-    let all = findings(&home, &["--config", &config, "--no-start"]).await;
-    let old = found(&all, "command.old");
-    assert_eq!(old["server"], "old", "{old}");
+    let all_findings = findings(&home, &["--config", &config, "--no-start"]).await;
+    let old_finding = finding_with_id(&all_findings, "command.old");
+    assert_eq!(old_finding["server"], "old", "{old_finding}");
     let description = format!("Node at {node} is v12.22.9, and MCP servers need 18 or later");
-    assert_eq!(old["what"], description.as_str(), "{old}");
-    let docker = found(&all, "docker.stopped");
+    assert_eq!(old_finding["what"], description.as_str(), "{old_finding}");
+    let docker = finding_with_id(&all_findings, "docker.stopped");
     assert_eq!(docker["server"], "boxed", "{docker}");
     let description = "Docker's own daemon does not answer: Cannot connect to the Docker daemon";
     assert_eq!(docker["what"], description, "{docker}");
-    let mend = docker["mend"].as_str().expect("text");
-    assert!(mend.contains("start"), "{docker}");
+    let mend_text = docker["mend"].as_str().expect("text");
+    assert!(mend_text.contains("start"), "{docker}");
 }
 
 #[tokio::test]
-async fn what_is_safe_is_mended_and_the_rest_is_left() {
+async fn safe_repairs_are_made_and_others_are_listed() {
     let home = home!();
     let config = home.file(
         "servers.json",
@@ -322,28 +335,29 @@ async fn what_is_safe_is_mended_and_the_rest_is_left() {
     );
     let config = Path::new(&config);
     chmod(config, 0o644);
-    // A daemon that was killed.
+    // A stale daemon file.
     let mut daemon = home.serve(&["--demo"]).await;
     daemon.wait_for_stderr("ready: 3 of 3").await;
-    let left = fs::read(home.state().join("daemon.json")).expect("a file");
+    let remaining_bytes = fs::read(home.state().join("daemon.json")).expect("a file");
     daemon.stop().await;
-    let stale = home.state().join("daemon.json");
-    fs::write(&stale, left).expect("written");
+    let stale_file = home.state().join("daemon.json");
+    fs::write(&stale_file, remaining_bytes).expect("written");
     let token = home.state().join("token");
     chmod(&token, 0o644);
     chmod(&home.state(), 0o755);
-    let named = config.to_str().expect("UTF-8");
+    let config_path = config.to_str().expect("UTF-8");
 
-    let before = findings(&home, &["--config", named]).await;
+    let previous_findings = findings(&home, &["--config", config_path]).await;
     for id in ["config.readable", "state.readable", "state.stale_daemon"] {
-        assert_eq!(found(&before, id)["level"], "warning");
+        assert_eq!(finding_with_id(&previous_findings, id)["level"], "warning");
     }
-    assert_eq!((mode(config), stale.exists()), (0o644, true));
+    assert_eq!((mode(config), stale_file.exists()), (0o644, true));
 
-    let run = doctor(&home, &["--config", named, "--fix"]).await;
+    let run = doctor(&home, &["--config", config_path, "--fix"]).await;
     assert_eq!(run.code, Some(1), "{run}");
     assert!(
-        run.stdout.contains(&format!("fixed: chmod 600 {named}")),
+        run.stdout
+            .contains(&format!("fixed: chmod 600 {config_path}")),
         "{run}"
     );
     assert!(run.stdout.contains("5 fixed"), "{run}");
@@ -352,22 +366,25 @@ async fn what_is_safe_is_mended_and_the_rest_is_left() {
             mode(config),
             mode(&token),
             mode(&home.state()),
-            stale.exists()
+            stale_file.exists()
         ),
         (0o600, 0o600, 0o700, false)
     );
 
-    let after = findings(&home, &["--config", named]).await;
+    let after = findings(&home, &["--config", config_path]).await;
     assert!(has(&after, "state.usable"));
     for id in ["config.readable", "state.readable", "state.stale_daemon"] {
         assert!(!has(&after, id), "{after:#?}");
     }
 
-    // A directory that others can write to is not trusted before it is repaired.
+    // A state directory that others can write to is repaired before it is used.
     chmod(&home.state(), 0o777);
-    let all = findings(&home, &["--config", named]).await;
-    assert_eq!(found(&all, "state.untrusted")["level"], "error");
-    findings(&home, &["--config", named, "--fix"]).await;
+    let all_findings = findings(&home, &["--config", config_path]).await;
+    assert_eq!(
+        finding_with_id(&all_findings, "state.untrusted")["level"],
+        "error"
+    );
+    findings(&home, &["--config", config_path, "--fix"]).await;
     assert_eq!(mode(&home.state()), 0o700);
 }
 
@@ -378,10 +395,10 @@ async fn tokens_and_clocks_are_looked_at() {
         .await;
     home.run(&["token", "add", "phone", "--expires", "30d"])
         .await;
-    // A server whose clock does not advance, and which gets an expired token: {"exp":1600000000}
+    // A server with a wrong clock, and an expired token: {"exp":1600000000}
     let server = TcpListener::bind("127.0.0.1:0").expect("bound");
     let url = format!("http://{}/mcp", server.local_addr().expect("an address"));
-    let answering = std::thread::spawn(move || {
+    let answer_thread = std::thread::spawn(move || {
         use std::io::{Read as _, Write as _};
         let (mut stream, _) = server.accept().expect("a request");
         let mut request = [0; 4096];
@@ -398,29 +415,36 @@ async fn tokens_and_clocks_are_looked_at() {
         }}})
         .to_string(),
     );
-    let all = findings(&home, &["--config", &config]).await;
-    let expiring = found(&all, "token.expiring");
+    let all_findings = findings(&home, &["--config", &config]).await;
+    let expiring_finding = finding_with_id(&all_findings, "token.expiring");
     assert!(
-        expiring["what"].as_str().expect("text").contains("laptop"),
-        "{expiring}"
+        expiring_finding["what"]
+            .as_str()
+            .expect("text")
+            .contains("laptop"),
+        "{expiring_finding}"
     );
     assert_eq!(
-        all.iter()
+        all_findings
+            .iter()
             .filter(|finding| finding["id"] == "token.expiring")
             .count(),
         1
     );
-    assert_eq!(found(&all, "token.server_expired")["server"], "old");
-    let skew = found(&all, "clock.skew");
+    assert_eq!(
+        finding_with_id(&all_findings, "token.server_expired")["server"],
+        "old"
+    );
+    let skew = finding_with_id(&all_findings, "clock.skew");
     assert_eq!(skew["server"], "old");
-    let request = answering.join().expect("answered");
+    let request = answer_thread.join().expect("answered");
     assert!(
         !request.to_lowercase().contains("authorization"),
         "{request}"
     );
 }
 
-/// A canary is in each place that may have a secret. The report has none of them.
+/// The report contains none of the canary secrets.
 #[tokio::test]
 async fn the_report_has_no_secrets() {
     let home = home!();
@@ -452,9 +476,9 @@ async fn the_report_has_no_secrets() {
         .to_string(),
     );
     let report = home.path().join("report.json");
-    let named = report.to_str().expect("UTF-8");
+    let report_path = report.to_str().expect("UTF-8");
     let run = async |arguments: &[&str]| {
-        let all = [
+        let all_arguments = [
             &[
                 "doctor",
                 "--listen",
@@ -462,24 +486,27 @@ async fn the_report_has_no_secrets() {
                 "--config",
                 &config,
                 "--bundle",
-                named,
+                report_path,
             ],
             arguments,
         ]
         .concat();
-        let mut command = home.command(&all);
+        let mut command = home.command(&all_arguments);
         command
             .env("MAINSTAY_CANARY", canary("ours"))
             .env("GITHUB_TOKEN", canary("process"));
-        Run::new(&all, &within(command.output()).await.expect("it starts"))
+        Run::new(
+            &all_arguments,
+            &within(command.output()).await.expect("it starts"),
+        )
     };
     let check = || {
         assert_eq!(mode(&report), 0o600);
         let text = fs::read_to_string(&report).expect("a report");
         let report_value: Value = serde_json::from_str(&text).expect("JSON");
-        let at = text.find("canary");
+        let offset = text.find("canary");
         assert_eq!(
-            at.map(|at| &text[at.saturating_sub(200)..(at + 40).min(text.len())]),
+            offset.map(|offset| &text[offset.saturating_sub(200)..(offset + 40).min(text.len())]),
             None
         );
         assert!(
@@ -490,18 +517,21 @@ async fn the_report_has_no_secrets() {
     };
     let first = run(&[]).await;
     assert_eq!(first.code, Some(1), "{first}");
-    let checked = check();
+    let checked_output = check();
     assert_eq!(
-        checked["configuration"]["mcpServers"]["local"]["args"][4],
+        checked_output["configuration"]["mcpServers"]["local"]["args"][4],
         "--crash-at-start"
     );
-    let servers = checked["servers"].as_array().expect("servers");
-    assert_eq!(servers.len(), 2, "{checked:#}");
-    let words = servers[0]["stderr"][0].as_str().expect("a line");
-    assert!(words.starts_with("starting with [redacted]"), "{words}");
+    let servers = checked_output["servers"].as_array().expect("servers");
+    assert_eq!(servers.len(), 2, "{checked_output:#}");
+    let first_line = servers[0]["stderr"][0].as_str().expect("a line");
+    assert!(
+        first_line.starts_with("starting with [redacted]"),
+        "{first_line}"
+    );
     fs::remove_file(&report).expect("removed");
 
-    // A daemon adds logs to the report.
+    // With a daemon, the report includes logs.
     let daemon = home.serve(&["--config", &config]).await;
     mainstay_testkit::found(
         mainstay_testkit::limits::PROGRAMS,
@@ -513,24 +543,24 @@ async fn the_report_has_no_secrets() {
     )
     .await;
     run(&[]).await;
-    let checked = check();
-    let log = checked["logs"]["local"].as_array().expect("a log");
+    let checked_output = check();
+    let log = checked_output["logs"]["local"].as_array().expect("a log");
     assert!(
         log.iter().any(|line| line
             .as_str()
             .is_some_and(|line| line.contains("starting with"))),
-        "{checked:#}"
+        "{checked_output:#}"
     );
     daemon.stop().await;
 
-    // A wrong configuration has secrets, too.
+    // An invalid configuration contains secrets, too.
     let text = fs::read_to_string(&config).expect("a file");
     fs::write(&config, &text[..text.len() - 1]).expect("written");
     assert_eq!(run(&["--no-start"]).await.code, Some(1));
     check();
 }
 
-/// The log adds no lines that the findings already have.
+/// The log does not repeat findings.
 #[tokio::test]
 async fn people_get_findings_and_no_log() {
     let home = home!();
@@ -540,7 +570,7 @@ async fn people_get_findings_and_no_log() {
     assert!(!run.to_string().contains("WARN"), "{run}");
 }
 
-/// A long PATH is shortened for people, and complete for programs.
+/// A long PATH is shortened in text output, and complete in JSON.
 #[tokio::test]
 async fn a_long_path_is_shortened() {
     let home = home!();
@@ -558,7 +588,7 @@ async fn a_long_path_is_shortened() {
         "{line}"
     );
     let findings = findings(&home, &["--no-start", "--config", &config]).await;
-    let description = &found(&findings, "command.path")["what"];
+    let description = &finding_with_id(&findings, "command.path")["what"];
     assert!(
         description
             .as_str()

@@ -1,4 +1,4 @@
-//! Errors for people and programs: the failure, the next step, and the probable intention.
+//! Error texts: the failure, and the next step.
 
 use insta::assert_snapshot;
 use mainstay_testkit::home;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::fakes::fakes;
 
-/// Each of these commands fails in another way.
+/// Commands that fail in different ways.
 const WRONG: &[&[&str]] = &[
     &["lsit"],
     &["records", "exprot"],
@@ -55,21 +55,23 @@ async fn every_error_says_what_to_do_next() {
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 2 of 2").await;
     assert_eq!(home.run(&["token", "add", "client"]).await.code, Some(0));
-    let mut all = String::new();
+    let mut errors_text = String::new();
     for arguments in WRONG {
-        let plain = home.run(arguments).await;
-        assert_ne!(plain.code, Some(0), "{plain}");
-        all += &plain.to_string();
-        // An error of clap has the usage below it.
+        let plain_run = home.run(arguments).await;
+        assert_ne!(plain_run.code, Some(0), "{plain_run}");
+        errors_text += &plain_run.to_string();
+        // Errors of clap end with the usage.
         let has_next = ["hint: "];
         assert!(
-            has_next.iter().any(|next| plain.stderr.contains(next)),
-            "{plain}"
+            has_next
+                .iter()
+                .any(|phrase| plain_run.stderr.contains(phrase)),
+            "{plain_run}"
         );
 
         let as_json = [arguments, ["--json"].as_slice()].concat();
         let as_json = match arguments[0] {
-            // The stdout of this command is the protocol.
+            // The stdout of `connect` is the protocol.
             "connect" => continue,
             "add" if arguments.contains(&"--") => {
                 ["add", "--json", "not a name", "--", "x"].to_vec()
@@ -77,18 +79,18 @@ async fn every_error_says_what_to_do_next() {
             _ => as_json,
         };
         let run = home.run(&as_json).await;
-        assert_eq!((run.code, &*run.stdout), (plain.code, ""), "{run}");
-        let last = run.stderr.lines().last().unwrap_or_default();
+        assert_eq!((run.code, &*run.stdout), (plain_run.code, ""), "{run}");
+        let last_line = run.stderr.lines().last().unwrap_or_default();
         let body: Value =
-            serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {run}"));
+            serde_json::from_str(last_line).unwrap_or_else(|error| panic!("{error}: {run}"));
         assert!(
             body["error"].is_string() && body["message"].is_string(),
             "{run}"
         );
         assert!(body["hint"].is_string(), "{run}");
-        all.extend([last, "\n\n"]);
+        errors_text.extend([last_line, "\n\n"]);
     }
-    let redacted = home.redacted(&all);
+    let redacted = home.redacted(&errors_text);
     assert_snapshot!(redacted);
     daemon.stop().await;
 }

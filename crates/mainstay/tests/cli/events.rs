@@ -1,4 +1,4 @@
-//! `mainstay events`: events of servers that are lost and return.
+//! `mainstay events`: servers that are lost and return.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::fakes::fakes;
 
-/// Length of the time at the beginning of a line.
+/// Length of the timestamp.
 const CLOCK: usize = "2026-11-21 08:30:12".len();
 
-/// I1 to I3 and I6, as a person sees them.
+/// I1 to I3 and I6 in text output.
 #[tokio::test]
-async fn what_happened_to_a_server_is_told_in_order() {
+async fn server_events_are_printed_in_order() {
     let home = home!();
     let program = fake_server::binary();
     let servers = json!({
         "good": {"command": program},
-        // This server is not retried, so that it has no further events.
+        // Without retries, this server has no further events.
         "other": {"command": program, "args": ["--initialize-error"], "preset": "manual"},
     });
     let config = home.file("servers.json", &json!({"mcpServers": servers}).to_string());
@@ -36,7 +36,7 @@ async fn what_happened_to_a_server_is_told_in_order() {
             chrono::NaiveDateTime::parse_from_str(clock, "%Y-%m-%d %H:%M:%S").is_ok(),
             "{line}"
         );
-        // The number of the fake's tools may change.
+        // Remove the number of tools, which changes with the fake.
         rest.split("; new: add, ")
             .next()
             .unwrap_or_default()
@@ -55,8 +55,8 @@ async fn what_happened_to_a_server_is_told_in_order() {
   good          reconnected   after 1 attempt
 ");
 
-    let all = home.run(&["events", "--json"]).await;
-    let events: Vec<Value> = all
+    let all_run = home.run(&["events", "--json"]).await;
+    let events: Vec<Value> = all_run
         .stdout
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
@@ -65,22 +65,22 @@ async fn what_happened_to_a_server_is_told_in_order() {
     let of_other: Vec<&Value> = of_other.map(|event| &event["type"]).collect();
     assert_eq!(of_other, ["server_starting", "server_failed"]);
     let place = events[events.len() - 2]["id"].as_str().expect("an id");
-    let last = home.run(&["events", "--json", "--after", place]).await;
-    assert_eq!(last.json(), events[events.len() - 1]);
+    let last_run = home.run(&["events", "--json", "--after", place]).await;
+    assert_eq!(last_run.json(), events[events.len() - 1]);
 
-    let wrong = home.run(&["events", "--after", "yesterday"]).await;
-    assert_eq!(wrong.code, Some(2), "{wrong}");
+    let wrong_run = home.run(&["events", "--after", "yesterday"]).await;
+    assert_eq!(wrong_run.code, Some(2), "{wrong_run}");
     daemon.stop().await;
 }
 
-/// The number at the end of `good  tools  35`.
+/// The number in a row such as `good tools 35`.
 fn fake_tools(line: &str) -> String {
     let count = line.rsplit(' ').next().unwrap_or_default();
     assert!(count.parse::<u32>().is_ok_and(|count| count > 20), "{line}");
     count.to_owned()
 }
 
-/// A follower shows the current status, then the events, across a restart of the daemon.
+/// `--follow` prints the current status, then events, across a restart of the daemon.
 #[tokio::test]
 async fn following_goes_on_with_a_daemon_that_was_started_anew() {
     let home = home!();
@@ -92,7 +92,7 @@ async fn following_goes_on_with_a_daemon_that_was_started_anew() {
         .spawn()
         .expect("it starts");
     let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
-    let mut until = async |kind: &str| loop {
+    let mut until_event = async |kind: &str| loop {
         let line = within(lines.next_line())
             .await
             .expect("UTF-8")
@@ -102,20 +102,20 @@ async fn following_goes_on_with_a_daemon_that_was_started_anew() {
             return event;
         }
     };
-    let snapshot = until("snapshot").await;
+    let snapshot = until_event("snapshot").await;
     assert_eq!(snapshot["servers"][0]["status"], "connected");
     home.run(&["call", "good/crash"]).await;
-    let lost = until("server_disconnected").await;
-    assert_eq!(lost["data"]["wasIntentional"], false);
-    assert_eq!(lost["data"]["name"], "good");
-    until("server_reconnected").await;
+    let lost_event = until_event("server_disconnected").await;
+    assert_eq!(lost_event["data"]["wasIntentional"], false);
+    assert_eq!(lost_event["data"]["name"], "good");
+    until_event("server_reconnected").await;
 
     daemon.stop().await;
     let mut daemon = home.serve(&["--config", &config]).await;
-    until("snapshot").await;
+    until_event("snapshot").await;
     daemon.wait_for_stderr("good  connected").await;
     home.run(&["call", "good/crash"]).await;
-    until("server_disconnected").await;
+    until_event("server_disconnected").await;
     daemon.stop().await;
     follower.kill().await.expect("it can be ended");
     let output = within(follower.wait_with_output())
@@ -128,7 +128,7 @@ async fn following_goes_on_with_a_daemon_that_was_started_anew() {
     );
 }
 
-/// The exit code of `--follow` without a daemon.
+/// Exit code of `--follow` without a daemon.
 #[tokio::test]
 async fn a_daemon_that_never_was_is_not_waited_for() {
     let home = home!();
@@ -138,7 +138,7 @@ async fn a_daemon_that_never_was_is_not_waited_for() {
     assert_eq!(output.status.code(), Some(3));
 }
 
-/// The daemon runs the command of an alert at an outage, and again at its end.
+/// An alert command runs at an outage and at its end.
 #[tokio::test]
 async fn an_outage_is_told_to_the_command_of_an_alert() {
     let home = home!();
@@ -167,16 +167,16 @@ async fn an_outage_is_told_to_the_command_of_an_alert() {
     daemon.stop().await;
 }
 
-/// I6: servers that are added and removed, and a file that cannot be used.
+/// I6: events of reloads, including a failed one.
 #[tokio::test]
 async fn a_reload_is_told_and_so_is_one_that_is_refused() {
     let home = home!();
     let config = fakes(&home, &[("stays", &[]), ("goes", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 2 of 2").await;
-    let recent = home.run(&["events", "--json"]).await;
-    let last = recent.stdout.lines().last().expect("an event");
-    let place: Value = serde_json::from_str(last).expect("JSON");
+    let recent_run = home.run(&["events", "--json"]).await;
+    let last_line = recent_run.stdout.lines().last().expect("an event");
+    let place: Value = serde_json::from_str(last_line).expect("JSON");
     let place = place["id"].as_str().expect("an id");
 
     home.file("servers.json", "nonsense");
@@ -190,8 +190,8 @@ async fn a_reload_is_told_and_so_is_one_that_is_refused() {
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
     let data = |kind: &str| -> Vec<&Value> {
-        let matching = events.iter().filter(|event| event["type"] == kind);
-        matching.map(|event| &event["data"]).collect()
+        let matching_events = events.iter().filter(|event| event["type"] == kind);
+        matching_events.map(|event| &event["data"]).collect()
     };
     let reason = data("config_rejected")[0]["reason"]
         .as_str()

@@ -1,4 +1,4 @@
-//! Wrong usage, wrong configuration, and no daemon. These tests start none.
+//! Usage errors, invalid configurations, and commands without a daemon.
 
 use insta::assert_snapshot;
 use mainstay_testkit::home;
@@ -16,7 +16,7 @@ async fn without_a_daemon_commands_say_how_to_get_one() {
         ])
         .await
     );
-    // A query must not create a state directory.
+    // A query creates no state directory.
     assert!(!home.state().exists());
 }
 
@@ -114,7 +114,7 @@ async fn the_usual_configuration_is_found_by_itself() {
     );
 }
 
-/// Requirements D1, D4, D6.
+/// D1, D4, D6: commands are resolved like a server's program.
 #[tokio::test]
 async fn commands_are_resolved_as_a_server_would_be() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -125,12 +125,12 @@ async fn commands_are_resolved_as_a_server_would_be() {
     std::fs::write(&tool, "#!/bin/sh\n").expect("written");
     std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755))
         .expect("made executable");
-    let absolute = tool.to_str().expect("UTF-8");
+    let absolute_path = tool.to_str().expect("UTF-8");
     assert_snapshot!(
         home.transcript(&[
             &["resolve", "mainstay-test-tool"],
             &["resolve", "mainstay-test-tool", "--json"],
-            &["resolve", absolute],
+            &["resolve", absolute_path],
             &["resolve", "no-such-tool-anywhere"],
             &["resolve", "no-such-tool-anywhere", "--json"],
             &["resolve", "/no/such/tool"],
@@ -142,16 +142,16 @@ async fn commands_are_resolved_as_a_server_would_be() {
 #[tokio::test]
 async fn help_is_short_and_has_examples() {
     let home = home!();
-    let mut help = String::new();
+    let mut help_text = String::new();
     for arguments in [
         &["--help"][..],
         &["serve", "--help"],
         &["call", "--help"],
         &["read", "--help"],
     ] {
-        help += &home.run(arguments).await.to_string();
+        help_text += &home.run(arguments).await.to_string();
     }
-    assert_snapshot!(help);
+    assert_snapshot!(help_text);
     let version = home.run(&["--version"]).await;
     assert_eq!(
         version.stdout,

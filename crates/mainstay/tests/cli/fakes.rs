@@ -3,7 +3,7 @@
 use mainstay_testkit::Home;
 use serde_json::{Map, Value, json};
 
-/// A configuration with these servers. Each is the fake with these flags.
+/// A configuration of fakes with these names and flags.
 pub fn fakes(home: &Home, servers: &[(&str, &[&str])]) -> String {
     let program = fake_server::binary();
     let entry = |(name, flags): &(&str, &[&str])| {

@@ -1,9 +1,9 @@
-//! `mainstay health`: a health check of every server now (B10, B11).
+//! `mainstay health` (B10, B11).
 
 use mainstay_testkit::{Home, Run, found, home, limits::PROGRAMS};
 use serde_json::json;
 
-/// A healthy server, one that does not answer, one that has not answered for long, and one that cannot start.
+/// A healthy server, a silent one, one that has been silent for long, and one that cannot start.
 fn config(home: &Home) -> String {
     let program = fake_server::binary();
     let config = json!({"mcpServers": {
@@ -29,68 +29,81 @@ fn rows(run: &Run) -> Vec<&str> {
     run.stdout.lines().collect()
 }
 
-/// B11: the lines of document 004.
+/// B11: the output of document 004.
 #[tokio::test]
 async fn the_table_says_how_each_server_is() {
     let home = home!();
     let mut daemon = home.serve(&["--config", &config(&home)]).await;
     daemon.wait_for_stderr("ready: 3 of 4").await;
-    // The command's own two probes, a second apart.
+    // The two probes of this command, a second apart.
     let is_degraded = async || {
         let list = home.run(&["list", "--json"]).await.json();
         (list["servers"][2]["healthStatus"] == "degraded").then_some(())
     };
     found(PROGRAMS, "a degraded server", is_degraded).await;
-    let all = home.run(&["health"]).await;
-    assert_eq!(all.code, Some(1), "{all}");
-    let [head, good, late, ill, broken] = rows(&all)[..] else {
-        panic!("{all}")
+    let all_run = home.run(&["health"]).await;
+    assert_eq!(all_run.code, Some(1), "{all_run}");
+    let [head, valid_row, late_row, degraded_row, broken_row] = rows(&all_run)[..] else {
+        panic!("{all_run}")
     };
     assert_eq!(head, "Server Health");
-    let ping = good.strip_prefix("  good             healthy    ping: ");
+    let ping = valid_row.strip_prefix("  good             healthy    ping: ");
     let ping = ping.and_then(|rest| rest.strip_suffix("ms"));
-    assert!(ping.is_some_and(|ms| ms.parse::<u64>().is_ok()), "{good}");
+    assert!(
+        ping.is_some_and(|ms| ms.parse::<u64>().is_ok()),
+        "{valid_row}"
+    );
     assert_eq!(
-        late,
+        late_row,
         "  late             timeout    ping timed out after 5s"
     );
-    let ago = ill.strip_prefix("  ill              unhealthy  last success: ");
-    let ago = ago.and_then(|rest| rest.strip_suffix(" consecutive failures"));
-    let (seconds, failures) = ago.and_then(|text| text.split_once("s ago, ")).expect(ill);
-    assert!(seconds.parse::<u64>().is_ok(), "{ill}");
+    let age = degraded_row.strip_prefix("  ill              unhealthy  last success: ");
+    let age = age.and_then(|rest| rest.strip_suffix(" consecutive failures"));
+    let (seconds, failures) = age
+        .and_then(|text| text.split_once("s ago, "))
+        .expect(degraded_row);
+    assert!(seconds.parse::<u64>().is_ok(), "{degraded_row}");
     assert!(
         failures.parse::<u64>().is_ok_and(|count| count >= 2),
-        "{ill}"
+        "{degraded_row}"
     );
     assert_eq!(
-        broken,
+        broken_row,
         "  broken           error      error: process exited unexpectedly (code 7): the fake crashes at start with code 7; see \"mainstay logs broken\", then \"mainstay start broken\""
     );
 
-    let one = home.run(&["health", "good"]).await;
-    assert_eq!((one.code, rows(&one).len()), (Some(0), 2), "{one}");
-    let none = home.run(&["health", "nobody"]).await;
-    assert_eq!((none.code, none.stdout.as_str()), (Some(4), ""), "{none}");
+    let first_run = home.run(&["health", "good"]).await;
+    assert_eq!(
+        (first_run.code, rows(&first_run).len()),
+        (Some(0), 2),
+        "{first_run}"
+    );
+    let empty_run = home.run(&["health", "nobody"]).await;
+    assert_eq!(
+        (empty_run.code, empty_run.stdout.as_str()),
+        (Some(4), ""),
+        "{empty_run}"
+    );
     daemon.stop().await;
 }
 
 #[tokio::test]
-async fn the_same_as_json() {
+async fn health_as_json_equals_the_table() {
     let home = home!();
     let mut daemon = home.serve(&["--config", &config(&home)]).await;
     daemon.wait_for_stderr("ready: 3 of 4").await;
-    let good = home.run(&["health", "good", "--json"]).await;
-    assert_eq!(good.code, Some(0), "{good}");
-    let well = &good.json()["servers"][0];
+    let valid_run = home.run(&["health", "good", "--json"]).await;
+    assert_eq!(valid_run.code, Some(0), "{valid_run}");
+    let healthy_server = &valid_run.json()["servers"][0];
     assert_eq!(
-        (&well["name"], &well["status"]),
+        (&healthy_server["name"], &healthy_server["status"]),
         (&json!("good"), &json!("healthy"))
     );
-    let broken = home.run(&["health", "broken", "--json"]).await;
-    assert_eq!(broken.code, Some(1), "{broken}");
-    let ill = &broken.json()["servers"][0];
+    let broken_run = home.run(&["health", "broken", "--json"]).await;
+    assert_eq!(broken_run.code, Some(1), "{broken_run}");
+    let degraded_server = &broken_run.json()["servers"][0];
     assert_eq!(
-        (&ill["status"], &ill["message"]),
+        (&degraded_server["status"], &degraded_server["message"]),
         (
             &json!("error"),
             &json!(
@@ -101,8 +114,8 @@ async fn the_same_as_json() {
     daemon.stop().await;
 }
 
-/// B13, H12: with a flag of the command line, a server without other health checks is probed. A change is a
-/// warning.
+/// B13, H12: a flag enables background checks for servers without their own. A change is logged as
+/// a warning.
 #[tokio::test]
 async fn an_interval_of_the_command_line_asks_in_the_background() {
     let home = home!();

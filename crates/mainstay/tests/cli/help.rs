@@ -1,4 +1,4 @@
-//! The help of every command. The test walks the tree of commands, so that none is missed.
+//! The help of every command in the command tree.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -10,18 +10,18 @@ const WIDTH: usize = 80;
 
 const FOLDER: &str = "snapshots/help";
 
-/// Collects every command with its path: `mainstay`, `mainstay config show`.
-fn walk(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
+/// Collects all commands with their paths, such as `mainstay config show`.
+fn collect_commands(command: &Command, path: &str, commands: &mut Vec<(String, Command)>) {
     for subcommand in command.get_subcommands() {
         if subcommand.get_name() != "help" {
-            walk(
+            collect_commands(
                 subcommand,
                 &format!("{path} {}", subcommand.get_name()),
-                found,
+                commands,
             );
         }
     }
-    found.push((path.to_owned(), command.clone()));
+    commands.push((path.to_owned(), command.clone()));
 }
 
 fn commands() -> Vec<(String, Command)> {
@@ -29,22 +29,22 @@ fn commands() -> Vec<(String, Command)> {
         .term_width(WIDTH)
         .color(clap::ColorChoice::Never);
     root.build();
-    let mut found = Vec::new();
-    walk(&root, "mainstay", &mut found);
-    found
+    let mut commands = Vec::new();
+    collect_commands(&root, "mainstay", &mut commands);
+    commands
 }
 
-/// `-h`, and `--help` where it has more text.
+/// Short and long help.
 #[test]
 fn the_help_of_every_command() {
     let mut names = BTreeSet::new();
     for (path, mut command) in commands() {
-        let short = command.render_help().to_string();
-        let long = command.render_long_help().to_string();
-        let text = if long == short {
-            short
+        let short_text = command.render_help().to_string();
+        let long_text = command.render_long_help().to_string();
+        let text = if long_text == short_text {
+            short_text
         } else {
-            format!("{short}\n==== --help\n{long}")
+            format!("{short_text}\n==== --help\n{long_text}")
         };
         let name = path.replace(' ', "_");
         let mut settings = insta::Settings::clone_current();
@@ -58,12 +58,12 @@ fn the_help_of_every_command() {
             assert!(!line.contains('\u{1b}'), "{path}: {line}");
         }
     }
-    // The snapshots of removed commands must be removed, too.
+    // Every snapshot belongs to a command.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/cli")
         .join(FOLDER);
     let files = fs::read_dir(folder).expect("there");
-    // New snapshots for a review are stored beside them, as `.snap.new`.
+    // Ignore `.snap.new` files, which await a review.
     let is_snapshot = |path: &Path| {
         path.extension()
             .is_some_and(|extension| extension == "snap")
@@ -75,7 +75,7 @@ fn the_help_of_every_command() {
     assert_eq!(files, names);
 }
 
-/// Examples are copied, and a terminal would wrap them inside a word.
+/// Examples fit into 80 columns, because people copy them.
 #[test]
 fn examples_fit_the_terminal() {
     for (path, command) in commands() {
@@ -86,7 +86,7 @@ fn examples_fit_the_terminal() {
     }
 }
 
-/// The help explains each option of a command.
+/// Every option has a help text.
 #[test]
 fn every_option_and_command_says_what_it_is_for() {
     for (path, command) in commands() {

@@ -1,15 +1,15 @@
-//! `mainstay history`: which server was down, why, and for how long.
+//! `mainstay history`: outages with reason and duration.
 
 use mainstay_testkit::{Home, home, within};
 use serde_json::json;
 
-/// Waits until the history has these words in this order. Returns the history.
-async fn until_history(home: &Home, arguments: &[&str], words: &[&str]) -> String {
-    let all = [&["history"], arguments].concat();
+/// Waits until the output contains these texts in order.
+async fn until_history(home: &Home, arguments: &[&str], texts: &[&str]) -> String {
+    let all_arguments = [&["history"], arguments].concat();
     within(async {
         loop {
-            let run = home.run(&all).await;
-            let mut places = words.iter().map(|word| run.stdout.find(word));
+            let run = home.run(&all_arguments).await;
+            let mut places = texts.iter().map(|text| run.stdout.find(text));
             if places.all(|place| place.is_some()) {
                 return run.stdout;
             }
@@ -36,11 +36,11 @@ async fn an_outage_is_told_with_its_reason_and_its_length() {
     let reason = "process exited unexpectedly (code 3): fatal: database is locked";
     let text = until_history(&home, &["db"], &[reason, "was down for "]).await;
     assert!(!text.contains("other"), "{text}");
-    let lost = text.find(reason);
-    assert!(lost < text.find("was down for "), "{text}");
+    let lost_offset = text.find(reason);
+    assert!(lost_offset < text.find("was down for "), "{text}");
 
-    let found = home.run(&["history", "db", "--json"]).await.json();
-    let changes = found["changes"].as_array().expect("changes");
+    let matching_output = home.run(&["history", "db", "--json"]).await.json();
+    let changes = matching_output["changes"].as_array().expect("changes");
     let of_db = changes.iter().filter(|change| change["server"] == "db");
     let words: Vec<_> = of_db.clone().map(|change| &change["status"]).collect();
     assert_eq!(
@@ -50,13 +50,13 @@ async fn an_outage_is_told_with_its_reason_and_its_length() {
     let crash = of_db.clone().nth(2).expect("a crash");
     assert_eq!(crash["exitCode"], 3, "{crash}");
     assert!(crash.get("downMs").is_none(), "{crash}");
-    let back = of_db.clone().nth(3).expect("it came back");
-    assert!(back["downMs"].is_u64(), "{back}");
-    // A server that is still down has the time so far.
-    let all = until_history(&home, &["--since", "2h"], &["other", "down for "]).await;
-    assert!(all.contains("Mainstay itself"), "{all}");
+    let return_mark = of_db.clone().nth(3).expect("it came back");
+    assert!(return_mark["downMs"].is_u64(), "{return_mark}");
+    // An ongoing outage has its duration so far.
+    let all_text = until_history(&home, &["--since", "2h"], &["other", "down for "]).await;
+    assert!(all_text.contains("Mainstay itself"), "{all_text}");
 
-    // Events refer to the history for older ones.
+    // `events` refers to `history` for older events.
     let events = home.run(&["events", "--server", "db"]).await;
     assert_eq!(
         events.stderr, "`mainstay history db` shows the last 30 days\n",
@@ -68,38 +68,43 @@ async fn an_outage_is_told_with_its_reason_and_its_length() {
         &["events", "--follow", "--server", "dx"],
         &["records", "--server", "dx"],
     ] {
-        let unknown = home.run(command).await;
-        assert_eq!(unknown.code, Some(4), "{unknown}");
-        assert!(unknown.stderr.contains("did you mean db"), "{unknown}");
+        let unknown_run = home.run(command).await;
+        assert_eq!(unknown_run.code, Some(4), "{unknown_run}");
+        assert!(
+            unknown_run.stderr.contains("did you mean db"),
+            "{unknown_run}"
+        );
     }
-    let uncalled = home.run(&["records", "--server", "other"]).await;
-    assert_eq!(uncalled.code, Some(0), "{uncalled}");
+    let uncalled_run = home.run(&["records", "--server", "other"]).await;
+    assert_eq!(uncalled_run.code, Some(0), "{uncalled_run}");
     daemon.stop().await;
 
-    // The journal of the stopped daemon has the same history.
+    // Without a daemon the history comes from the journal.
     let text = until_history(&home, &["db"], &[reason, "stopped"]).await;
     assert!(text.contains("was down for "), "{text}");
-    let unknown = home.run(&["history", "dx"]).await;
-    assert_eq!(unknown.code, Some(4), "{unknown}");
+    let unknown_run = home.run(&["history", "dx"]).await;
+    assert_eq!(unknown_run.code, Some(4), "{unknown_run}");
 }
 
 #[tokio::test]
 async fn a_time_without_a_unit_is_refused() {
     let home = home!();
     for command in ["history", "records", "stats"] {
-        let refused = home.run(&[command, "--since", "5"]).await;
-        assert_eq!(refused.code, Some(2), "{refused}");
-        let words = "5 has no unit; write 5s, 5m, 5h or 5d (ago)";
-        assert!(refused.stderr.contains(words), "{refused}");
+        let refused_run = home.run(&[command, "--since", "5"]).await;
+        assert_eq!(refused_run.code, Some(2), "{refused_run}");
+        let expected_error = "5 has no unit; write 5s, 5m, 5h or 5d (ago)";
+        assert!(refused_run.stderr.contains(expected_error), "{refused_run}");
         let ends = ["--since", "2026-11-28", "--until", "2026-11-27 23:00"];
-        let refused = home.run(&[&[command], &ends[..]].concat()).await;
-        assert_eq!(refused.code, Some(2), "{refused}");
-        assert!(refused.stderr.contains("is before --since"), "{refused}");
+        let refused_run = home.run(&[&[command], &ends[..]].concat()).await;
+        assert_eq!(refused_run.code, Some(2), "{refused_run}");
+        assert!(
+            refused_run.stderr.contains("is before --since"),
+            "{refused_run}"
+        );
     }
 }
 
-/// Notes of a command with `--json` are JSON, like its errors. Errors of usage have the form of all other
-/// errors.
+/// With `--json`, notes and errors on stderr are JSON. Usage errors have the common form.
 #[tokio::test]
 async fn stderr_is_json_or_in_one_form() {
     let home = home!();
@@ -115,15 +120,15 @@ async fn stderr_is_json_or_in_one_form() {
     let error = lines.last().expect("an error");
     assert!(error["error"].is_string(), "{added}");
 
-    let wrong = home.run(&["list", "--wacth"]).await;
+    let wrong_run = home.run(&["list", "--wacth"]).await;
     assert_eq!(
-        wrong.stderr,
+        wrong_run.stderr,
         "error: unexpected argument '--wacth' found\n  hint: a similar argument exists: '--watch'\n",
-        "{wrong}"
+        "{wrong_run}"
     );
-    let wrong = home.run(&["get"]).await;
+    let wrong_run = home.run(&["get"]).await;
     assert!(
-        wrong.stderr.contains("\n  hint: usage: mainstay get "),
-        "{wrong}"
+        wrong_run.stderr.contains("\n  hint: usage: mainstay get "),
+        "{wrong_run}"
     );
 }

@@ -1,4 +1,4 @@
-//! Servers that the command line, or a file that it names, gives to `serve`.
+//! Servers from the command line of `serve`, or from a file in a flag.
 
 use fake_server::{Fake, Script};
 use mainstay_testkit::{Home, found, home, limits::PROGRAMS};
@@ -6,17 +6,17 @@ use serde_json::json;
 
 use crate::control::call_as;
 
-/// Asserts that exactly these servers exist, and that each of them answers a call.
+/// Asserts that exactly these servers exist and answer a call.
 async fn assert_connected(home: &Home, expected: &[&str]) {
-    let listed = home.run(&["list", "--json"]).await.json();
-    let servers = listed["servers"].as_array().expect("a list").iter();
+    let list_output = home.run(&["list", "--json"]).await.json();
+    let servers = list_output["servers"].as_array().expect("a list").iter();
     let (names, statuses): (Vec<_>, Vec<_>) = servers
         .map(|server| (&server["name"], &server["status"]))
         .unzip();
     assert_eq!(names, expected);
     assert!(
         statuses.iter().all(|status| *status == "connected"),
-        "{listed}"
+        "{list_output}"
     );
     for name in expected {
         let run = home
@@ -26,7 +26,7 @@ async fn assert_connected(home: &Home, expected: &[&str]) {
     }
 }
 
-/// Several `--mcp-client` without a file: each server is connected, whether it is a command or a URL.
+/// Repeated `--mcp-client` without a file, with commands and a URL.
 #[tokio::test]
 async fn servers_of_the_command_line_alone_are_connected() {
     let home = home!();
@@ -48,7 +48,7 @@ async fn servers_of_the_command_line_alone_are_connected() {
     daemon.stop().await;
 }
 
-/// `--mcp-clients-config`: the servers of that file are connected, and other servers, too.
+/// `--mcp-clients-config` adds the servers of that file.
 #[tokio::test]
 async fn servers_of_a_named_file_are_connected() {
     let home = home!();
@@ -72,8 +72,8 @@ async fn servers_of_a_named_file_are_connected() {
     daemon.stop().await;
 }
 
-/// If the file is silent, the behaviour of that flag's document applies: a failed first attempt is an `error`,
-/// and its own tools are at `/mcp`.
+/// The flag selects the preset of its document: a failed first attempt is an `error`, and own tools
+/// are at `/mcp`.
 #[tokio::test]
 async fn a_named_file_brings_its_own_behaviour() {
     let home = home!();
@@ -88,8 +88,8 @@ async fn a_named_file_brings_its_own_behaviour() {
         (server["name"] == "_missing__one" && server["status"] == "error").then_some(())
     })
     .await;
-    let none = json!({});
-    let answer = call_as(&home, &url, "any", "external_list_servers", &none).await;
+    let no_arguments = json!({});
+    let answer = call_as(&home, &url, "any", "external_list_servers", &no_arguments).await;
     assert!(answer.contains("_missing__one"), "{answer}");
     let arguments = json!({"cid": "unknown"});
     let answer = call_as(&home, &url, "any", "breakpoint_inspect_object", &arguments).await;
@@ -97,7 +97,7 @@ async fn a_named_file_brings_its_own_behaviour() {
     daemon.stop().await;
 }
 
-/// A problem with a server of the command line does not name a file, which may not exist.
+/// The hint for a server of the command line names no file.
 #[tokio::test]
 async fn advice_about_a_server_of_the_command_line_names_no_file() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! A journal that cannot be used. With `relaxed`, calls continue. With `strict`, the error has the repair.
+//! An unusable journal: calls continue with `relaxed`, and `strict` reports the repair.
 
 use std::{
     fs,
@@ -11,9 +11,9 @@ use mainstay_testkit::{Home, Serving, get, home, within};
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::json;
 
-use crate::records::recorded;
+use crate::records::until_recorded;
 
-/// A configuration of one server, with a journal of this durability.
+/// A configuration of one server with this durability.
 fn config(home: &Home, durability: &str) -> String {
     let config = json!({
         "mcpServers": {"fake": {"command": fake_server::binary()}},
@@ -22,16 +22,16 @@ fn config(home: &Home, durability: &str) -> String {
     home.file(&format!("{durability}.json"), &config.to_string())
 }
 
-/// A damaged journal stops no calls. It is set aside completely, and its name is shown. In strict mode the
-/// operator does that.
+/// A damaged journal is renamed and reported, and calls continue. With `strict`, the daemon does
+/// not start.
 #[tokio::test]
 async fn a_damaged_journal_is_set_aside() {
     let home = home!();
-    let (strict, relaxed) = (config(&home, "strict"), config(&home, "relaxed"));
+    let (strict_config, relaxed_config) = (config(&home, "strict"), config(&home, "relaxed"));
     let journal = home.state().join("journal");
     let database = journal.join("journal.db");
     let call: &[&str] = &["call", "fake/echo", "text=x"];
-    let overwritten = |from: u64| {
+    let overwritten_file = |from: u64| {
         let mut file = fs::OpenOptions::new()
             .write(true)
             .open(&database)
@@ -40,65 +40,84 @@ async fn a_damaged_journal_is_set_aside() {
         file.write_all(&[0x55; 4096]).expect("written");
     };
     let damages: [&dyn Fn(); 3] = [
-        &|| overwritten(0),
-        // The head is intact, and the tables are not.
-        &|| overwritten(100),
+        &|| overwritten_file(0),
+        // The header is intact, but the tables are damaged.
+        &|| overwritten_file(100),
         &|| {
             let journal = rusqlite::Connection::open(&database).expect("a database");
             journal.execute_batch("DROP TABLE calls").expect("dropped");
         },
     ];
-    for (set_aside, damage) in damages.into_iter().enumerate() {
-        let daemon = home.serve(&["--config", &relaxed]).await;
+    for (previous_damages, damage) in damages.into_iter().enumerate() {
+        let daemon = home.serve(&["--config", &relaxed_config]).await;
         assert_eq!(home.run(call).await.code, Some(0));
         daemon.stop().await;
 
         damage();
-        let refused = home
-            .run(&["serve", "--config", &strict, "--listen", "127.0.0.1:0"])
+        let refused_run = home
+            .run(&[
+                "serve",
+                "--config",
+                &strict_config,
+                "--listen",
+                "127.0.0.1:0",
+            ])
             .await;
-        assert_eq!(refused.code, Some(1), "{refused}");
-        assert!(refused.stderr.contains("is damaged"), "{refused}");
-        assert_eq!(entries(&home.state(), "journal-damaged-").len(), set_aside);
+        assert_eq!(refused_run.code, Some(1), "{refused_run}");
+        assert!(refused_run.stderr.contains("is damaged"), "{refused_run}");
+        assert_eq!(
+            entries(&home.state(), "journal-damaged-").len(),
+            previous_damages
+        );
 
-        let mut daemon = home.serve(&["--config", &relaxed]).await;
+        let mut daemon = home.serve(&["--config", &relaxed_config]).await;
         let stderr_line = daemon.wait_for_stderr("the journal is damaged").await;
-        let aside = entries(&home.state(), "journal-damaged-");
-        assert_eq!(aside.len(), set_aside + 1);
-        let newest = aside.last().expect("one");
+        let damaged_entries = entries(&home.state(), "journal-damaged-");
+        assert_eq!(damaged_entries.len(), previous_damages + 1);
+        let newest_entry = damaged_entries.last().expect("one");
         assert!(
-            stderr_line.contains(newest.to_str().expect("UTF-8")),
+            stderr_line.contains(newest_entry.to_str().expect("UTF-8")),
             "{stderr_line}"
         );
-        assert!(newest.join("journal.db").is_file());
+        assert!(newest_entry.join("journal.db").is_file());
         assert_eq!(home.run(call).await.code, Some(0));
-        recorded(&home, 1, &[]).await;
+        until_recorded(&home, 1, &[]).await;
         daemon.stop().await;
     }
 
-    overwritten(0);
-    let refused = home
-        .run(&["serve", "--config", &strict, "--listen", "127.0.0.1:0"])
+    overwritten_file(0);
+    let refused_run = home
+        .run(&[
+            "serve",
+            "--config",
+            &strict_config,
+            "--listen",
+            "127.0.0.1:0",
+        ])
         .await;
-    let command = refused.stderr.split("begun: ").nth(1).expect("a command");
-    let mended = std::process::Command::new("sh")
+    let command = refused_run
+        .stderr
+        .split("begun: ")
+        .nth(1)
+        .expect("a command");
+    let exit_status = std::process::Command::new("sh")
         .args(["-c", command])
         .status();
-    assert!(mended.expect("it starts").success());
-    let daemon = home.serve(&["--config", &strict]).await;
+    assert!(exit_status.expect("it starts").success());
+    let daemon = home.serve(&["--config", &strict_config]).await;
     assert_eq!(home.run(call).await.code, Some(0));
     daemon.stop().await;
 }
 
-/// Replaces a file or folder by the one that `make` creates.
-fn replaced(path: &Path, make: impl FnOnce(&Path)) {
-    let removed = if path.is_dir() {
+/// Replaces a file or folder with `make`.
+fn replace(path: &Path, make: impl FnOnce(&Path)) {
+    let removal = if path.is_dir() {
         fs::remove_dir_all(path)
     } else {
         fs::remove_file(path)
     };
-    // The files beside a closed database do not exist.
-    removed.ok();
+    // A closed database may lack these files.
+    removal.ok();
     make(path);
 }
 
@@ -119,24 +138,24 @@ fn link_to_nowhere(path: &Path) {
 }
 
 fn another_database(path: &Path) {
-    let other = rusqlite::Connection::open(path).expect("a database");
+    let other_database = rusqlite::Connection::open(path).expect("a database");
     let photos = "CREATE TABLE photos (place)";
-    other.execute_batch(photos).expect("made");
+    other_database.execute_batch(photos).expect("made");
 }
 
-/// Anything in the journal's place that is no journal is set aside, together with the journal's other files.
-/// Nothing of it is followed, waited for or removed.
+/// Other file types in the journal's place are renamed together with its files, without following,
+/// blocking or removing.
 #[tokio::test]
-async fn what_stands_in_its_place_is_set_aside() {
+async fn files_in_place_of_the_journal_are_renamed() {
     let home = home!();
-    let (strict, relaxed) = (config(&home, "strict"), config(&home, "relaxed"));
+    let (strict_config, relaxed_config) = (config(&home, "strict"), config(&home, "relaxed"));
     let journal = home.state().join("journal");
     let (database, objects) = (journal.join("journal.db"), journal.join("objects"));
-    let victim = home.path().join("victim");
+    let victim_path = home.path().join("victim");
     let link = |path: &Path| {
-        fs::copy(path, &victim).expect("copied");
+        fs::copy(path, &victim_path).expect("copied");
         fs::remove_file(path).expect("removed");
-        symlink(&victim, path).expect("linked");
+        symlink(&victim_path, path).expect("linked");
     };
     let old_version = || {
         let journal = rusqlite::Connection::open(&database).expect("a database");
@@ -145,36 +164,36 @@ async fn what_stands_in_its_place_is_set_aside() {
     };
     let sidecar = |end: &str| journal.join(format!("journal.db-{end}"));
     let call: &[&str] = &["call", "fake/big", "bytes=100000"];
-    // The damage, the warning, and whether the objects remain.
+    // Description, damage, warning, and if the objects remain.
     let damages: [(&str, &dyn Fn(), &str, bool); 13] = [
         (
             "the database is a folder",
-            &|| replaced(&database, folder),
+            &|| replace(&database, folder),
             "journal.db is a folder",
             true,
         ),
         (
             "a pipe",
-            &|| replaced(&database, pipe),
+            &|| replace(&database, pipe),
             "journal.db is not a regular file",
             true,
         ),
         ("a link", &|| link(&database), "journal.db is a link", true),
         (
             "a link to nowhere",
-            &|| replaced(&database, link_to_nowhere),
+            &|| replace(&database, link_to_nowhere),
             "journal.db is a link",
             true,
         ),
         (
             "empty",
-            &|| replaced(&database, file),
+            &|| replace(&database, file),
             "journal.db is empty",
             true,
         ),
         (
             "another's",
-            &|| replaced(&database, another_database),
+            &|| replace(&database, another_database),
             "journal.db is not a journal",
             true,
         ),
@@ -186,103 +205,121 @@ async fn what_stands_in_its_place_is_set_aside() {
         ),
         (
             "the log is a folder",
-            &|| replaced(&sidecar("wal"), folder),
+            &|| replace(&sidecar("wal"), folder),
             "journal.db-wal is a folder",
             true,
         ),
         (
             "its index is a folder",
-            &|| replaced(&sidecar("shm"), folder),
+            &|| replace(&sidecar("shm"), folder),
             "journal.db-shm is a folder",
             true,
         ),
         (
             "the objects are a file",
-            &|| replaced(&objects, file),
+            &|| replace(&objects, file),
             "objects is not a folder",
             false,
         ),
         (
             "so are all",
-            &|| replaced(&journal, file),
+            &|| replace(&journal, file),
             "journal is not a folder",
             false,
         ),
         (
             "a pipe instead of all",
-            &|| replaced(&journal, pipe),
+            &|| replace(&journal, pipe),
             "journal is not a folder",
             false,
         ),
         (
             "a link instead of all",
-            &|| replaced(&journal, link_to_nowhere),
+            &|| replace(&journal, link_to_nowhere),
             "journal is not a folder",
             false,
         ),
     ];
-    for (number, (case, damage, word, has_objects)) in damages.into_iter().enumerate() {
-        let daemon = home.serve(&["--config", &relaxed]).await;
+    for (number, (case, damage, expected_text, has_objects)) in damages.into_iter().enumerate() {
+        let daemon = home.serve(&["--config", &relaxed_config]).await;
         assert_eq!(home.run(call).await.code, Some(0));
-        recorded(&home, 1, &[]).await;
+        until_recorded(&home, 1, &[]).await;
         daemon.stop().await;
 
         damage();
-        let refused = home
-            .run(&["serve", "--config", &strict, "--listen", "127.0.0.1:0"])
+        let refused_run = home
+            .run(&[
+                "serve",
+                "--config",
+                &strict_config,
+                "--listen",
+                "127.0.0.1:0",
+            ])
             .await;
-        assert_eq!(refused.code, Some(1), "{case}: {refused}");
-        for part in [word, "mv '"] {
-            assert!(refused.stderr.contains(part), "{case}: {part}: {refused}");
+        assert_eq!(refused_run.code, Some(1), "{case}: {refused_run}");
+        for part in [expected_text, "mv '"] {
+            assert!(
+                refused_run.stderr.contains(part),
+                "{case}: {part}: {refused_run}"
+            );
         }
         assert!(
-            !refused.stderr.contains("CREATE TABLE"),
-            "{case}: {refused}"
+            !refused_run.stderr.contains("CREATE TABLE"),
+            "{case}: {refused_run}"
         );
 
-        let mut daemon = home.serve(&["--config", &relaxed]).await;
+        let mut daemon = home.serve(&["--config", &relaxed_config]).await;
         let stderr_line = daemon.wait_for_stderr("the journal is damaged").await;
-        assert!(stderr_line.contains(word), "{case}: {stderr_line}");
-        let aside = entries(&home.state(), "journal-damaged-");
-        assert_eq!(aside.len(), number + 1, "{case}");
-        let newest = aside.last().expect("one");
+        assert!(stderr_line.contains(expected_text), "{case}: {stderr_line}");
+        let damaged_entries = entries(&home.state(), "journal-damaged-");
+        assert_eq!(damaged_entries.len(), number + 1, "{case}");
+        let newest_entry = damaged_entries.last().expect("one");
         assert!(
-            stderr_line.contains(newest.to_str().expect("UTF-8")),
+            stderr_line.contains(newest_entry.to_str().expect("UTF-8")),
             "{stderr_line}"
         );
-        let objects = entries(&newest.join("objects"), "");
+        let objects = entries(&newest_entry.join("objects"), "");
         assert_eq!(!objects.is_empty(), has_objects, "{case}");
         daemon.stop().await;
         fs::remove_dir_all(&journal).expect("a new one");
     }
-    assert!(victim.is_file());
+    assert!(victim_path.is_file());
 }
 
-/// Waits until the metrics have this line.
-async fn measured(daemon: &Serving, line: &str) {
+/// Waits until the metrics contain this line.
+async fn until_measured(daemon: &Serving, line: &str) {
     let line = format!("\n{line}\n");
     within(async { while !get(&daemon.url, "/metrics").await.contains(&line) {} }).await;
 }
 
-/// If no journal can be opened, calls continue without one, and each lost record is counted.
+/// Without a usable journal, calls continue, and lost records are counted.
 #[tokio::test]
-async fn calls_go_on_without_it() {
+async fn calls_continue_without_a_journal() {
     let home = home!();
-    let (strict, relaxed) = (config(&home, "strict"), config(&home, "relaxed"));
+    let (strict_config, relaxed_config) = (config(&home, "strict"), config(&home, "relaxed"));
     let journal = home.state().join("journal");
-    home.serve(&["--config", &relaxed]).await.stop().await;
-    let others = |write: u32| {
+    home.serve(&["--config", &relaxed_config])
+        .await
+        .stop()
+        .await;
+    let set_write_mode = |write: u32| {
         let mode = fs::Permissions::from_mode(0o700 | write);
         fs::set_permissions(&journal, mode).expect("set");
     };
-    others(0o022);
-    let refused = home
-        .run(&["serve", "--config", &strict, "--listen", "127.0.0.1:0"])
+    set_write_mode(0o022);
+    let refused_run = home
+        .run(&[
+            "serve",
+            "--config",
+            &strict_config,
+            "--listen",
+            "127.0.0.1:0",
+        ])
         .await;
-    assert_eq!(refused.code, Some(1), "{refused}");
-    assert!(refused.stderr.contains("chmod 700"), "{refused}");
+    assert_eq!(refused_run.code, Some(1), "{refused_run}");
+    assert!(refused_run.stderr.contains("chmod 700"), "{refused_run}");
 
-    let mut daemon = home.serve(&["--config", &relaxed]).await;
+    let mut daemon = home.serve(&["--config", &relaxed_config]).await;
     let line = daemon.wait_for_stderr("calls are not on record").await;
     assert!(line.contains("others can write to"), "{line}");
     let call: &[&str] = &["call", "fake/echo", "text=x"];
@@ -291,81 +328,81 @@ async fn calls_go_on_without_it() {
         "mainstay_journal_recording 0",
         "mainstay_journal_lost_records_total 1",
     ] {
-        measured(&daemon, line).await;
+        until_measured(&daemon, line).await;
     }
     for command in ["list", "health", "records", "stats"] {
-        let warned = home.run(&[command]).await;
+        let warned_run = home.run(&[command]).await;
         for part in [
             "warning: calls are not put on record since",
             "(1 call so far)",
         ] {
-            assert!(warned.stderr.contains(part), "{part} in {warned}");
+            assert!(warned_run.stderr.contains(part), "{part} in {warned_run}");
         }
     }
-    let unread = home.run(&["records"]).await;
-    assert_eq!(unread.code, Some(1), "{unread}");
+    let unread_run = home.run(&["records"]).await;
+    assert_eq!(unread_run.code, Some(1), "{unread_run}");
     assert!(
-        unread.stderr.contains("calls are not on record"),
-        "{unread}"
+        unread_run.stderr.contains("calls are not on record"),
+        "{unread_run}"
     );
     daemon.stop().await;
 
-    others(0);
-    let daemon = home.serve(&["--config", &relaxed]).await;
+    set_write_mode(0);
+    let daemon = home.serve(&["--config", &relaxed_config]).await;
     assert_eq!(home.run(call).await.code, Some(0));
-    recorded(&home, 1, &[]).await;
-    measured(&daemon, "mainstay_journal_recording 1").await;
+    until_recorded(&home, 1, &[]).await;
+    until_measured(&daemon, "mainstay_journal_recording 1").await;
     daemon.stop().await;
 }
 
-/// In strict mode no call is sent if its record would go into removed files. In relaxed mode a new journal
-/// begins, and lost records are counted.
+/// After the journal is removed, `strict` refuses calls. `relaxed` starts a new journal, and counts
+/// lost records.
 #[tokio::test]
 async fn a_journal_that_is_removed_is_noticed() {
     let home = home!();
-    let (strict, relaxed) = (config(&home, "strict"), config(&home, "relaxed"));
+    let (strict_config, relaxed_config) = (config(&home, "strict"), config(&home, "relaxed"));
     let journal = home.state().join("journal");
     let call: &[&str] = &["call", "fake/echo", "text=x"];
 
-    let mut daemon = home.serve(&["--config", &strict]).await;
+    let mut daemon = home.serve(&["--config", &strict_config]).await;
     assert_eq!(home.run(call).await.code, Some(0));
     fs::remove_dir_all(&journal).expect("removed");
     for _ in 0..2 {
-        let refused = home.run(call).await;
-        assert_eq!(refused.code, Some(1), "{refused}");
+        let refused_run = home.run(call).await;
+        assert_eq!(refused_run.code, Some(1), "{refused_run}");
         for part in ["was not sent", "could not be put on record", "daemon's log"] {
-            assert!(refused.stderr.contains(part), "{part} in {refused}");
+            assert!(refused_run.stderr.contains(part), "{part} in {refused_run}");
         }
     }
     let line = daemon.wait_for_stderr("calls are refused until").await;
     assert!(line.contains("journal.db was removed"), "{line}");
-    measured(&daemon, "mainstay_journal_recording 0").await;
-    measured(&daemon, "mainstay_journal_records_total 1").await;
+    until_measured(&daemon, "mainstay_journal_recording 0").await;
+    until_measured(&daemon, "mainstay_journal_records_total 1").await;
     daemon.stop().await;
 
-    let mut daemon = home.serve(&["--config", &relaxed]).await;
+    let mut daemon = home.serve(&["--config", &relaxed_config]).await;
     assert_eq!(home.run(call).await.code, Some(0));
-    recorded(&home, 1, &[]).await;
-    // A call in flight, whose beginning is recorded.
-    let long = home.run(&["call", "fake/sleep", "ms=3000"]);
-    let removed = async {
-        recorded(&home, 2, &[]).await;
+    until_recorded(&home, 1, &[]).await;
+    // A call with a recorded start.
+    let long_run = home.run(&["call", "fake/sleep", "ms=3000"]);
+    let removal = async {
+        until_recorded(&home, 2, &[]).await;
         fs::remove_dir_all(&journal).expect("removed");
         assert_eq!(home.run(call).await.code, Some(0));
     };
-    let (long, ()) = tokio::join!(long, removed);
-    assert_eq!(long.code, Some(0), "{long}");
+    let (long_run, ()) = tokio::join!(long_run, removal);
+    assert_eq!(long_run.code, Some(0), "{long_run}");
     daemon
         .wait_for_stderr("the journal was lost; a new one is begun")
         .await;
-    recorded(&home, 1, &[]).await;
+    until_recorded(&home, 1, &[]).await;
     for line in [
         "mainstay_journal_recording 1",
         "mainstay_journal_lost_records_total 1",
     ] {
-        measured(&daemon, line).await;
+        until_measured(&daemon, line).await;
     }
-    // The journal still shows that a call is missing.
+    // The lost record is counted as missing.
     let records = home.run(&["records"]).await;
     assert!(records.stderr.contains("1 call of "), "{records}");
     daemon.stop().await;
@@ -373,17 +410,17 @@ async fn a_journal_that_is_removed_is_noticed() {
     for part in ["unrecorded", "is not on record: ", "was removed"] {
         assert!(history.stdout.contains(part), "{part} in {history}");
     }
-    home.serve(&["--config", &strict]).await.stop().await;
+    home.serve(&["--config", &strict_config]).await.stop().await;
 }
 
-/// A daemon that cannot write its address still serves.
+/// A daemon without its address file serves.
 #[tokio::test]
 async fn a_daemon_starts_though_it_cannot_say_where_it_is() {
     let home = home!();
-    let relaxed = config(&home, "relaxed");
+    let relaxed_config = config(&home, "relaxed");
     folder(&home.state());
     folder(&home.state().join("daemon.json"));
-    let mut daemon = home.serve(&["--config", &relaxed]).await;
+    let mut daemon = home.serve(&["--config", &relaxed_config]).await;
     let line = daemon
         .wait_for_stderr("commands cannot find this daemon without")
         .await;
@@ -392,7 +429,7 @@ async fn a_daemon_starts_though_it_cannot_say_where_it_is() {
     daemon.stop().await;
 }
 
-/// The entries of a folder whose names have this beginning, in order.
+/// Entries of a folder with this prefix, sorted.
 fn entries(parent: &Path, beginning: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(parent) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! `mainstay logs`, beside a daemon and without one.
+//! `mainstay logs`, with and without a daemon.
 
 use insta::assert_snapshot;
 use mainstay_testkit::{Run, home, within};
@@ -10,8 +10,7 @@ use crate::fakes::fakes;
 
 const CHATTY: &[&str] = &["--noise", "--stderr", "hello, Authorization: Bearer abc"];
 
-/// The lines without their times, `08:30:12.345`. The lines of yesterday also have a date, which is removed,
-/// too.
+/// The lines without timestamps, such as `08:30:12.345`, with an optional date.
 fn messages_of(run: &Run) -> Vec<String> {
     let messages = run.stdout.lines().map(|line| {
         let (mut time, mut rest) = line.split_once(' ').expect("a time");
@@ -25,40 +24,43 @@ fn messages_of(run: &Run) -> Vec<String> {
     messages.collect()
 }
 
-/// S11: messages of the protocol are not shown, and secrets are redacted.
+/// S11: protocol messages are omitted, and secrets are redacted.
 #[tokio::test]
-async fn what_a_server_says_beside_the_protocol_is_shown() {
+async fn output_outside_the_protocol_is_shown() {
     let home = home!();
     let config = fakes(&home, &[("fake", CHATTY), ("silent", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 2 of 2").await;
-    let all = home.run(&["logs", "fake", "--tail", "1000"]).await;
-    let lines = messages_of(&all);
-    assert!(lines[0].starts_with("mainstay started pid "), "{all}");
+    let all_run = home.run(&["logs", "fake", "--tail", "1000"]).await;
+    let lines = messages_of(&all_run);
+    assert!(lines[0].starts_with("mainstay started pid "), "{all_run}");
     for line in [
         "stderr   hello, Authorization: Bearer [redacted]",
         "stdout   Server ready on stdio!",
         "stdout   {\"a\":1}",
         "mainstay connected",
     ] {
-        assert!(lines.iter().any(|message| message == line), "{line}: {all}");
+        assert!(
+            lines.iter().any(|message| message == line),
+            "{line}: {all_run}"
+        );
     }
-    assert!(!all.stdout.contains("jsonrpc"), "{all}");
+    assert!(!all_run.stdout.contains("jsonrpc"), "{all_run}");
 
-    let last = home.run(&["logs", "fake", "-n", "2", "--json"]).await;
-    let last = last.json()["lines"].clone();
-    let [.., before, end] = all.stdout.lines().collect::<Vec<_>>()[..] else {
-        panic!("{all}")
+    let last_run = home.run(&["logs", "fake", "-n", "2", "--json"]).await;
+    let last_run = last_run.json()["lines"].clone();
+    let [.., line_before, end] = all_run.stdout.lines().collect::<Vec<_>>()[..] else {
+        panic!("{all_run}")
     };
-    for (line, printed) in [(&last[0], before), (&last[1], end)] {
+    for (line, printed_line) in [(&last_run[0], line_before), (&last_run[1], end)] {
         let text = line["text"].as_str().expect("a text");
-        assert!(printed.ends_with(text), "{last}: {all}");
+        assert!(printed_line.ends_with(text), "{last_run}: {all_run}");
     }
-    assert!(last.get(2).is_none(), "{last}");
+    assert!(last_run.get(2).is_none(), "{last_run}");
     daemon.stop().await;
 }
 
-/// The third document's limit of 1 MiB, and its warning at half of it.
+/// Document 003's limit of 1 MiB, and a warning at half of it.
 #[tokio::test]
 async fn long_messages_are_told() {
     let home = home!();
@@ -75,24 +77,24 @@ async fn long_messages_are_told() {
         let run = home.run(&["call", "fake/big", bytes]).await;
         assert_eq!(run.code, Some(code), "{}", run.stderr);
     }
-    let all = home.run(&["logs", "fake", "--tail", "1000"]).await;
-    let count = |words: &str| {
-        messages_of(&all)
+    let all_run = home.run(&["logs", "fake", "--tail", "1000"]).await;
+    let count = |text: &str| {
+        messages_of(&all_run)
             .iter()
-            .filter(|line| line.contains(words))
+            .filter(|line| line.contains(text))
             .count()
     };
-    let half = "more than half of maxMessageBytes (1048576)";
-    assert_eq!(count(half), 1, "{all}");
+    let half_text = "more than half of maxMessageBytes (1048576)";
+    assert_eq!(count(half_text), 1, "{all_run}");
     assert_eq!(
         count("exceeds 1048576 bytes (maxMessageBytes); "),
         1,
-        "{all}"
+        "{all_run}"
     );
     assert_eq!(
         count(" messages were read before it, 0 lines were none"),
         1,
-        "{all}"
+        "{all_run}"
     );
     daemon.stop().await;
 }
@@ -108,12 +110,12 @@ async fn a_log_is_followed_until_the_daemon_stops() {
         .spawn()
         .expect("it starts");
     let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
-    let mut next = async || -> Option<serde_json::Value> {
+    let mut next_entry = async || -> Option<serde_json::Value> {
         let line = within(lines.next_line()).await.expect("UTF-8")?;
         Some(serde_json::from_str(&line).expect("JSON"))
     };
-    let first = next().await.expect("a line");
-    // Each message of the server has noise around it.
+    let first = next_entry().await.expect("a line");
+    // Each message has noise around it.
     home.run(&["call", "fake/echo", "text=x"]).await;
     let mut texts = vec![first["text"].clone()];
     while texts
@@ -121,15 +123,15 @@ async fn a_log_is_followed_until_the_daemon_stops() {
         .is_none_or(|text| *text != "Server ready on stdio!")
         || texts.len() < 2
     {
-        texts.push(next().await.expect("a line")["text"].clone());
+        texts.push(next_entry().await.expect("a line")["text"].clone());
     }
     daemon.stop().await;
-    while next().await.is_some() {}
+    while next_entry().await.is_some() {}
     let status = within(follower.wait()).await.expect("waited for");
     assert_eq!(status.code(), Some(0));
 }
 
-/// S5: all lines, including those at the end, remain when the daemon has gone.
+/// S5: after the daemon has ended, all lines remain.
 #[tokio::test]
 async fn without_a_daemon_its_files_are_read() {
     let home = home!();
@@ -152,7 +154,7 @@ async fn without_a_daemon_its_files_are_read() {
         lines.contains("the fake crashes at start with code 7"),
         "{lines}"
     );
-    // There is no writer, so nothing can be followed.
+    // Without a daemon, `--follow` fails.
     let run = home.run(&["logs", "fake", "--follow", "--tail", "1"]).await;
     assert_eq!(
         (run.code, run.stdout.lines().count()),
@@ -198,9 +200,9 @@ async fn a_server_that_nobody_knows_has_no_log() {
     daemon.stop().await;
 }
 
-/// Servers that were started for one command have no files, but their last lines.
+/// Servers of a single command have their last stderr lines.
 #[tokio::test]
-async fn for_the_occasion_there_is_stderr() {
+async fn servers_of_one_command_have_their_stderr() {
     let home = home!();
     let config = fakes(&home, &[("fake", CHATTY)]);
     let run = home.run(&["logs", "fake", "--config", &config]).await;

@@ -1,4 +1,4 @@
-//! `mainstay man`: a page for every command, as man shows it.
+//! `mainstay man`: a manual page for every command.
 
 use std::{collections::BTreeSet, fs};
 
@@ -10,18 +10,18 @@ use mainstay_testkit::home;
 use crate::installed::is_installed;
 
 /// Collects the page names of all visible commands.
-fn pages(command: &Command, name: &str, found: &mut BTreeSet<String>) {
+fn collect_pages(command: &Command, name: &str, names: &mut BTreeSet<String>) {
     for subcommand in command
         .get_subcommands()
         .filter(|subcommand| !subcommand.is_hide_set())
     {
-        pages(
+        collect_pages(
             subcommand,
             &format!("{name}-{}", subcommand.get_name()),
-            found,
+            names,
         );
     }
-    found.insert(format!("{name}.1"));
+    names.insert(format!("{name}.1"));
 }
 
 #[tokio::test]
@@ -31,7 +31,7 @@ async fn every_command_has_a_page() {
     let dir = dir.to_str().expect("UTF-8");
     let run = home.run(&["man", "--dir", dir]).await;
     let mut expected = BTreeSet::new();
-    pages(&Cli::command(), "mainstay", &mut expected);
+    collect_pages(&Cli::command(), "mainstay", &mut expected);
     let expected_output = format!("{} pages written to {dir}\n", expected.len());
     assert_eq!(
         (&*run.stdout, run.code),
@@ -59,7 +59,7 @@ async fn every_command_has_a_page() {
     );
 }
 
-/// The pages in the form for readers: no warning of groff, no code of roff or of clap.
+/// groff renders every page without warnings or markup.
 #[tokio::test]
 async fn groff_shows_the_pages() {
     if !is_installed("groff") {

@@ -1,4 +1,4 @@
-//! Common behaviour of all commands: forms of output, colours, tables that fit, and lists that follow.
+//! Common behaviour of commands: output formats, colours, table width, watching.
 
 use mainstay_testkit::{Home, Serving, home, within};
 use serde_json::Value;
@@ -7,15 +7,15 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use crate::{fakes::fakes, terminal::Terminal};
 
 async fn two_servers(home: &Home) -> Serving {
-    let long = "a-server-with-a-name-of-32-bytes";
-    let config = fakes(home, &[("good", &[]), (long, &["--initialize-error"])]);
+    let long_text = "a-server-with-a-name-of-32-bytes";
+    let config = fakes(home, &[("good", &[]), (long_text, &["--initialize-error"])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 2").await;
     daemon
 }
 
-/// Runs a command on a terminal of this width, in an environment for people.
-async fn on_terminal(home: &Home, width: u16, arguments: &[&str]) -> String {
+/// Runs a command on a terminal of this width, without `NO_COLOR`.
+async fn terminal_text(home: &Home, width: u16, arguments: &[&str]) -> String {
     let mut terminal = Terminal::of_width(width);
     let mut command = home.command(arguments);
     command.env("LANG", "C.UTF-8").env("TERM", "xterm-256color");
@@ -28,23 +28,23 @@ async fn on_terminal(home: &Home, width: u16, arguments: &[&str]) -> String {
         .replace("\r\n", "\n")
 }
 
-/// A terminal would break words at its edge.
+/// Errors are wrapped between words.
 #[tokio::test]
 async fn errors_are_broken_between_words() {
     let home = home!();
     let error = home.run(&["list"]).await.stderr;
     assert!(error.lines().any(|line| line.len() > 80), "{error}");
-    let words = |text: &str| {
-        let words = text.split_whitespace().map(str::to_owned);
-        words.collect::<Vec<_>>()
+    let split_words = |text: &str| {
+        let split_words = text.split_whitespace().map(str::to_owned);
+        split_words.collect::<Vec<_>>()
     };
     for width in [60, 80] {
-        let screen = on_terminal(&home, width, &["list", "--color", "never"]).await;
-        assert_eq!(words(&screen), words(&error), "{screen}");
+        let screen = terminal_text(&home, width, &["list", "--color", "never"]).await;
+        assert_eq!(split_words(&screen), split_words(&error), "{screen}");
         let lines = screen
             .lines()
             .filter(|line| line.chars().count() > usize::from(width));
-        // A path or a command is not broken.
+        // Paths and commands are not wrapped.
         for line in lines {
             assert!(
                 line.trim_start().split('`').count() == 3 || !line.trim().contains(' '),
@@ -56,43 +56,49 @@ async fn errors_are_broken_between_words() {
 }
 
 #[tokio::test]
-async fn what_is_listed_has_a_form_for_everybody() {
+async fn lists_have_formats_for_people_and_programs() {
     let home = home!();
     let daemon = two_servers(&home).await;
     let run = async |arguments: &[&str]| home.run(arguments).await;
     let names = run(&["list", "-o", "name"]).await;
     assert_eq!(names.stdout, "good\na-server-with-a-name-of-32-bytes\n");
-    let long = run(&["list", "-o", "json"]).await.json();
-    let short = run(&["list", "--json"]).await.json();
-    assert_eq!(long["servers"][0]["name"], short["servers"][0]["name"]);
+    let long_output = run(&["list", "-o", "json"]).await.json();
+    let short_output = run(&["list", "--json"]).await.json();
+    assert_eq!(
+        long_output["servers"][0]["name"],
+        short_output["servers"][0]["name"]
+    );
     let yaml = run(&["list", "-o", "yaml"]).await.stdout;
     assert!(
         yaml.starts_with("servers:\n  - name: good\n    transport: stdio\n"),
         "{yaml}"
     );
-    let wide = run(&["list", "-o", "wide"]).await.stdout;
+    let wide_run = run(&["list", "-o", "wide"]).await.stdout;
     assert!(
-        wide.starts_with("NAME") && wide.contains("RESOURCES"),
-        "{wide}"
+        wide_run.starts_with("NAME") && wide_run.contains("RESOURCES"),
+        "{wide_run}"
     );
     let table = run(&["list", "-o", "table"]).await.stdout;
     assert!(!table.contains("RESOURCES"), "{table}");
 
     let list = run(&["list", "--format", "{name}\\t{status}|{pid}"]).await;
     let line = list.stdout.lines().next().expect("a line");
-    let pid = short["servers"][0]["pid"].to_string();
+    let pid = short_output["servers"][0]["pid"].to_string();
     assert_eq!(line, format!("good\tconnected|{pid}"));
-    // Optional fields are known, whether or not a server has them.
+    // Optional fields are valid for every server.
     assert_eq!(
         run(&["list", "--format", "{pending.cwd}"]).await.code,
         Some(0)
     );
-    let unknown = run(&["list", "--format", "{nmae}"]).await;
-    assert_eq!(unknown.code, Some(2));
-    assert!(unknown.stderr.contains("did you mean name?"), "{unknown}");
-    let unclear = run(&["list", "--format", "{name"]).await;
-    assert_eq!(unclear.code, Some(2));
-    assert!(unclear.stderr.contains("has no `}`"), "{unclear}");
+    let unknown_run = run(&["list", "--format", "{nmae}"]).await;
+    assert_eq!(unknown_run.code, Some(2));
+    assert!(
+        unknown_run.stderr.contains("did you mean name?"),
+        "{unknown_run}"
+    );
+    let unclear_run = run(&["list", "--format", "{name"]).await;
+    assert_eq!(unclear_run.code, Some(2));
+    assert!(unclear_run.stderr.contains("has no `}`"), "{unclear_run}");
 
     for (arguments, expected) in [
         (
@@ -115,8 +121,11 @@ async fn what_is_listed_has_a_form_for_everybody() {
         assert!(list.stdout.starts_with(expected), "{arguments:?}: {list}");
     }
     run(&["call", "good/echo", "text=x"]).await;
-    let listed = run(&["records", "--format", "{name} {status}"]).await;
-    assert!(listed.stdout.starts_with("good/echo ok\n"), "{listed}");
+    let listed_run = run(&["records", "--format", "{name} {status}"]).await;
+    assert!(
+        listed_run.stdout.starts_with("good/echo ok\n"),
+        "{listed_run}"
+    );
     run(&["switches", "off", "editor", "good/echo"]).await;
     for (form, expected) in [
         (&["--format", "{name} {tools.0}"][..], "editor good/echo\n"),
@@ -126,8 +135,8 @@ async fn what_is_listed_has_a_form_for_everybody() {
             "clients:\n  editor:\n    servers: []\n    tools:\n      - good/echo\n",
         ),
     ] {
-        let listed = run(&[&["switches"], form].concat()).await;
-        assert_eq!(listed.stdout, expected, "{listed}");
+        let listed_run = run(&[&["switches"], form].concat()).await;
+        assert_eq!(listed_run.stdout, expected, "{listed_run}");
     }
     let events = run(&["events", "--format", "{server}|{type}", "--server", "good"]).await;
     assert!(
@@ -142,13 +151,13 @@ async fn what_is_listed_has_a_form_for_everybody() {
     let yaml = run(&["events", "--server", "good", "-o", "yaml"]).await;
     assert!(yaml.stdout.starts_with("events:\n  - id: "), "{yaml}");
     assert_eq!(run(&["events", "-f", "-o", "yaml"]).await.code, Some(2));
-    // Where the output would be JSON, the error is JSON.
+    // JSON output has JSON errors.
     let error = run(&["get", "nobody", "-o", "json"]).await;
     let body: Value = serde_json::from_str(error.stderr.trim()).expect("JSON");
     assert_eq!(body["error"], "server_not_found");
-    // No token is made if its value cannot be shown in the requested form.
-    let refused = run(&["token", "add", "x", "-o", "yaml"]).await;
-    assert_eq!(refused.code, Some(2), "{refused}");
+    // An invalid format is refused before a token is created.
+    let refused_run = run(&["token", "add", "x", "-o", "yaml"]).await;
+    assert_eq!(refused_run.code, Some(2), "{refused_run}");
     assert_eq!(run(&["token", "list", "-o", "name"]).await.stdout, "");
     daemon.stop().await;
 }
@@ -157,50 +166,53 @@ async fn what_is_listed_has_a_form_for_everybody() {
 async fn a_terminal_has_colours_and_symbols_and_a_pipe_has_none() {
     let home = home!();
     let daemon = two_servers(&home).await;
-    let screen = on_terminal(&home, 100, &["list"]).await;
+    let screen = terminal_text(&home, 100, &["list"]).await;
     assert!(
         screen.contains("\u{1b}[32m● connected\u{1b}[0m"),
         "{screen:?}"
     );
-    let plain = on_terminal(&home, 100, &["list", "--color", "never"]).await;
+    let plain_text = terminal_text(&home, 100, &["list", "--color", "never"]).await;
     assert!(
-        !plain.contains('\u{1b}') && plain.contains("● connected"),
-        "{plain:?}"
+        !plain_text.contains('\u{1b}') && plain_text.contains("● connected"),
+        "{plain_text:?}"
     );
-    let error = on_terminal(&home, 100, &["get", "nobody"]).await;
+    let error = terminal_text(&home, 100, &["get", "nobody"]).await;
     assert!(
         error.contains("\u{1b}[1m\u{1b}[31merror:\u{1b}[0m Server"),
         "{error:?}"
     );
-    let health = on_terminal(&home, 100, &["health"]).await;
+    let health = terminal_text(&home, 100, &["health"]).await;
     assert!(
         health.contains("  good                             \u{1b}[32mhealthy\u{1b}[0m    ping: "),
         "{health:?}"
     );
 
-    let piped = home.run(&["list"]).await.stdout;
-    assert!(!piped.contains('\u{1b}') && !piped.contains('●'), "{piped}");
-    let forced = home.run(&["list", "--color=always"]).await.stdout;
+    let piped_run = home.run(&["list"]).await.stdout;
     assert!(
-        forced.contains("\u{1b}[32mconnected\u{1b}[0m"),
-        "{forced:?}"
+        !piped_run.contains('\u{1b}') && !piped_run.contains('●'),
+        "{piped_run}"
+    );
+    let forced_run = home.run(&["list", "--color=always"]).await.stdout;
+    assert!(
+        forced_run.contains("\u{1b}[32mconnected\u{1b}[0m"),
+        "{forced_run:?}"
     );
     let mut command = home.command(&["list"]);
-    let forced = command
+    let forced_run = command
         .env("CLICOLOR_FORCE", "1")
         .env_remove("NO_COLOR")
         .output();
-    let forced = within(forced).await.expect("it runs").stdout;
+    let forced_run = within(forced_run).await.expect("it runs").stdout;
     assert!(
-        String::from_utf8_lossy(&forced).contains("\u{1b}[32mconnected"),
-        "{forced:?}"
+        String::from_utf8_lossy(&forced_run).contains("\u{1b}[32mconnected"),
+        "{forced_run:?}"
     );
-    let help = home.run(&["--help", "--color=always"]).await.stdout;
-    assert!(help.contains('\u{1b}'), "{help}");
+    let help_run = home.run(&["--help", "--color=always"]).await.stdout;
+    assert!(help_run.contains('\u{1b}'), "{help_run}");
     daemon.stop().await;
 }
 
-/// Each row is one line at the usual widths of terminals.
+/// Each row fits into one line.
 #[tokio::test]
 async fn tables_fit_the_terminal() {
     let home = home!();
@@ -215,13 +227,13 @@ async fn tables_fit_the_terminal() {
         &["health"],
     ];
     for arguments in commands {
-        let piped = home.run(arguments).await.stdout;
+        let piped_run = home.run(arguments).await.stdout;
         for width in [60, 80, 140] {
-            let all = [arguments, ["--color", "never"].as_slice()].concat();
-            let screen = on_terminal(&home, width, &all).await;
+            let all_arguments = [arguments, ["--color", "never"].as_slice()].concat();
+            let screen = terminal_text(&home, width, &all_arguments).await;
             assert_eq!(
                 screen.lines().count(),
-                piped.lines().count(),
+                piped_run.lines().count(),
                 "{arguments:?}: {screen}"
             );
             for line in screen.lines() {
@@ -232,17 +244,20 @@ async fn tables_fit_the_terminal() {
             }
         }
     }
-    let narrow = on_terminal(&home, 60, &["list", "--color", "never"]).await;
+    let narrow_text = terminal_text(&home, 60, &["list", "--color", "never"]).await;
     assert!(
-        narrow.contains('…') && !narrow.contains("TRANSPORT"),
-        "{narrow}"
+        narrow_text.contains('…') && !narrow_text.contains("TRANSPORT"),
+        "{narrow_text}"
     );
-    let wide = on_terminal(&home, 60, &["list", "-o", "wide", "--color", "never"]).await;
-    assert!(!wide.contains('…') && wide.contains("TRANSPORT"), "{wide}");
+    let wide_text = terminal_text(&home, 60, &["list", "-o", "wide", "--color", "never"]).await;
+    assert!(
+        !wide_text.contains('…') && wide_text.contains("TRANSPORT"),
+        "{wide_text}"
+    );
     daemon.stop().await;
 }
 
-/// A watched list follows the daemon across its end and its restart.
+/// A watched list continues after a restart of the daemon.
 #[tokio::test]
 async fn a_watched_list_shows_what_changes() {
     let home = home!();
@@ -252,8 +267,8 @@ async fn a_watched_list_shows_what_changes() {
     let mut terminal = Terminal::open();
     let mut watcher = terminal.start(home.command(&["list", "--watch"]));
     terminal.until("connected").await;
-    let mut piped = home.command(&["list", "-w"]).spawn().expect("it starts");
-    let mut lines = BufReader::new(piped.stdout.take().expect("a pipe")).lines();
+    let mut piped_command = home.command(&["list", "-w"]).spawn().expect("it starts");
+    let mut lines = BufReader::new(piped_command.stdout.take().expect("a pipe")).lines();
     let mut next_line_with = async |words: &str| loop {
         let line = within(lines.next_line())
             .await
@@ -286,13 +301,13 @@ async fn a_watched_list_shows_what_changes() {
     next_line_with("connected").await;
     home.run(&["disable", "good"]).await;
     terminal.until("enable it by").await;
-    for child in [&mut watcher, &mut piped, &mut json] {
+    for child in [&mut watcher, &mut piped_command, &mut json] {
         child.kill().await.expect("it can be ended");
     }
     let screen = String::from_utf8(terminal.end().await).expect("UTF-8");
-    // The head is written again in its place.
+    // The table is redrawn in place.
     assert!(screen.contains("\u{1b}[2A\r\u{1b}[JNAME"), "{screen:?}");
-    let refused = home.run(&["list", "--watch", "-o", "yaml"]).await;
-    assert_eq!(refused.code, Some(2), "{refused}");
+    let refused_run = home.run(&["list", "--watch", "-o", "yaml"]).await;
+    assert_eq!(refused_run.code, Some(2), "{refused_run}");
     daemon.stop().await;
 }

@@ -1,4 +1,4 @@
-//! The network of a machine: two families of addresses, and proxies.
+//! Address families and proxies.
 
 use std::{
     io::{Read as _, Write as _},
@@ -9,11 +9,11 @@ use mainstay_testkit::{Home, Run, Running, get, home, within};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// A port of IPv6 loopback that another program uses. `None` on a machine without IPv6.
+/// An occupied IPv6 loopback port. `None` without IPv6.
 fn occupied_port() -> Option<(TcpListener, u16)> {
-    let other = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).ok()?;
-    let port = other.local_addr().expect("an address").port();
-    Some((other, port))
+    let other_listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).ok()?;
+    let port = other_listener.local_addr().expect("an address").port();
+    Some((other_listener, port))
 }
 
 /// Runs `serve` at this address.
@@ -44,10 +44,10 @@ fn find<'f>(findings: &'f [Value], id: &str) -> Option<&'f Value> {
 
 #[tokio::test]
 async fn localhost_is_served_on_both_families() {
-    let Some((other, _)) = occupied_port() else {
+    let Some((other_listener, _)) = occupied_port() else {
         return;
     };
-    drop(other);
+    drop(other_listener);
     let home = home!();
     let mut daemon = serve(&home, "localhost:0");
     let url = url(&mut daemon).await;
@@ -63,17 +63,20 @@ async fn localhost_is_served_on_both_families() {
         "{}",
         daemon.stderr_text
     );
-    let all = findings(&home.run(&["doctor", "--json"]).await);
-    assert!(find(&all, "daemon.running").is_some(), "{all:#?}");
-    assert!(find(&all, "port.other_family").is_none(), "{all:#?}");
+    let all_run = findings(&home.run(&["doctor", "--json"]).await);
+    assert!(find(&all_run, "daemon.running").is_some(), "{all_run:#?}");
+    assert!(
+        find(&all_run, "port.other_family").is_none(),
+        "{all_run:#?}"
+    );
     end(daemon).await;
 }
 
-/// Clients that use localhost may reach the other program. This is reported at the start and later.
+/// A conflict on the other loopback family is reported at the start and by `doctor`.
 #[tokio::test]
 async fn another_program_at_the_other_family_is_told() {
     for name in ["127.0.0.1", "localhost"] {
-        let Some((other, port)) = occupied_port() else {
+        let Some((other_listener, port)) = occupied_port() else {
             return;
         };
         let home = home!();
@@ -83,9 +86,9 @@ async fn another_program_at_the_other_family_is_told() {
         let listen = format!("{name}:{port}");
         let is_told = async || {
             let arguments = ["doctor", "--json", "--listen", &listen];
-            let all = findings(&home.run(&arguments).await);
-            let finding = find(&all, "port.other_family");
-            let finding = finding.unwrap_or_else(|| panic!("{all:#?}"));
+            let all_run = findings(&home.run(&arguments).await);
+            let finding = find(&all_run, "port.other_family");
+            let finding = finding.unwrap_or_else(|| panic!("{all_run:#?}"));
             assert_eq!(
                 (&finding["what"], &finding["level"]),
                 (&json!(warning), &json!("warning"))
@@ -96,14 +99,17 @@ async fn another_program_at_the_other_family_is_told() {
         assert_eq!(url(&mut daemon).await, format!("http://127.0.0.1:{port}"));
         daemon.wait_for_stderr(&format!("warning: {warning}")).await;
         is_told().await;
-        drop(other);
-        let all = findings(&home.run(&["doctor", "--json"]).await);
-        assert!(find(&all, "port.other_family").is_none(), "{all:#?}");
+        drop(other_listener);
+        let all_run = findings(&home.run(&["doctor", "--json"]).await);
+        assert!(
+            find(&all_run, "port.other_family").is_none(),
+            "{all_run:#?}"
+        );
         end(daemon).await;
     }
 }
 
-/// Mainstay uses no proxy, and reports this if other programs would use one.
+/// A proxy in the environment that Mainstay does not use is reported.
 #[tokio::test]
 async fn a_proxy_that_is_not_used_is_named() {
     let home = home!();
@@ -112,7 +118,7 @@ async fn a_proxy_that_is_not_used_is_named() {
         "near": {"type": "http", "url": "https://127.0.0.1:1/mcp"},
     }});
     let config = home.file("servers.json", &config.to_string());
-    let examined = async |variables: &[(&str, &str)]| {
+    let examine = async |variables: &[(&str, &str)]| {
         let arguments = [
             "doctor",
             "--config",
@@ -136,16 +142,18 @@ async fn a_proxy_that_is_not_used_is_named() {
         let output = within(command.output()).await.expect("it starts");
         findings(&Run::new(&arguments, &output))
     };
-    let reason = |all: &[Value], server: &str| {
-        let mut down_findings = all.iter().filter(|finding| finding["id"] == "server.down");
-        let down = down_findings
+    let reason = |findings: &[Value], server: &str| {
+        let mut down_findings = findings
+            .iter()
+            .filter(|finding| finding["id"] == "server.down");
+        let down_finding = down_findings
             .find(|finding| finding["server"] == server)
             .expect("it is down");
-        down["what"].as_str().expect("text").to_owned()
+        down_finding["what"].as_str().expect("text").to_owned()
     };
     let hint = "HTTPS_PROXY is set, and Mainstay uses no proxy";
     let proxy = ("HTTPS_PROXY", "http://user:hunter2@proxy.corp:3128");
-    let all = examined(&[proxy]).await;
+    let all = examine(&[proxy]).await;
     assert!(reason(&all, "far").ends_with(hint), "{all:#?}");
     assert!(!reason(&all, "near").contains("PROXY"), "{all:#?}");
     let note = find(&all, "network.proxy_unused").expect("a note");
@@ -155,22 +163,22 @@ async fn a_proxy_that_is_not_used_is_named() {
     );
     assert!(!json!(all).to_string().contains("hunter2"), "{all:#?}");
     for variables in [&[][..], &[proxy, ("NO_PROXY", "localhost,.invalid")]] {
-        let all = examined(variables).await;
+        let all = examine(variables).await;
         assert!(!reason(&all, "far").contains("PROXY"), "{all:#?}");
         assert!(find(&all, "network.proxy_unused").is_none(), "{all:#?}");
     }
 }
 
-/// A server that refuses all clients.
-fn refusing() -> String {
+/// A server that answers 401.
+fn start_refusing_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.expect("a connection");
             let mut request = [0; 4096];
-            let read = stream.read(&mut request).unwrap_or_default();
-            if read > 0 {
+            let read_message = stream.read(&mut request).unwrap_or_default();
+            if read_message > 0 {
                 let answer =
                     "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
                 stream.write_all(answer.as_bytes()).ok();
@@ -180,12 +188,12 @@ fn refusing() -> String {
     format!("http://{address}/mcp")
 }
 
-/// The repair of a 401 names the variable or the file.
+/// The repair for a 401 names the variable or file of the credential.
 #[tokio::test]
 async fn refused_credentials_are_traced_to_where_they_come_from() {
     let home = home!();
     let key = home.file("key", "k\n");
-    let url = refusing();
+    let url = start_refusing_server();
     let config = json!({"mcpServers": {
         "none": {"type": "http", "url": url},
         "variable": {"type": "http", "url": url, "bearerToken": "${MAINSTAY_TEST_TOKEN}"},
@@ -203,7 +211,7 @@ async fn refused_credentials_are_traced_to_where_they_come_from() {
     let mut command = home.command(&arguments);
     command.env("MAINSTAY_TEST_TOKEN", "t");
     let output = within(command.output()).await.expect("it starts");
-    let all = findings(&Run::new(&arguments, &output));
+    let all_findings = findings(&Run::new(&arguments, &output));
     for (server, expected) in [
         (
             "none",
@@ -218,11 +226,13 @@ async fn refused_credentials_are_traced_to_where_they_come_from() {
             format!("${{EDITOR:-vi}} {key} && mainstay restart file  # `headers.X-Api-Key`"),
         ),
     ] {
-        let mut down_findings = all.iter().filter(|finding| finding["id"] == "server.down");
-        let down = down_findings
+        let mut down_findings = all_findings
+            .iter()
+            .filter(|finding| finding["id"] == "server.down");
+        let down_finding = down_findings
             .find(|finding| finding["server"] == server)
             .expect("it is down");
-        let mend = down["mend"].as_str().expect("text");
-        assert!(mend.contains(&expected), "{down}");
+        let mend_text = down_finding["mend"].as_str().expect("text");
+        assert!(mend_text.contains(&expected), "{down_finding}");
     }
 }

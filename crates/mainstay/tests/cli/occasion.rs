@@ -1,4 +1,4 @@
-//! Commands that start their servers for one run.
+//! Commands that start servers for one run.
 
 use insta::assert_snapshot;
 use mainstay_testkit::home;
@@ -26,13 +26,13 @@ async fn a_configuration_is_enough() {
         ])
         .await
     );
-    // The calls are recorded, and nothing else of the state directory is touched.
-    let left = std::fs::read_dir(home.state()).expect("a folder");
-    let left = left.map(|entry| entry.expect("an entry").file_name());
-    assert_eq!(left.collect::<Vec<_>>(), ["instances"]);
+    // Only the calls are recorded in the state directory.
+    let remaining_entries = std::fs::read_dir(home.state()).expect("a folder");
+    let remaining_entries = remaining_entries.map(|entry| entry.expect("an entry").file_name());
+    assert_eq!(remaining_entries.collect::<Vec<_>>(), ["instances"]);
 }
 
-/// The command uses the servers of its file, whatever a daemon serves meanwhile.
+/// With `--config`, a command ignores a running daemon.
 #[tokio::test]
 async fn a_daemon_is_left_alone() {
     let home = home!();

@@ -32,7 +32,7 @@ async fn an_operator_is_told_what_came_of_it() {
     daemon.stop().await;
 }
 
-/// O2: a reconnect starts a new process, and only of the named server.
+/// O2: a reconnect restarts the process of the named server only.
 #[tokio::test]
 async fn a_reconnect_is_a_new_process() {
     let home = home!();
@@ -43,19 +43,25 @@ async fn a_reconnect_is_a_new_process() {
         let servers = home.run(&["list", "--json"]).await.json()["servers"].clone();
         (servers[0]["pid"].clone(), servers[1]["pid"].clone())
     };
-    let before = pids().await;
+    let previous_pids = pids().await;
     let run = home.run(&["reconnect", "one", "--json"]).await;
     assert_eq!(run.json()["success"], true, "{run}");
     assert_eq!(run.json()["status"], "connected", "{run}");
     let after = pids().await;
-    assert!(after.0 != before.0 && after.1 == before.1, "{after:?}");
+    assert!(
+        after.0 != previous_pids.0 && after.1 == previous_pids.1,
+        "{after:?}"
+    );
     home.run(&["reconnect", "--all"]).await;
-    let last = pids().await;
-    assert!(last.0 != after.0 && last.1 != after.1, "{last:?}");
+    let last_pids = pids().await;
+    assert!(
+        last_pids.0 != after.0 && last_pids.1 != after.1,
+        "{last_pids:?}"
+    );
     daemon.stop().await;
 }
 
-/// Every server is tried, and the failed ones are named.
+/// A reconnect of all servers names the failed ones.
 #[tokio::test]
 async fn a_reconnect_of_all_names_those_that_failed() {
     let home = home!();
@@ -78,7 +84,7 @@ async fn a_reconnect_of_all_names_those_that_failed() {
     daemon.stop().await;
 }
 
-/// Several servers can be named. An unknown one is reported, with the name that was probably meant.
+/// Several servers in one command. An unknown name has a suggestion.
 #[tokio::test]
 async fn several_servers_are_operated_at_once() {
     let home = home!();
@@ -106,10 +112,16 @@ async fn several_servers_are_operated_at_once() {
         ])
         .await
     );
-    let listed = home.run(&["tools", "one"]).await;
-    let count = listed.stdout.lines().count();
-    let again = home.run(&["tools", "list", "one"]).await;
-    assert_eq!((&again.stdout, again.code), (&listed.stdout, Some(0)));
-    assert!(count > 5 && !listed.stdout.contains("two/"), "{listed}");
+    let listed_run = home.run(&["tools", "one"]).await;
+    let count = listed_run.stdout.lines().count();
+    let repeated_run = home.run(&["tools", "list", "one"]).await;
+    assert_eq!(
+        (&repeated_run.stdout, repeated_run.code),
+        (&listed_run.stdout, Some(0))
+    );
+    assert!(
+        count > 5 && !listed_run.stdout.contains("two/"),
+        "{listed_run}"
+    );
     daemon.stop().await;
 }

@@ -1,4 +1,4 @@
-//! The reason why a server is down is in `list`, `get`, `health` and `serve`, and in the error of a call.
+//! Reasons of failed servers in `list`, `get`, `health`, `serve`, and errors of calls.
 
 use mainstay_testkit::{Home, Run, home, within};
 use serde_json::{Value, json};
@@ -7,11 +7,11 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// Answers a connection according to the requested path.
+/// Answers a connection by its path.
 async fn answer(mut stream: TcpStream) {
     let mut buffer = vec![0; 16 * 1024];
-    let read = stream.read(&mut buffer).await.unwrap_or_default();
-    let request = String::from_utf8_lossy(&buffer[..read]).into_owned();
+    let read_message = stream.read(&mut buffer).await.unwrap_or_default();
+    let request = String::from_utf8_lossy(&buffer[..read_message]).into_owned();
     let is_http = request.starts_with("POST ") || request.starts_with("GET ");
     let path = request.split(' ').nth(1).filter(|_| is_http);
     let path = path.unwrap_or_default();
@@ -51,17 +51,17 @@ async fn answer(mut stream: TcpStream) {
         }
         // A TLS alert.
         "/tls" => vec![0x15, 3, 1, 0, 2, 2, 46],
-        // A connection without an HTTP request was meant as TLS.
+        // A connection without HTTP is a TLS handshake.
         "" => head("400 Bad Request"),
         _ => Vec::new(),
     };
-    // The other side may have gone.
+    // The client may have disconnected.
     stream.write_all(&response).await.ok();
     stream.shutdown().await.ok();
 }
 
-/// An address at which [`answer`] answers.
-async fn listening() -> String {
+/// Starts a listener that answers with [`answer`], and returns its address.
+async fn start_listener() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     tokio::spawn(async move {
@@ -75,16 +75,16 @@ async fn listening() -> String {
 /// The row of a server in a table.
 fn row<'r>(run: &'r Run, name: &str) -> &'r str {
     let mut lines = run.stdout.lines();
-    let found = lines.find(|line| line.split_whitespace().next() == Some(name));
-    found.unwrap_or_else(|| panic!("no {name}: {run}"))
+    let matching_line = lines.find(|line| line.split_whitespace().next() == Some(name));
+    matching_line.unwrap_or_else(|| panic!("no {name}: {run}"))
 }
 
-/// Runs `list` until the row of this server has these words.
-async fn until_listed(home: &Home, name: &str, words: &str) {
+/// Runs `list` until this server's row contains the text.
+async fn until_listed(home: &Home, name: &str, text: &str) {
     within(async {
         loop {
             let run = home.run(&["list"]).await;
-            if row(&run, name).contains(words) {
+            if row(&run, name).contains(text) {
                 return;
             }
         }
@@ -106,16 +106,16 @@ async fn the_last_words_of_a_process_are_shown_everywhere() {
     let step = r#"see "mainstay logs down", then "mainstay start down""#;
     assert!(line.ends_with(step), "{line}");
     daemon.wait_for_stderr("| Error: API_KEY is required").await;
-    let whole = format!("{reason}: Error: API_KEY is required; {step}");
+    let full_text = format!("{reason}: Error: API_KEY is required; {step}");
     for command in [&["list"][..], &["get", "down"], &["health"]] {
         let run = home.run(command).await;
-        assert!(run.stdout.contains(&whole), "{run}");
+        assert!(run.stdout.contains(&full_text), "{run}");
     }
     let run = home.run(&["call", "down/x"]).await;
     assert_eq!(run.code, Some(1), "{run}");
-    assert!(run.stderr.contains(&whole), "{run}");
+    assert!(run.stderr.contains(&full_text), "{run}");
 
-    // Its earlier output is not the reason for an operator's change.
+    // After `disable`, the earlier stderr is not the reason.
     let run = home.run(&["disable", "down"]).await;
     assert_eq!(run.stdout, "down is disabled\n", "{run}");
     let run = home.run(&["list"]).await;
@@ -131,33 +131,33 @@ async fn the_last_words_of_a_process_are_shown_everywhere() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_over_http_is_said_in_words() {
+async fn http_failures_have_readable_reasons() {
     let home = home!();
-    let host = listening().await;
-    let local = |path: &str| format!("http://{host}/{path}");
-    let speaks_tls = format!("the server at {host} speaks TLS; write https:// in `url`");
+    let host = start_listener().await;
+    let local_url = |path: &str| format!("http://{host}/{path}");
+    let speaks_tls_text = format!("the server at {host} speaks TLS; write https:// in `url`");
     let cases = [
         (
             "plain",
             format!("https://{host}/mcp"),
             format!("the server at {host} speaks plain HTTP; write http:// in `url`"),
         ),
-        ("tls", local("tls"), speaks_tls.clone()),
-        ("https", local("https"), speaks_tls),
+        ("tls", local_url("tls"), speaks_tls_text.clone()),
+        ("https", local_url("https"), speaks_tls_text),
         (
             "closed",
-            local("closed"),
+            local_url("closed"),
             format!("{host} closed the connection without an answer"),
         ),
         (
             "moved",
-            local("moved"),
+            local_url("moved"),
             "the server redirects to https://login.example.com/in (HTTP 302)".to_owned(),
         ),
         (
             "missing",
-            local("404"),
-            format!("is spoken at {}; check the path of `url`", local("404")),
+            local_url("404"),
+            format!("is spoken at {}; check the path of `url`", local_url("404")),
         ),
         (
             "refused",
@@ -171,12 +171,12 @@ async fn what_goes_wrong_over_http_is_said_in_words() {
         ),
         (
             "wants",
-            local("401"),
+            local_url("401"),
             "HTTP 401: the server wants credentials; set `bearerToken` or `headers`".to_owned(),
         ),
         (
             "forbids",
-            local("403"),
+            local_url("403"),
             "HTTP 403: the server forbids access; set `bearerToken` or `headers` if".to_owned(),
         ),
     ];
@@ -184,37 +184,38 @@ async fn what_goes_wrong_over_http_is_said_in_words() {
     let servers = servers.map(|(name, url, _)| ((*name).to_owned(), json!({"url": url})));
     let mut servers: serde_json::Map<String, Value> = servers.collect();
     for (name, path) in [("stale", "401"), ("lacking", "403")] {
-        let entry = json!({"url": local(path), "bearerToken": "old"});
+        let entry = json!({"url": local_url(path), "bearerToken": "old"});
         servers.insert(name.to_owned(), entry);
     }
     let config = json!({"mcpServers": servers});
     let config = home.file("servers.json", &config.to_string());
     let daemon = home.serve(&["--config", &config]).await;
-    for (name, _, words) in &cases {
-        until_listed(&home, name, words).await;
+    for (name, _, expected_text) in &cases {
+        until_listed(&home, name, expected_text).await;
     }
-    let refused = "HTTP 401: the server does not accept the credentials; renew";
-    until_listed(&home, "stale", refused).await;
-    let lacking = "HTTP 403: the server forbids access; the credentials lack a permission";
-    until_listed(&home, "lacking", lacking).await;
+    let refused_text = "HTTP 401: the server does not accept the credentials; renew";
+    until_listed(&home, "stale", refused_text).await;
+    let lacking_text = "HTTP 403: the server forbids access; the credentials lack a permission";
+    until_listed(&home, "lacking", lacking_text).await;
     let run = home.run(&["list"]).await;
     assert!(!run.stdout.contains("s3cret"), "{run}");
     daemon.stop().await;
 }
 
-/// With a configured transport and without: the URL, the server's text, and the next step.
+/// Invalid answers with and without a configured transport: URL, quote, and next step.
 #[tokio::test]
 async fn an_answer_that_is_no_mcp_is_quoted() {
     let home = home!();
-    let host = listening().await;
-    let local = |path: &str| format!("http://{host}/{path}");
-    let whole = |path: &str, error: &str| format!("cannot connect: {}: {error}", local(path));
+    let host = start_listener().await;
+    let local_url = |path: &str| format!("http://{host}/{path}");
+    let full_reason =
+        |path: &str, error: &str| format!("cannot connect: {}: {error}", local_url(path));
     let check = "; check the path of `url`";
     let mut cases = vec![(
         "detected".to_owned(),
         "400",
         None,
-        whole("400", "HTTP 400 to initialize: tenant missing;"),
+        full_reason("400", "HTTP 400 to initialize: tenant missing;"),
     )];
     for (kind, request) in [("http", "initialize"), ("sse", "GET")] {
         for (path, error) in [
@@ -234,12 +235,12 @@ async fn an_answer_that_is_no_mcp_is_quoted() {
                 format!("{kind}{path}"),
                 path,
                 Some(kind),
-                whole(path, &error),
+                full_reason(path, &error),
             ));
         }
         let error = format!(
             "the server redirects {} to itself (HTTP 307); check `url`",
-            local("loop")
+            local_url("loop")
         );
         cases.push((format!("{kind}loop"), "loop", Some(kind), error));
     }
@@ -249,7 +250,7 @@ async fn an_answer_that_is_no_mcp_is_quoted() {
             entry["type"] = (*kind).into();
         }
         if *path == "loop" {
-            entry["url"] = local("loop").into();
+            entry["url"] = local_url("loop").into();
         }
         (name.clone(), entry)
     });
@@ -257,32 +258,32 @@ async fn an_answer_that_is_no_mcp_is_quoted() {
     let config = json!({"mcpServers": servers});
     let config = home.file("servers.json", &config.to_string());
     let daemon = home.serve(&["--config", &config]).await;
-    for (name, _, _, words) in &cases {
-        until_listed(&home, name, words.trim_end_matches(';')).await;
+    for (name, _, _, expected_text) in &cases {
+        until_listed(&home, name, expected_text.trim_end_matches(';')).await;
     }
     let run = home.run(&["list"]).await;
     assert!(!run.stdout.contains("s3cret"), "{run}");
     daemon.stop().await;
 }
 
-/// While the server is restarted, its status still has the reason of its last end.
+/// During a restart, the status has the last exit's reason.
 #[tokio::test]
 async fn the_last_words_are_shown_while_the_next_attempt_is_under_way() {
     let home = home!();
-    let mark = home.path().join("begun");
+    let mark_path = home.path().join("begun");
     let script = format!(
-        "if [ -e {mark} ]; then echo installing >&2; exec sleep 1000; fi
+        "if [ -e {mark_path} ]; then echo installing >&2; exec sleep 1000; fi
          echo 'Error: API_KEY is required' >&2; exit 3",
-        mark = mark.display()
+        mark_path = mark_path.display()
     );
-    let slow =
+    let slow_entry =
         json!({"command": "sh", "args": ["-c", script], "initialDelayMs": 100, "timeout_s": 1});
-    let config = json!({"mcpServers": {"slow": slow}});
+    let config = json!({"mcpServers": {"slow": slow_entry}});
     let config = home.file("servers.json", &config.to_string());
     let daemon = home.serve(&["--config", &config]).await;
     let reason = "process exited unexpectedly (code 3): Error: API_KEY is required";
     until_listed(&home, "slow", reason).await;
-    std::fs::write(&mark, "").expect("written");
+    std::fs::write(&mark_path, "").expect("written");
     until_listed(&home, "slow", "installing (attempt ").await;
     for command in [&["list", "-o", "wide"][..], &["get", "slow"]] {
         let run = home.run(command).await;
@@ -295,7 +296,7 @@ async fn the_last_words_are_shown_while_the_next_attempt_is_under_way() {
     daemon.stop().await;
 }
 
-/// Output on stdout in place of messages is a reason, too.
+/// A process that prints no protocol has its stdout as reason.
 #[tokio::test]
 async fn the_last_noise_on_stdout_is_shown() {
     let home = home!();
@@ -310,18 +311,18 @@ async fn the_last_noise_on_stdout_is_shown() {
         .wait_for_stderr("  | usage: x, the key is missing")
         .await;
     let noise = "writes to stdout what is no MCP message: ";
-    let words = format!(
+    let expected_text = format!(
         "(code 2): it {noise}\"usage: x, the key is missing\"; see \"mainstay logs usage\", then"
     );
-    until_listed(&home, "usage", &words).await;
+    until_listed(&home, "usage", &expected_text).await;
     let call = home.run(&["call", "usage/x"]).await;
-    assert!(call.stderr.contains(&words), "{call}");
-    let words = format!(": {noise}\"Server listening on http://0.0.0.0:8000\"");
-    until_listed(&home, "web", &words).await;
+    assert!(call.stderr.contains(&expected_text), "{call}");
+    let expected_text = format!(": {noise}\"Server listening on http://0.0.0.0:8000\"");
+    until_listed(&home, "web", &expected_text).await;
     daemon.stop().await;
 }
 
-/// A call waits as long for a server that has never been connected as for one that is reconnecting.
+/// Calls wait equally long for new and for reconnecting servers.
 #[tokio::test]
 async fn a_call_of_a_server_that_never_comes_up_ends_in_time() {
     let home = home!();
@@ -336,18 +337,18 @@ async fn a_call_of_a_server_that_never_comes_up_ends_in_time() {
     assert!(line.ends_with(start), "{line}");
     let run = home.run(&["call", "hangs/x"]).await;
     assert_eq!(run.code, Some(5), "{run}");
-    let late = "timeout after 1s: Server 'hangs' is connecting";
-    assert!(run.stderr.contains(late), "{run}");
+    let late_text = "timeout after 1s: Server 'hangs' is connecting";
+    assert!(run.stderr.contains(late_text), "{run}");
     let run = home.run(&["call", "later/x"]).await;
     assert_eq!(run.code, Some(1), "{run}");
-    let stopped = "Server 'later' is disconnected: it is stopped";
-    assert!(run.stderr.contains(stopped), "{run}");
+    let stopped_text = "Server 'later' is disconnected: it is stopped";
+    assert!(run.stderr.contains(stopped_text), "{run}");
     let list = home.run(&["list"]).await;
     assert!(row(&list, "later").ends_with(start), "{list}");
     daemon.stop().await;
 }
 
-/// The names of keys for secrets hide no part of the problem of an entry.
+/// Key names of secrets are not redacted in configuration errors.
 #[tokio::test]
 async fn the_reason_for_a_wrong_entry_is_whole_everywhere() {
     let home = home!();
@@ -360,14 +361,17 @@ async fn the_reason_for_a_wrong_entry_is_whole_everywhere() {
         "file": {"command": "x", "env": {"GITHUB_TOKEN": "${file:/no/such}"}},
     }});
     let config = home.file("servers.json", &config.to_string());
-    let unset = |key: &str| {
+    let unset_error = |key: &str| {
         format!(
             "{key}: variable \"NO_TRACKER_TOKEN\" is not set (set it, or give a default: ${{NO_TRACKER_TOKEN:-…}})"
         )
     };
-    let wrong = [
-        ("tracker", unset("mcpServers.tracker.bearerToken")),
-        ("header", unset("mcpServers.header.headers.Authorization")),
+    let invalid_settings = [
+        ("tracker", unset_error("mcpServers.tracker.bearerToken")),
+        (
+            "header",
+            unset_error("mcpServers.header.headers.Authorization"),
+        ),
         (
             "file",
             "mcpServers.file.env.GITHUB_TOKEN: cannot read \"/no/such\": ".to_owned(),
@@ -377,7 +381,7 @@ async fn the_reason_for_a_wrong_entry_is_whole_everywhere() {
     daemon.wait_for_stderr("ready: 0 of 3").await;
     let list = home.run(&["list"]).await;
     let events = home.run(&["events", "--json"]).await;
-    for (name, reason) in &wrong {
+    for (name, reason) in &invalid_settings {
         assert!(
             daemon.stderr_text.contains(reason),
             "{}",
@@ -391,19 +395,19 @@ async fn the_reason_for_a_wrong_entry_is_whole_everywhere() {
         let logs = home.run(&["logs", name]).await;
         assert!(logs.stdout.contains(reason), "{logs}");
         let records = home.run(&["records", "--server", name, "--json"]).await;
-        let quoted = reason.replace('"', "\\\"");
-        assert!(records.stdout.contains(&quoted), "{records}");
-        assert!(events.stdout.contains(&quoted), "{events}");
+        let quoted_text = reason.replace('"', "\\\"");
+        assert!(records.stdout.contains(&quoted_text), "{records}");
+        assert!(events.stdout.contains(&quoted_text), "{events}");
     }
     daemon.stop().await;
     let errors = home.state().join("logs/mcp-errors.log");
     let errors = std::fs::read_to_string(errors).expect("errors were written");
-    for (_, reason) in &wrong {
+    for (_, reason) in &invalid_settings {
         assert!(errors.contains(reason), "{errors}");
     }
 }
 
-/// A deny list that names no tool protects nothing, and this is reported.
+/// A deny list without a matching tool is reported.
 #[tokio::test]
 async fn names_of_tools_that_are_none_are_told() {
     let home = home!();

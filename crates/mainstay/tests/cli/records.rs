@@ -1,4 +1,4 @@
-//! Records of calls and their lookup, with a daemon and without (L1, L7).
+//! Records of calls, with and without a daemon (L1, L7).
 
 use std::fs;
 
@@ -9,14 +9,14 @@ use crate::fakes::fakes;
 
 const TEXT: &str = "looked up";
 
-/// Waits until this number of calls is recorded. Returns the output of the query.
-pub async fn recorded(home: &Home, calls: u64, arguments: &[&str]) -> Value {
-    let all = [&["records", "--json"], arguments].concat();
+/// Waits until this number of calls is recorded. Returns the query's output.
+pub async fn until_recorded(home: &Home, calls: u64, arguments: &[&str]) -> Value {
+    let all_arguments = [&["records", "--json"], arguments].concat();
     within(async {
         loop {
-            let found = home.run(&all).await.json();
-            if found["total_count"] == calls {
-                return found;
+            let matching_output = home.run(&all_arguments).await.json();
+            if matching_output["total_count"] == calls {
+                return matching_output;
             }
         }
     })
@@ -28,9 +28,9 @@ fn text<'v>(value: &'v Value, member: &str) -> &'v str {
     text.unwrap_or_else(|| panic!("no {member} in {value}"))
 }
 
-/// Looks up a call by its id, and its arguments by their CID.
-async fn looks_up(home: &Home, call: &Value, more: &[&str]) {
-    let run = async |arguments: &[&str]| home.run(&[arguments, more].concat()).await;
+/// Looks up a call by its id, and its arguments by CID.
+async fn assert_lookup(home: &Home, call: &Value, extra_arguments: &[&str]) {
+    let run = async |arguments: &[&str]| home.run(&[arguments, extra_arguments].concat()).await;
     let record = run(&["records", text(call, "id")]).await;
     for part in [
         "tools/call fake/echo",
@@ -42,11 +42,11 @@ async fn looks_up(home: &Home, call: &Value, more: &[&str]) {
     }
     let object = run(&["object", text(call, "arguments_cid")]).await;
     assert_eq!(object.json(), json!({"text": TEXT}), "{object}");
-    let absent = run(&["records", "4711", "--json"]).await;
-    assert_eq!(absent.code, Some(4), "{absent}");
-    let absent = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy";
-    let absent = run(&["object", absent, "--json"]).await;
-    assert_eq!(absent.code, Some(4), "{absent}");
+    let absent_run = run(&["records", "4711", "--json"]).await;
+    assert_eq!(absent_run.code, Some(4), "{absent_run}");
+    let absent_run = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy";
+    let absent_run = run(&["object", absent_run, "--json"]).await;
+    assert_eq!(absent_run.code, Some(4), "{absent_run}");
 }
 
 #[tokio::test]
@@ -62,20 +62,20 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     ] {
         home.run(&[&["call"], &arguments[..]].concat()).await;
     }
-    let found = recorded(&home, 3, &[]).await;
-    let calls = found["calls"].as_array().expect("calls");
-    assert_eq!(calls[2]["door"], "cli", "{found}");
-    looks_up(&home, &calls[2], &[]).await;
+    let records_output = until_recorded(&home, 3, &[]).await;
+    let calls = records_output["calls"].as_array().expect("calls");
+    assert_eq!(calls[2]["door"], "cli", "{records_output}");
+    assert_lookup(&home, &calls[2], &[]).await;
 
-    // Page by page, with the cursors of the output.
+    // Paging with cursors.
     let page = home.run(&["records", "--limit", "1"]).await;
     assert_eq!(page.stdout.lines().count(), 2, "{page}");
-    let (rest, before) = page.stderr.trim_end().rsplit_once(' ').expect("words");
+    let (rest, cursor) = page.stderr.trim_end().rsplit_once(' ').expect("words");
     assert_eq!(rest, "1 of 3; the next page: --before", "{page}");
-    let page = recorded(&home, 3, &["--limit", "1", "--before", before]).await;
+    let page = until_recorded(&home, 3, &["--limit", "1", "--before", cursor]).await;
     assert_eq!(page["calls"][0]["id"], calls[1]["id"], "{page}");
-    recorded(&home, 1, &["--text", "KE/ECH"]).await;
-    // By their texts: the error and the arguments.
+    until_recorded(&home, 1, &["--text", "KE/ECH"]).await;
+    // Search in errors and arguments.
     for (text, count) in [
         ("The Tool FAILED", 1),
         ("tool_error", 1),
@@ -84,37 +84,44 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
         ("fake/", 3),
         ("nothing says this", 0),
     ] {
-        let found = recorded(&home, count, &["--text", text]).await;
-        assert_eq!(found["searched_back_to"], Value::Null, "{found}");
+        let records_output = until_recorded(&home, count, &["--text", text]).await;
+        assert_eq!(
+            records_output["searched_back_to"],
+            Value::Null,
+            "{records_output}"
+        );
     }
     let page = home
         .run(&["records", "--text", "fake", "--limit", "1"])
         .await;
-    let next = format!("the newest 1; the next page: --before {before}\n");
-    assert_eq!(page.stderr, next, "{page}");
+    let next_text = format!("the newest 1; the next page: --before {cursor}\n");
+    assert_eq!(page.stderr, next_text, "{page}");
     let export = ["records", "export", "--format", "jsonl", "--text", "failed"];
-    let exported = home.run(&export).await;
-    assert_eq!(exported.stdout.lines().count(), 1, "{exported}");
-    assert_eq!(exported.json()["name"], "fake/error", "{exported}");
-    recorded(&home, 0, &["--session", "nobody"]).await;
+    let exported_run = home.run(&export).await;
+    assert_eq!(exported_run.stdout.lines().count(), 1, "{exported_run}");
+    assert_eq!(exported_run.json()["name"], "fake/error", "{exported_run}");
+    until_recorded(&home, 0, &["--session", "nobody"]).await;
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
-    recorded(&home, 0, &["--trace", trace]).await;
-    let bad = home.run(&["records", "--trace", &trace[1..]]).await;
-    assert_eq!(bad.code, Some(2), "{bad}");
-    assert!(bad.stderr.contains("32 hexadecimal digits"), "{bad}");
-    recorded(&home, 1, &["--status", "error", "--tool", "error"]).await;
+    until_recorded(&home, 0, &["--trace", trace]).await;
+    let invalid_run = home.run(&["records", "--trace", &trace[1..]]).await;
+    assert_eq!(invalid_run.code, Some(2), "{invalid_run}");
+    assert!(
+        invalid_run.stderr.contains("32 hexadecimal digits"),
+        "{invalid_run}"
+    );
+    until_recorded(&home, 1, &["--status", "error", "--tool", "error"]).await;
 
     let stats = ["stats", "--since", "1h", "--server", "fake"];
-    let whole = [&stats[..], &["--json"]].concat();
-    // The sums are updated every second.
+    let full_arguments = [&stats[..], &["--json"]].concat();
+    // Sums are updated every second.
     within(async {
         loop {
-            let found = home.run(&whole).await.json();
-            let tools = found["tools"].as_array().expect("tools");
+            let records_output = home.run(&full_arguments).await.json();
+            let tools = records_output["tools"].as_array().expect("tools");
             if tools.len() == 3 {
                 assert!(
                     tools.iter().all(|tool| tool["total"]["calls"] == 1),
-                    "{found}"
+                    "{records_output}"
                 );
                 return;
             }
@@ -133,79 +140,103 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
         let row = rows.iter().find(|row| row[0] == name);
         assert_eq!(row.map(|row| &row[1..3]), Some(&["1", errors][..]), "{run}");
     }
-    let none = home
+    let empty_run = home
         .run(&["stats", "--until", "2020-01-01T00:00:00Z"])
         .await;
-    assert_eq!(none.stderr, "no calls on record that fit\n", "{none}");
-    let unknown = home.run(&["stats", "--server", "nosuch"]).await;
-    assert_eq!(unknown.code, Some(4), "{unknown}");
+    assert_eq!(
+        empty_run.stderr, "no calls on record that fit\n",
+        "{empty_run}"
+    );
+    let unknown_run = home.run(&["stats", "--server", "nosuch"]).await;
+    assert_eq!(unknown_run.code, Some(4), "{unknown_run}");
     for command in ["records", "history"] {
-        let refused = home.run(&[command, "--limit", "0"]).await;
-        assert_eq!(refused.code, Some(2), "{refused}");
+        let refused_run = home.run(&[command, "--limit", "0"]).await;
+        assert_eq!(refused_run.code, Some(2), "{refused_run}");
     }
-    let nothing = home.run(&["logs", "fake", "-n", "0"]).await;
-    assert_eq!((&*nothing.stdout, &*nothing.stderr), ("", ""), "{nothing}");
-    let whole = home.run(&["records", "--json"]).await.json();
+    let no_lines_run = home.run(&["logs", "fake", "-n", "0"]).await;
+    assert_eq!(
+        (&*no_lines_run.stdout, &*no_lines_run.stderr),
+        ("", ""),
+        "{no_lines_run}"
+    );
+    let full_arguments = home.run(&["records", "--json"]).await.json();
     daemon.stop().await;
-    // The records of the stopped daemon are the same.
-    assert_eq!(recorded(&home, 3, &[]).await, whole);
-    recorded(&home, 1, &["--text", "the tool failed"]).await;
-    recorded(&home, 1, &["--text", TEXT]).await;
-    looks_up(&home, &calls[2], &[]).await;
+    // Without the daemon the records are equal.
+    assert_eq!(until_recorded(&home, 3, &[]).await, full_arguments);
+    until_recorded(&home, 1, &["--text", "the tool failed"]).await;
+    until_recorded(&home, 1, &["--text", TEXT]).await;
+    assert_lookup(&home, &calls[2], &[]).await;
 }
 
-/// One record for each call, from every door, without a daemon, too.
+/// Every door records one call, also without a daemon.
 #[tokio::test]
 async fn a_call_is_looked_up_where_there_is_no_daemon() {
     let home = home!();
-    let none = home.run(&["records", "--json"]).await;
-    assert_eq!(none.code, Some(3), "{none}");
+    let empty_run = home.run(&["records", "--json"]).await;
+    assert_eq!(empty_run.code, Some(3), "{empty_run}");
     let config = fakes(&home, &[("fake", &[])]);
     let argument = format!("text={TEXT}");
     let call = ["call", "fake/echo", &argument, "--config", &config];
     for calls in 1..=2 {
         assert_eq!(home.run(&call).await.code, Some(0));
-        let found = home.run(&["records", "--json"]).await.json();
-        assert_eq!(found["total_count"], calls, "{found}");
+        let matching_output = home.run(&["records", "--json"]).await.json();
+        assert_eq!(matching_output["total_count"], calls, "{matching_output}");
     }
-    let found = home
+    let matching_output = home
         .run(&["records", "--json", "--limit", "1"])
         .await
         .json();
-    let newest = &found["calls"][0];
-    let (instance, number) = text(newest, "id").split_once('/').expect("an instance");
-    assert_eq!(number, "2", "{found}");
-    assert_eq!(found["next"], newest["id"], "{found}");
-    looks_up(&home, newest, &[]).await;
-    let older = ["records", "--json", "--before", text(&found, "next")];
-    let older = home.run(&older).await.json();
-    assert_eq!(older["calls"][0]["id"], format!("{instance}/1"), "{older}");
-    for (word, code) in [
+    let newest_call = &matching_output["calls"][0];
+    let (instance, number) = text(newest_call, "id")
+        .split_once('/')
+        .expect("an instance");
+    assert_eq!(number, "2", "{matching_output}");
+    assert_eq!(
+        matching_output["next"], newest_call["id"],
+        "{matching_output}"
+    );
+    assert_lookup(&home, newest_call, &[]).await;
+    let older_arguments = [
+        "records",
+        "--json",
+        "--before",
+        text(&matching_output, "next"),
+    ];
+    let older_arguments = home.run(&older_arguments).await.json();
+    assert_eq!(
+        older_arguments["calls"][0]["id"],
+        format!("{instance}/1"),
+        "{older_arguments}"
+    );
+    for (option, code) in [
         ("--status", 2),
         ("--door", 2),
         ("--before", 2),
         ("--instance", 4),
     ] {
-        let refused = home.run(&["records", word, "x!"]).await;
-        assert_eq!(refused.code, Some(code), "{refused}");
+        let refused_run = home.run(&["records", option, "x!"]).await;
+        assert_eq!(refused_run.code, Some(code), "{refused_run}");
     }
 
-    // A daemon reports its own calls. Another instance can be named.
+    // A daemon lists its own calls. `--instance` selects another run.
     let daemon = home.serve(&["--config", &config]).await;
-    recorded(&home, 0, &[]).await;
-    recorded(&home, 2, &["--instance", instance]).await;
-    looks_up(&home, newest, &["--instance", instance]).await;
+    until_recorded(&home, 0, &[]).await;
+    until_recorded(&home, 2, &["--instance", instance]).await;
+    assert_lookup(&home, newest_call, &["--instance", instance]).await;
     home.run(&["call", "fake/add", "a=1", "b=2"]).await;
-    recorded(&home, 1, &[]).await;
+    until_recorded(&home, 1, &[]).await;
     daemon.stop().await;
-    // All of them, newest first.
-    let found = recorded(&home, 3, &["--limit", "2"]).await;
-    assert_eq!(found["calls"][0]["id"], "1", "{found}");
-    assert_eq!(found["calls"][1]["id"], newest["id"], "{found}");
-    assert_eq!(found["next"], Value::Null, "{found}");
+    // Two pages, newest first.
+    let matching_output = until_recorded(&home, 3, &["--limit", "2"]).await;
+    assert_eq!(matching_output["calls"][0]["id"], "1", "{matching_output}");
+    assert_eq!(
+        matching_output["calls"][1]["id"], newest_call["id"],
+        "{matching_output}"
+    );
+    assert_eq!(matching_output["next"], Value::Null, "{matching_output}");
 }
 
-/// A daemon without settings has call records and an object store.
+/// A daemon records calls and objects.
 #[tokio::test]
 async fn a_daemon_always_has_records_and_objects() {
     let home = home!();
@@ -213,35 +244,43 @@ async fn a_daemon_always_has_records_and_objects() {
     let daemon = home.serve(&["--config", &config]).await;
     let argument = format!("text={TEXT}");
     home.run(&["call", "fake/echo", &argument]).await;
-    let found = recorded(&home, 1, &[]).await;
-    looks_up(&home, &found["calls"][0], &[]).await;
+    let records_output = until_recorded(&home, 1, &[]).await;
+    assert_lookup(&home, &records_output["calls"][0], &[]).await;
     daemon.stop().await;
 
-    // A file in the journal's place does not remove them, unless each call must be recorded.
+    // A file in the journal's place stops only a strict daemon.
     let journal = home.state().join("journal");
     fs::remove_dir_all(&journal).expect("it was there");
     fs::write(&journal, "").expect("written");
-    let strict = json!({
+    let strict_config = json!({
         "mcpServers": {"fake": {"command": fake_server::binary()}},
         "journal": {"durability": "strict"},
     });
-    let strict = home.file("strict.json", &strict.to_string());
-    let refused = home
-        .run(&["serve", "--listen", "127.0.0.1:0", "--config", &strict])
+    let strict_config = home.file("strict.json", &strict_config.to_string());
+    let refused_run = home
+        .run(&[
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--config",
+            &strict_config,
+        ])
         .await;
-    assert_eq!(refused.code, Some(1), "{refused}");
+    assert_eq!(refused_run.code, Some(1), "{refused_run}");
     assert!(
-        refused.stderr.contains(journal.to_str().expect("UTF-8")),
-        "{refused}"
+        refused_run
+            .stderr
+            .contains(journal.to_str().expect("UTF-8")),
+        "{refused_run}"
     );
     let daemon = home.serve(&["--config", &config]).await;
     home.run(&["call", "fake/echo", &argument]).await;
-    let found = recorded(&home, 1, &[]).await;
-    looks_up(&home, &found["calls"][0], &[]).await;
+    let records_output = until_recorded(&home, 1, &[]).await;
+    assert_lookup(&home, &records_output["calls"][0], &[]).await;
     daemon.stop().await;
 }
 
-/// In strict mode no caller gets a call without a record (L2).
+/// In strict mode, calls without records are refused (L2).
 #[tokio::test]
 async fn strict_is_never_silently_no_journal() {
     let home = home!();
@@ -253,25 +292,25 @@ async fn strict_is_never_silently_no_journal() {
         });
         home.file(&format!("{durability}.json"), &config.to_string())
     };
-    let (strict, relaxed) = (config("strict"), config("relaxed"));
+    let (strict_config, relaxed_config) = (config("strict"), config("relaxed"));
     let run = async |command: &[&str], config: &str| -> Run {
         home.run(&[command, &["--config", config]].concat()).await
     };
     let call: &[&str] = &["call", "fake/echo", "text=x"];
 
-    // No folder can be created below a file.
+    // A file in place of the state directory.
     fs::write(home.state(), "").expect("written");
     for command in [call, &["mcp"]] {
-        let refused = run(command, &strict).await;
-        assert_eq!(refused.code, Some(1), "{refused}");
+        let refused_run = run(command, &strict_config).await;
+        assert_eq!(refused_run.code, Some(1), "{refused_run}");
         let reason = "error: calls cannot be put on record, and no call is to go unrecorded: the state directory ";
-        assert!(refused.stderr.contains(reason), "{refused}");
-        let without = run(command, &relaxed).await;
-        assert_eq!(without.code, Some(0), "{without}");
+        assert!(refused_run.stderr.contains(reason), "{refused_run}");
+        let unjournaled_run = run(command, &relaxed_config).await;
+        assert_eq!(unjournaled_run.code, Some(0), "{unjournaled_run}");
     }
     fs::remove_file(home.state()).expect("removed");
 
-    for config in [&strict, &relaxed] {
+    for config in [&strict_config, &relaxed_config] {
         assert_eq!(run(call, config).await.code, Some(0));
     }
     for instance in fs::read_dir(home.state().join("instances")).expect("a folder") {
@@ -284,13 +323,13 @@ async fn strict_is_never_silently_no_journal() {
             .pragma_update(None, "user_version", 99)
             .expect("set");
     }
-    for config in [&strict, &relaxed] {
+    for config in [&strict_config, &relaxed_config] {
         for command in [call, &["mcp"]] {
-            let refused = run(command, config).await;
-            assert_eq!(refused.code, Some(1), "{refused}");
+            let refused_run = run(command, config).await;
+            assert_eq!(refused_run.code, Some(1), "{refused_run}");
             assert!(
-                refused.stderr.contains("journal.db is of version 99"),
-                "{refused}"
+                refused_run.stderr.contains("journal.db is of version 99"),
+                "{refused_run}"
             );
         }
     }

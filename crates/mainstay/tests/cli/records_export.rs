@@ -13,12 +13,12 @@ use crate::fakes::fakes;
 async fn serve(home: &Home) -> Serving {
     let config = fakes(home, &[("one", &[]), ("two", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
-    // A later start knows the tools before the servers are connected.
+    // Wait until the tools are known.
     daemon.wait_for_stderr("ready:").await;
     daemon
 }
 
-/// Calls a tool this number of times, from one shell.
+/// Repeats a call in one shell.
 async fn call(home: &Home, line: &str, times: usize) {
     let mut command = home.command(&["shell"]);
     let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
@@ -30,7 +30,7 @@ async fn call(home: &Home, line: &str, times: usize) {
     assert!(output.status.code().is_some());
 }
 
-/// The rows of a query for a text and a number.
+/// The rows of a query, each with a text and a number.
 fn rows(file: &Path, query: &str) -> Vec<(String, i64)> {
     let file = Connection::open(file).expect("a database");
     let mut query = file.prepare(query).expect("a query");
@@ -38,7 +38,7 @@ fn rows(file: &Path, query: &str) -> Vec<(String, i64)> {
     rows.expect("rows").map(|row| row.expect("a row")).collect()
 }
 
-/// More than a page, to a file and to a pipe, with a daemon and without.
+/// Exports more than one page, to a file and to a pipe, with and without a daemon.
 #[tokio::test]
 async fn all_calls_become_a_table() {
     let home = home!();
@@ -46,28 +46,33 @@ async fn all_calls_become_a_table() {
     call(&home, "/call one/echo text=\"a, b\"", 1003).await;
     call(&home, "/call two/error", 2).await;
     let export = async |arguments: &[&str]| {
-        let all = [&["records", "export", "--format"], arguments].concat();
-        home.run(&all).await
+        let all_arguments = [&["records", "export", "--format"], arguments].concat();
+        home.run(&all_arguments).await
     };
     let database = home.path().join("calls.sqlite");
-    let done = found(PROGRAMS, "all records", async || {
+    let exported_count = found(PROGRAMS, "all records", async || {
         let _ = fs::remove_file(&database);
-        let done = export(&["sqlite", "--output", "calls.sqlite"]).await;
-        done.stderr
+        let exported_count = export(&["sqlite", "--output", "calls.sqlite"]).await;
+        exported_count
+            .stderr
             .contains("1005 calls written to calls.sqlite")
-            .then_some(done)
+            .then_some(exported_count)
     })
     .await;
-    assert_eq!((done.code, &*done.stdout), (Some(0), ""), "{done}");
+    assert_eq!(
+        (exported_count.code, &*exported_count.stdout),
+        (Some(0), ""),
+        "{exported_count}"
+    );
     let mode = fs::metadata(&database)
         .expect("a file")
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600, "others may not read what was called");
-    let by_status = "SELECT name || ' ' || status, count(*) FROM calls GROUP BY 1 ORDER BY 1";
+    let status_query = "SELECT name || ' ' || status, count(*) FROM calls GROUP BY 1 ORDER BY 1";
     let expected = [("one/echo ok", 1003), ("two/error error", 2)];
     assert_eq!(
-        rows(&database, by_status),
+        rows(&database, status_query),
         expected.map(|(name, count)| (name.to_owned(), count))
     );
     let times = "SELECT typeof(duration_ms) || ' ' || typeof(started_at_ms) || ' ' ||
@@ -102,16 +107,16 @@ async fn all_calls_become_a_table() {
         csv[1005]
     );
 
-    // The filters are those of the list, before and after the word.
-    let few = home
+    // Filters before and after the subcommand.
+    let few_run = home
         .run(&["records", "--server", "two", "export", "--format", "csv"])
         .await;
-    assert_eq!(few.stdout.lines().count(), 3, "{few}");
-    let few = export(&["jsonl", "--limit", "1001", "--tool", "echo"]).await;
-    assert_eq!(few.stdout.lines().count(), 1001);
+    assert_eq!(few_run.stdout.lines().count(), 3, "{few_run}");
+    let few_run = export(&["jsonl", "--limit", "1001", "--tool", "echo"]).await;
+    assert_eq!(few_run.stdout.lines().count(), 1001);
     daemon.stop().await;
-    let left = export(&["jsonl"]).await;
-    assert_eq!(left.stdout.lines().count(), 1005);
+    let jsonl_run = export(&["jsonl"]).await;
+    assert_eq!(jsonl_run.stdout.lines().count(), 1005);
 }
 
 #[tokio::test]
@@ -154,9 +159,9 @@ async fn a_file_is_replaced_only_if_that_is_said() {
         ])
         .await;
     assert_snapshot!(transcript);
-    let there = || fs::read_to_string(home.path().join("there.csv")).expect("there");
-    assert_eq!(there(), "mine");
-    let forced = [
+    let existing_text = || fs::read_to_string(home.path().join("there.csv")).expect("there");
+    assert_eq!(existing_text(), "mine");
+    let forced_export = [
         "records",
         "export",
         "--format",
@@ -165,13 +170,13 @@ async fn a_file_is_replaced_only_if_that_is_said() {
         "there.csv",
         "--force",
     ];
-    assert_eq!(home.run(&forced).await.code, Some(0));
+    assert_eq!(home.run(&forced_export).await.code, Some(0));
     assert!(
-        there().starts_with("id,started_at,started_at_ms,"),
+        existing_text().starts_with("id,started_at,started_at_ms,"),
         "{}",
-        there()
+        existing_text()
     );
-    // No unfinished file remains.
+    // No temporary file remains.
     let names = fs::read_dir(home.path()).expect("a folder");
     let names: Vec<_> = names
         .map(|entry| entry.expect("an entry").file_name())
@@ -185,20 +190,19 @@ async fn a_file_is_replaced_only_if_that_is_said() {
     daemon.stop().await;
 }
 
-/// Calls are printed when they end, and also when they begin if that is requested, across a restart of the
-/// daemon.
+/// `--follow` prints calls at their end, and at their start with `--begun`, across a restart.
 #[tokio::test]
 async fn calls_are_followed() {
     let home = home!();
     let daemon = serve(&home).await;
     call(&home, "/call one/echo text=before", 1).await;
     let follow = |arguments: &[&str]| {
-        let all = [&["records", "--follow"], arguments].concat();
-        let mut child = home.command(&all).spawn().expect("it starts");
+        let all_arguments = [&["records", "--follow"], arguments].concat();
+        let mut child = home.command(&all_arguments).spawn().expect("it starts");
         let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         (child, lines)
     };
-    let (mut plain, mut lines) = follow(&["--server", "one", "--since", "1m"]);
+    let (mut plain_follower, mut lines) = follow(&["--server", "one", "--since", "1m"]);
     let (mut json, mut objects) = follow(&["--json", "--begun", "--since", "1m"]);
     let mut next_line = async || {
         within(lines.next_line())
@@ -212,28 +216,28 @@ async fn calls_are_followed() {
             .expect("UTF-8")
             .expect("a line");
         let call: Value = serde_json::from_str(&line).expect("JSON");
-        let word = |member: &str| call[member].as_str().expect(member).to_owned();
-        format!("{} {}", word("name"), word("status"))
+        let text_member = |member: &str| call[member].as_str().expect(member).to_owned();
+        format!("{} {}", text_member("name"), text_member("status"))
     };
     assert_eq!(next_object().await, "one/echo ok");
     assert!(next_line().await.contains("  one/echo  ok  "));
     call(&home, "/call one/add a=1 b=2", 1).await;
-    let second = next_line().await;
-    assert!(second.contains("  one/add  ok  "), "{second}");
+    let second_line = next_line().await;
+    assert!(second_line.contains("  one/add  ok  "), "{second_line}");
 
-    let slow = ["call", "two/sleep", "ms=600000"];
-    let mut slow = home.command(&slow).spawn().expect("it starts");
+    let slow_call = ["call", "two/sleep", "ms=600000"];
+    let mut slow_call = home.command(&slow_call).spawn().expect("it starts");
     while next_object().await != "two/sleep open" {}
-    slow.kill().await.expect("killed");
+    slow_call.kill().await.expect("killed");
     assert_eq!(next_object().await, "two/sleep cancelled");
 
-    // A call that began before the command.
-    let early = ["call", "two/sleep", "ms=600001"];
-    let mut early = home.command(&early).spawn().expect("it starts");
+    // A call before the start of `--follow`.
+    let early_call = ["call", "two/sleep", "ms=600001"];
+    let mut early_call = home.command(&early_call).spawn().expect("it starts");
     let is_open = || home.run(&["records", "--status", "open"]);
     while !within(is_open()).await.stdout.contains("two/sleep") {}
-    let (mut late, mut endings) = follow(&["--server", "two"]);
-    // Once it prints a new call, it has read the open ones.
+    let (mut late_follower, mut endings) = follow(&["--server", "two"]);
+    // A printed new call means that the open calls were read.
     let first = loop {
         tokio::select! {
             line = endings.next_line() => break line,
@@ -241,38 +245,44 @@ async fn calls_are_followed() {
         }
     };
     assert!(first.expect("UTF-8").expect("a line").contains("two/echo"));
-    early.kill().await.expect("killed");
-    let ended = loop {
+    early_call.kill().await.expect("killed");
+    let ended_line = loop {
         let line = within(endings.next_line()).await.expect("UTF-8");
         let line = line.expect("a line");
         if !line.contains("two/echo") {
             break line;
         }
     };
-    assert!(ended.contains("  two/sleep  cancelled"), "{ended}");
-    late.kill().await.expect("killed");
+    assert!(
+        ended_line.contains("  two/sleep  cancelled"),
+        "{ended_line}"
+    );
+    late_follower.kill().await.expect("killed");
 
     daemon.stop().await;
     let daemon = serve(&home).await;
     call(&home, "/call one/rpc_error", 1).await;
-    let third = next_line().await;
-    assert!(third.contains("  one/rpc_error  error  "), "{third}");
-    assert!(third.contains("the request failed"), "{third}");
-    for child in [&mut plain, &mut json] {
+    let third_line = next_line().await;
+    assert!(
+        third_line.contains("  one/rpc_error  error  "),
+        "{third_line}"
+    );
+    assert!(third_line.contains("the request failed"), "{third_line}");
+    for child in [&mut plain_follower, &mut json] {
         child.kill().await.expect("killed");
     }
-    let wrong = home
+    let wrong_run = home
         .run(&["records", "--follow", "--status", "nonsense"])
         .await;
-    assert_eq!(wrong.code, Some(2), "{wrong}");
+    assert_eq!(wrong_run.code, Some(2), "{wrong_run}");
     daemon.stop().await;
-    let none = home.run(&["records", "--follow"]).await;
-    assert_eq!(none.code, Some(3), "{none}");
+    let empty_run = home.run(&["records", "--follow"]).await;
+    assert_eq!(empty_run.code, Some(3), "{empty_run}");
 }
 
-/// A call that matches by its error is printed when it ends, even if a later call was printed before.
+/// A call that matches by its error is printed at its end.
 #[tokio::test]
-async fn calls_are_followed_by_what_they_say() {
+async fn followed_calls_match_by_their_text() {
     let home = home!();
     let program = fake_server::binary();
     let servers = json!({
@@ -289,28 +299,28 @@ async fn calls_are_followed_by_what_they_say() {
         .spawn()
         .expect("it starts");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    let slow = ["call", "two/sleep", "ms=600000"];
-    let mut slow = home.command(&slow).spawn().expect("it starts");
+    let slow_call = ["call", "two/sleep", "ms=600000"];
+    let mut slow_call = home.command(&slow_call).spawn().expect("it starts");
     let is_open = || home.run(&["records", "--status", "open"]);
     while !within(is_open()).await.stdout.contains("two/sleep") {}
     call(&home, "/call one/echo text=call_timeout", 1).await;
-    let mut printed = Vec::new();
-    let mut next = async || {
+    let mut printed_lines = Vec::new();
+    let mut next_entry = async || {
         let line = within(lines.next_line()).await.expect("UTF-8");
         let line: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
-        let word = |member: &str| line[member].as_str().expect(member).to_owned();
-        format!("{} {}", word("name"), word("status"))
+        let text_member = |member: &str| line[member].as_str().expect(member).to_owned();
+        format!("{} {}", text_member("name"), text_member("status"))
     };
     for _ in 0..2 {
-        printed.push(next().await);
+        printed_lines.push(next_entry().await);
     }
-    within(slow.wait()).await.expect("it ends");
-    printed.sort();
-    assert_eq!(printed, ["one/echo ok", "two/sleep timeout"]);
-    // Each call is printed once. A call that does not match is never printed.
+    within(slow_call.wait()).await.expect("it ends");
+    printed_lines.sort();
+    assert_eq!(printed_lines, ["one/echo ok", "two/sleep timeout"]);
+    // Each matching call is printed once.
     call(&home, "/call one/echo text=more", 1).await;
     call(&home, "/call one/error call_timeout=1", 1).await;
-    assert_eq!(next().await, "one/error error");
+    assert_eq!(next_entry().await, "one/error error");
     child.kill().await.expect("killed");
     daemon.stop().await;
 }

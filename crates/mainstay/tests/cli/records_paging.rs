@@ -1,5 +1,5 @@
-//! The requests of `records export` and `records --follow` to a daemon, and their times. The daemon is the
-//! test's own, and answers when the test tells it to.
+//! Requests of `records export` and `records --follow` to a fake daemon, which answers on the
+//! test's command.
 
 use std::process::Stdio;
 
@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::fakes::fakes;
 
-/// Number of records in a page of an export.
+/// Page size of an export.
 const PAGE: usize = 1000;
 
 struct Fake {
@@ -22,7 +22,7 @@ struct Fake {
     record: Value,
 }
 
-/// A request that waits for its answer.
+/// An unanswered request.
 struct PendingRequest {
     path: String,
     stream: TcpStream,
@@ -40,13 +40,13 @@ impl PendingRequest {
         within(self.stream.shutdown()).await.ok();
     }
 
-    fn has(&self, part: &str) -> bool {
+    fn has_parameter(&self, part: &str) -> bool {
         self.path.contains(part)
     }
 }
 
 impl Fake {
-    /// Starts with a record of a real daemon, of which other records are made.
+    /// Starts with a template record from a real daemon.
     async fn start(home: &Home) -> Self {
         let config = fakes(home, &[("fake", &[])]);
         let daemon = home.serve(&["--config", &config]).await;
@@ -97,16 +97,16 @@ impl Fake {
     }
 }
 
-fn page(calls: &[Value], next: Option<usize>) -> Value {
-    let mut page = json!({"calls": calls, "total_count": 4 * PAGE, "truncated": next.is_some()});
-    if let Some(next) = next {
-        page["next"] = next.to_string().into();
+fn page(calls: &[Value], next_cursor: Option<usize>) -> Value {
+    let mut page =
+        json!({"calls": calls, "total_count": 4 * PAGE, "truncated": next_cursor.is_some()});
+    if let Some(next_cursor) = next_cursor {
+        page["next"] = next_cursor.to_string().into();
     }
     page
 }
 
-/// Memory does not grow with the number of records: the next page is requested after the last one has been
-/// written.
+/// Memory is constant, because each page is written before the next request.
 #[tokio::test]
 async fn a_page_is_written_before_the_next_one_is_asked_for() {
     let home = home!();
@@ -114,25 +114,34 @@ async fn a_page_is_written_before_the_next_one_is_asked_for() {
     let arguments = ["records", "export", "--format", "jsonl"];
     let mut child: Child = fake.command(&home, &arguments).spawn().expect("it starts");
     let mut rows = lines(child.stdout.take());
-    let mut newest = 4 * PAGE;
-    while newest > 0 {
+    let mut newest_number = 4 * PAGE;
+    while newest_number > 0 {
         let request = fake.next_request().await;
-        assert!(request.has(&format!("limit={PAGE}")), "{}", request.path);
-        let is_first = newest == 4 * PAGE;
-        assert_eq!(
-            !is_first,
-            request.has(&format!("before={}", newest + 1)),
+        assert!(
+            request.has_parameter(&format!("limit={PAGE}")),
             "{}",
             request.path
         );
-        // The count is requested once.
-        assert_eq!(is_first, !request.has("count=false"), "{}", request.path);
-        let ids = (newest - PAGE + 1..=newest).rev();
-        let next = (newest > PAGE).then_some(newest - PAGE + 1);
+        let is_first = newest_number == 4 * PAGE;
+        assert_eq!(
+            !is_first,
+            request.has_parameter(&format!("before={}", newest_number + 1)),
+            "{}",
+            request.path
+        );
+        // Only the first request asks for the count.
+        assert_eq!(
+            is_first,
+            !request.has_parameter("count=false"),
+            "{}",
+            request.path
+        );
+        let ids = (newest_number - PAGE + 1..=newest_number).rev();
+        let next_cursor = (newest_number > PAGE).then_some(newest_number - PAGE + 1);
         request
-            .answer(&page(&fake.calls(ids.clone(), "ok"), next))
+            .answer(&page(&fake.calls(ids.clone(), "ok"), next_cursor))
             .await;
-        // If another page is requested first, it gets no answer, and these lines never arrive.
+        // The lines arrive before the next page is answered.
         for id in ids {
             let row = within(rows.next_line())
                 .await
@@ -141,15 +150,14 @@ async fn a_page_is_written_before_the_next_one_is_asked_for() {
             let row: Value = serde_json::from_str(&row).expect("JSON");
             assert_eq!(row["id"], id.to_string());
         }
-        newest -= PAGE;
+        newest_number -= PAGE;
     }
     assert!(within(child.wait()).await.expect("it ends").success());
 }
 
-/// If there are no new calls, a check is one request for a page of the last calls. Open calls need a second
-/// request, whatever their number.
+/// Polling needs one request without new calls, and a second one for open calls.
 #[tokio::test]
-async fn to_follow_asks_for_what_is_new_and_no_more() {
+async fn follow_requests_only_new_records() {
     let home = home!();
     let fake = Fake::start(&home).await;
     let mut child = fake
@@ -158,48 +166,57 @@ async fn to_follow_asks_for_what_is_new_and_no_more() {
         .expect("it starts");
     let mut rows = lines(child.stdout.take());
     let is_look = |request: &PendingRequest| {
-        request.has("since=") && request.has("count=false") && !request.has("status=")
+        request.has_parameter("since=")
+            && request.has_parameter("count=false")
+            && !request.has_parameter("status=")
     };
-    let earlier = fake.next_request().await;
-    assert!(earlier.has("status=open"), "{}", earlier.path);
-    earlier.answer(&page(&[], None)).await;
+    let earlier_request = fake.next_request().await;
+    assert!(
+        earlier_request.has_parameter("status=open"),
+        "{}",
+        earlier_request.path
+    );
+    earlier_request.answer(&page(&[], None)).await;
     for _ in 0..3 {
-        let look = fake.next_request().await;
-        assert!(is_look(&look), "{}", look.path);
-        look.answer(&page(&[], None)).await;
+        let poll_request = fake.next_request().await;
+        assert!(is_look(&poll_request), "{}", poll_request.path);
+        poll_request.answer(&page(&[], None)).await;
     }
 
-    let open = fake.calls((1..=20).rev(), "open");
-    fake.next_request().await.answer(&page(&open, None)).await;
+    let open_calls = fake.calls((1..=20).rev(), "open");
+    fake.next_request()
+        .await
+        .answer(&page(&open_calls, None))
+        .await;
     for _ in 0..2 {
-        let look = fake.next_request().await;
-        assert!(is_look(&look), "{}", look.path);
-        look.answer(&page(&open, None)).await;
+        let poll_request = fake.next_request().await;
+        assert!(is_look(&poll_request), "{}", poll_request.path);
+        poll_request.answer(&page(&open_calls, None)).await;
         let list = fake.next_request().await;
         assert!(
-            list.has("status=open") && list.has("since="),
+            list.has_parameter("status=open") && list.has_parameter("since="),
             "{}",
             list.path
         );
-        list.answer(&page(&open, None)).await;
+        list.answer(&page(&open_calls, None)).await;
     }
 
-    // One of them ends, and only that call is requested.
-    let look = fake.next_request().await;
-    assert!(is_look(&look), "{}", look.path);
-    look.answer(&page(&open, None)).await;
+    // A single ended call is requested by its id.
+    let poll_request = fake.next_request().await;
+    assert!(is_look(&poll_request), "{}", poll_request.path);
+    poll_request.answer(&page(&open_calls, None)).await;
     let list = fake.next_request().await;
-    let left: Vec<Value> = open
+    let left: Vec<Value> = open_calls
         .iter()
         .filter(|call| call["id"] != "7")
         .cloned()
         .collect();
     list.answer(&page(&left, None)).await;
-    let ended = fake.next_request().await;
-    assert!(ended.path.ends_with("/7"), "{}", ended.path);
-    let ok = fake.calls(7..=7, "ok");
-    ended
-        .answer(&json!({"call": ok[0], "arguments": null, "result": null}))
+    let ended_request = fake.next_request().await;
+    assert!(ended_request.path.ends_with("/7"), "{}", ended_request.path);
+    let ok_calls = fake.calls(7..=7, "ok");
+    ended_request
+        .answer(&json!({"call": ok_calls[0], "arguments": null, "result": null}))
         .await;
     let row = within(rows.next_line())
         .await

@@ -1,4 +1,4 @@
-//! Reload from outside: a signal, the command, or a file that changes.
+//! Reloads by a signal, by the command, and by file changes.
 
 use std::path::{Path, PathBuf};
 
@@ -15,8 +15,8 @@ fn config(names: &[&str]) -> String {
     json!({"mcpServers": Value::Object(entries.collect())}).to_string()
 }
 
-/// Runs `serve` with these arguments until this number of servers is connected.
-async fn serving(home: &Home, arguments: &[&str], count: usize) -> Serving {
+/// Runs `serve` until this number of servers is connected.
+async fn serve_until_ready(home: &Home, arguments: &[&str], count: usize) -> Serving {
     let mut daemon = home.serve(arguments).await;
     daemon
         .wait_for_stderr(&format!("ready: {count} of {count}"))
@@ -36,20 +36,20 @@ fn folder_with(folder: &Path, file: &str, names: &[&str]) -> PathBuf {
 async fn servers(home: &Home) -> Vec<(String, u64)> {
     let servers = home.run(&["list", "--json"]).await.json()["servers"].clone();
     let servers = servers.as_array().expect("a list").iter();
-    let named = |server: &Value| {
+    let name_and_pid = |server: &Value| {
         let name = server["name"].as_str().expect("a name").to_owned();
         (name, server["pid"].as_u64().unwrap_or_default())
     };
-    servers.map(named).collect()
+    servers.map(name_and_pid).collect()
 }
 
-/// Waits until exactly these servers have a process. Returns them.
+/// Waits until exactly these servers have a process.
 async fn until_up(home: &Home, names: &[&str]) -> Vec<(String, u64)> {
     within(async {
         loop {
             let servers = servers(home).await;
-            let up = servers.iter().filter(|(_, pid)| *pid > 0);
-            if servers.len() == names.len() && up.map(|(name, _)| name).eq(names) {
+            let running_servers = servers.iter().filter(|(_, pid)| *pid > 0);
+            if servers.len() == names.len() && running_servers.map(|(name, _)| name).eq(names) {
                 return servers;
             }
         }
@@ -61,10 +61,10 @@ async fn until_up(home: &Home, names: &[&str]) -> Vec<(String, u64)> {
 async fn a_file_that_changes_is_read_again() {
     let home = home!();
     let path = home.file("servers.json", &config(&["one"]));
-    let mut daemon = serving(&home, &["--config", &path], 1).await;
-    let before = servers(&home).await;
+    let mut daemon = serve_until_ready(&home, &["--config", &path], 1).await;
+    let servers_before = servers(&home).await;
 
-    // Written in place. Each change has a line.
+    // Write in place. Each change has a line.
     home.file("servers.json", &config(&["one", "two"]));
     let line = daemon.wait_for_stderr("reloaded").await;
     assert_eq!(line, "reloaded:");
@@ -74,30 +74,30 @@ async fn a_file_that_changes_is_read_again() {
     );
     assert_eq!(daemon.wait_for_stderr("unchanged").await, "  = 1 unchanged");
     let after = until_up(&home, &["one", "two"]).await;
-    assert_eq!(after[0], before[0], "the same process");
+    assert_eq!(after[0], servers_before[0], "the same process");
 
-    // As editors do it: another file replaces it. Twice, because then the first file is gone.
+    // Replace by rename, like editors, twice.
     for names in [&["one", "three"][..], &["one", "four"]] {
-        let new = home.file("servers.json.swp", &config(names));
-        std::fs::rename(new, &path).expect("renamed");
+        let new_file = home.file("servers.json.swp", &config(names));
+        std::fs::rename(new_file, &path).expect("renamed");
         daemon.wait_for_stderr("reloaded:").await;
-        assert_eq!(until_up(&home, names).await[0], before[0]);
+        assert_eq!(until_up(&home, names).await[0], servers_before[0]);
     }
 
-    // An unreadable file changes nothing, and has a reason.
+    // An invalid file changes nothing, and has a reason.
     home.file("servers.json", "{\n  \"mcpServers\": {\n");
     daemon
         .wait_for_stderr("not reloaded: the configuration stays as it was")
         .await;
     daemon.wait_for_stderr("servers.json:").await;
     assert_eq!(servers(&home).await.len(), 2);
-    // A line of the log would repeat the message.
+    // The error is printed once.
     assert!(
         !daemon.stderr_text.contains("ERROR"),
         "{}",
         daemon.stderr_text
     );
-    // A problem in an entry of the new file is reported with its place.
+    // A problem in an entry has its position.
     home.file(
         "servers.json",
         r#"{"mcpServers": {"wrong": {"url": "http://localhost:99999/"}}}"#,
@@ -112,17 +112,17 @@ async fn a_file_that_changes_is_read_again() {
 #[tokio::test]
 async fn a_hangup_reloads() {
     let home = home!();
-    let real = folder_with(&home.path().join("elsewhere"), "servers.json", &["one"]);
+    let target_folder = folder_with(&home.path().join("elsewhere"), "servers.json", &["one"]);
     let link = home.path().join("servers.json");
-    std::os::unix::fs::symlink(&real, &link).expect("linked");
+    std::os::unix::fs::symlink(&target_folder, &link).expect("linked");
     let link = link.to_str().expect("UTF-8");
-    let mut daemon = serving(&home, &["--config", link], 1).await;
-    std::fs::write(&real, config(&["one", "two"])).expect("written");
+    let mut daemon = serve_until_ready(&home, &["--config", link], 1).await;
+    std::fs::write(&target_folder, config(&["one", "two"])).expect("written");
     daemon.signal(Signal::HUP);
     daemon.wait_for_stderr("reloaded:").await;
     until_up(&home, &["one", "two"]).await;
-    // The daemon's own process gets the signal, too.
-    std::fs::write(&real, config(&["two"])).expect("written");
+    // Send the signal to the daemon process.
+    std::fs::write(&target_folder, config(&["two"])).expect("written");
     let pid = i32::try_from(daemon.daemon_pid())
         .ok()
         .and_then(Pid::from_raw);
@@ -132,16 +132,17 @@ async fn a_hangup_reloads() {
     daemon.stop().await;
 }
 
-/// A warning about a file is printed at each reload: once for each change, even if nothing else changes.
+/// A warning is printed once for each change of the file.
 #[tokio::test]
 async fn a_reload_says_what_is_odd_about_the_file() {
     let home = home!();
     let program = fake_server::binary();
-    let odd = |key: &str| json!({"mcpServers": {"one": {"command": program, key: 1}}}).to_string();
+    let odd_config =
+        |key: &str| json!({"mcpServers": {"one": {"command": program, key: 1}}}).to_string();
     let path = home.file("servers.json", &config(&["one"]));
-    let mut daemon = serving(&home, &["--config", &path], 1).await;
+    let mut daemon = serve_until_ready(&home, &["--config", &path], 1).await;
 
-    home.file("servers.json", &odd("comand"));
+    home.file("servers.json", &odd_config("comand"));
     let line = daemon.wait_for_stderr("unknown key").await;
     assert!(
         line.starts_with("warning: ") && line.contains("servers.json:1:"),
@@ -153,9 +154,9 @@ async fn a_reload_says_what_is_odd_about_the_file() {
         "reloaded: nothing changes"
     );
 
-    // Written again, and with another key.
-    home.file("servers.json", &odd("comand"));
-    home.file("servers.json", &odd("arsg"));
+    // The same text, then another key.
+    home.file("servers.json", &odd_config("comand"));
+    home.file("servers.json", &odd_config("arsg"));
     assert!(daemon.wait_for_stderr("arsg").await.contains("unknown key"));
     daemon.wait_for_stderr("reloaded: nothing changes").await;
     assert_eq!(
@@ -165,7 +166,7 @@ async fn a_reload_says_what_is_odd_about_the_file() {
         daemon.stderr_text
     );
 
-    // A person requests it.
+    // A reload by hand.
     daemon.signal(Signal::HUP);
     assert!(daemon.wait_for_stderr("arsg").await.contains("unknown key"));
     daemon.wait_for_stderr("reloaded: nothing changes").await;
@@ -175,7 +176,7 @@ async fn a_reload_says_what_is_odd_about_the_file() {
 #[tokio::test]
 async fn the_command_reloads_or_says_what_it_would() {
     let home = home!();
-    // Changes of a referenced file are not noticed automatically.
+    // Referenced files are not watched.
     let number = home.path().join("number");
     std::fs::write(&number, "1").expect("written");
     let program = fake_server::binary();
@@ -184,14 +185,14 @@ async fn the_command_reloads_or_says_what_it_would() {
         "two": {"command": program},
     }});
     let path = home.file("servers.json", &text.to_string());
-    let daemon = serving(&home, &["--config", &path], 2).await;
-    let before = servers(&home).await;
+    let daemon = serve_until_ready(&home, &["--config", &path], 2).await;
+    let servers_before = servers(&home).await;
     std::fs::write(&number, "2").expect("written");
 
-    let dry = home.run(&["reload", "--dry-run"]).await;
-    assert_eq!(dry.code, Some(0), "{dry}");
-    assert!(dry.stdout.contains("one  is restarted"), "{dry}");
-    assert_eq!(servers(&home).await, before);
+    let dry_run = home.run(&["reload", "--dry-run"]).await;
+    assert_eq!(dry_run.code, Some(0), "{dry_run}");
+    assert!(dry_run.stdout.contains("one  is restarted"), "{dry_run}");
+    assert_eq!(servers(&home).await, servers_before);
 
     let json = home.run(&["reload", "--dry-run", "--json"]).await.json();
     assert_eq!(json["applied"], false, "{json}");
@@ -201,37 +202,39 @@ async fn the_command_reloads_or_says_what_it_would() {
     let after = within(async {
         loop {
             let after = until_up(&home, &["one", "two"]).await;
-            if after[0] != before[0] {
+            if after[0] != servers_before[0] {
                 return after;
             }
         }
     })
     .await;
-    assert_eq!(after[1], before[1]);
+    assert_eq!(after[1], servers_before[1]);
 
     std::fs::write(&path, "{\"mcpServers\": {\"a\": {}}").expect("written");
-    let bad = home.run(&["reload"]).await;
-    assert_eq!(bad.code, Some(2), "{bad}");
-    assert!(bad.stderr.contains("servers.json:1:"), "{bad}");
+    let invalid_run = home.run(&["reload"]).await;
+    assert_eq!(invalid_run.code, Some(2), "{invalid_run}");
+    assert!(
+        invalid_run.stderr.contains("servers.json:1:"),
+        "{invalid_run}"
+    );
     assert_eq!(servers(&home).await, after);
     daemon.stop().await;
 }
 
-/// While the usual file is away, the servers continue, and a warning reports it. The file is read when it is
-/// back.
+/// If the file disappears, servers continue with a warning. The file is read when it returns.
 #[tokio::test]
 async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
     let home = home!();
     let path = folder_with(&home.state(), "config.json", &["one", "two"]);
-    let mut daemon = serving(&home, &[], 2).await;
-    let before = servers(&home).await;
+    let mut daemon = serve_until_ready(&home, &[], 2).await;
+    let servers_before = servers(&home).await;
 
     std::fs::remove_file(&path).expect("removed");
     daemon
         .wait_for_stderr("not reloaded: the configuration stays")
         .await;
     daemon.wait_for_stderr("config.json has gone").await;
-    assert_eq!(servers(&home).await, before);
+    assert_eq!(servers(&home).await, servers_before);
     for command in [&["list"][..], &["health"]] {
         let run = home.run(command).await;
         let warning = "warning: the configuration stays as it was: ";
@@ -241,34 +244,35 @@ async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
     let list = home.run(&["list", "--json"]).await.json();
     assert_eq!(list["warnings"].as_array().map(Vec::len), Some(1), "{list}");
 
-    // The same holds for an unreadable file.
+    // The same for an unreadable file.
     std::fs::create_dir(&path).expect("made");
     daemon
         .wait_for_stderr("it is a folder, not a regular file")
         .await;
-    assert_eq!(servers(&home).await, before);
+    assert_eq!(servers(&home).await, servers_before);
     std::fs::remove_dir(&path).expect("removed");
 
     std::fs::write(&path, config(&["one", "two"])).expect("written");
     daemon.wait_for_stderr("reloaded: nothing changes").await;
-    assert_eq!(servers(&home).await, before);
+    assert_eq!(servers(&home).await, servers_before);
     let run = home.run(&["list"]).await;
     assert_eq!(run.stderr, "", "{run}");
 
-    // The watch continues.
+    // Watching continues.
     std::fs::write(&path, config(&["one"])).expect("written");
     daemon.wait_for_stderr("reloaded:").await;
     until_up(&home, &["one"]).await;
     daemon.stop().await;
 }
 
-/// The folder may vanish with the file, and another may replace it.
+/// The folder of the file may be removed and created again.
 #[tokio::test]
 async fn a_folder_that_comes_back_is_watched_again() {
     let home = home!();
     let folder = home.path().join("etc");
     let path = folder_with(&folder, "servers.json", &["one"]);
-    let mut daemon = serving(&home, &["--config", path.to_str().expect("UTF-8")], 1).await;
+    let mut daemon =
+        serve_until_ready(&home, &["--config", path.to_str().expect("UTF-8")], 1).await;
     std::fs::remove_dir_all(&folder).expect("removed");
     daemon.wait_for_stderr("not reloaded: ").await;
     folder_with(&folder, "servers.json", &["one", "two"]);
@@ -280,13 +284,12 @@ async fn a_folder_that_comes_back_is_watched_again() {
     daemon.stop().await;
 }
 
-/// A reload by hand applies the current state: no servers, if the file has gone. A change applies to the
-/// current configuration, and creates the file again.
+/// A reload by hand without a file removes all servers. `add` creates the file again.
 #[tokio::test]
 async fn a_file_that_is_gone_is_done_without_by_reload() {
     let home = home!();
     let path = folder_with(&home.state(), "config.json", &["one", "two"]);
-    let mut daemon = serving(&home, &[], 2).await;
+    let mut daemon = serve_until_ready(&home, &[], 2).await;
     let program = fake_server::binary();
     let program = program.to_str().expect("UTF-8");
 
@@ -310,85 +313,88 @@ async fn a_file_that_is_gone_is_done_without_by_reload() {
     daemon.stop().await;
 }
 
-/// The folder may be renamed, and another may get its name: at once, or later.
+/// The folder may be renamed and replaced.
 #[tokio::test]
 async fn a_folder_that_is_swapped_is_followed_by_its_name() {
     let home = home!();
-    let at = |name: &str| home.path().join(name);
-    let write = |folder: &str, names: &[&str]| folder_with(&at(folder), "servers.json", names);
+    let path_of = |name: &str| home.path().join(name);
+    let write = |folder: &str, names: &[&str]| folder_with(&path_of(folder), "servers.json", names);
     let path = write("cfg", &["one"]);
     let path = path.to_str().expect("UTF-8");
-    let mut daemon = serving(&home, &["--config", path], 1).await;
-    let before = servers(&home).await;
+    let mut daemon = serve_until_ready(&home, &["--config", path], 1).await;
+    let servers_before = servers(&home).await;
 
-    std::fs::rename(at("cfg"), at("cfg2")).expect("renamed");
+    std::fs::rename(path_of("cfg"), path_of("cfg2")).expect("renamed");
     daemon.wait_for_stderr("not reloaded: ").await;
     let run = home.run(&["list"]).await;
     assert!(run.stderr.contains("stays as it was"), "{run}");
-    assert_eq!(servers(&home).await, before);
+    assert_eq!(servers(&home).await, servers_before);
     write("cfg", &["one", "two"]);
     daemon.wait_for_stderr("reloaded:").await;
-    assert_eq!(until_up(&home, &["one", "two"]).await[0], before[0]);
+    assert_eq!(until_up(&home, &["one", "two"]).await[0], servers_before[0]);
 
     write("new", &["one", "three"]);
-    std::fs::rename(at("cfg"), at("old")).expect("renamed");
-    std::fs::rename(at("new"), at("cfg")).expect("renamed");
+    std::fs::rename(path_of("cfg"), path_of("old")).expect("renamed");
+    std::fs::rename(path_of("new"), path_of("cfg")).expect("renamed");
     until_up(&home, &["one", "three"]).await;
-    // The watch continues in the new folder.
-    std::fs::write(at("cfg").join("servers.json"), config(&["one"])).expect("written");
-    assert_eq!(until_up(&home, &["one"]).await, before);
+    // Watching continues in the new folder.
+    std::fs::write(path_of("cfg").join("servers.json"), config(&["one"])).expect("written");
+    assert_eq!(until_up(&home, &["one"]).await, servers_before);
     let run = home.run(&["list"]).await;
     assert_eq!(run.stderr, "", "{run}");
     daemon.stop().await;
 }
 
-/// The name may be a link. Its target changes, or the folder of the target, or the link itself.
+/// The file may be a link with a changing target.
 #[tokio::test]
 async fn the_target_of_a_link_is_watched() {
     let home = home!();
-    let at = |name: &str| home.path().join(name);
+    let path_of = |name: &str| home.path().join(name);
     for (folder, names) in [("etc", &[][..]), ("real", &["one"]), ("next", &["three"])] {
-        folder_with(&at(folder), "c.json", names);
+        folder_with(&path_of(folder), "c.json", names);
     }
-    let link = at("etc").join("config.json");
+    let link = path_of("etc").join("config.json");
     std::os::unix::fs::symlink("../real/c.json", &link).expect("linked");
     let path = link.to_str().expect("UTF-8");
-    let daemon = serving(&home, &["--config", path], 1).await;
-    std::fs::write(at("real").join("c.json"), config(&["two"])).expect("written");
+    let daemon = serve_until_ready(&home, &["--config", path], 1).await;
+    std::fs::write(path_of("real").join("c.json"), config(&["two"])).expect("written");
     until_up(&home, &["two"]).await;
-    std::fs::rename(at("real"), at("old")).expect("renamed");
-    std::fs::rename(at("next"), at("real")).expect("renamed");
+    std::fs::rename(path_of("real"), path_of("old")).expect("renamed");
+    std::fs::rename(path_of("next"), path_of("real")).expect("renamed");
     until_up(&home, &["three"]).await;
-    std::os::unix::fs::symlink("../old/c.json", at("etc").join("new")).expect("linked");
-    std::fs::rename(at("etc").join("new"), &link).expect("renamed");
+    std::os::unix::fs::symlink("../old/c.json", path_of("etc").join("new")).expect("linked");
+    std::fs::rename(path_of("etc").join("new"), &link).expect("renamed");
     until_up(&home, &["two"]).await;
     daemon.stop().await;
 }
 
-/// A referenced file may be away for a moment, and the servers continue.
+/// A missing referenced file does not stop servers.
 #[tokio::test]
 async fn a_referenced_file_that_is_away_stops_nothing() {
     let home = home!();
     let token = home.path().join("token");
     let program = fake_server::binary();
-    let config = |more: &[&str]| {
+    let config = |extra_arguments: &[&str]| {
         let mut entries = json!({
             "one": {"command": program, "env": {"TOKEN": "${file:token}"}},
             "env": {"command": program, "envFile": "token"},
         });
-        for name in more {
+        for name in extra_arguments {
             entries[*name] = json!({"command": program});
         }
         json!({"mcpServers": entries}).to_string()
     };
     std::fs::write(&token, "A=1").expect("written");
     let path = home.file("servers.json", &config(&[]));
-    let mut daemon = serving(&home, &["--config", &path], 2).await;
-    let before = servers(&home).await;
+    let mut daemon = serve_until_ready(&home, &["--config", &path], 2).await;
+    let servers_before = servers(&home).await;
     std::fs::remove_file(&token).expect("removed");
     home.file("servers.json", &config(&["two"]));
     daemon.wait_for_stderr("reloaded:").await;
-    assert_eq!(until_up(&home, &["one", "env", "two"]).await[..2], before);
+    assert_eq!(
+        until_up(&home, &["one", "env", "two"]).await[..2],
+        servers_before
+    );
     let run = home.run(&["list"]).await;
     let warning = "one goes on with what it was started with: ";
     assert!(run.stderr.contains(warning), "{run}");
@@ -396,10 +402,10 @@ async fn a_referenced_file_that_is_away_stops_nothing() {
     daemon.wait_for_stderr("reloaded: nothing changes").await;
     let run = home.run(&["list"]).await;
     assert_eq!(run.stderr, "", "{run}");
-    assert_eq!(servers(&home).await[..2], before);
+    assert_eq!(servers(&home).await[..2], servers_before);
     daemon.stop().await;
 
-    // A server that never ran starts once its file exists.
+    // A server with a missing file starts after the file exists.
     std::fs::remove_file(&token).expect("removed");
     let mut daemon = home.serve(&["--config", &path]).await;
     daemon.wait_for_stderr("ready: ").await;

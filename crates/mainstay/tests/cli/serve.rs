@@ -1,4 +1,4 @@
-//! The daemon from outside: its output, its files, and its end.
+//! The daemon: output, files, and shutdown.
 
 use std::path::Path;
 
@@ -32,15 +32,15 @@ async fn the_demo_says_what_to_try_and_what_happens() {
     );
     kill_process(pid(&alpha["pid"]), Signal::KILL).expect("killed");
     let loss = daemon.wait_for_stderr("reconnecting").await;
-    let back = daemon.wait_for_stderr("alpha  connected").await;
-    assert_snapshot!(home.redacted(&format!("{loss}\n{back}")), @r"
+    let restored_line = daemon.wait_for_stderr("alpha  connected").await;
+    assert_snapshot!(home.redacted(&format!("{loss}\n{restored_line}")), @r"
     alpha  reconnecting  process exited unexpectedly (signal 9); attempt 1 in [TIME]
     alpha  connected     6 tools, 1 resource, 1 prompt ([TIME])
     ");
     daemon.stop().await;
 }
 
-/// D6: a program that an installer put into the home folder is found, even if PATH does not name that folder.
+/// D6: programs in an installer's folder of the home are found without PATH.
 #[tokio::test]
 async fn a_program_of_an_installer_is_found() {
     let home = home!();
@@ -55,9 +55,9 @@ async fn a_program_of_an_installer_is_found() {
     daemon.stop().await;
 }
 
-/// A limited address space, in which the stacks of threads have no room.
+/// An address space without room for thread stacks.
 #[tokio::test]
-async fn where_there_are_no_threads_the_start_says_so() {
+async fn a_start_without_threads_has_a_reason() {
     let home = home!();
     let config = home.file("servers.json", r#"{"mcpServers":{}}"#);
     let mut command = home.command(&["serve", "--config", &config]);
@@ -91,7 +91,7 @@ async fn each_server_has_its_line() {
         .lines()
         .map(str::to_owned)
         .collect();
-    // A line of stderr belongs to the line above it.
+    // A stderr line follows the line of its server.
     assert!(
         !daemon.stderr_text.contains("WARN"),
         "{}",
@@ -100,7 +100,7 @@ async fn each_server_has_its_line() {
     let servers = lines.iter().filter(|line| !line.starts_with(' ')).skip(2);
     let mut servers: Vec<&str> = servers.map(String::as_str).collect();
     servers.sort_unstable();
-    // On a slow machine the next attempt may be over, too.
+    // A slow machine may show a further attempt.
     servers.dedup_by_key(|line| line.split(' ').next().unwrap_or_default().to_owned());
     assert_snapshot!(servers.join("\n"));
     assert!(
@@ -118,7 +118,7 @@ async fn each_server_has_its_line() {
     daemon.stop().await;
 }
 
-/// A long start is reported, with its current work and the last line of its stderr.
+/// A slow start is reported with its activity and last stderr line.
 #[tokio::test]
 async fn a_slow_start_has_its_line() {
     let home = home!();
@@ -132,7 +132,7 @@ async fn a_slow_start_has_its_line() {
     daemon.stop().await;
 }
 
-/// Each start and each stop has its line, with the time since that start.
+/// Each start and stop has a line with the duration.
 #[tokio::test]
 async fn every_start_has_its_line() {
     let home = home!();
@@ -146,7 +146,7 @@ async fn every_start_has_its_line() {
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 2").await;
-    // If time counted from the daemon's start, a slow start would be reported for a later start, too.
+    // A stopped start must not lengthen the reported duration of a later one.
     let mut start = home.command(&["start", "slow"]).spawn().expect("it starts");
     daemon.wait_for_stderr("slow     connecting").await;
     start.kill().await.expect("killed");
@@ -160,12 +160,12 @@ async fn every_start_has_its_line() {
         "{line}"
     );
     home.run(&["stop", "again"]).await;
-    let stopped = daemon.wait_for_stderr("again").await;
+    let stopped_line = daemon.wait_for_stderr("again").await;
     home.run(&["start", "again"]).await;
-    let started = daemon.wait_for_stderr("again").await;
+    let started_line = daemon.wait_for_stderr("again").await;
     home.run(&["restart", "again"]).await;
     daemon.wait_for_stderr("again    connected").await;
-    assert_snapshot!(home.redacted(&format!("{stopped}\n{started}")), @r#"
+    assert_snapshot!(home.redacted(&format!("{stopped_line}\n{started_line}")), @r#"
     again    disconnected  stopped; start it by "mainstay start again"
     again    connected     35 tools, 3 resources, 2 prompts ([TIME])
     "#);
@@ -176,7 +176,7 @@ async fn every_start_has_its_line() {
         "{}",
         daemon.stderr_text
     );
-    // A stop with the daemon needs no line.
+    // The shutdown has no lines for servers.
     daemon.stderr_text.clear();
     daemon.signal(Signal::TERM);
     daemon.wait_for_stderr("stopping").await;
@@ -184,7 +184,7 @@ async fn every_start_has_its_line() {
     assert_eq!(daemon.ended().await, Some(0));
 }
 
-/// A later start that takes long is reported, too.
+/// A slow start after the daemon's start is reported.
 #[tokio::test]
 async fn a_later_slow_start_has_its_line() {
     let home = home!();
@@ -202,7 +202,7 @@ async fn a_later_slow_start_has_its_line() {
     start.kill().await.expect("killed");
     home.run(&["stop", "slow"]).await;
     daemon.wait_for_stderr("slow  disconnected").await;
-    // The next one is reported as early.
+    // The report comes after the same delay.
     let started_at = std::time::Instant::now();
     let mut start = home.command(&["start", "slow"]).spawn().expect("it starts");
     daemon.wait_for_stderr("slow  connecting").await;
@@ -240,44 +240,44 @@ async fn the_state_is_the_owners_alone() {
 
     daemon.stop().await;
     assert!(!state.join("daemon.json").exists());
-    let again = home.serve(&["--demo"]).await;
+    let repeated_daemon = home.serve(&["--demo"]).await;
     assert_eq!(
         std::fs::read_to_string(state.join("token")).expect("a token"),
         token,
         "it is kept"
     );
-    again.stop().await;
+    repeated_daemon.stop().await;
 }
 
 #[tokio::test]
 async fn one_directory_has_one_daemon() {
     let home = home!();
     let daemon = home.serve(&["--demo"]).await;
-    let second = home
+    let second_run = home
         .run(&["serve", "--demo", "--listen", "127.0.0.1:0"])
         .await;
-    assert_eq!(second.code, Some(1), "{second}");
-    assert!(second.stderr.contains(&daemon.url), "{second}");
-    assert_snapshot!(home.redacted(&second.stderr));
+    assert_eq!(second_run.code, Some(1), "{second_run}");
+    assert!(second_run.stderr.contains(&daemon.url), "{second_run}");
+    assert_snapshot!(home.redacted(&second_run.stderr));
     daemon.stop().await;
 }
 
 #[tokio::test]
 async fn a_port_that_is_taken_is_said_to_be() {
-    let (home, other) = (home!(), home!());
+    let (home, other_home) = (home!(), home!());
     let daemon = home.serve(&["--demo"]).await;
     let address = daemon.url.trim_start_matches("http://");
     assert_snapshot!(
-        other
+        other_home
             .transcript(&[&["serve", "--demo", "--listen", address]])
             .await
     );
     daemon.stop().await;
 }
 
-/// A killed daemon leaves its file. Commands must not follow it to another program at that address.
+/// Commands do not follow the file of a killed daemon to another program.
 #[tokio::test]
-async fn what_a_killed_daemon_leaves_is_not_followed() {
+async fn the_file_of_a_killed_daemon_is_not_followed() {
     let home = home!();
     let daemon = home.serve(&["--demo"]).await;
     kill_process(pid(&daemon.daemon_pid().into()), Signal::KILL).expect("killed");
@@ -289,7 +289,7 @@ async fn what_a_killed_daemon_leaves_is_not_followed() {
 }
 
 #[tokio::test]
-async fn its_servers_end_with_it() {
+async fn servers_end_with_their_daemon() {
     let home = home!();
     let mut daemon = home.serve(&["--demo"]).await;
     daemon.wait_for_stderr("ready: 3 of 3").await;
@@ -301,7 +301,7 @@ async fn its_servers_end_with_it() {
     }
 }
 
-/// A server that ignores everything but SIGKILL takes its 6 s. Another signal does not wait.
+/// A second signal kills a server that ignores SIGTERM.
 #[tokio::test]
 async fn a_second_signal_stops_at_once() {
     let home = home!();
@@ -311,14 +311,14 @@ async fn a_second_signal_stops_at_once() {
     );
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 1").await;
-    let stubborn = pid(&home.run(&["list", "--json"]).await.json()["servers"][0]["pid"]);
+    let stubborn_output = pid(&home.run(&["list", "--json"]).await.json()["servers"][0]["pid"]);
     daemon.signal(Signal::TERM);
     daemon.wait_for_stderr("SIGTERM: stopping").await;
     daemon.signal(Signal::INT);
     assert_eq!(daemon.ended().await, Some(130));
-    // Killed, and reaped by the process that inherits it.
+    // The process is reaped by its new parent.
     within(async {
-        while test_kill_process(stubborn).is_ok() {
+        while test_kill_process(stubborn_output).is_ok() {
             tokio::task::yield_now().await;
         }
     })
@@ -337,36 +337,36 @@ async fn a_wrong_token_is_refused_and_a_right_one_is_found() {
             .env("MAINSTAY_TOKEN", token);
         command
     };
-    let wrong = within(ask(&home, &token.replace(|_: char| true, "0")).output())
+    let wrong_text = within(ask(&home, &token.replace(|_: char| true, "0")).output())
         .await
         .expect("it starts");
-    assert_eq!(wrong.status.code(), Some(1));
-    assert_snapshot!(home.redacted(&String::from_utf8_lossy(&wrong.stderr)));
-    // From another home, with the token.
-    let elsewhere = home!();
-    let right = within(ask(&elsewhere, &token).output())
+    assert_eq!(wrong_text.status.code(), Some(1));
+    assert_snapshot!(home.redacted(&String::from_utf8_lossy(&wrong_text.stderr)));
+    // Use the token from another home.
+    let other_home = home!();
+    let right_response = within(ask(&other_home, &token).output())
         .await
         .expect("it starts");
     assert_eq!(
-        right.status.code(),
+        right_response.status.code(),
         Some(0),
         "{}",
-        String::from_utf8_lossy(&right.stderr)
+        String::from_utf8_lossy(&right_response.stderr)
     );
-    // Without a token, the URL alone gives no access.
-    let none = within(ask(&elsewhere, "").output())
+    // Without a token the request is refused.
+    let empty_response = within(ask(&other_home, "").output())
         .await
         .expect("it starts");
     assert_eq!(
-        none.status.code(),
+        empty_response.status.code(),
         Some(1),
         "{}",
-        String::from_utf8_lossy(&none.stderr)
+        String::from_utf8_lossy(&empty_response.stderr)
     );
     daemon.stop().await;
 }
 
-/// Stdout has only the protocol, and the end of stdin is the end.
+/// Stdout contains only the protocol, and the end of stdin ends the process.
 #[tokio::test]
 async fn mcp_speaks_on_stdio_until_its_client_leaves() {
     let home = home!();
@@ -398,7 +398,7 @@ async fn mcp_speaks_on_stdio_until_its_client_leaves() {
         Some(0)
     );
     assert_eq!(within(stdout.next_line()).await.expect("UTF-8"), None);
-    // Logs and catalogs are stored for the next run. Commands find no daemon any more.
+    // Logs and catalogs remain. Commands find no daemon.
     let state = home.state();
     assert!(state.join("catalogs/fake.json").is_file());
     assert_eq!(state.join("instances").read_dir().expect("made").count(), 1);

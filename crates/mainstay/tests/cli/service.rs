@@ -1,11 +1,11 @@
-//! `mainstay service`, with stand-ins for `systemctl` and `launchctl` on PATH that record their arguments.
+//! `mainstay service` with stand-ins for `systemctl` and `launchctl`, which record their arguments.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
 use insta::assert_snapshot;
 use mainstay_testkit::{Home, Run, home, within};
 
-/// Records each line of arguments. Its only state is whether the service runs.
+/// Records arguments. A file marks the service as running.
 const SYSTEMCTL: &str = r#"#!/bin/sh
 [ -e "$HOME/no-session" ] && { echo 'Failed to connect to bus: No medium found' >&2; exit 1; }
 case "$*" in
@@ -84,7 +84,7 @@ impl Machine {
         self.home.path().join(unit)
     }
 
-    /// The arguments that the stand-in recorded since the last call of this function.
+    /// Returns and clears the recorded arguments.
     fn recorded_arguments(&self) -> String {
         let path = self.home.path().join("said");
         let text = fs::read_to_string(&path).unwrap_or_default();
@@ -96,8 +96,8 @@ impl Machine {
 #[tokio::test]
 async fn a_unit_is_installed_shown_and_removed() {
     let machine = Machine::new();
-    let dry = machine.run(&["service", "install", "--dry-run"]).await;
-    assert_snapshot!("dry_run", machine.redacted(&dry.to_string()));
+    let dry_run = machine.run(&["service", "install", "--dry-run"]).await;
+    assert_snapshot!("dry_run", machine.redacted(&dry_run.to_string()));
     assert!(!machine.unit().exists());
     assert_eq!(machine.recorded_arguments(), "");
 
@@ -117,9 +117,13 @@ async fn a_unit_is_installed_shown_and_removed() {
         "systemctl --user daemon-reload\nsystemctl --user enable mainstay.service\nsystemctl --user restart mainstay.service\n"
     );
     let unit = fs::read_to_string(machine.unit()).expect("a unit");
-    assert!(dry.stdout.contains(unit.lines().nth(6).expect("a line")));
+    assert!(
+        dry_run
+            .stdout
+            .contains(unit.lines().nth(6).expect("a line"))
+    );
 
-    // A repetition changes nothing and restarts nothing.
+    // A second install changes nothing.
     machine.run(&["service", "install"]).await;
     assert_eq!(
         machine.recorded_arguments(),
@@ -127,7 +131,7 @@ async fn a_unit_is_installed_shown_and_removed() {
     );
     assert_eq!(fs::read_to_string(machine.unit()).expect("a unit"), unit);
 
-    // Another port is a change.
+    // Another port rewrites the unit.
     let listen = &["service", "install", "--listen", "127.0.0.1:7421"];
     assert_eq!(machine.run(listen).await.code, Some(0));
     assert!(machine.recorded_arguments().contains("restart"));
@@ -156,8 +160,8 @@ async fn a_unit_is_installed_shown_and_removed() {
 async fn without_a_session_nothing_is_written() {
     let machine = Machine::new();
     machine.home.file("no-session", "");
-    let refused = machine.transcript(&[&["service", "install"]]).await;
-    assert_snapshot!(refused);
+    let refused_output = machine.transcript(&[&["service", "install"]]).await;
+    assert_snapshot!(refused_output);
     assert!(!machine.unit().exists());
     let run = machine.run(&["service", "install", "--json"]).await;
     assert_eq!(run.code, Some(1));
@@ -173,11 +177,11 @@ async fn without_a_session_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn what_cannot_work_is_not_installed() {
+async fn an_unusable_configuration_is_not_installed_as_a_service() {
     let machine = Machine::new();
-    let broken = machine.home.file("broken.json", "{");
+    let broken_file = machine.home.file("broken.json", "{");
     let run = machine
-        .run(&["service", "install", "--config", &broken])
+        .run(&["service", "install", "--config", &broken_file])
         .await;
     assert_eq!(run.code, Some(2), "{run}");
 
@@ -189,7 +193,7 @@ async fn what_cannot_work_is_not_installed() {
     assert!(!machine.unit().exists());
     assert_eq!(machine.recorded_arguments(), "");
 
-    // A person's own unit is not changed.
+    // A foreign unit is not overwritten.
     let unit = "[Service]\nExecStart=/usr/bin/mainstay serve\n";
     fs::create_dir_all(machine.unit().parent().expect("a folder")).expect("made");
     fs::write(machine.unit(), unit).expect("written");
@@ -201,7 +205,7 @@ async fn what_cannot_work_is_not_installed() {
     assert_eq!(fs::read_to_string(machine.unit()).expect("a unit"), unit);
     fs::remove_file(machine.unit()).expect("removed");
 
-    // The error of the service manager is reported.
+    // Errors of the service manager are shown.
     machine.home.file("fails", "");
     let run = machine.run(&["service", "install"]).await;
     assert_eq!(run.code, Some(1), "{run}");

@@ -1,4 +1,4 @@
-//! `mainstay shell`: scripts on stdin, and a person at a terminal (B10 to B13).
+//! `mainstay shell`: scripts, and an interactive terminal (B10 to B13).
 
 use std::{path::Path, process::Stdio};
 
@@ -14,7 +14,7 @@ use tokio::{io::AsyncWriteExt as _, process::Command};
 
 use crate::fakes::fakes;
 
-/// A shell that reads these lines.
+/// Runs a shell with these lines on stdin.
 async fn script(home: &Home, arguments: &[&str], lines: &[&str]) -> Run {
     let arguments = [&["shell"], arguments].concat();
     let mut command = home.command(&arguments);
@@ -29,20 +29,20 @@ async fn script(home: &Home, arguments: &[&str], lines: &[&str]) -> Run {
     Run::new(&arguments, &output)
 }
 
-/// The process of a server, as a daemon shows it.
+/// The process id of a server, from `list`.
 async fn pid_of(home: &Home, server: &str) -> Pid {
     let get = home.run(&["list", "--json"]).await.json();
     let servers = get["servers"].as_array().expect("servers");
-    let found = servers.iter().find(|entry| entry["name"] == server);
-    let pid = found
+    let server_entry = servers.iter().find(|entry| entry["name"] == server);
+    let pid = server_entry
         .and_then(|server| server["pid"].as_i64())
         .expect("a process");
     Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("a process id")
 }
 
-/// True if the fake has received a message with these words.
-fn has_got(record: &Path, words: &str) -> bool {
-    std::fs::read_to_string(record).is_ok_and(|text| text.contains(words))
+/// True if the fake has received a message with this text.
+fn has_received(record: &Path, expected_text: &str) -> bool {
+    std::fs::read_to_string(record).is_ok_and(|text| text.contains(expected_text))
 }
 
 #[tokio::test]
@@ -78,9 +78,9 @@ async fn a_script_is_carried_out_line_by_line() {
     daemon.stop().await;
 }
 
-/// Each error has a hint, the following lines still run, and the exit code is that of the worst error.
+/// Errors have hints, later lines run, and the exit code is that of the worst error.
 #[tokio::test]
-async fn what_is_wrong_is_told_with_a_hint() {
+async fn shell_errors_have_hints() {
     let home = home!();
     let config = fakes(&home, &[("one", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
@@ -132,11 +132,11 @@ async fn what_is_wrong_is_told_with_a_hint() {
     assert_eq!((json.code, json.stdout.as_str()), (Some(4), ""), "{json}");
     assert!(json.stderr.contains(r#""hint":"did you mean /servers?"#));
     daemon.stop().await;
-    let none = home.run(&["shell", "-c", "/servers"]).await;
-    assert_eq!(none.code, Some(3), "{none}");
+    let empty_run = home.run(&["shell", "-c", "/servers"]).await;
+    assert_eq!(empty_run.code, Some(3), "{empty_run}");
 }
 
-/// B13: the shell's own servers, which are probed in the background.
+/// B13: servers of the shell with background checks.
 #[tokio::test]
 async fn a_shell_may_have_servers_of_its_own() {
     let home = home!();
@@ -145,17 +145,17 @@ async fn a_shell_may_have_servers_of_its_own() {
     }});
     let config = home.file("servers.json", &config.to_string());
     let program = fake_server::binary();
-    let inline = format!("more:{}", program.display());
+    let inline_text = format!("more:{}", program.display());
     let arguments = [
         "shell",
         "--config",
         &config,
         "--mcp-client",
-        &inline,
+        &inline_text,
         "--health-interval",
         "1",
     ];
-    // The warning in the log shows that the background has found the server degraded.
+    // A warning shows the degraded server.
     let mut command = home.command(&arguments);
     command.stdin(Stdio::piped());
     let mut shell = Running::start(command);
@@ -170,7 +170,7 @@ async fn a_shell_may_have_servers_of_its_own() {
         .expect("it ends");
     let stdout = String::from_utf8(output.stdout).expect("UTF-8");
     let lines: Vec<&str> = stdout.lines().collect();
-    let [text, head, health, reconnected] = lines[..] else {
+    let [text, head, health, reconnect_line] = lines[..] else {
         panic!("{stdout}")
     };
     assert_eq!((text, head), ("hello", "Server Health"), "{stdout}");
@@ -178,16 +178,19 @@ async fn a_shell_may_have_servers_of_its_own() {
         health.starts_with("  more             healthy    ping: "),
         "{stdout}"
     );
-    assert!(reconnected.starts_with("late is connected, "), "{stdout}");
+    assert!(
+        reconnect_line.starts_with("late is connected, "),
+        "{stdout}"
+    );
     assert_eq!(output.status.code(), Some(0));
 
-    let off = home
+    let disabled_run = home
         .run(&["shell", "--health-interval", "1", "-c", "/servers"])
         .await;
-    assert_eq!(off.code, Some(2), "{off}");
+    assert_eq!(disabled_run.code, Some(2), "{disabled_run}");
 }
 
-/// An interrupted script cancels its call at the server, and ends.
+/// SIGINT cancels the script's call at the server.
 #[tokio::test]
 async fn an_interrupt_cancels_the_call_of_a_script() {
     let home = home!();
@@ -198,32 +201,31 @@ async fn an_interrupt_cancels_the_call_of_a_script() {
     daemon.wait_for_stderr("ready: 1 of 1").await;
     let command = home.command(&["shell", "-c", "/call one/sleep ms=600000"]);
     let mut shell = Running::start(command);
-    let is_called = async || has_got(&record, "600000").then_some(());
+    let is_called = async || has_received(&record, "600000").then_some(());
     found(PROGRAMS, "the call", is_called).await;
     shell.signal(Signal::INT);
     assert_eq!(shell.ended().await.code(), Some(130));
-    let is_cancelled = async || has_got(&record, "notifications/cancelled").then_some(());
+    let is_cancelled = async || has_received(&record, "notifications/cancelled").then_some(());
     found(IN_PROCESS, "the cancellation", is_cancelled).await;
     daemon.stop().await;
 }
 
 /// A shell in a terminal.
-async fn at_a_terminal(command: &Command) -> Terminal {
+async fn start_shell(command: &Command) -> Terminal {
     let terminal = Terminal::start(command, 100, 40).await;
     terminal.wait_for_text("mainstay>").await;
     terminal
 }
 
-/// Presses Tab again until the line is complete, because the daemon sends the names with a delay.
-/// The pauses between two presses let the editor redraw the line: it does not redraw while keys
-/// arrive.
-async fn completed(terminal: &Terminal, line: &str) {
-    let mut look = 0_u32;
+/// Presses Tab until the line is complete, because names arrive later. Pauses let the editor
+/// redraw.
+async fn complete_line(terminal: &Terminal, line: &str) {
+    let mut attempt = 0_u32;
     found(PROGRAMS, line, async || {
-        if look.is_multiple_of(25) {
+        if attempt.is_multiple_of(25) {
             terminal.press(&["Tab"]).await;
         }
-        look += 1;
+        attempt += 1;
         terminal.screen().await.contains(line).then_some(())
     })
     .await;
@@ -244,13 +246,13 @@ async fn a_line_is_completed_and_kept() {
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 2 of 2").await;
     let command = home.command(&["shell"]);
-    let terminal = at_a_terminal(&command).await;
-    // The only matching tool, then its only argument.
+    let terminal = start_shell(&command).await;
+    // The only matching tool, then its argument.
     terminal.types("/call beta/ech").await;
-    completed(&terminal, "/call beta/echo text=").await;
+    complete_line(&terminal, "/call beta/echo text=").await;
     enter(&terminal, "'hello there'").await;
     terminal.wait_for_text("\nhello there").await;
-    // Several fit: a menu, and a choice from it.
+    // Several matches open a menu.
     terminal.types("/server re").await;
     terminal.press(&["Tab"]).await;
     terminal.wait_for_text("restart").await;
@@ -258,7 +260,7 @@ async fn a_line_is_completed_and_kept() {
     terminal.hides("restart").await;
     enter(&terminal, "/call beta/echo text=x password=hunter2").await;
     terminal.wait_for_text("\nx").await;
-    // The last line without a secret is stored for the next shell.
+    // The last line is stored in the history.
     terminal.press(&["C-d"]).await;
     assert_eq!(terminal.ended().await, Some(0));
     let file = home.state().join("shell-history");
@@ -268,7 +270,7 @@ async fn a_line_is_completed_and_kept() {
         &std::fs::metadata(&file).expect("a file").permissions(),
     );
     assert_eq!(mode & 0o777, 0o600);
-    let terminal = at_a_terminal(&command).await;
+    let terminal = start_shell(&command).await;
     terminal.press(&["Up"]).await;
     terminal
         .wait_for_text("mainstay> /call beta/echo text='hello there'")
@@ -283,7 +285,7 @@ async fn a_line_is_completed_and_kept() {
     daemon.stop().await;
 }
 
-/// Every command, typed by a person.
+/// Every command of the help on a terminal.
 #[tokio::test]
 async fn every_command_does_what_help_says() {
     if !Terminal::is_available() {
@@ -319,11 +321,11 @@ async fn every_command_does_what_help_says() {
             "\nShow what a server wrote beside the protocol",
         ),
     ];
-    let help = home
+    let help_run = home
         .run(&["shell", "-c", "/help", "-c", "/help server"])
         .await;
     let first = |line: &str| line.split([' ', '|']).next().unwrap_or_default().to_owned();
-    let commands = help
+    let commands = help_run
         .stdout
         .lines()
         .filter(|line| line.starts_with('/'))
@@ -333,7 +335,7 @@ async fn every_command_does_what_help_says() {
         assert!(is_typed, "{command}");
     }
 
-    let terminal = at_a_terminal(&home.command(&["shell"])).await;
+    let terminal = start_shell(&home.command(&["shell"])).await;
     for (line, expected) in lines {
         enter(&terminal, line).await;
         terminal.wait_for_text(expected).await;
@@ -350,7 +352,7 @@ async fn every_command_does_what_help_says() {
     daemon.stop().await;
 }
 
-/// A server is killed, a call is cancelled, and a daemon is restarted. The shell continues.
+/// The shell continues after a killed server, a cancelled call, and a restarted daemon.
 #[tokio::test]
 async fn trouble_is_told_above_the_line() {
     if !Terminal::is_available() {
@@ -362,7 +364,7 @@ async fn trouble_is_told_above_the_line() {
     let config = fakes(&home, &[("one", &flags), ("two", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 2 of 2").await;
-    let terminal = at_a_terminal(&home.command(&["shell"])).await;
+    let terminal = start_shell(&home.command(&["shell"])).await;
     enter(&terminal, "/health").await;
     terminal
         .wait_for_text("  two              healthy    ping: ")
@@ -373,13 +375,16 @@ async fn trouble_is_told_above_the_line() {
     kill_process(pid_of(&home, "two").await, Signal::KILL).expect("killed");
     let screen = terminal.wait_for_text("two reconnected").await;
     let lines: Vec<&str> = screen.lines().collect();
-    let at = |words: &str| lines.iter().position(|line| line.starts_with(words));
-    let (lost, back) = (
-        at("two lost: process exited unexpectedly (signal 9)"),
-        at("two reconnected: after 1 attempt"),
+    let line_index = |text: &str| lines.iter().position(|line| line.starts_with(text));
+    let (lost_index, restored_index) = (
+        line_index("two lost: process exited unexpectedly (signal 9)"),
+        line_index("two reconnected: after 1 attempt"),
     );
-    let typed = at("mainstay> /call two/echo text=typed");
-    assert!(lost.is_some() && lost < back && back < typed, "{screen}");
+    let typed_index = line_index("mainstay> /call two/echo text=typed");
+    assert!(
+        lost_index.is_some() && lost_index < restored_index && restored_index < typed_index,
+        "{screen}"
+    );
     terminal.types("_on").await;
     terminal.press(&["Enter"]).await;
     terminal.wait_for_text("\ntyped_on").await;
@@ -389,7 +394,7 @@ async fn trouble_is_told_above_the_line() {
     enter(&terminal, "").await;
     terminal.press(&["C-c"]).await;
     terminal.wait_for_text("cancelled").await;
-    let is_cancelled = async || has_got(&record, "notifications/cancelled").then_some(());
+    let is_cancelled = async || has_received(&record, "notifications/cancelled").then_some(());
     found(PROGRAMS, "the cancellation", is_cancelled).await;
     terminal.hides("of 1000").await;
     terminal.types("/help quit").await;
@@ -412,7 +417,7 @@ async fn trouble_is_told_above_the_line() {
     enter(&terminal, "/call two/echo text=again").await;
     terminal.wait_for_text("\nagain").await;
     let pid = Pid::from_raw(terminal.pid().await.cast_signed()).expect("a process id");
-    // The earlier text is still on the screen.
+    // Earlier output stays on the screen.
     terminal
         .wait_for_text("  two              healthy    ping: ")
         .await;

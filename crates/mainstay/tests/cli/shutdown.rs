@@ -1,4 +1,4 @@
-//! The end of a daemon whose servers do not end (T1, T8; W17), and of `mainstay mcp`.
+//! Shutdown with servers that do not end (T1, T8; W17), and shutdown of `mainstay mcp`.
 
 use std::{
     fs::{self, File},
@@ -17,21 +17,24 @@ use tokio::{
 
 use crate::fakes::fakes;
 
-/// Time limit of the whole stop, with servers that react only to SIGKILL.
+/// Time limit of a shutdown with SIGKILL.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Calls a tool in another process.
-fn in_background(home: &Home, tool: &[&str]) -> impl Future<Output = io::Result<Output>> + use<> {
+fn run_in_background(
+    home: &Home,
+    tool: &[&str],
+) -> impl Future<Output = io::Result<Output>> + use<> {
     let call = home.command(&[&["call", "--json"], tool].concat()).spawn();
     call.expect("it starts").wait_with_output()
 }
 
-/// Waits until each of the first servers has one call in flight.
-async fn in_flight(home: &Home, servers: usize) {
+/// Waits until each server has a call in flight.
+async fn until_in_flight(home: &Home, servers: usize) {
     within(async {
         loop {
-            let found = home.run(&["list", "--json"]).await.json()["servers"].clone();
-            if (0..servers).all(|index| found[index]["callsInFlight"] == 1) {
+            let matching_output = home.run(&["list", "--json"]).await.json()["servers"].clone();
+            if (0..servers).all(|index| matching_output[index]["callsInFlight"] == 1) {
                 break;
             }
         }
@@ -54,9 +57,9 @@ async fn hanging_servers_and_calls_do_not_delay_the_end() {
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("one   connected").await;
     home.run(&["call", "two/echo", "text=x"]).await;
-    let calls = ["one/hang", "two/hang_server"].map(|tool| in_background(&home, &[tool]));
-    in_flight(&home, 2).await;
-    let since = Instant::now();
+    let calls = ["one/hang", "two/hang_server"].map(|tool| run_in_background(&home, &[tool]));
+    until_in_flight(&home, 2).await;
+    let stop_start = Instant::now();
     daemon.signal(Signal::TERM);
     daemon.wait_for_stderr("SIGTERM: stopping").await;
     for call in calls {
@@ -65,16 +68,15 @@ async fn hanging_servers_and_calls_do_not_delay_the_end() {
         assert_eq!(output.status.code(), Some(1), "{stderr}");
         assert!(stderr.contains("may or may not have run"), "{stderr}");
     }
-    // The calls had their time, and did not wait for the end of their servers.
-    let elapsed = since.elapsed();
+    // The grace periods of calls and servers do not add up.
+    let elapsed = stop_start.elapsed();
     assert!(elapsed > Duration::from_secs(4), "{elapsed:?}");
     assert!(elapsed < Duration::from_secs(8), "{elapsed:?}");
     assert_eq!(daemon.ended().await, Some(0));
-    assert!(since.elapsed() < LIMIT, "{:?}", since.elapsed());
+    assert!(stop_start.elapsed() < LIMIT, "{:?}", stop_start.elapsed());
 }
 
-/// A second signal ends calls at once, with the same outcome as the end of their time: clients and records say
-/// that a sent call may have run.
+/// A second signal ends calls immediately with an unknown outcome.
 #[tokio::test]
 async fn a_second_signal_ends_calls_with_their_outcome() {
     let home = home!();
@@ -82,8 +84,8 @@ async fn a_second_signal_ends_calls_with_their_outcome() {
     let config = fakes(&home, &[("one", &[]), ("two", stubborn)]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 2 of 2").await;
-    let calls = ["one/hang", "two/hang"].map(|tool| in_background(&home, &[tool]));
-    in_flight(&home, 2).await;
+    let calls = ["one/hang", "two/hang"].map(|tool| run_in_background(&home, &[tool]));
+    until_in_flight(&home, 2).await;
     daemon.signal(Signal::TERM);
     daemon.wait_for_stderr("SIGTERM: stopping").await;
     daemon.signal(Signal::INT);
@@ -96,23 +98,26 @@ async fn a_second_signal_ends_calls_with_their_outcome() {
     assert_eq!(daemon.ended().await, Some(130));
     let log = home.state().join("journal/journal.db-wal");
     assert!(!log.exists(), "the journal was closed");
-    let found = home.run(&["records", "--json"]).await.json();
+    let matching_output = home.run(&["records", "--json"]).await.json();
     for call in 0..2 {
-        let call = &found["calls"][call];
-        assert_eq!(call["status"], "unknown", "{found}");
-        assert_eq!(call["error"]["kind"], "outcome_unknown", "{found}");
+        let call = &matching_output["calls"][call];
+        assert_eq!(call["status"], "unknown", "{matching_output}");
+        assert_eq!(
+            call["error"]["kind"], "outcome_unknown",
+            "{matching_output}"
+        );
     }
 }
 
-/// A hangup requests a reload of the configuration, and does nothing while there is none.
+/// SIGHUP is ignored during the shutdown.
 #[tokio::test]
 async fn a_hangup_cuts_no_call() {
     let home = home!();
     let config = fakes(&home, &[("fake", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 1").await;
-    let call = in_background(&home, &["fake/sleep", "ms=1500"]);
-    in_flight(&home, 1).await;
+    let call = run_in_background(&home, &["fake/sleep", "ms=1500"]);
+    until_in_flight(&home, 1).await;
     daemon.signal(Signal::TERM);
     daemon.wait_for_stderr("SIGTERM: stopping").await;
     daemon.signal(Signal::HUP);
@@ -130,7 +135,7 @@ fn call(id: u8, tool: &str) -> String {
     )
 }
 
-/// `mainstay mcp < file`: every request of the file is answered.
+/// `mainstay mcp < file` answers every request.
 #[tokio::test]
 async fn mcp_answers_what_was_asked_before_the_end_of_its_input() {
     let home = home!();
@@ -145,7 +150,7 @@ async fn mcp_answers_what_was_asked_before_the_end_of_its_input() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-/// The end of a client is noticed, even if another process holds stdin open and a call is in flight.
+/// A closed stdout ends the process, even with open stdin and a call in flight.
 #[tokio::test]
 async fn mcp_ends_when_nobody_reads_its_output() {
     let home = home!();
@@ -165,8 +170,8 @@ async fn mcp_ends_when_nobody_reads_its_output() {
 
 const STUBBORN: &[&str] = &["--ignore-sigterm", "--ignore-stdin-eof"];
 
-/// A daemon whose guardian was killed, and which waits for a server that ignores SIGTERM.
-async fn without_guardian(home: &Home, config: &str) -> Serving {
+/// A daemon without a guardian, waiting for a server that ignores SIGTERM.
+async fn kill_guardian(home: &Home, config: &str) -> Serving {
     let mut daemon = home.serve(&["--config", config]).await;
     daemon.wait_for_stderr("ready: 1 of 1").await;
     daemon.signal(Signal::KILL);
@@ -174,47 +179,53 @@ async fn without_guardian(home: &Home, config: &str) -> Serving {
     daemon
 }
 
-/// A service manager starts the next Mainstay when the guardian is gone.
+/// The next daemon waits for the one that is stopping.
 #[tokio::test]
 async fn the_next_daemon_waits_until_the_last_has_stopped() {
     let home = home!();
     let config = fakes(&home, &[("stubborn", STUBBORN)]);
-    let last = without_guardian(&home, &config).await;
-    let mut next = home.serve(&["--config", &config]).await;
-    next.wait_for_stderr("stubborn  connected").await;
-    let waited = format!(
+    let last_daemon = kill_guardian(&home, &config).await;
+    let mut next_daemon = home.serve(&["--config", &config]).await;
+    next_daemon.wait_for_stderr("stubborn  connected").await;
+    let waited_text = format!(
         "waiting for the daemon that is stopping (pid {})",
-        last.daemon_pid()
+        last_daemon.daemon_pid()
     );
-    assert!(next.stderr_text.contains(&waited), "{}", next.stderr_text);
+    assert!(
+        next_daemon.stderr_text.contains(&waited_text),
+        "{}",
+        next_daemon.stderr_text
+    );
     let answer = home.run(&["list", "--json"]).await;
     assert_eq!(answer.code, Some(0), "{answer}");
-    next.stop().await;
+    next_daemon.stop().await;
 }
 
 #[tokio::test]
 async fn a_daemon_that_waits_for_another_ends_at_a_signal() {
     let home = home!();
     let config = fakes(&home, &[("stubborn", STUBBORN)]);
-    let last = without_guardian(&home, &config).await;
+    let last_daemon = kill_guardian(&home, &config).await;
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--config", &config];
-    let mut next = home.command(&arguments).spawn().expect("it starts");
-    let mut stderr = BufReader::new(next.stderr.take().expect("a pipe")).lines();
-    let words = within(stderr.next_line()).await.expect("UTF-8");
+    let mut next_daemon = home.command(&arguments).spawn().expect("it starts");
+    let mut stderr = BufReader::new(next_daemon.stderr.take().expect("a pipe")).lines();
+    let waiting_line = within(stderr.next_line()).await.expect("UTF-8");
     assert!(
-        words
+        waiting_line
             .as_ref()
             .is_some_and(|line| line.starts_with("waiting")),
-        "{words:?}"
+        "{waiting_line:?}"
     );
-    let pid = next.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+    let pid = next_daemon
+        .id()
+        .and_then(|pid| Pid::from_raw(pid.cast_signed()));
     kill_process(pid.expect("it runs"), Signal::TERM).expect("signalled");
-    let status = within(next.wait()).await.expect("waited for");
+    let status = within(next_daemon.wait()).await.expect("waited for");
     assert_eq!(status.code(), Some(143));
-    drop(last);
+    drop(last_daemon);
 }
 
-/// A `mainstay mcp` that is stopping, and its client.
+/// A stopping `mainstay mcp` with its client.
 struct Ending {
     child: Child,
     stdin: ChildStdin,
@@ -224,8 +235,8 @@ struct Ending {
 impl Ending {
     async fn send(&mut self, message: &str) {
         let line = format!("{message}\n");
-        let written = self.stdin.write_all(line.as_bytes()).await;
-        written.expect("it reads");
+        let write_result = self.stdin.write_all(line.as_bytes()).await;
+        write_result.expect("it reads");
     }
 
     /// The answer to a request.
@@ -241,8 +252,8 @@ impl Ending {
     }
 }
 
-/// While calls have their time to end, new ones are refused and recorded, pings are answered, and cancellations
-/// work, as over HTTP.
+/// During the grace period, new calls are refused and recorded, pings are answered, and
+/// cancellations work.
 #[tokio::test]
 async fn mcp_hears_its_client_while_it_stops() {
     let home = home!();
@@ -260,12 +271,12 @@ async fn mcp_hears_its_client_while_it_stops() {
     mcp.answer(3).await;
     let pid = mcp.child.id().expect("it runs").cast_signed();
     kill_process(Pid::from_raw(pid).expect("a process"), Signal::TERM).expect("signalled");
-    let mut refused = 0;
+    let mut refused_count = 0;
     for id in 10.. {
         mcp.send(&call(id, "echo")).await;
         let answer = mcp.answer(id.into()).await;
         if answer.to_string().contains("shutting down") {
-            refused += 1;
+            refused_count += 1;
             break;
         }
     }
@@ -276,13 +287,13 @@ async fn mcp_hears_its_client_while_it_stops() {
         .await;
     let status = within(mcp.child.wait()).await.expect("waited for");
     assert_eq!(status.code(), Some(0));
-    for (status, calls) in [("refused", refused), ("cancelled", 1), ("unknown", 0)] {
-        let found = home.run(&["records", "--json", "--status", status]).await;
-        assert_eq!(found.json()["total_count"], calls, "{found}");
+    for (status, calls) in [("refused", refused_count), ("cancelled", 1), ("unknown", 0)] {
+        let matching_run = home.run(&["records", "--json", "--status", status]).await;
+        assert_eq!(matching_run.json()["total_count"], calls, "{matching_run}");
     }
 }
 
-/// If answers cannot be written, the exit code is no success.
+/// Unwritable answers cause an error exit code.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn mcp_fails_where_its_answers_are_lost() {
@@ -290,10 +301,10 @@ async fn mcp_fails_where_its_answers_are_lost() {
     let config = fakes(&home, &[("fake", &[])]);
     let requests = [INITIALIZE, &call(2, "echo")].join("\n");
     let path = home.file("requests", &requests);
-    let full = fs::OpenOptions::new().write(true).open("/dev/full");
+    let full_device = fs::OpenOptions::new().write(true).open("/dev/full");
     let mut command = home.command(&["mcp", "--config", &config]);
     command.stdin(File::open(path).expect("it was written"));
-    command.stdout(full.expect("it is there"));
+    command.stdout(full_device.expect("it is there"));
     let child = command.spawn().expect("it starts");
     let output = within(child.wait_with_output()).await.expect("waited for");
     let stderr = String::from_utf8_lossy(&output.stderr);

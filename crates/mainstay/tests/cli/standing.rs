@@ -1,24 +1,24 @@
-//! Servers that no attempt can start: they wait for approval, are disabled, or have a wrong entry. Every
-//! command reports the next step.
+//! Servers that never start: pending, disabled, or with an invalid entry. Every command shows the
+//! next step.
 
 use mainstay_testkit::{Run, home};
 use serde_json::json;
 
-use crate::{control::add_from_inside, fakes::fakes, records::recorded};
+use crate::{control::add_from_inside, fakes::fakes, records::until_recorded};
 
 const APPROVE: &str = "waiting for approval; approve it by \"mainstay approve newone\"";
 const ENABLE: &str = "disabled; enable it by \"mainstay enable off\"";
 
-fn assert_printed(run: &Run, code: i32, words: &[&str]) {
+fn assert_printed(run: &Run, code: i32, texts: &[&str]) {
     assert_eq!(run.code, Some(code), "{run}");
-    for words in words {
-        let is_printed = run.stdout.contains(words) || run.stderr.contains(words);
-        assert!(is_printed, "{words}: {run}");
+    for texts in texts {
+        let is_printed = run.stdout.contains(texts) || run.stderr.contains(texts);
+        assert!(is_printed, "{texts}: {run}");
     }
 }
 
 #[tokio::test]
-async fn what_waits_for_approval_says_so_everywhere() {
+async fn every_command_shows_pending_servers() {
     let home = home!();
     let program = fake_server::binary();
     let config = r#"{"mcpServers": {}, "ownTools": ["control"]}"#;
@@ -36,13 +36,13 @@ async fn what_waits_for_approval_says_so_everywhere() {
     for command in ["enable", "start", "restart", "reconnect"] {
         assert_printed(&home.run(&[command, "newone"]).await, 1, &[APPROVE]);
     }
-    let again = home.run(&["enable", "--ephemeral", "newone"]).await;
-    assert_printed(&again, 1, &[APPROVE]);
-    // A client can disable it. Then it still waits for approval.
+    let repeated_run = home.run(&["enable", "--ephemeral", "newone"]).await;
+    assert_printed(&repeated_run, 1, &[APPROVE]);
+    // A disabled pending server still needs approval.
     home.run(&["disable", "--ephemeral", "newone"]).await;
     assert_printed(&home.run(&["call", "newone/echo"]).await, 1, &[APPROVE]);
-    let approved = home.run(&["approve", "newone", "--yes"]).await;
-    assert_eq!(approved.code, Some(0), "{approved}");
+    let approved_run = home.run(&["approve", "newone", "--yes"]).await;
+    assert_eq!(approved_run.code, Some(0), "{approved_run}");
     assert!(
         !daemon.stderr_text.contains("nobody has approved"),
         "{}",
@@ -52,7 +52,7 @@ async fn what_waits_for_approval_says_so_everywhere() {
 }
 
 #[tokio::test]
-async fn what_is_disabled_is_started_by_nobody() {
+async fn a_disabled_server_cannot_be_started() {
     let home = home!();
     let program = fake_server::binary();
     let config = json!({"mcpServers": {
@@ -70,21 +70,21 @@ async fn what_is_disabled_is_started_by_nobody() {
             1,
             &["server_not_connected", r#""status":"disabled""#],
         );
-        let all = home.run(&[command, "--all"]).await;
-        assert_printed(&all, 0, &["on is connected"]);
-        assert!(!all.stdout.contains("off"), "{all}");
+        let all_run = home.run(&[command, "--all"]).await;
+        assert_printed(&all_run, 0, &["on is connected"]);
+        assert!(!all_run.stdout.contains("off"), "{all_run}");
     }
-    let all = home.run(&["start", "--all"]).await;
-    assert_printed(&all, 0, &["off was skipped: it is disabled"]);
+    let all_run = home.run(&["start", "--all"]).await;
+    assert_printed(&all_run, 0, &["off was skipped: it is disabled"]);
     assert_printed(&home.run(&["call", "off/echo"]).await, 1, &[ENABLE]);
     let list = home.run(&["list"]).await;
     assert_printed(&list, 0, &["enable it by \"mainstay enable off\""]);
-    let enabled = home.run(&["enable", "--ephemeral", "off"]).await;
-    assert_printed(&enabled, 0, &["off is connected"]);
+    let enabled_run = home.run(&["enable", "--ephemeral", "off"]).await;
+    assert_printed(&enabled_run, 0, &["off is connected"]);
     daemon.stop().await;
 }
 
-/// No attempt can help if the entry is wrong.
+/// The next step for an invalid entry is to correct it.
 #[tokio::test]
 async fn a_wrong_entry_is_to_be_corrected() {
     let home = home!();
@@ -106,7 +106,7 @@ async fn a_wrong_entry_is_to_be_corrected() {
     for arguments in [["call", "badport/x"], ["health", "unset"]] {
         assert_printed(&home.run(&arguments).await, 1, &[&step]);
     }
-    // A finding has its place, and appears once.
+    // The finding has its position, and appears once.
     assert_eq!(
         daemon.stderr_text.matches("the URL's port").count(),
         1,
@@ -120,24 +120,24 @@ async fn a_wrong_entry_is_to_be_corrected() {
         daemon.stderr_text
     );
     daemon.stop().await;
-    // A command with its own servers reads no file again.
+    // Servers of a single command show the problem, too.
     let list = home.run(&["list", "--config", &path]).await;
     assert_printed(&list, 0, &["correct its entry in the configuration\n"]);
 }
 
 #[tokio::test]
-async fn what_is_stopped_has_a_next_step() {
+async fn a_stopped_server_has_a_next_step() {
     let home = home!();
     let config = fakes(&home, &[("one", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 1").await;
     home.run(&["stop", "one"]).await;
-    let words = "disconnected: it is stopped; start it by \"mainstay start one\"";
-    assert_printed(&home.run(&["health", "one"]).await, 1, &[words]);
+    let expected_text = "disconnected: it is stopped; start it by \"mainstay start one\"";
+    assert_printed(&home.run(&["health", "one"]).await, 1, &[expected_text]);
     daemon.stop().await;
 }
 
-/// A refused call is recorded under the server's own name of the tool, whatever its spelling.
+/// Refused calls are recorded under the tool's original name.
 #[tokio::test]
 async fn a_refused_call_is_recorded_under_one_name() {
     let home = home!();
@@ -157,8 +157,12 @@ async fn a_refused_call_is_recorded_under_one_name() {
     ] {
         home.run(&["call", name]).await;
     }
-    let found = recorded(&home, 6, &[]).await;
-    let calls = found["calls"].as_array().expect("calls").iter().rev();
+    let records_output = until_recorded(&home, 6, &[]).await;
+    let calls = records_output["calls"]
+        .as_array()
+        .expect("calls")
+        .iter()
+        .rev();
     let names: Vec<String> = calls
         .map(|call| format!("{} {}", call["server"], call["tool"]).replace('"', ""))
         .collect();
@@ -172,12 +176,12 @@ async fn a_refused_call_is_recorded_under_one_name() {
             "brave-search x",
             "down down/echo"
         ],
-        "{found}"
+        "{records_output}"
     );
     daemon.stop().await;
 }
 
-/// The start hangs, so more time for calls would not help.
+/// A call to a hanging start fails with the start's state.
 #[tokio::test]
 async fn a_call_to_a_hanging_start_says_so() {
     let home = home!();

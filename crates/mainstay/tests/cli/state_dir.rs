@@ -1,5 +1,5 @@
-//! The state directory and other users of the machine: a user who can write to it, or to a folder above it,
-//! could point the commands to another daemon and read their token.
+//! State directories that other users can write to. Such users could redirect commands to their own
+//! daemon and read the token.
 
 use std::{
     fs::{self, File, Permissions},
@@ -21,7 +21,7 @@ fn mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("set");
 }
 
-/// True for root, because only root can change ownership. Otherwise prints that the test is skipped.
+/// True for root. Otherwise prints that the test is skipped.
 #[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
 fn is_root(test: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
@@ -31,7 +31,7 @@ fn is_root(test: &str) -> bool {
     is_root
 }
 
-/// Every command that uses the directory, with and without a daemon.
+/// Every command that uses the state directory.
 const COMMANDS: &[&[&str]] = &[
     &["serve", "--listen", "127.0.0.1:0", "--demo"],
     &["list"],
@@ -49,11 +49,11 @@ const COMMANDS: &[&[&str]] = &[
     &["add", "x", "--", "y"],
 ];
 
-async fn all_refused(home: &Home, words: &str) {
+async fn assert_all_refused(home: &Home, text: &str) {
     for arguments in COMMANDS {
         let run = home.run(arguments).await;
         assert_eq!(run.code, Some(1), "{run}");
-        assert!(run.stderr.contains(words), "{words}: {run}");
+        assert!(run.stderr.contains(text), "{text}: {run}");
     }
 }
 
@@ -63,7 +63,7 @@ async fn a_directory_that_others_can_write_to_is_refused() {
     let state = home.state();
     fs::create_dir(&state).expect("made");
     let path = state.display();
-    // By all users, even if it is sticky, and by a group with other users.
+    // Writable by all users, sticky, or by a group.
     let mut modes = vec![0o777, 0o1777, 0o702];
     if is_root("a group of others") {
         chown(&state, None, Some(12345)).expect("given");
@@ -71,7 +71,7 @@ async fn a_directory_that_others_can_write_to_is_refused() {
     }
     for bits in modes {
         mode(&state, bits);
-        all_refused(
+        assert_all_refused(
             &home,
             &format!("others can write to {path} (mode {bits:04o})"),
         )
@@ -83,66 +83,72 @@ async fn a_directory_that_others_can_write_to_is_refused() {
         );
     }
     assert_eq!(fs::read_dir(&state).expect("read").count(), 0);
-    // A command that can work without the directory does so. It reads and writes nothing there.
+    // Commands that work without the directory do not use it.
     let config = fakes(&home, &[("fake", &[])]);
     let run = home.run(&["call", "fake/pid", "--config", &config]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert!(run.stderr.contains("nothing is kept"), "{run}");
     assert_eq!(fs::read_dir(&state).expect("read").count(), 0);
-    // Other users may read.
+    // Readable by others is accepted.
     mode(&state, 0o755);
     let run = home.run(&["token", "list"]).await;
     assert_eq!(run.code, Some(0), "{run}");
 }
 
 #[tokio::test]
-async fn so_is_one_that_others_can_put_another_in_the_place_of() {
+async fn a_replaceable_directory_is_refused() {
     let home = home!();
-    let above = home.path().join("above");
-    fs::create_dir_all(above.join("state")).expect("made");
+    let parent_folder = home.path().join("above");
+    fs::create_dir_all(parent_folder.join("state")).expect("made");
     let run = async |arguments: &[&str]| -> Run {
         let mut command = home.command(arguments);
-        command.env("MAINSTAY_HOME", above.join("state"));
+        command.env("MAINSTAY_HOME", parent_folder.join("state"));
         Run::new(arguments, &command.output().await.expect("it starts"))
     };
-    mode(&above, 0o777);
+    mode(&parent_folder, 0o777);
     for arguments in [["token", "list"], ["token", "rotate"]] {
-        let refused = run(&arguments).await;
-        assert_eq!(refused.code, Some(1), "{refused}");
-        let words = format!("others can write to {} (mode 0777)", above.display());
-        assert!(refused.stderr.contains(&words), "{refused}");
-        assert!(refused.stderr.contains("chmod go-w"), "{refused}");
+        let refused_run = run(&arguments).await;
+        assert_eq!(refused_run.code, Some(1), "{refused_run}");
+        let expected_error = format!(
+            "others can write to {} (mode 0777)",
+            parent_folder.display()
+        );
+        assert!(
+            refused_run.stderr.contains(&expected_error),
+            "{refused_run}"
+        );
+        assert!(refused_run.stderr.contains("chmod go-w"), "{refused_run}");
     }
-    // In a sticky folder, users can rename only their own files.
-    mode(&above, 0o1777);
+    // In a sticky folder only owners can rename files.
+    mode(&parent_folder, 0o1777);
     assert_eq!(run(&["token", "rotate"]).await.code, Some(0));
 
-    // A link of the own user may lead elsewhere. The directory at its target is checked.
-    mode(&above, 0o700);
+    // An own link is followed, and its target is checked.
+    mode(&parent_folder, 0o700);
     let link = home.path().join("link");
-    symlink(&above, &link).expect("linked");
+    symlink(&parent_folder, &link).expect("linked");
     let run = async |arguments: &[&str]| -> Run {
         let mut command = home.command(arguments);
         command.env("MAINSTAY_HOME", link.join("state"));
         Run::new(arguments, &command.output().await.expect("it starts"))
     };
     assert_eq!(run(&["token", "rotate"]).await.code, Some(0));
-    mode(&above, 0o777);
+    mode(&parent_folder, 0o777);
     assert_eq!(run(&["token", "rotate"]).await.code, Some(1));
-    mode(&above, 0o700);
+    mode(&parent_folder, 0o700);
     if is_root("somebody else's link") {
         lchown(&link, Some(12345), None).expect("given");
-        let refused = run(&["token", "rotate"]).await;
-        assert_eq!(refused.code, Some(1), "{refused}");
+        let refused_run = run(&["token", "rotate"]).await;
+        assert_eq!(refused_run.code, Some(1), "{refused_run}");
         assert!(
-            refused.stderr.contains("belongs to user 12345"),
-            "{refused}"
+            refused_run.stderr.contains("belongs to user 12345"),
+            "{refused_run}"
         );
     }
 }
 
 #[tokio::test]
-async fn so_is_one_of_somebody_else() {
+async fn a_directory_of_another_user_is_refused() {
     if !is_root("somebody else's directory") {
         return;
     }
@@ -150,7 +156,7 @@ async fn so_is_one_of_somebody_else() {
     let state = home.state();
     fs::create_dir(&state).expect("made");
     chown(&state, Some(12345), None).expect("given");
-    all_refused(
+    assert_all_refused(
         &home,
         &format!(
             "{} belongs to user 12345, and Mainstay runs as user 0",
@@ -158,7 +164,7 @@ async fn so_is_one_of_somebody_else() {
         ),
     )
     .await;
-    // Its content is checked, too.
+    // The files inside are checked, too.
     chown(&state, Some(0), None).expect("given");
     for name in ["lock", "token", "tokens.json"] {
         let file = state.join(name);
@@ -175,15 +181,15 @@ async fn so_is_one_of_somebody_else() {
     }
 }
 
-/// Links that were planted while the directory was open to others do not redirect Mainstay's files.
+/// Planted links do not redirect Mainstay's files.
 #[tokio::test]
 async fn planted_links_and_pipes_are_not_followed() {
     let home = home!();
     let state = home.state();
     fs::create_dir(&state).expect("made");
-    let victim = home.path().join("victim");
-    fs::write(&victim, "precious").expect("written");
-    // The former names of new files.
+    let victim_file = home.path().join("victim");
+    fs::write(&victim_file, "precious").expect("written");
+    // Former names of temporary files.
     for name in [
         "token.new",
         "tokens.new",
@@ -191,28 +197,28 @@ async fn planted_links_and_pipes_are_not_followed() {
         "daemon.new",
         "switches.new",
     ] {
-        symlink(&victim, state.join(name)).expect("linked");
+        symlink(&victim_file, state.join(name)).expect("linked");
     }
     let daemon = home.serve(&["--demo"]).await;
     let run = home.run(&["token", "add", "laptop"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     home.run(&["switches", "off", "laptop", "alpha"]).await;
     daemon.stop().await;
-    assert_eq!(fs::read_to_string(&victim).expect("read"), "precious");
-    let left = fs::read_dir(&state).expect("read").filter(|entry| {
+    assert_eq!(fs::read_to_string(&victim_file).expect("read"), "precious");
+    let remaining_entries = fs::read_dir(&state).expect("read").filter(|entry| {
         let name = entry.as_ref().expect("an entry").file_name();
         name.to_string_lossy().starts_with('.')
     });
-    assert_eq!(left.count(), 0, "no new file is left");
+    assert_eq!(remaining_entries.count(), 0, "no new file is left");
 
     for name in ["lock", "token", "session.key", "tokens.json"] {
         let file = state.join(name);
         fs::remove_file(&file).ok();
-        symlink(&victim, &file).expect("linked");
+        symlink(&victim_file, &file).expect("linked");
         let run = home.run(&["token", "add", "phone"]).await;
         assert_eq!(run.code, Some(1), "{name}: {run}");
         fs::remove_file(&file).expect("removed");
-        // Nothing waits for a pipe.
+        // A planted pipe does not block.
         rustix::fs::mkfifoat(
             rustix::fs::CWD,
             &file,
@@ -223,9 +229,9 @@ async fn planted_links_and_pipes_are_not_followed() {
         assert_eq!(run.code, Some(1), "{name}: {run}");
         fs::remove_file(&file).expect("removed");
     }
-    assert_eq!(fs::read_to_string(&victim).expect("read"), "precious");
+    assert_eq!(fs::read_to_string(&victim_file).expect("read"), "precious");
 
-    // A folder that others can write to: its logs and catalogs are neither read nor written.
+    // Logs and catalogs in an insecure folder are not used.
     let logs = state.join("logs");
     mode(&logs, 0o777);
     let run = home.run(&["logs", "alpha"]).await;
@@ -241,7 +247,7 @@ async fn planted_links_and_pipes_are_not_followed() {
     assert!(!Path::new("/tmp/mcp-alpha.log").exists());
 }
 
-/// A directory with a lock, as a daemon holds it, and with a forged `daemon.json`.
+/// A locked state directory with a forged `daemon.json`.
 struct Forged {
     home: Home,
     listener: TcpListener,
@@ -277,36 +283,36 @@ impl Forged {
         fs::write(path, daemon.to_string()).expect("written");
     }
 
-    /// Asserts that a command is refused, and that no daemon is contacted.
-    async fn refuses(&self, words: &str) {
+    /// Asserts that commands fail without contacting the forged address.
+    async fn assert_refuses(&self, text: &str) {
         for arguments in [["list"].as_slice(), &["token", "list"], &["call", "a/b"]] {
             let run = self.home.run(arguments).await;
             assert_eq!(run.code, Some(1), "{run}");
-            assert!(run.stderr.contains(words), "{words}: {run}");
+            assert!(run.stderr.contains(text), "{text}: {run}");
         }
-        let nobody = self.listener.accept().expect_err("nobody came");
-        assert_eq!(nobody.kind(), ErrorKind::WouldBlock);
+        let accept_error = self.listener.accept().expect_err("nobody came");
+        assert_eq!(accept_error.kind(), ErrorKind::WouldBlock);
     }
 }
 
 #[tokio::test]
-async fn what_a_forged_file_says_is_not_believed() {
-    let forged = Forged::new();
-    let state = forged.home.state();
+async fn a_forged_daemon_file_is_refused() {
+    let forgery = Forged::new();
+    let state = forgery.home.state();
     let file = state.join("daemon.json");
-    let (url, token) = (forged.url(), state.join("token"));
+    let (url, token) = (forgery.url(), state.join("token"));
 
-    // A token outside of the directory would be sent.
-    let outside = "the token that it names is not in the same directory";
+    // A token file outside of the directory.
+    let outside_text = "the token that it names is not in the same directory";
     for path in ["../secret", "/etc/hostname", "x/../../secret", ".."] {
-        forged.announce(&url, &state.join(path));
-        forged.refuses(outside).await;
+        forgery.announce(&url, &state.join(path));
+        forgery.assert_refuses(outside_text).await;
     }
-    symlink(forged.home.path().join("secret"), state.join("link")).expect("linked");
-    forged.announce(&url, &state.join("link"));
-    forged.refuses("cannot use").await;
+    symlink(forgery.home.path().join("secret"), state.join("link")).expect("linked");
+    forgery.announce(&url, &state.join("link"));
+    forgery.assert_refuses("cannot use").await;
 
-    // The token would be sent to another machine.
+    // An address on another machine.
     for url in [
         "http://192.0.2.1:7420",
         "http://127.0.0.1.example.com:7420",
@@ -315,37 +321,37 @@ async fn what_a_forged_file_says_is_not_believed() {
         "http://localhost:7420",
         "",
     ] {
-        forged.announce(url, &token);
-        forged.refuses("which is not loopback").await;
+        forgery.announce(url, &token);
+        forgery.assert_refuses("which is not loopback").await;
     }
 
-    // A file that others can write, or that is no regular file.
-    forged.announce(&url, &token);
+    // A file with wrong permissions or type.
+    forgery.announce(&url, &token);
     mode(&file, 0o666);
-    forged.refuses("others can write to").await;
+    forgery.assert_refuses("others can write to").await;
     fs::rename(&file, state.join("elsewhere")).expect("renamed");
     symlink("elsewhere", &file).expect("linked");
-    forged.refuses("cannot use").await;
+    forgery.assert_refuses("cannot use").await;
     fs::remove_file(&file).expect("removed");
     rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RUSR).expect("made");
-    forged.refuses("is not a regular file").await;
+    forgery.assert_refuses("is not a regular file").await;
     if is_root("somebody else's daemon.json") {
         fs::remove_file(&file).expect("removed");
-        forged.announce(&url, &token);
+        forgery.announce(&url, &token);
         chown(&file, Some(12345), None).expect("given");
-        forged.refuses("belongs to user 12345").await;
+        forgery.assert_refuses("belongs to user 12345").await;
     }
 
-    // With a correct file, the daemon is contacted.
+    // A valid file leads to a connection.
     fs::remove_file(&file).expect("removed");
-    forged.announce(&url, &token);
+    forgery.announce(&url, &token);
     assert_eq!(fs::metadata(&file).expect("there").mode() & 0o022, 0);
-    let mut child = forged.home.command(&["list"]).spawn().expect("it starts");
-    let contacted = tokio::time::timeout(Duration::from_secs(30), async {
-        while forged.listener.accept().is_err() {
+    let mut child = forgery.home.command(&["list"]).spawn().expect("it starts");
+    let contact = tokio::time::timeout(Duration::from_secs(30), async {
+        while forgery.listener.accept().is_err() {
             tokio::task::yield_now().await;
         }
     });
-    contacted.await.expect("asked");
+    contact.await.expect("asked");
     child.kill().await.expect("killed");
 }

@@ -1,5 +1,5 @@
-//! A stderr that cannot be written: a terminal that Ctrl-S stopped or that is closed, a pipe without a reader,
-//! a full disk. Mainstay continues, and ends at its signal.
+//! A blocked or closed stderr: a stopped terminal, a closed terminal, a pipe without a reader, a
+//! full disk. Mainstay continues, and ends at its signal.
 
 use std::{
     fs::File,
@@ -21,7 +21,7 @@ use crate::{fakes::fakes, terminal::pseudo_terminal};
 /// The smallest pipe.
 const PIPE: usize = 4096;
 
-/// A stderr that accepts little or nothing, and its other end if that remains open.
+/// A stderr that blocks or fails, and its open other end.
 type Stuck = (OwnedFd, Option<OwnedFd>);
 
 fn pipe(is_open: bool) -> Stuck {
@@ -39,8 +39,8 @@ fn terminal(is_open: bool) -> Stuck {
     (terminal.into(), is_open.then_some(controller))
 }
 
-/// Calls, a restart, health and the end, with everything logged.
-async fn goes_on((stderr, other_end): Stuck) {
+/// Calls, a restart, health checks and shutdown with verbose logs.
+async fn assert_continues((stderr, other_end): Stuck) {
     let home = home!();
     let config = fakes(&home, &[("one", &[]), ("two", &[])]);
     let listen = ["--json", "--listen", "127.0.0.1:0", "--config", &config];
@@ -49,7 +49,7 @@ async fn goes_on((stderr, other_end): Stuck) {
         .stderr(Stdio::from(stderr))
         .spawn()
         .expect("it starts");
-    // The command holds the writing end, too.
+    // Drop the command's copy of the writing end.
     drop(command);
     let mut stdout = lines(daemon.stdout.take());
     let first = soon(PROGRAMS, "where it listens", stdout.next_line()).await;
@@ -66,43 +66,43 @@ async fn goes_on((stderr, other_end): Stuck) {
         assert_eq!(run.code, Some(0), "{run}");
     }
     assert!(get(url, "/healthz").await.starts_with("HTTP/1.1 200"));
-    let ended = stop(&mut daemon).await;
-    assert_eq!(ended.code(), Some(0), "{ended}");
+    let exit_status = stop(&mut daemon).await;
+    assert_eq!(exit_status.code(), Some(0), "{exit_status}");
     drop(other_end);
 }
 
 async fn stop(daemon: &mut Child) -> ExitStatus {
     let pid = daemon.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     kill_process(pid.expect("it runs"), Signal::TERM).expect("told");
-    let ended = soon(PROGRAMS, "its end", daemon.wait()).await;
-    ended.expect("waited for")
+    let exit_result = soon(PROGRAMS, "its end", daemon.wait()).await;
+    exit_result.expect("waited for")
 }
 
 #[tokio::test]
 async fn a_pipe_that_nobody_reads_holds_nothing_up() {
-    goes_on(pipe(true)).await;
+    assert_continues(pipe(true)).await;
 }
 
 #[tokio::test]
 async fn a_pipe_whose_reader_has_gone_ends_nothing() {
-    goes_on(pipe(false)).await;
+    assert_continues(pipe(false)).await;
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_full_disk_ends_nothing() {
     let device = File::options().write(true).open("/dev/full");
-    goes_on((device.expect("it is there").into(), None)).await;
+    assert_continues((device.expect("it is there").into(), None)).await;
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_stopped_terminal_holds_nothing_up() {
-    goes_on(terminal(true)).await;
+    assert_continues(terminal(true)).await;
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_closed_terminal_ends_nothing() {
-    goes_on(terminal(false)).await;
+    assert_continues(terminal(false)).await;
 }

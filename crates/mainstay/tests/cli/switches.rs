@@ -34,7 +34,7 @@ async fn a_person_switches_for_a_client() {
     daemon.stop().await;
 }
 
-/// Issue 5, "Profiles": on stdio, too, with the client's switches that a daemon stores.
+/// Issue 5, "Profiles": on stdio with stored switches.
 #[tokio::test]
 async fn one_client_on_stdio_has_its_profile() {
     let home = home!();
@@ -77,13 +77,13 @@ async fn one_client_on_stdio_has_its_profile() {
     .await;
     let tools = ask(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#).await;
     assert!(tools.contains(r#""name":"echo""#), "{tools}");
-    for hidden in [
+    for hidden_name in [
         "one__echo",
         "two__echo",
         r#""name":"hang""#,
         r#""name":"count""#,
     ] {
-        assert!(!tools.contains(hidden), "{hidden}: {tools}");
+        assert!(!tools.contains(hidden_name), "{hidden_name}: {tools}");
     }
     drop(input);
     assert!(within(child.wait()).await.expect("it ends").success());

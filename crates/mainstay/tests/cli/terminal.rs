@@ -1,4 +1,4 @@
-//! A pseudo-terminal in place of a person's terminal: tests can read every byte that a command writes to it.
+//! A pseudo-terminal that records all output of a command.
 
 use std::{
     fs::File,
@@ -32,13 +32,13 @@ pub fn pseudo_terminal() -> (OwnedFd, File) {
     (master, slave)
 }
 
-/// A pseudo-terminal, and the bytes that were written to it.
+/// A pseudo-terminal with its output.
 pub struct Terminal {
     slave: Option<File>,
-    /// The end for a person's keys.
+    /// Input of the terminal.
     keys: File,
     output: watch::Receiver<Vec<u8>>,
-    /// Ends when no process has the terminal open.
+    /// Ends after all processes have closed the terminal.
     reader: tokio::task::JoinHandle<()>,
 }
 
@@ -56,14 +56,14 @@ impl Terminal {
             ws_ypixel: 0,
         };
         tcsetwinsize(&slave, size).expect("a size");
-        let (written, output) = watch::channel(Vec::new());
+        let (output_sender, output) = watch::channel(Vec::new());
         let mut master = File::from(master);
         let keys = master.try_clone().expect("another handle");
         let reader = tokio::task::spawn_blocking(move || {
             let mut piece = [0; 4096];
-            // The end of the other side is an error.
-            while let Ok(read @ 1..) = master.read(&mut piece) {
-                written.send_modify(|output| output.extend(&piece[..read]));
+            // Closing the other side is reported as an error.
+            while let Ok(length @ 1..) = master.read(&mut piece) {
+                output_sender.send_modify(|output| output.extend(&piece[..length]));
             }
         });
         Self {
@@ -76,12 +76,12 @@ impl Terminal {
 
     /// Starts a command with all of its streams on the terminal.
     pub fn start(&mut self, mut command: Command) -> Child {
-        // The test expects no colours.
+        // Without colours by default.
         command.env("NO_COLOR", "1");
         self.start_as_it_is(command)
     }
 
-    /// Like [`Terminal::start`], but does not set `NO_COLOR`.
+    /// Starts a command without setting `NO_COLOR`.
     pub fn start_as_it_is(&mut self, mut command: Command) -> Child {
         let slave = self.slave.take().expect("one command for each terminal");
         let stream = || OwnedFd::from(slave.try_clone().expect("another handle"));
@@ -97,12 +97,14 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).expect("typed");
     }
 
-    pub async fn until(&mut self, words: &str) {
-        let has = |output: &Vec<u8>| String::from_utf8_lossy(output).contains(words);
-        within(self.output.wait_for(has)).await.expect("it goes on");
+    pub async fn until(&mut self, text: &str) {
+        let has_text = |output: &Vec<u8>| String::from_utf8_lossy(output).contains(text);
+        within(self.output.wait_for(has_text))
+            .await
+            .expect("it goes on");
     }
 
-    /// All output, once the command has ended.
+    /// All output, after the command has ended.
     pub async fn end(self) -> Vec<u8> {
         within(self.reader).await.expect("it reads");
         self.output.borrow().clone()

@@ -9,8 +9,8 @@ use tokio::{
     net::TcpStream,
 };
 
-/// The token that a run printed. Asserts that stdout has nothing else.
-fn printed(run: &Run) -> String {
+/// The printed token. Asserts that stdout has nothing else.
+fn printed_token(run: &Run) -> String {
     assert_eq!(run.code, Some(0), "{run}");
     let token = run.stdout.trim_end();
     assert!(token.bytes().all(|byte| byte.is_ascii_graphic()), "{run}");
@@ -37,7 +37,7 @@ async fn status(url: &str, token: &str) -> String {
     answer.split(' ').nth(1).expect("a status").to_owned()
 }
 
-/// Tokens that are made without a daemon work with one. The daemon's changes remain after it.
+/// Tokens from before the daemon's start are valid, and changes through the daemon are stored.
 #[tokio::test]
 async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
     let home = home!();
@@ -45,26 +45,29 @@ async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
     assert!(list.stderr.starts_with("no client has a token"), "{list}");
     assert!(!home.state().exists(), "asking makes nothing");
 
-    let early = home
+    let early_run = home
         .run(&["token", "add", "early", "--expires", "90d"])
         .await;
-    let early = printed(&early);
-    assert!(early.starts_with("mst_") && early.len() == 68, "{early}");
+    let early_run = printed_token(&early_run);
+    assert!(
+        early_run.starts_with("mst_") && early_run.len() == 68,
+        "{early_run}"
+    );
     let path = home.state().join("tokens.json");
     let mode = fs::metadata(&path).expect("kept").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert!(
         !fs::read_to_string(&path)
             .expect("UTF-8")
-            .contains(&early[4..])
+            .contains(&early_run[4..])
     );
 
     let daemon = home.serve(&["--demo"]).await;
-    let late = printed(&home.run(&["token", "add", "late"]).await);
-    // Without a session, once it is let in.
+    let late_run = printed_token(&home.run(&["token", "add", "late"]).await);
+    // An admitted request without a session.
     for (token, expected) in [
-        (&*early, "400"),
-        (&late, "400"),
+        (&*early_run, "400"),
+        (&late_run, "400"),
         ("mst_x", "401"),
         ("", "401"),
     ] {
@@ -78,29 +81,29 @@ async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
     );
     assert!(tokens[0]["expiresAt"].is_string() && tokens[1].get("expiresAt").is_none());
 
-    let removed = home.run(&["token", "remove", "early"]).await;
-    assert_eq!(removed.code, Some(0), "{removed}");
-    assert_eq!(status(&daemon.url, &early).await, "401");
+    let removed_run = home.run(&["token", "remove", "early"]).await;
+    assert_eq!(removed_run.code, Some(0), "{removed_run}");
+    assert_eq!(status(&daemon.url, &early_run).await, "401");
     daemon.stop().await;
 
-    let gone = home.run(&["token", "remove", "late", "--json"]).await;
-    assert_eq!(gone.json()["name"], "late");
+    let second_removal = home.run(&["token", "remove", "late", "--json"]).await;
+    assert_eq!(second_removal.json()["name"], "late");
     assert_eq!(
         home.run(&["token", "list", "--json"]).await.json()["tokens"],
         serde_json::json!([])
     );
 }
 
-/// The old token is refused at once. The commands find the new one in the same file.
+/// The old token is refused immediately, and commands read the new one.
 #[tokio::test]
 async fn a_rotated_control_token_is_the_one_in_the_state_directory() {
     let home = home!();
     let daemon = home.serve(&["--demo"]).await;
     let path = home.state().join("token");
-    let old = fs::read_to_string(&path).expect("a token");
-    let new = printed(&home.run(&["token", "rotate"]).await);
-    assert_ne!(new, old);
-    assert_eq!(fs::read_to_string(&path).expect("a token"), new);
+    let old_text = fs::read_to_string(&path).expect("a token");
+    let new_run = printed_token(&home.run(&["token", "rotate"]).await);
+    assert_ne!(new_run, old_text);
+    assert_eq!(fs::read_to_string(&path).expect("a token"), new_run);
     assert_eq!(
         fs::metadata(&path).expect("kept").permissions().mode() & 0o777,
         0o600
@@ -108,20 +111,20 @@ async fn a_rotated_control_token_is_the_one_in_the_state_directory() {
 
     assert_eq!(home.run(&["list"]).await.code, Some(0));
     let mut with_old = home.command(&["list"]);
-    let output = within(with_old.env("MAINSTAY_TOKEN", &old).output())
+    let output = within(with_old.env("MAINSTAY_TOKEN", &old_text).output())
         .await
         .expect("it starts");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     daemon.stop().await;
 
-    let newest = printed(&home.run(&["token", "rotate"]).await);
-    assert_eq!(fs::read_to_string(&path).expect("a token"), newest);
+    let newest_run = printed_token(&home.run(&["token", "rotate"]).await);
+    assert_eq!(fs::read_to_string(&path).expect("a token"), newest_run);
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_token_is_said_to_be_so() {
+async fn an_invalid_token_is_reported() {
     let home = home!();
-    printed(&home.run(&["token", "add", "laptop"]).await);
+    printed_token(&home.run(&["token", "add", "laptop"]).await);
     assert_snapshot!(
         home.transcript(&[
             &["token", "add", "laptop"],
@@ -136,16 +139,15 @@ async fn what_cannot_be_a_token_is_said_to_be_so() {
     );
 }
 
-/// A client's token makes it possible to listen on an address that others can reach. No client gets this token,
-/// so that nothing is opened.
+/// With a client token, an address beyond loopback is allowed unless tokens are optional.
 #[tokio::test]
 async fn an_address_that_others_can_reach_takes_tokens() {
     let home = home!();
-    let open = home.file(
+    let open_file = home.file(
         "open.json",
         r#"{"mcpServers": {}, "http": {"requireToken": false}}"#,
     );
-    printed(&home.run(&["token", "add", "laptop"]).await);
+    printed_token(&home.run(&["token", "add", "laptop"]).await);
     let beyond = ["serve", "--listen", "192.0.2.1:7420"];
     let run = home.run(&beyond).await;
     assert_eq!(run.code, Some(1), "{run}");
@@ -154,12 +156,12 @@ async fn an_address_that_others_can_reach_takes_tokens() {
         "{run}"
     );
     let run = home
-        .run(&[&beyond[..], &["--config", &open]].concat())
+        .run(&[&beyond[..], &["--config", &open_file]].concat())
         .await;
     assert_eq!(run.code, Some(2), "{run}");
     assert!(run.stderr.contains("http.requireToken"), "{run}");
 
-    // An unreadable list is not a list without tokens.
+    // An unreadable token file is an error.
     fs::write(home.state().join("tokens.json"), "{}").expect("written");
     for arguments in [
         &["serve", "--demo"][..],

@@ -1,5 +1,5 @@
-//! `mainstay top` in a terminal: each key, a server that is killed, a daemon that is restarted, and the state
-//! of the terminal afterwards.
+//! `mainstay top` on a terminal: keys, a killed server, a restarted daemon, and the restored
+//! terminal.
 
 use std::{fs, path::PathBuf};
 
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// Two connected servers and a disabled one. A lost server stays away for three seconds, so that a countdown is
+/// Two connected servers and a disabled one. The retry delay of three seconds makes a countdown
 /// visible.
 fn config(home: &Home) -> String {
     let program = fake_server::binary();
@@ -33,7 +33,7 @@ async fn top(home: &Home) -> Terminal {
     terminal
 }
 
-/// A shell with the variables of this home, in which a program can be started as people do.
+/// A shell for starting programs on a terminal.
 async fn shell(home: &Home) -> Terminal {
     let program = home.command(&[]);
     let mut shell = Command::new("sh");
@@ -54,8 +54,11 @@ async fn shell(home: &Home) -> Terminal {
 }
 
 async fn server(home: &Home, name: &str) -> Value {
-    let listed = home.run(&["list", "--json"]).await.json();
-    let servers = listed["servers"].as_array().expect("servers").clone();
+    let listed_output = home.run(&["list", "--json"]).await.json();
+    let servers = listed_output["servers"]
+        .as_array()
+        .expect("servers")
+        .clone();
     let server = servers.into_iter().find(|server| server["name"] == name);
     server.expect("a server")
 }
@@ -64,16 +67,16 @@ async fn server(home: &Home, name: &str) -> Value {
 fn row(screen: &str, name: &str) -> String {
     let rows = screen.lines();
     let row = rows.into_iter().find(|line| {
-        let named = line.get(2..).unwrap_or_default();
-        named.starts_with(name) && named[name.len()..].starts_with(' ')
+        let row_text = line.get(2..).unwrap_or_default();
+        row_text.starts_with(name) && row_text[name.len()..].starts_with(' ')
     });
     row.unwrap_or_default().to_owned()
 }
 
 async fn shows_in_row(terminal: &Terminal, name: &str, text: &str) -> String {
     let description = format!("{name}: {text}");
-    let has = |screen: &str| row(screen, name).contains(text);
-    terminal.shows_when(&description, has).await
+    let has_text = |screen: &str| row(screen, name).contains(text);
+    terminal.shows_when(&description, has_text).await
 }
 
 #[tokio::test]
@@ -86,13 +89,13 @@ async fn a_server_that_is_killed_is_seen_to_come_back() {
     let terminal = top(&home).await;
     shows_in_row(&terminal, "files", "connected").await;
     shows_in_row(&terminal, "notes", "disabled").await;
-    // One process, and its memory.
+    // One process with its memory.
     #[cfg(target_os = "linux")]
     terminal
         .shows_when("processes", |screen| {
             let row = row(screen, "files");
             let words: Vec<&str> = row.split_whitespace().collect();
-            words.get(7) == Some(&"1") && words.get(8).is_some_and(|word| word.ends_with('M'))
+            words.get(7) == Some(&"1") && words.get(8).is_some_and(|column| column.ends_with('M'))
         })
         .await;
     for _ in 0..20 {
@@ -138,7 +141,7 @@ async fn every_key_does_what_help_says() {
     terminal.press(&["x"]).await;
     terminal.hides("any key goes back").await;
 
-    // Choose a server.
+    // Selection.
     for (keys, name) in [
         (["Down", "j"], "notes"),
         (["Up", "k"], "files"),
@@ -152,7 +155,7 @@ async fn every_key_does_what_help_says() {
         terminal.wait_for_text(&format!("> {name}")).await;
     }
 
-    // Sort and filter. The selection stays.
+    // Sorting and filtering keep the selection.
     terminal.press(&["s"]).await;
     terminal.wait_for_text("sort: name").await;
     terminal.press(&["S"]).await;
@@ -176,7 +179,7 @@ async fn every_key_does_what_help_says() {
     terminal.press(&["Escape"]).await;
     terminal.wait_for_text("  files").await;
 
-    // The pane: the server's output, events and calls.
+    // The detail pane: stderr, events and calls.
     terminal.press(&["Enter"]).await;
     terminal.wait_for_text("[log]").await;
     terminal.wait_for_text("tracker is ready").await;
@@ -193,14 +196,14 @@ async fn every_key_does_what_help_says() {
     terminal.press(&["Enter"]).await;
     terminal.hides("[events]").await;
 
-    // Operate servers. Nothing happens without a confirmation.
+    // Operations require a confirmation.
     terminal.press(&["x"]).await;
     terminal.wait_for_text("stop tracker? (y/n)").await;
     terminal.press(&["j", "Enter", "n"]).await;
     terminal.hides("(y/n)").await;
     assert_eq!(server(&home, "tracker").await["status"], "connected");
     let pid = async || server(&home, "tracker").await["pid"].clone();
-    let mut before = pid().await;
+    let mut previous_pid = pid().await;
     for (key, verb, message) in [
         ("x", "stop", "tracker is disconnected"),
         ("t", "start", "tracker is connected"),
@@ -218,8 +221,8 @@ async fn every_key_does_what_help_says() {
         terminal.press(&["y"]).await;
         terminal.wait_for_text(message).await;
         let after = pid().await;
-        assert_ne!(before, after, "{verb}");
-        before = after;
+        assert_ne!(previous_pid, after, "{verb}");
+        previous_pid = after;
     }
     terminal.press(&["C-l"]).await;
     terminal.press(&["C-c"]).await;
@@ -227,7 +230,7 @@ async fn every_key_does_what_help_says() {
     daemon.stop().await;
 }
 
-/// The new daemon has another port and another token.
+/// The new daemon has another port and token.
 #[tokio::test]
 async fn a_daemon_that_is_started_anew_is_found() {
     if !Terminal::is_available() {
@@ -238,7 +241,7 @@ async fn a_daemon_that_is_started_anew_is_found() {
     let terminal = top(&home).await;
     terminal.press(&["j"]).await;
     terminal.wait_for_text("> tracker").await;
-    let before = daemon.url.clone();
+    let previous_url = daemon.url.clone();
     daemon.stop().await;
     let screen = terminal
         .wait_for_text("the daemon is gone, trying again in")
@@ -247,19 +250,19 @@ async fn a_daemon_that_is_started_anew_is_found() {
         screen.contains("> tracker") && screen.contains("  files"),
         "{screen}"
     );
-    let styled = terminal.styled_screen().await;
+    let styled_text = terminal.styled_screen().await;
     assert!(
-        styled.contains("\u{1b}[2m") || styled.contains(";2m"),
-        "{styled:?}"
+        styled_text.contains("\u{1b}[2m") || styled_text.contains(";2m"),
+        "{styled_text:?}"
     );
     fs::remove_file(home.state().join("token")).expect("there was a token");
 
     let daemon = home.serve(&["--config", &config(&home)]).await;
-    assert_ne!(daemon.url, before);
+    assert_ne!(daemon.url, previous_url);
     let screen = terminal.hides("the daemon is gone").await;
     assert!(screen.contains("> tracker"), "{screen}");
     shows_in_row(&terminal, "tracker", "connected").await;
-    // The keys operate the servers of the new daemon.
+    // Keys operate the new daemon.
     terminal.press(&["x", "y"]).await;
     terminal.wait_for_text("tracker is disconnected").await;
     terminal.press(&["q"]).await;
@@ -268,7 +271,7 @@ async fn a_daemon_that_is_started_anew_is_found() {
 }
 
 #[tokio::test]
-async fn the_picture_fits_whatever_size_there_is() {
+async fn the_screen_fits_every_terminal_size() {
     if !Terminal::is_available() {
         return;
     }
@@ -281,11 +284,11 @@ async fn the_picture_fits_whatever_size_there_is() {
         terminal
             .shows_when(&description, |screen| {
                 let has_detail = screen.contains("DETAIL");
-                let widest = screen.lines().map(|line| line.chars().count()).max();
+                let widest_text = screen.lines().map(|line| line.chars().count()).max();
                 screen.contains("> files")
                     && has_detail == (columns > 110)
                     && screen.contains("NAME") == (rows > 4)
-                    && widest <= Some(columns.into())
+                    && widest_text <= Some(columns.into())
             })
             .await;
     }
@@ -294,7 +297,7 @@ async fn the_picture_fits_whatever_size_there_is() {
     daemon.stop().await;
 }
 
-/// After every kind of end, the terminal is restored: modes, cursor and screen.
+/// Modes, cursor and screen are restored after every kind of exit.
 #[tokio::test]
 async fn the_terminal_is_given_back() {
     if !Terminal::is_available() {
@@ -368,7 +371,7 @@ fn pid_in(file: &std::path::Path) -> Pid {
     Pid::from_raw(text.trim().parse().expect("a number")).expect("a pid")
 }
 
-/// While nothing happens, almost no bytes are sent, and none without colours.
+/// An idle screen sends almost no bytes, and no colours.
 #[tokio::test]
 async fn a_quiet_picture_costs_few_bytes() {
     if !Terminal::is_available() {
@@ -380,29 +383,32 @@ async fn a_quiet_picture_costs_few_bytes() {
     command.env("NO_COLOR", "1");
     let terminal = Terminal::start(&command, 80, 24).await;
     shows_in_row(&terminal, "files", " 1 ").await;
-    let styled = terminal.styled_screen().await;
+    let styled_text = terminal.styled_screen().await;
     for colour in ["\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m", "\u{1b}[36m"] {
-        assert!(!styled.contains(colour), "{styled:?}");
+        assert!(!styled_text.contains(colour), "{styled_text:?}");
     }
     let file = home.path().join("bytes");
     terminal.records(&file).await;
     let size = || fs::metadata(&file).map_or(0, |metadata| metadata.len());
     terminal.press(&["C-l"]).await;
     until(PROGRAMS, "a whole picture", || size() > 300).await;
-    let (whole, started_at) = (size(), std::time::Instant::now());
+    let (full_size, started_at) = (size(), std::time::Instant::now());
     found(PROGRAMS, "three seconds", async || {
         (started_at.elapsed().as_secs() >= 3).then_some(())
     })
     .await;
-    let more = size() - whole;
-    assert!(more < 3000, "{more} bytes in three seconds, after {whole}");
+    let extra_bytes = size() - full_size;
+    assert!(
+        extra_bytes < 3000,
+        "{extra_bytes} bytes in three seconds, after {full_size}"
+    );
     terminal.press(&["q"]).await;
     assert_eq!(terminal.ended().await, Some(0));
     daemon.stop().await;
 }
 
 #[tokio::test]
-async fn without_a_terminal_it_is_json_or_nothing() {
+async fn output_without_a_terminal_is_json() {
     let home = home!();
     let run = home.run(&["top"]).await;
     assert_eq!(run.code, Some(3), "{run}");

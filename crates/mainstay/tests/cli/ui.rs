@@ -1,4 +1,4 @@
-//! `mainstay ui`, and the web page in the output of `mainstay serve`.
+//! `mainstay ui`, and the web page's link in the output of `mainstay serve`.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::terminal::Terminal;
 
-/// The answer to a request of a browser, head and body.
+/// The HTTP answer to a browser's request.
 async fn ask(url: &str, request: &str, headers: &str, body: &str) -> String {
     let address = url.trim_start_matches("http://");
     let request = format!(
@@ -31,13 +31,13 @@ async fn ask(url: &str, request: &str, headers: &str, body: &str) -> String {
 
 /// The session of a signed-in browser.
 struct SignedIn {
-    /// The value of its cookie.
+    /// The cookie's value.
     secret: String,
     page_key: String,
 }
 
-/// Opens a link like the page. `None` if the code is wrong.
-async fn follow(url: &str, link: &str) -> Option<SignedIn> {
+/// Signs in with a link. `None` if the code is invalid.
+async fn follow_link(url: &str, link: &str) -> Option<SignedIn> {
     let code = link.strip_prefix(url)?.strip_prefix("/#/sign-in?code=")?;
     let body = json!({"code": code}).to_string();
     let answer = ask(url, "POST /api/session", "", &body).await;
@@ -50,9 +50,8 @@ async fn follow(url: &str, link: &str) -> Option<SignedIn> {
     })
 }
 
-/// True if the session has access to the API. A daemon may have another port than the one that signed the
-/// browser in.
-async fn opens(url: &str, SignedIn { secret, page_key }: &SignedIn) -> bool {
+/// True if the session opens the API, also at a daemon with another port.
+async fn opens_api(url: &str, SignedIn { secret, page_key }: &SignedIn) -> bool {
     let port = url.rsplit(':').next().expect("a port");
     let headers = format!("cookie: mainstay-{port}={secret}\r\nx-page-key: {page_key}\r\n");
     let answer = ask(url, "GET /api/session", &headers, "").await;
@@ -76,28 +75,35 @@ async fn serve(home: &Home) -> Serving {
 async fn the_link_is_printed_where_nothing_can_open_it() {
     let home = home!();
     let daemon = serve(&home).await;
-    for (arguments, words) in [
+    for (arguments, expected_text) in [
         (["ui", "--no-open"], ""),
         (["ui", "--print"], ""),
         (["ui", "--color=never"], "there is no display here"),
     ] {
         let ui = run(&home, &arguments, &[]).await;
         assert_eq!(ui.code, Some(0), "{ui}");
-        assert!(ui.stderr.contains(words), "{ui}");
+        assert!(ui.stderr.contains(expected_text), "{ui}");
         assert!(
             ui.stderr.contains("within 15 minutes") && !ui.stderr.contains("code="),
             "{ui}"
         );
         let link = ui.stdout.trim_end();
-        let browser = follow(&daemon.url, link).await.expect("signed in");
-        assert!(opens(&daemon.url, &browser).await);
-        assert!(follow(&daemon.url, link).await.is_none(), "it was used");
+        let browser = follow_link(&daemon.url, link).await.expect("signed in");
+        assert!(opens_api(&daemon.url, &browser).await);
+        assert!(
+            follow_link(&daemon.url, link).await.is_none(),
+            "it was used"
+        );
     }
     let display = [("DISPLAY", ":9"), ("PATH", "/nonexistent")];
     let ui = run(&home, &["ui"], &display).await;
     assert_eq!(ui.code, Some(0), "{ui}");
     assert!(ui.stderr.contains("xdg-open cannot be started"), "{ui}");
-    assert!(follow(&daemon.url, ui.stdout.trim_end()).await.is_some());
+    assert!(
+        follow_link(&daemon.url, ui.stdout.trim_end())
+            .await
+            .is_some()
+    );
     let ui = run(&home, &["ui", "--json"], &[]).await;
     let printed: Value = ui.json();
     assert_eq!(
@@ -105,7 +111,7 @@ async fn the_link_is_printed_where_nothing_can_open_it() {
         (&json!(false), &json!(900))
     );
     let link = printed["url"].as_str().expect("a link");
-    assert!(follow(&daemon.url, link).await.is_some(), "{ui}");
+    assert!(follow_link(&daemon.url, link).await.is_some(), "{ui}");
     daemon.stop().await;
 }
 
@@ -113,14 +119,14 @@ async fn the_link_is_printed_where_nothing_can_open_it() {
 async fn the_desktop_opens_the_link_and_nobody_else_sees_it() {
     let home = home!();
     let daemon = serve(&home).await;
-    let (programs, opened) = (home.path().join("bin"), home.path().join("seen"));
+    let (programs, opened_path) = (home.path().join("bin"), home.path().join("seen"));
     fs::create_dir(&programs).expect("made");
     let desktop = programs.join("xdg-open");
-    // The opener runs as long as the folder exists, as a browser that it starts may do.
+    // The opener stays alive, like a browser.
     let script = format!(
         "#!/bin/sh\necho noise\necho \"$@\" > {0}.new\nmv {0}.new {0}\n\
          while [ -d {1} ]; do sleep 0.1; done\n",
-        opened.display(),
+        opened_path.display(),
         programs.display()
     );
     fs::write(&desktop, script).expect("written");
@@ -134,11 +140,11 @@ async fn the_desktop_opens_the_link_and_nobody_else_sees_it() {
             "{ui}"
         );
         assert!(!ui.stderr.contains("code="), "{ui}");
-        until(PROGRAMS, "the link to be opened", || opened.exists()).await;
-        let link = fs::read_to_string(&opened).expect("a link");
-        fs::remove_file(&opened).expect("removed");
+        until(PROGRAMS, "the link to be opened", || opened_path.exists()).await;
+        let link = fs::read_to_string(&opened_path).expect("a link");
+        fs::remove_file(&opened_path).expect("removed");
         assert!(
-            follow(&daemon.url, link.trim_end()).await.is_some(),
+            follow_link(&daemon.url, link.trim_end()).await.is_some(),
             "{link}"
         );
     }
@@ -181,7 +187,7 @@ async fn without_a_daemon_or_its_page_the_exit_code_says_so() {
     daemon.stop().await;
 }
 
-/// A terminal belongs to a person. Other output may be stored, such as that of a service.
+/// The link is printed only to a terminal, because other output may be stored.
 #[tokio::test]
 async fn serve_prints_a_link_on_a_terminal_only() {
     let home = home!();
@@ -211,22 +217,22 @@ async fn serve_prints_a_link_on_a_terminal_only() {
     );
 }
 
-/// Without a daemon, too.
+/// `token rotate` signs all browsers out, also without a daemon.
 #[tokio::test]
 async fn a_new_control_token_signs_every_browser_out() {
     let home = home!();
     let daemon = serve(&home).await;
     let link = run(&home, &["ui", "--no-open"], &[]).await;
-    let browser = follow(&daemon.url, link.stdout.trim_end())
+    let browser = follow_link(&daemon.url, link.stdout.trim_end())
         .await
         .expect("signed in");
     daemon.stop().await;
     let daemon = serve(&home).await;
-    assert!(opens(&daemon.url, &browser).await);
+    assert!(opens_api(&daemon.url, &browser).await);
     daemon.stop().await;
-    let rotated = home.run(&["token", "rotate"]).await;
-    assert_eq!(rotated.code, Some(0), "{rotated}");
+    let rotated_run = home.run(&["token", "rotate"]).await;
+    assert_eq!(rotated_run.code, Some(0), "{rotated_run}");
     let daemon = serve(&home).await;
-    assert!(!opens(&daemon.url, &browser).await);
+    assert!(!opens_api(&daemon.url, &browser).await);
     daemon.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Unreadable configurations, and references to unreadable files: every command ends.
+//! Unreadable configurations and references.
 
 use mainstay_testkit::{Home, home, within};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -9,7 +9,7 @@ fn fifo(home: &Home, name: &str) -> String {
     path.to_str().expect("UTF-8").to_owned()
 }
 
-/// `validate` prints the error, its place and its reason, as text and as JSON.
+/// `validate` reports error, position and reason, as text and as JSON.
 #[tokio::test]
 async fn validate_ends_whatever_the_paths_lead_to() {
     let home = home!();
@@ -70,7 +70,7 @@ async fn validate_ends_whatever_the_paths_lead_to() {
     assert!(run.stderr.contains("have more than 1 MiB"), "{run}");
 }
 
-/// Commands that read or change the configuration themselves, without a daemon.
+/// Commands that read or change the file without a daemon fail immediately.
 #[tokio::test]
 async fn no_command_waits_for_a_configuration_that_is_no_file() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! Configurations as Windows programs write them: in UTF-16, with a byte order mark, with CRLF.
+//! Configurations of Windows programs: UTF-16, byte order marks, CRLF.
 
 use std::fs;
 
@@ -13,14 +13,14 @@ fn text() -> String {
     format!("{text}\n").replace('\n', "\r\n")
 }
 
-/// An edited file keeps its encoding, its byte order mark and its line ends.
+/// An edit keeps encoding, byte order mark and line ends.
 #[tokio::test]
 async fn files_of_windows_are_read_and_edited_in_their_own_way() {
-    let marked = format!("\u{feff}{}", text()).into_bytes();
+    let marked_text = format!("\u{feff}{}", text()).into_bytes();
     for bytes in [
         Encoding::Utf16Le.encode(&text()),
         Encoding::Utf16Be.encode(&text()),
-        marked,
+        marked_text,
         text().into_bytes(),
     ] {
         let home = home!();
@@ -47,21 +47,21 @@ async fn files_of_windows_are_read_and_edited_in_their_own_way() {
             let run = home.run(arguments).await;
             assert_eq!(run.code, Some(0), "{run}");
         }
-        let edited = fs::read(&path).expect("there");
-        assert_eq!(Encoding::detect(&edited), Encoding::detect(&bytes));
-        let edited = Encoding::decode(edited).expect("a text");
+        let edited_bytes = fs::read(&path).expect("there");
+        assert_eq!(Encoding::detect(&edited_bytes), Encoding::detect(&bytes));
+        let edited_bytes = Encoding::decode(edited_bytes).expect("a text");
         assert_eq!(
-            edited.starts_with('\u{feff}'),
+            edited_bytes.starts_with('\u{feff}'),
             bytes.starts_with(b"\xef\xbb\xbf")
         );
-        let lone = edited.replace("\r\n", "");
-        assert!(!lone.contains(['\r', '\n']), "{edited:?}");
+        let lone = edited_bytes.replace("\r\n", "");
+        assert!(!lone.contains(['\r', '\n']), "{edited_bytes:?}");
         let value: Value =
-            serde_json::from_str(edited.trim_start_matches('\u{feff}')).expect("JSON");
+            serde_json::from_str(edited_bytes.trim_start_matches('\u{feff}')).expect("JSON");
         let servers = &value["mcpServers"];
-        assert_eq!(servers["one"]["disabled"], false, "{edited}");
-        assert_eq!(servers["one"]["args"][0], "ü", "{edited}");
-        assert_eq!(servers["two"]["args"][0], "stdio", "{edited}");
+        assert_eq!(servers["one"]["disabled"], false, "{edited_bytes}");
+        assert_eq!(servers["one"]["args"][0], "ü", "{edited_bytes}");
+        assert_eq!(servers["two"]["args"][0], "stdio", "{edited_bytes}");
         let list = home.run(&["config", "show", "--config", &path]).await;
         assert!(
             list.code == Some(0) && list.stdout.contains("two"),

@@ -25,29 +25,32 @@ async fn the_daemon_tells_of_itself_and_of_its_journal() {
     let settings = json!({"ui": {"externalTools": false}});
     let gateway = Gateway::with_options(&configured(&[("x", &backend)], settings), options).await;
     let rest = gateway.rest();
-    let about = rest.get("/api/about").await;
-    assert_eq!(about["version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(about["pid"], std::process::id());
-    assert_eq!(about["listen"], json!([gateway.address.to_string()]));
+    let about_answer = rest.get("/api/about").await;
+    assert_eq!(about_answer["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(about_answer["pid"], std::process::id());
+    assert_eq!(about_answer["listen"], json!([gateway.address.to_string()]));
     assert_eq!(
-        about["stateDirectory"],
+        about_answer["stateDirectory"],
         folder.path().to_str().expect("UTF-8")
     );
-    assert_eq!(about["externalTools"], false);
-    assert_eq!(about["configuration"], json!({"writable": false}));
-    let revisions = about["revisions"].as_array().expect("a list");
+    assert_eq!(about_answer["externalTools"], false);
+    assert_eq!(about_answer["configuration"], json!({"writable": false}));
+    let revisions = about_answer["revisions"].as_array().expect("a list");
     assert_eq!(revisions.last(), Some(&"2026-07-28".into()));
     assert!(
-        about["startedAt"]
+        about_answer["startedAt"]
             .as_str()
-            .is_some_and(|at| at.ends_with('Z'))
+            .is_some_and(|time| time.ends_with('Z'))
     );
-    let platform = about["platform"].as_str().expect("a text");
+    let platform = about_answer["platform"].as_str().expect("a text");
     assert!(platform.starts_with(std::env::consts::OS), "{platform}");
     if cfg!(target_os = "linux") {
-        assert!(about["memoryBytes"].as_u64() > Some(1_000_000), "{about}");
+        assert!(
+            about_answer["memoryBytes"].as_u64() > Some(1_000_000),
+            "{about_answer}"
+        );
     }
-    let journal = &about["journal"];
+    let journal = &about_answer["journal"];
     assert_eq!(journal["enabled"], true);
     assert_eq!(journal["durability"], "relaxed");
     assert_eq!(journal["records"], 0, "{journal}");
@@ -76,10 +79,13 @@ async fn the_daemon_tells_of_itself_and_of_its_journal() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_without_a_journal_says_so() {
     let gateway = Gateway::with_servers(&[]).await;
-    let about = gateway.rest().get("/api/about").await;
+    let about_answer = gateway.rest().get("/api/about").await;
     let journal = json!({"enabled": false, "durability": "off", "lost": 0});
-    assert_eq!(about["journal"], journal);
-    assert_eq!(about["externalTools"], true);
-    assert!(about.get("stateDirectory").is_none(), "{about}");
+    assert_eq!(about_answer["journal"], journal);
+    assert_eq!(about_answer["externalTools"], true);
+    assert!(
+        about_answer.get("stateDirectory").is_none(),
+        "{about_answer}"
+    );
     gateway.stop().await;
 }

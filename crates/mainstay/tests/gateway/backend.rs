@@ -23,7 +23,7 @@ impl BackendKind {
     pub const ALL: [Self; 3] = [Self::Stdio, Self::Http, Self::Sse];
 }
 
-/// The flags of the program. Fakes in this process use them, too.
+/// The flags of the program, which fakes in this process also use.
 #[derive(Parser)]
 #[command(no_binary_name = true)]
 struct Flags {
@@ -43,7 +43,7 @@ enum Side {
 }
 
 impl Backend {
-    /// A server with these flags of `fake-server`.
+    /// Starts a server with these flags of `fake-server`.
     pub async fn start(kind: BackendKind, flags: &[&str]) -> Self {
         if kind == BackendKind::Stdio {
             return Self::process(flags);
@@ -61,7 +61,7 @@ impl Backend {
         }
     }
 
-    /// Like [`Backend::start`], but behind a gate, whose network can fail. Not for stdio.
+    /// Starts a backend behind a gate that can break its network. Not for stdio.
     pub async fn gated(kind: BackendKind, flags: &[&str]) -> (Self, Gate) {
         let mut backend = Self::start(kind, flags).await;
         let direct = backend.fake().address();
@@ -83,7 +83,7 @@ impl Backend {
         }
     }
 
-    /// A server that can go away, and return with other tools.
+    /// Starts a server that can stop and later return with other tools.
     pub async fn fickle(kind: BackendKind, flags: &[&str]) -> Self {
         let mut backend = Self::start(kind, flags).await;
         if let Side::Process { folder } = &backend.side {
@@ -95,8 +95,8 @@ impl Backend {
         backend
     }
 
-    /// Sets the number of numbered tools of a fickle server from its next session on. A server that was away
-    /// returns.
+    /// Sets the number of numbered tools that a fickle server offers from its next session on.
+    /// Restarts a stopped server.
     pub fn offer(&self, tools: usize) {
         match &self.side {
             Side::Fake(fake) => fake.edit(|script| script.tools = tools),
@@ -107,7 +107,7 @@ impl Backend {
         }
     }
 
-    /// Ends a fickle server, which this client knows as `x`, until `come_back` is called.
+    /// Stops a fickle server until `come_back` is called. The client knows the server as `x`.
     pub async fn leave(&self, client: &Http) {
         match &self.side {
             Side::Fake(fake) => {
@@ -202,15 +202,15 @@ impl Backend {
 
     /// The ids in the received `notifications/cancelled`.
     pub fn cancelled(&self) -> Vec<Value> {
-        let cancelled = self.of_method("notifications/cancelled");
-        let ids = cancelled
+        let cancellations = self.of_method("notifications/cancelled");
+        let ids = cancellations
             .iter()
             .map(|message| message["params"]["requestId"].clone());
         ids.collect()
     }
 
-    /// Number of cancelled requests, whatever the way of the cancellation.
-    pub fn given_up(&self) -> usize {
+    /// Number of cancelled requests, counted for every form of cancellation.
+    pub fn cancelled_count(&self) -> usize {
         match &self.side {
             Side::Fake(fake) => fake.cancelled().len(),
             Side::Process { .. } => self.cancelled().len(),

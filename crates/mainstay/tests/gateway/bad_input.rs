@@ -1,4 +1,5 @@
-//! Invalid messages of clients. Each test checks the client's answer, and that other clients are not affected.
+//! Invalid messages of clients. Each test checks the client's answer and that other clients still
+//! work.
 
 use ::http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use crate::{
     rogue::{RogueRequest, http, start_resumable},
 };
 
-/// Invalid messages with the code of the error and the id in it.
+/// Invalid messages, each with the expected error code and id.
 const BAD: [(&str, i64, &str); 19] = [
     ("{", -32700, "null"),
     ("hello", -32700, "null"),
@@ -62,7 +63,7 @@ const BAD: [(&str, i64, &str); 19] = [
         -32600,
         "1",
     ),
-    // A duplicate member: two readers must not see two different calls.
+    // A duplicate member, which two JSON parsers could read differently.
     (
         r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#,
         -32600,
@@ -70,7 +71,7 @@ const BAD: [(&str, i64, &str); 19] = [
     ),
 ];
 
-/// A gateway with one server at two endpoints, and with a second server that must not notice.
+/// A gateway with one server at two endpoints, and a second server that must receive nothing.
 async fn gateway() -> (Gateway, [Backend; 2]) {
     let backends = [Backend::stdio().await, Backend::http().await];
     let gateway = Gateway::with_servers(&[("x", &backends[0]), ("calm", &backends[1])]).await;
@@ -135,8 +136,8 @@ async fn bytes_that_are_no_utf8_are_a_parse_error() {
 async fn blank_lines_on_stdio_are_nothing() {
     let (gateway, _backends) = gateway().await;
     let mut pipe = gateway.pipe().await;
-    for blank in ["", "  ", "\r", "\t"] {
-        pipe.send(blank).await;
+    for blank_line in ["", "  ", "\r", "\t"] {
+        pipe.send(blank_line).await;
     }
     pipe.send("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\r")
         .await;
@@ -165,7 +166,7 @@ async fn a_line_that_is_too_long_is_refused() {
     pipe.assert_echo("x__echo").await;
 }
 
-/// An id in flight is refused a second time. It is free when its call is over.
+/// A request whose id is in flight is refused. The id is free after the call.
 #[tokio::test]
 async fn an_id_in_flight_is_refused_a_second_time() {
     let (gateway, backends) = gateway().await;
@@ -173,17 +174,17 @@ async fn an_id_in_flight_is_refused_a_second_time() {
         json!({"jsonrpc": "2.0", "id": "same", "method": "tools/call", "params": {"name": tool}})
             .to_string()
     };
-    let (client, other) = (gateway.client().await, gateway.client().await);
+    let (client, other_client) = (gateway.client().await, gateway.client().await);
     let (first, ()) = tokio::join!(client.post(text("x__out_of_order")), async {
         backends[0].until_called("out_of_order").await;
-        let second = client.post(text("x__pid")).await.json();
+        let second_response = client.post(text("x__pid")).await.json();
         assert_eq!(
-            (&second["error"]["code"], &second["id"]),
+            (&second_response["error"]["code"], &second_response["id"]),
             (&json!(-32600), &json!("same"))
         );
         // Another session may use the same ids.
-        assert!(other.post(text("calm__echo")).await.json()["result"].is_object());
-        other.call_text("x__out_of_order", json!({})).await;
+        assert!(other_client.post(text("calm__echo")).await.json()["result"].is_object());
+        other_client.call_text("x__out_of_order", json!({})).await;
     });
     assert_eq!(first.json()["result"]["content"][0]["text"], "called first");
     assert!(client.post(text("x__pid")).await.json()["result"].is_object());
@@ -195,7 +196,7 @@ async fn an_id_in_flight_is_refused_a_second_time() {
     pipe.assert_echo("x__echo").await;
 }
 
-/// Parameters whose shape differs from MCP.
+/// Parameters that do not match the schema of MCP.
 #[tokio::test]
 async fn parameters_of_the_wrong_shape_are_refused() {
     let (gateway, backends) = gateway().await;
@@ -277,10 +278,10 @@ fn check_batch(answers: &Value) {
     assert_eq!(answer_to(json!(1))["result"]["content"][0]["text"], "a");
     assert_eq!(answer_to(json!("two"))["result"], json!({}));
     assert_eq!(answer_to(json!(3))["result"]["content"][0]["text"], "b");
-    let refused = answers
+    let refused_ids = answers
         .iter()
         .filter(|answer| answer["error"]["code"] == -32600);
-    assert_eq!(refused.count(), 2);
+    assert_eq!(refused_ids.count(), 2);
 }
 
 /// Only revision 2025-03-26 has batches.
@@ -291,11 +292,11 @@ async fn batches_are_answered_at_their_revision() {
     let response = client.post(BATCH).await;
     assert_eq!(response.status, StatusCode::OK);
     check_batch(&response.json());
-    let silent = client
+    let silent_response = client
         .post(r#"[{"jsonrpc":"2.0","method":"notifications/initialized"}]"#)
         .await;
     assert_eq!(
-        (silent.status, silent.text.as_str()),
+        (silent_response.status, silent_response.text.as_str()),
         (StatusCode::ACCEPTED, "")
     );
     for (text, code) in [("[]", -32600), ("[1,", -32700)] {
@@ -330,41 +331,45 @@ async fn batches_are_refused_at_every_other_revision() {
         assert_eq!(pipe.message().await["error"]["code"], -32600);
         pipe.assert_echo("calm__echo").await;
     }
-    let stranger = gateway.stranger("/mcp");
-    let response = stranger
+    let unauthenticated_client = gateway.stranger("/mcp");
+    let response = unauthenticated_client
         .post(format!("[{}]", initialize("2025-03-26")))
         .await;
     assert_eq!(response.status, StatusCode::BAD_REQUEST);
     assert_eq!(backends[0].calls_of("echo").len(), 0);
 }
 
-fn nested(levels: usize) -> String {
+fn nested_json(levels: usize) -> String {
     format!("{}{}", "[".repeat(levels), "]".repeat(levels))
 }
 
-/// Programs that parse recursively would crash on a few thousand brackets: a server that reads arguments, and a
-/// client that reads results. Mainstay refuses such messages at every door, and continues.
+/// Recursive parsers overflow their stack on a few thousand brackets. Mainstay refuses such
+/// messages at every door.
 #[tokio::test]
-async fn what_is_nested_too_deep_is_refused() {
+async fn deeply_nested_messages_are_refused() {
     let (gateway, backends) = gateway().await;
-    // `arguments` are a level, too.
+    // `arguments` adds one level.
     let call = |tool: &str, levels| {
         format!(
             r#"{{"name":"{tool}","arguments":{{"text":"x","deep":{}}}}}"#,
-            nested(levels)
+            nested_json(levels)
         )
     };
     for (path, tool) in [("/mcp", "x__echo"), ("/servers/x/mcp", "echo")] {
         let client = gateway.client_at(path).await;
         client.exchange("tools/call", &call(tool, 511)).await;
-        let before = backends[0].runs("echo");
+        let previous_count = backends[0].runs("echo");
         for levels in [512, 100_000] {
             let text = client.request_text("tools/call", &call(tool, levels));
-            let refused = client.post(text).await;
-            assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{path}: {levels}");
-            is_too_deep(&refused.json());
+            let refused_response = client.post(text).await;
+            assert_eq!(
+                refused_response.status,
+                StatusCode::BAD_REQUEST,
+                "{path}: {levels}"
+            );
+            is_too_deep(&refused_response.json());
         }
-        assert_eq!(backends[0].runs("echo"), before, "{path}");
+        assert_eq!(backends[0].runs("echo"), previous_count, "{path}");
         client.assert_echo(tool).await;
     }
     let mut pipe = gateway.pipe().await;
@@ -376,21 +381,30 @@ async fn what_is_nested_too_deep_is_refused() {
     let answer = pipe.message().await;
     assert_eq!(answer["id"], 7);
     is_too_deep(&answer);
-    let stranger = gateway.stranger("/api/mcp-tools/call");
+    let unauthenticated_client = gateway.stranger("/api/mcp-tools/call");
     let body = format!(
         r#"{{"tool":"x/echo","arguments":{{"deep":{}}}}}"#,
-        nested(512)
+        nested_json(512)
     );
-    let mut headers = stranger.headers("application/json");
+    let mut headers = unauthenticated_client.headers("application/json");
     let bearer = format!("Bearer {}", crate::rest_client::TOKEN);
     headers.insert("authorization", bearer.parse().expect("ASCII"));
-    let refused = stranger
+    let refused_response = unauthenticated_client
         .send(Method::POST, headers, body)
         .await
         .whole()
         .await;
-    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
-    assert!(refused.text.contains("nested too deep"), "{}", refused.text);
+    assert_eq!(
+        refused_response.status,
+        StatusCode::BAD_REQUEST,
+        "{}",
+        refused_response.text
+    );
+    assert!(
+        refused_response.text.contains("nested too deep"),
+        "{}",
+        refused_response.text
+    );
     gateway.client().await.assert_echo("calm__echo").await;
 }
 
@@ -404,7 +418,7 @@ fn is_too_deep(answer: &Value) {
     );
 }
 
-/// An answer that is nested too deep fails its own call, and no other.
+/// An answer that is nested too deep fails only its own call.
 #[tokio::test]
 async fn an_answer_that_is_nested_too_deep_fails_its_call() {
     for levels in [600, 200_000] {
@@ -413,7 +427,7 @@ async fn an_answer_that_is_nested_too_deep_fails_its_call() {
                 "application/json",
                 &format!(
                     r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"deep":{}}}}}"#,
-                    nested(levels)
+                    nested_json(levels)
                 ),
             ),
             RogueRequest::Rest(_) => String::new(),

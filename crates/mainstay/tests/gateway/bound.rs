@@ -1,5 +1,4 @@
-//! At `/servers/NAME/mcp` no client can use the names of another client's tasks, of both kinds, or of its calls
-//! that wait for answers.
+//! At `/servers/NAME/mcp` a client cannot use another client's tasks or suspended calls.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,7 +20,7 @@ const TASKS: &[&str] = &["--revisions", "2026-07-28", "--tasks"];
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
-/// A gateway in front of one server `x`, and the tokens of two clients.
+/// A gateway with one server `x`, and the tokens of two clients.
 struct BoundGateway {
     gateway: Gateway,
     mine: String,
@@ -29,28 +28,30 @@ struct BoundGateway {
 }
 
 impl BoundGateway {
-    async fn in_front_of(entry: Value) -> Self {
-        let all = json!({"mcpServers": {"x": entry}});
-        Self::with_config(&all).await
+    async fn start_gateway(entry: Value) -> Self {
+        let config_json = json!({"mcpServers": {"x": entry}});
+        Self::with_config(&config_json).await
     }
 
-    async fn with_config(all: &Value) -> Self {
+    async fn with_config(config_json: &Value) -> Self {
         let tokens = Tokens::from(Secret::new(TOKEN));
         let token = |name| tokens.add(name, None).expect("added").0.expose().to_owned();
-        let (mine, other) = (token("mine"), token("other"));
-        let gateway =
-            Gateway::guarded(all, GatewayOptions::default(), tokens, |address| address).await;
+        let (own_token, other_token) = (token("mine"), token("other"));
+        let gateway = Gateway::guarded(config_json, GatewayOptions::default(), tokens, |address| {
+            address
+        })
+        .await;
         Self {
             gateway,
-            mine,
-            other,
+            mine: own_token,
+            other: other_token,
         }
     }
 
     fn modern(&self, path: &str, token: &str) -> Modern {
-        let able =
+        let capabilities =
             json!({"extensions": {EXTENSION: {}}, "elicitation": {"form": {}}, "sampling": {}});
-        let mut client = Modern::at(&self.gateway, path).able(able);
+        let mut client = Modern::at(&self.gateway, path).able(capabilities);
         client.http.token = Some(token.to_owned());
         client
     }
@@ -69,72 +70,75 @@ fn id(task: &Value) -> String {
     task["taskId"].as_str().expect("a task's name").to_owned()
 }
 
-/// The extension of 2026-07-28: by the client's name of a task, and by the server's own name.
+/// Tasks of 2026-07-28, by Mainstay's id and by the server's id.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_at_one_server_is_its_principals() {
     for kind in [BackendKind::Stdio, BackendKind::Http] {
         let backend = Backend::start(kind, TASKS).await;
         let world = BoundGateway::with_config(&config(&[("x", &backend)], json!({}))).await;
-        let mine = world.modern("/servers/x/mcp", &world.mine);
+        let own_client = world.modern("/servers/x/mcp", &world.mine);
         let arguments = json!({"ms": 300});
-        let name = id(&mine.call("task", arguments).await);
+        let name = id(&own_client.call("task", arguments).await);
         let original_name = name.rsplit('/').next().expect("a name").to_owned();
         for token in [&world.other, &TOKEN.to_owned()] {
-            let other = world.modern("/servers/x/mcp", token);
+            let other_client = world.modern("/servers/x/mcp", token);
             for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
-                for named in [&name, &original_name] {
-                    let params = json!({"taskId": named, "inputResponses": {}});
-                    let (_, error) = other.error(method, params).await;
-                    assert_eq!(error["code"], -32602, "{method} {named}");
+                for task_id in [&name, &original_name] {
+                    let params = json!({"taskId": task_id, "inputResponses": {}});
+                    let (_, error) = other_client.error(method, params).await;
+                    assert_eq!(error["code"], -32602, "{method} {task_id}");
                 }
                 assert_eq!(backend.count(method), 0);
             }
             let filter = json!({"notifications": {"taskIds": [name, original_name]}});
-            let mut stream = other.begin("subscriptions/listen", filter).await;
-            let acknowledged = stream.message().await;
-            let honoured = &acknowledged["params"]["notifications"]["taskIds"];
+            let mut stream = other_client.begin("subscriptions/listen", filter).await;
+            let acknowledged_message = stream.message().await;
+            let honoured_ids = &acknowledged_message["params"]["notifications"]["taskIds"];
             assert!(
-                honoured.as_array().is_none_or(Vec::is_empty),
-                "{acknowledged}"
+                honoured_ids.as_array().is_none_or(Vec::is_empty),
+                "{acknowledged_message}"
             );
         }
         let filter = json!({"notifications": {"taskIds": [name]}});
-        let mut stream = mine.begin("subscriptions/listen", filter).await;
-        let honoured = &stream.message().await["params"]["notifications"]["taskIds"];
-        assert_eq!(*honoured, json!([name]));
-        let done = async {
+        let mut stream = own_client.begin("subscriptions/listen", filter).await;
+        let honoured_ids = &stream.message().await["params"]["notifications"]["taskIds"];
+        assert_eq!(*honoured_ids, json!([name]));
+        let final_result = async {
             loop {
-                let task = mine.result("tasks/get", json!({"taskId": name})).await;
+                let task = own_client
+                    .result("tasks/get", json!({"taskId": name}))
+                    .await;
                 assert_eq!(task["taskId"], name, "{task}");
                 if task["status"] == "completed" {
                     return task;
                 }
             }
         };
-        let done = soon("the task", done).await;
-        assert_eq!(text(&done["result"]), "the task is done");
-        // Over other transports the task may end before the stream is open.
+        let final_result = soon("the task", final_result).await;
+        assert_eq!(text(&final_result["result"]), "the task is done");
+        // Over other transports the task can end before the stream opens.
         if kind == BackendKind::Http {
-            let task = id(&mine.call("task", json!({"ms": 300, "ask": true})).await);
+            let task = id(&own_client
+                .call("task", json!({"ms": 300, "ask": true}))
+                .await);
             let filter = json!({"notifications": {"taskIds": [task]}});
-            let mut stream = mine.begin("subscriptions/listen", filter).await;
+            let mut stream = own_client.begin("subscriptions/listen", filter).await;
             stream.message().await;
             let news = soon("news", stream.message()).await;
             assert_eq!(news["params"]["taskId"], task, "{news}");
-            let cancelled = json!({"taskId": task});
-            mine.result("tasks/cancel", cancelled).await;
+            let cancel_params = json!({"taskId": task});
+            own_client.result("tasks/cancel", cancel_params).await;
         }
-        // The endpoint of all servers has the same task.
-        let everywhere = world.modern("/mcp", &world.mine);
-        let task = everywhere
+        // The endpoint of all servers accepts the same task id.
+        let aggregate_client = world.modern("/mcp", &world.mine);
+        let task = aggregate_client
             .result("tasks/get", json!({"taskId": name}))
             .await;
         assert_eq!(task["status"], "completed");
     }
 }
 
-/// The state of a modern server's call: sent to its own endpoint, to that of all servers, and by a client with
-/// a session.
+/// A call's state is accepted from its owner, and refused from other clients at every endpoint.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_servers_state_is_its_principals() {
     let backend = Backend::start(BackendKind::Http, &["--revisions", "2026-07-28"]).await;
@@ -143,13 +147,14 @@ async fn a_servers_state_is_its_principals() {
         ("/servers/x/mcp", "ask_in_turn"),
         ("/mcp", "x__ask_in_turn"),
     ] {
-        let mine = world.modern(path, &world.mine);
+        let own_client = world.modern(path, &world.mine);
         let params = json!({"name": tool, "arguments": {}});
-        let required = mine.result("tools/call", params.clone()).await;
+        let required = own_client.result("tools/call", params.clone()).await;
         let questions = required["inputRequests"].as_object().expect("questions");
         let (key, _) = questions.iter().next().expect("a question");
-        let mut next = params;
-        next["inputResponses"][key] = json!({"action": "accept", "content": {"name": "Ada"}});
+        let mut next_params = params;
+        next_params["inputResponses"][key] =
+            json!({"action": "accept", "content": {"name": "Ada"}});
         let state = required["requestState"]
             .as_str()
             .expect("a state")
@@ -158,36 +163,42 @@ async fn a_servers_state_is_its_principals() {
         let original_state = state
             .split_once('/')
             .map_or(&*state, |(_, original)| original);
-        for stolen in [&*state, original_state] {
-            next["requestState"] = stolen.into();
+        for state_text in [&*state, original_state] {
+            next_params["requestState"] = state_text.into();
             for token in [&world.other, &TOKEN.to_owned()] {
-                let other = world.modern(path, token);
-                let (_, error) = other.error("tools/call", next.clone()).await;
-                assert_eq!(error["code"], -32602, "{path} {stolen}: {error}");
+                let other_client = world.modern(path, token);
+                let (_, error) = other_client.error("tools/call", next_params.clone()).await;
+                assert_eq!(error["code"], -32602, "{path} {state_text}: {error}");
             }
         }
         assert_eq!(backend.count("tools/call"), calls, "{path}");
-        // A client with a session has no states. A state that it sends is not passed on.
+        // A session client has no state, so a `requestState` that it sends is dropped.
         if path.starts_with("/servers") {
             let legacy = world.legacy(&world.other).await;
-            let text = legacy.request_text("tools/call", &next.to_string());
-            let answered = legacy.begin(text);
-            let mut stream = soon("a question", answered).await;
+            let text = legacy.request_text("tools/call", &next_params.to_string());
+            let pending_answer = legacy.begin(text);
+            let mut stream = soon("a question", pending_answer).await;
             let question = stream.message().await;
             assert!(question["method"].is_string(), "{question}");
-            let sent = backend.of_method("tools/call").pop().expect("a call");
-            assert!(sent["params"].get("requestState").is_none(), "{sent}");
+            let sent_result = backend.of_method("tools/call").pop().expect("a call");
+            assert!(
+                sent_result["params"].get("requestState").is_none(),
+                "{sent_result}"
+            );
         }
-        next["requestState"] = state.into();
-        let going_on = mine.result("tools/call", next).await;
-        assert_eq!(going_on["resultType"], "input_required", "{going_on}");
+        next_params["requestState"] = state.into();
+        let resumed_result = own_client.result("tools/call", next_params).await;
+        assert_eq!(
+            resumed_result["resultType"], "input_required",
+            "{resumed_result}"
+        );
     }
 }
 
 /// A server of 2025-11-25 with tasks, and the messages that it received.
 async fn tasks_of_2025() -> (Value, Arc<Mutex<Vec<Value>>>) {
-    let received = Arc::new(Mutex::new(Vec::<Value>::new()));
-    let messages = Arc::clone(&received);
+    let received_messages = Arc::new(Mutex::new(Vec::<Value>::new()));
+    let messages = Arc::clone(&received_messages);
     let answer = move |message: &Value| {
         let (id, params) = (&message["id"], &message["params"]);
         let method = message["method"].as_str().unwrap_or("response");
@@ -199,14 +210,14 @@ async fn tasks_of_2025() -> (Value, Arc<Mutex<Vec<Value>>>) {
         let calls = task_calls.count();
         drop(messages);
         let task = |name: &str| json!({"taskId": name, "status": "working", "ttl": 1.0});
-        let related = |name: &Value| json!({RELATED: {"taskId": name}});
+        let related_meta = |name: &Value| json!({RELATED: {"taskId": name}});
         let response = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
-        let one = |result: Value| {
+        let event_reply = |result: Value| {
             let response = response(result).to_string();
             Some(rogue::http("application/json", &response))
         };
         match method {
-            "initialize" => one(json!({
+            "initialize" => event_reply(json!({
                 "protocolVersion": LATEST,
                 "capabilities": {"tools": {}, "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}},
                 "serverInfo": {"name": "tasks", "version": "1"},
@@ -215,18 +226,25 @@ async fn tasks_of_2025() -> (Value, Arc<Mutex<Vec<Value>>>) {
                 let name = format!("t-{calls}");
                 let status = json!({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": task(&name)});
                 let question = json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": {
-                    "message": "?", "requestedSchema": {"type": "object", "properties": {}}, "_meta": related(&json!(name)),
+                    "message": "?", "requestedSchema": {"type": "object", "properties": {}}, "_meta": related_meta(&json!(name)),
                 }});
-                let created = response(json!({"task": task(&name)}));
-                let events = [status, question, created].map(|message| rogue::event(&message));
+                let created_response = response(json!({"task": task(&name)}));
+                let events =
+                    [status, question, created_response].map(|message| rogue::event(&message));
                 Some(rogue::http("text/event-stream", &events.concat()))
             }
-            "tools/call" => one(json!({"content": [], "structuredContent": {"taskId": "t-1"}})),
-            "tasks/get" | "tasks/cancel" => one(task(params["taskId"].as_str().expect("a name"))),
-            "tasks/result" => one(json!({"content": [], "_meta": related(&params["taskId"])})),
+            "tools/call" => {
+                event_reply(json!({"content": [], "structuredContent": {"taskId": "t-1"}}))
+            }
+            "tasks/get" | "tasks/cancel" => {
+                event_reply(task(params["taskId"].as_str().expect("a name")))
+            }
+            "tasks/result" => {
+                event_reply(json!({"content": [], "_meta": related_meta(&params["taskId"])}))
+            }
             "tasks/list" => {
-                let all = (1..=calls).map(|number| task(&format!("t-{number}")));
-                one(json!({"tasks": all.collect::<Vec<_>>()}))
+                let all_tasks = (1..=calls).map(|number| task(&format!("t-{number}")));
+                event_reply(json!({"tasks": all_tasks.collect::<Vec<_>>()}))
             }
             _ => None,
         }
@@ -236,99 +254,101 @@ async fn tasks_of_2025() -> (Value, Arc<Mutex<Vec<Value>>>) {
         RogueInput::Rest(_) => None,
     })
     .await;
-    (entry, received)
+    (entry, received_messages)
 }
 
-/// Tasks of 2025-11-25, in isolated sessions: every message that names one, in both directions.
+/// Tasks of 2025-11-25 in isolated sessions: every message with a task id, in both directions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_of_a_session_is_its_principals() {
-    let (entry, received) = tasks_of_2025().await;
-    let world = BoundGateway::in_front_of(entry).await;
-    let (mine, other) = (
+    let (entry, received_messages) = tasks_of_2025().await;
+    let world = BoundGateway::start_gateway(entry).await;
+    let (own_client, other_client) = (
         world.legacy(&world.mine).await,
         world.legacy(&world.other).await,
     );
     let begin = json!({"name": "act", "arguments": {}, "task": {"ttl": 1000}});
-    let mut stream = mine.listen().await;
-    let texts = mine.exchange("tools/call", &begin.to_string()).await;
+    let mut stream = own_client.listen().await;
+    let texts = own_client.exchange("tools/call", &begin.to_string()).await;
     let messages: Vec<Value> = texts.iter().map(|text| value(text)).collect();
-    let [question, created] = &messages[..] else {
+    let [question, created_message] = &messages[..] else {
         panic!("{messages:?}");
     };
     let status = stream.message().await;
     assert_eq!(status["method"], "notifications/tasks/status");
-    let name = id(&created["result"]["task"]);
+    let name = id(&created_message["result"]["task"]);
     assert_eq!(id(&status["params"]), name);
     assert_eq!(id(&question["params"]["_meta"][RELATED]), name);
-    other.request("tools/call", begin).await;
+    other_client.request("tools/call", begin).await;
 
-    let sent = |method: &str| {
-        let received = received.lock().expect("no panic");
-        let of_method = received
+    let sent_ids = |method: &str| {
+        let received_messages = received_messages.lock().expect("no panic");
+        let method_messages = received_messages
             .iter()
             .filter(|message| message["method"] == method);
-        of_method.cloned().collect::<Vec<_>>()
+        method_messages.cloned().collect::<Vec<_>>()
     };
     for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
-        for named in [&*name, "t-1", "t-2"] {
-            let error = other.error(method, json!({"taskId": named})).await;
-            assert_eq!(error["code"], -32602, "{method} {named}");
+        for task_id in [&*name, "t-1", "t-2"] {
+            let error = other_client.error(method, json!({"taskId": task_id})).await;
+            assert_eq!(error["code"], -32602, "{method} {task_id}");
         }
-        assert!(sent(method).is_empty(), "{method}");
-        let doubled = format!(r#"{{"taskId":"{name}","taskId":"t-2"}}"#);
-        let refused = value(&mine.ask(method, &doubled).await);
-        assert_eq!(refused["error"]["code"], -32602, "{method}");
-        let result = mine.result(method, json!({"taskId": name})).await;
-        let named = match method {
+        assert!(sent_ids(method).is_empty(), "{method}");
+        let doubled_text = format!(r#"{{"taskId":"{name}","taskId":"t-2"}}"#);
+        let refused_response = value(&own_client.ask(method, &doubled_text).await);
+        assert_eq!(refused_response["error"]["code"], -32602, "{method}");
+        let result = own_client.result(method, json!({"taskId": name})).await;
+        let task_id = match method {
             "tasks/result" => &result["_meta"][RELATED],
             _ => &result,
         };
-        assert_eq!(id(named), name, "{method}");
-        assert_eq!(sent(method)[0]["params"]["taskId"], "t-1", "{method}");
+        assert_eq!(id(task_id), name, "{method}");
+        assert_eq!(sent_ids(method)[0]["params"]["taskId"], "t-1", "{method}");
     }
-    // The server lists all tasks. The client gets its own ones.
-    let listed = mine.result("tasks/list", json!({})).await;
-    let listed: Vec<String> = listed["tasks"]
+    // The server lists all tasks. The client receives only its own.
+    let listed_result = own_client.result("tasks/list", json!({})).await;
+    let listed_result: Vec<String> = listed_result["tasks"]
         .as_array()
         .expect("a list")
         .iter()
         .map(id)
         .collect();
-    assert_eq!(listed, std::slice::from_ref(&name));
+    assert_eq!(listed_result, std::slice::from_ref(&name));
 
-    // A message about another client's task.
-    let about = |named: &str| json!({"name": "act", "arguments": {}, "_meta": {RELATED: {"taskId": named}}});
-    for named in [&*name, "t-1"] {
-        let error = other.error("tools/call", about(named)).await;
-        assert_eq!(error["code"], -32602, "{named}");
+    // A notification about another client's task.
+    let act_params = |task_id: &str| json!({"name": "act", "arguments": {}, "_meta": {RELATED: {"taskId": task_id}}});
+    for task_id in [&*name, "t-1"] {
+        let error = other_client.error("tools/call", act_params(task_id)).await;
+        assert_eq!(error["code"], -32602, "{task_id}");
     }
-    let result = mine.result("tools/call", about(&name)).await;
-    // A text that is no task's name belongs to the server, and is unchanged.
+    let result = own_client.result("tools/call", act_params(&name)).await;
+    // An unknown task id in a result is unchanged.
     assert_eq!(result["structuredContent"]["taskId"], "t-1");
-    let call = sent("tools/call").pop().expect("a call");
+    let call = sent_ids("tools/call").pop().expect("a call");
     assert_eq!(call["params"]["_meta"][RELATED]["taskId"], "t-1");
-    // The answer to a question in a task is checked, too.
+    // The answer to a task's question is checked in the same way.
     let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {
         "action": "decline", "_meta": {RELATED: {"taskId": name}},
     }});
-    assert_eq!(mine.post(answer.to_string()).await.status, 202);
-    let answered = async {
+    assert_eq!(own_client.post(answer.to_string()).await.status, 202);
+    let answer_wait = async {
         loop {
-            let received = received.lock().expect("no panic").clone();
-            let answer = received.into_iter().find(|message| message["id"] == 7);
+            let received_messages = received_messages.lock().expect("no panic").clone();
+            let answer = received_messages
+                .into_iter()
+                .find(|message| message["id"] == 7);
             if let Some(answer) = answer {
                 return answer;
             }
             tokio::task::yield_now().await;
         }
     };
-    let answer = soon("the answer", answered).await;
+    let answer = soon("the answer", answer_wait).await;
     assert_eq!(answer["result"]["_meta"][RELATED]["taskId"], "t-1");
 
-    // The same names at the endpoint of clients without a session, with the same server.
+    // A client without a session cannot use the ids either.
     let modern = world.modern("/servers/x/mcp", &world.other);
-    for named in [&*name, "t-1"] {
-        let (_, error) = modern.error("tasks/get", json!({"taskId": named})).await;
-        assert_eq!(error["code"], -32602, "{named}");
+    for task_id in [&*name, "t-1"] {
+        let (_, error) = modern.error("tasks/get", json!({"taskId": task_id})).await;
+        assert_eq!(error["code"], -32602, "{task_id}");
     }
 }

@@ -1,4 +1,4 @@
-//! Calls that fail. They end in time, with the true reason, and without effect on other calls (K2, K7, K9, K10,
+//! Failed calls: they end in time with the true reason, and affect no other call (K2, K7, K9, K10,
 //! K16; invariant 6).
 
 use std::{
@@ -16,12 +16,12 @@ use crate::{
     rogue::{self, EndlessProgress, RogueInput, RogueReply},
 };
 
-/// Far below the 30 s that a call may take.
+/// Time limit of an immediate failure. The call timeout is 30 s.
 const AT_ONCE: Duration = Duration::from_secs(10);
 
 const BOTH: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
 
-/// The record of a call that killed its server has the exit of the process and its last output.
+/// The error of a call that killed its server contains the exit status and the last stderr line.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_kills_its_server_says_how() {
     let backend = Backend::start(
@@ -35,18 +35,18 @@ async fn a_call_that_kills_its_server_says_how() {
     let failure = failure(&result);
     assert_eq!(failure["kind"], "outcome_unknown", "{failure}");
     let text = crate::client::text(&result);
-    let words = "Server 'x' was lost during the call: process exited unexpectedly (code 3): fatal: database is locked. ";
-    assert!(text.contains(words), "{text}");
+    let expected_error = "Server 'x' was lost during the call: process exited unexpectedly (code 3): fatal: database is locked. ";
+    assert!(text.contains(expected_error), "{text}");
     gateway.stop().await;
 }
 
 over_every_transport! {
-    /// K6, K7: the server's own limit, a result with that reason, and a cancellation to the server.
+    /// K6, K7: the server's own timeout, an error that names it, and a cancellation to the server.
     async fn a_call_has_a_time_limit(kind) {
         for (path, prefix) in BOTH {
             let backend = Backend::start(kind, &[]).await.option("timeout_s", 0.3);
-            let calm = Backend::http().await;
-            let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
+            let calm_backend = Backend::http().await;
+            let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm_backend)]).await;
             let client = gateway.client_at(path).await;
             let result = client.call(&format!("{prefix}hang"), json!({})).await;
             assert_eq!(failure(&result), &json!({"kind": "call_timeout", "server": "x", "note": MAY_HAVE_RUN}));
@@ -59,8 +59,8 @@ over_every_transport! {
         }
     }
 
-    /// K16: progress extends the limit up to the hard limit, and no further (metamcp#124: a limit of 60 s in
-    /// spite of progress).
+    /// K16: progress extends the timeout up to the hard limit (metamcp#124: 60 s limit in spite of
+    /// progress).
     async fn progress_extends_the_time_limit_up_to_the_hard_one(kind) {
         let backend = Backend::start(kind, &[]).await.option("timeout_s", 1);
         let backend = backend.option("maxTimeoutMs", 3000);
@@ -78,14 +78,14 @@ over_every_transport! {
         assert_eq!(failure(&call(1000).await)["kind"], "call_timeout");
     }
 
-    /// K7: a late answer is dropped, and never belongs to the next call.
+    /// K7: a late answer is dropped and not matched to the next call.
     async fn a_late_answer_is_dropped(kind) {
         let backend = Backend::start(kind, &["--ignore-cancel"]).await.option("timeout_s", 0.3);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
-        let late = client.call("x__out_of_order", json!({})).await;
-        assert_eq!(failure(&late)["kind"], "call_timeout");
-        // This call releases the first one, whose answer follows.
+        let late_result = client.call("x__out_of_order", json!({})).await;
+        assert_eq!(failure(&late_result)["kind"], "call_timeout");
+        // This call releases the first call, whose answer arrives later.
         assert_eq!(client.call_text("x__out_of_order", json!({})).await, "called second");
         client.assert_echo("x__echo").await;
         let mut stream = client.listen().await;
@@ -93,33 +93,33 @@ over_every_transport! {
         assert_eq!(stream.message().await["method"], "notifications/tools/list_changed");
     }
 
-    /// K9, K10, invariant 6: the call may have run. The client gets that answer at once.
+    /// K9, K10, invariant 6: the client is told immediately that the call may have run.
     async fn a_crash_during_a_call_is_an_unknown_outcome(kind) {
         for (path, prefix) in BOTH {
             let backend = Backend::start(kind, &[]).await;
-            let calm = Backend::http().await;
-            let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
-            let (client, other) = (gateway.client_at(path).await, gateway.client().await);
-            let since = Instant::now();
-            let hang = format!("{prefix}hang");
-            let (hanging, crashed) = tokio::join!(client.call(&hang, json!({})), async {
+            let calm_backend = Backend::http().await;
+            let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm_backend)]).await;
+            let (client, other_client) = (gateway.client_at(path).await, gateway.client().await);
+            let start = Instant::now();
+            let hang_tool = format!("{prefix}hang");
+            let (hang_result, crash_result) = tokio::join!(client.call(&hang_tool, json!({})), async {
                 backend.until_called("hang").await;
                 client.call(&format!("{prefix}crash"), json!({})).await
             });
-            assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
-            for result in [hanging, crashed] {
+            assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
+            for result in [hang_result, crash_result] {
                 let failure = failure(&result);
                 assert_eq!((&failure["kind"], &failure["server"]), (&json!("outcome_unknown"), &json!("x")));
                 let text = crate::client::text(&result);
                 assert!(text.contains("'x'") && text.contains("may or may not have run"), "{text}");
             }
-            other.assert_echo("calm__echo").await;
+            other_client.assert_echo("calm__echo").await;
             client.assert_echo(&format!("{prefix}echo")).await;
             assert_eq!(backend.calls_of("crash").len(), 1);
         }
     }
 
-    /// K2, K3: the server's report of its own failure passes unchanged.
+    /// K2, K3: a server's own errors pass unchanged.
     async fn the_servers_own_errors_pass_verbatim(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -144,24 +144,24 @@ over_every_transport! {
             let backend = Backend::start(kind, &[]).await.option("maxMessageBytes", 100_000);
             let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             let client = gateway.client_at(path).await;
-            let out_of_order = format!("{prefix}out_of_order");
-            let (waiting, big) = tokio::join!(client.call_text(&out_of_order, json!({})), async {
+            let parked_tool = format!("{prefix}out_of_order");
+            let (parked_text, big_result) = tokio::join!(client.call_text(&parked_tool, json!({})), async {
                 backend.until_called("out_of_order").await;
-                let big = client.call(&format!("{prefix}big"), json!({"bytes": 1_000_000})).await;
+                let big_result = client.call(&format!("{prefix}big"), json!({"bytes": 1_000_000})).await;
                 client.assert_echo(&format!("{prefix}echo")).await;
-                client.call_text(&out_of_order, json!({})).await;
-                big
+                client.call_text(&parked_tool, json!({})).await;
+                big_result
             });
-            assert_eq!(failure(&big)["kind"], "message_too_large", "{big}");
-            assert_eq!(waiting, "called first");
-            let large = client.call_text(&format!("{prefix}big"), json!({"bytes": 90_000})).await;
-            assert_eq!(large.len(), 90_000);
+            assert_eq!(failure(&big_result)["kind"], "message_too_large", "{big_result}");
+            assert_eq!(parked_text, "called first");
+            let large_result = client.call_text(&format!("{prefix}big"), json!({"bytes": 90_000})).await;
+            assert_eq!(large_result.len(), 90_000);
         }
     }
 }
 
-/// E11: if a server forgot the session, there is one new handshake, and the call continues
-/// (sparfenyuk/mcp-proxy#149, metamcp#166, agentgateway#3622: a 404 never leads to `initialize`).
+/// E11: after a lost session, Mainstay repeats the handshake and then the call
+/// (sparfenyuk/mcp-proxy#149, metamcp#166, agentgateway#3622: no `initialize` after a 404).
 #[tokio::test]
 async fn a_forgotten_session_is_renewed_and_the_call_answered() {
     let backend = Backend::http().await;
@@ -176,7 +176,7 @@ async fn a_forgotten_session_is_renewed_and_the_call_answered() {
     assert_eq!(backend.fake().runs("echo"), 4);
 }
 
-/// Many calls find the session forgotten. They share one new session.
+/// Concurrent calls to a lost session share one new session.
 #[tokio::test]
 async fn a_forgotten_session_is_renewed_once_for_all() {
     let backend = Backend::http().await;
@@ -189,25 +189,25 @@ async fn a_forgotten_session_is_renewed_once_for_all() {
     assert_eq!(backend.fake().runs("echo"), 21);
 }
 
-/// K9: the call waits for the result of one attempt, and not for the whole time limit.
+/// K9: the call waits for one connection attempt only.
 #[tokio::test]
 async fn a_call_to_a_server_that_refuses_connections_fails_with_its_reason() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
-        let (backend, calm) = (Backend::start(kind, &[]).await, Backend::http().await);
-        let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
+        let (backend, calm_backend) = (Backend::start(kind, &[]).await, Backend::http().await);
+        let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm_backend)]).await;
         let client = gateway.client().await;
         client.assert_echo("x__echo").await;
         backend.fake().refuse(true).await.expect("the fake runs");
-        let since = Instant::now();
+        let start = Instant::now();
         let mut result = client.call("x__echo", json!({})).await;
         if failure(&result)["kind"] == "outcome_unknown" {
-            // The request was written to a connection that was just closing.
+            // The first request may hit a closing connection.
             result = client.call("x__echo", json!({})).await;
         }
         assert!(
-            since.elapsed() < Duration::from_secs(8),
+            start.elapsed() < Duration::from_secs(8),
             "{:?}",
-            since.elapsed()
+            start.elapsed()
         );
         let failure = failure(&result);
         assert_eq!(failure["kind"], "server_not_connected", "{failure}");
@@ -263,7 +263,7 @@ async fn an_http_error_is_the_calls_error() {
     }
 }
 
-/// A server that sends without a pause does not keep its calls: they end at their limit, and by cancellation.
+/// A server that sends continuously does not keep its call past the timeout or a cancellation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_never_pauses_does_not_outlive_its_call() {
     for beginning in [":", "data: "] {
@@ -283,9 +283,9 @@ async fn an_answer_that_never_pauses_does_not_outlive_its_call() {
         server["maxMessageBytes"] = json!(1_u64 << 40);
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
         let client = gateway.client().await;
-        let since = Instant::now();
+        let start = Instant::now();
         let result = client.call("x__act", json!({})).await;
-        assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
+        assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
         assert_eq!(failure(&result)["kind"], "call_timeout");
         until("the stream to be given up", || {
             progress.is_over.load(Ordering::Relaxed)
@@ -294,7 +294,7 @@ async fn an_answer_that_never_pauses_does_not_outlive_its_call() {
     }
 }
 
-/// Invalid answers. Each fails its own call at once, with the reason. The next call is sent.
+/// Each invalid answer fails its call immediately with a reason. The next call works.
 #[tokio::test]
 async fn answers_that_are_none_are_errors() {
     type Case = (&'static str, fn(&Value) -> String, &'static str);
@@ -359,17 +359,17 @@ async fn answers_that_are_none_are_errors() {
         ),
         (
             "two lengths",
-            |_| spoilt("content-length: 2\r\ncontent-length: 3\r\n", "{}"),
+            |_| spoilt_response("content-length: 2\r\ncontent-length: 3\r\n", "{}"),
             "call_failed",
         ),
         (
             "a negative length",
-            |_| spoilt("content-length: -2\r\n", "{}"),
+            |_| spoilt_response("content-length: -2\r\n", "{}"),
             "call_failed",
         ),
         (
             "a chunk of no size",
-            |_| spoilt("transfer-encoding: chunked\r\n", "hello\r\n{}\r\n0\r\n\r\n"),
+            |_| spoilt_response("transfer-encoding: chunked\r\n", "hello\r\n{}\r\n0\r\n\r\n"),
             "call_failed",
         ),
         (
@@ -379,12 +379,12 @@ async fn answers_that_are_none_are_errors() {
         ),
         (
             "a chunk without end",
-            |_| spoilt("transfer-encoding: chunked\r\n", "FFFFFFFFFFFFFFFF\r\n{}"),
+            |_| spoilt_response("transfer-encoding: chunked\r\n", "FFFFFFFFFFFFFFFF\r\n{}"),
             "call_failed",
         ),
         (
             "what was not asked for",
-            |_| spoilt("content-encoding: gzip\r\n", "\u{1f}\u{8b}"),
+            |_| spoilt_response("content-encoding: gzip\r\n", "\u{1f}\u{8b}"),
             "call_failed",
         ),
         (
@@ -393,10 +393,10 @@ async fn answers_that_are_none_are_errors() {
             "call_failed",
         ),
     ];
-    let calm = Backend::http().await;
+    let calm_backend = Backend::http().await;
     for (description, answer, kind) in cases {
         let entry = rogue::start(answer).await;
-        let config = json!({"mcpServers": {"x": entry, "calm": calm.entry}});
+        let config = json!({"mcpServers": {"x": entry, "calm": calm_backend.entry}});
         let gateway = Gateway::start(&config).await;
         let client = gateway.client().await;
         for _ in 0..2 {
@@ -414,20 +414,20 @@ async fn answers_that_are_none_are_errors() {
 }
 
 /// A JSON response with these additional header lines and this body.
-fn spoilt(head: &str, body: &str) -> String {
+fn spoilt_response(head: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n{head}\r\n{body}"
     )
 }
 
-/// Meaningless events do not hide the answer.
+/// Events without a JSON-RPC message are skipped.
 #[tokio::test]
 async fn noise_in_an_event_stream_is_skipped() {
     let entry = rogue::start(|id| {
         let answer = rogue::event(&json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": "here"}]}}));
-        let stranger = rogue::event(&json!({"jsonrpc": "2.0", "id": "x", "result": {}}));
+        let foreign_event = rogue::event(&json!({"jsonrpc": "2.0", "id": "x", "result": {}}));
         let noise = "id: 1\ndata:\n\nretry: 50\n\ndata: no JSON\n\n: a comment\n\nevent: other\ndata: [1]\n\n";
-        rogue::http("text/event-stream; charset=utf-8", &format!("{noise}{stranger}{answer}{answer}"))
+        rogue::http("text/event-stream; charset=utf-8", &format!("{noise}{foreign_event}{answer}{answer}"))
     })
     .await;
     let gateway = Gateway::start(&json!({"mcpServers": {"x": entry}})).await;
@@ -436,7 +436,7 @@ async fn noise_in_an_event_stream_is_skipped() {
     assert_eq!(client.call_text("x__act", json!({})).await, "here");
 }
 
-/// A short time limit of calls does not limit the lists and handshakes of a server (K6).
+/// A short call timeout does not apply to lists and handshakes (K6).
 #[tokio::test]
 async fn the_time_limit_of_calls_is_for_calls() {
     let backend = Backend::start(BackendKind::Stdio, &["--slow-start", "600"])

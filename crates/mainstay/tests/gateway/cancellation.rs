@@ -1,4 +1,4 @@
-//! Messages that cancel a call, and messages that do not (specification, "Cancellation").
+//! Cancellations of calls, and messages without effect (specification, "Cancellation").
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::{
     gateway::Gateway,
 };
 
-/// Endpoints, and a tool whose call never ends.
+/// Endpoints, each with a tool that never answers.
 const HANG: [(&str, &str); 2] = [("/mcp", "x__hang"), ("/servers/x/mcp", "hang")];
 
 fn hang(id: &Value, tool: &str) -> String {
@@ -18,7 +18,7 @@ fn hang(id: &Value, tool: &str) -> String {
 }
 
 over_every_transport! {
-    /// The client's cancellation ends its call, and reaches the server under the server's id.
+    /// A client's cancellation ends its call and reaches the server with the server's request id.
     async fn a_clients_cancellation_reaches_the_server(kind) {
         let (path, tool) = HANG[0];
         cancel_by_client(kind, path, tool).await;
@@ -29,7 +29,7 @@ over_every_transport! {
     async fn the_end_of_a_session_cancels_its_calls(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (client, other) = (gateway.client().await, gateway.client().await);
+        let (client, other_client) = (gateway.client().await, gateway.client().await);
         let (response, ()) = tokio::join!(client.post(hang(&json!(1), "x__hang")), async {
             let id = backend.until_called("hang").await;
             assert!(client.delete().await.is_success());
@@ -37,55 +37,55 @@ over_every_transport! {
         });
         assert_eq!(response.json()["id"], 1);
         assert!(response.text.contains("cancelled"), "{}", response.text);
-        other.assert_echo("x__echo").await;
+        other_client.assert_echo("x__echo").await;
     }
 
-    /// At the server's own endpoint the isolated session ends, with all its calls.
+    /// At a server's own endpoint, DELETE ends the isolated session and its calls.
     async fn the_end_of_a_transparent_session_ends_its_calls(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (client, other) = (gateway.client_at("/servers/x/mcp").await, gateway.client().await);
+        let (client, other_client) = (gateway.client_at("/servers/x/mcp").await, gateway.client().await);
         let (response, ()) = tokio::join!(client.post(hang(&json!(1), "hang")), async {
             backend.until_called("hang").await;
             assert!(client.delete().await.is_success());
         });
         let answer = response.json();
         assert!(answer["error"].is_object() || answer["result"]["isError"] == true, "{answer}");
-        other.assert_echo("x__echo").await;
+        other_client.assert_echo("x__echo").await;
     }
 
-    /// Specification, transports: a dropped connection is no cancellation. The call continues.
+    /// Specification, transports: a dropped connection does not cancel its call.
     async fn a_dropped_stream_does_not_cancel(kind) {
         for (path, tool) in [("/mcp", "x__out_of_order"), ("/servers/x/mcp", "out_of_order")] {
             let backend = Backend::start(kind, &[]).await;
             let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             let client = gateway.client_at(path).await;
-            let ready = async { drop(backend.until_called("out_of_order").await) };
-            client.abandon(&hang(&json!(1), tool), ready).await;
-            // The second call is answered first only if the first one is still in flight.
+            let parked_call = async { drop(backend.until_called("out_of_order").await) };
+            client.abandon(&hang(&json!(1), tool), parked_call).await;
+            // The first call is still in flight, so the fake answers this call first.
             assert_eq!(client.call_text(tool, json!({})).await, "called second");
             assert_eq!(backend.cancelled(), Vec::<Value>::new());
         }
     }
 
-    /// A cancellation of an unknown call, of an ended call, or of another client's call has no effect.
+    /// A cancellation of an unknown call, an ended call, or another client's call has no effect.
     async fn stray_cancellations_do_nothing(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (client, other) = (gateway.client().await, gateway.client().await);
+        let (client, other_client) = (gateway.client().await, gateway.client().await);
         client.assert_echo("x__echo").await;
         for id in [json!(1), json!("1"), json!(null), json!({"a": 1}), json!(100)] {
             client.cancel(&id).await;
         }
-        let bare = r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#;
-        assert_eq!(client.post(bare).await.status, StatusCode::ACCEPTED);
+        let bare_notification = r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#;
+        assert_eq!(client.post(bare_notification).await.status, StatusCode::ACCEPTED);
         let (answer, ()) = tokio::join!(client.post(hang(&json!(5), "x__out_of_order")), async {
             let upstream = backend.until_called("out_of_order").await;
-            // Another client's call, the same number as text, and the server's own number.
-            other.cancel(&json!(5)).await;
+            // The id of another client's call, the id as a string, and the server's own id.
+            other_client.cancel(&json!(5)).await;
             client.cancel(&json!("5")).await;
             client.cancel(&upstream).await;
-            other.call_text("x__out_of_order", json!({})).await;
+            other_client.call_text("x__out_of_order", json!({})).await;
         });
         assert_eq!(answer.json()["result"]["content"][0]["text"], "called first");
         assert_eq!(backend.cancelled(), Vec::<Value>::new());
@@ -102,15 +102,19 @@ async fn cancel_by_client(kind: BackendKind, path: &str, tool: &str) {
         client.cancel(&client_id).await;
         backend.until_cancelled(&id).await;
     });
-    // HTTP owes every request an answer. The answer reports the cancellation.
+    // Over HTTP a cancelled request gets an error response.
     assert_eq!(response.json()["id"], client_id);
     assert_eq!(response.json()["error"]["data"]["kind"], "cancelled");
     let echo = if path == "/mcp" { "x__echo" } else { "echo" };
     client.assert_echo(echo).await;
-    // The id is free again.
-    let again = client.post(hang(&client_id, echo)).await;
-    assert_eq!(again.json()["id"], client_id);
-    assert!(again.json()["result"].is_object(), "{}", again.text);
+    // The id can be used again.
+    let repeated_response = client.post(hang(&client_id, echo)).await;
+    assert_eq!(repeated_response.json()["id"], client_id);
+    assert!(
+        repeated_response.json()["result"].is_object(),
+        "{}",
+        repeated_response.text
+    );
 }
 
 /// On stdio a cancelled request has no answer (specification, "Cancellation").
@@ -128,7 +132,7 @@ async fn a_cancelled_call_on_stdio_is_not_answered() {
     assert_eq!(pipe.close().await, Vec::<Value>::new());
 }
 
-/// A message that is cancelled while its call waits for the server is never sent.
+/// A call that is cancelled while it waits for its server is never sent.
 #[tokio::test]
 async fn a_call_that_waits_for_its_server_can_be_cancelled() {
     let backend = Backend::http().await;

@@ -1,4 +1,4 @@
-//! `list_changed`: relayed, merged, and true when it arrives (Y7).
+//! `list_changed` notifications: relayed, merged, and sent after the change is visible (Y7).
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ const PROMPTS: &str = "notifications/prompts/list_changed";
 const RESOURCES: &str = "notifications/resources/list_changed";
 
 over_every_transport! {
-    /// A client that lists after the notification gets the change.
+    /// A list request after the notification contains the change.
     async fn a_changed_list_is_announced_and_listed_anew(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -34,7 +34,7 @@ over_every_transport! {
         assert_eq!(pipe.message().await["method"], TOOLS);
     }
 
-    /// A server's announcement counts, even if the list is the same.
+    /// An announcement is relayed even if the list is equal.
     async fn every_kind_of_change_is_relayed(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -46,7 +46,7 @@ over_every_transport! {
         }
     }
 
-    /// At the transparent endpoint the server's own message arrives.
+    /// The transparent endpoint forwards the server's own message.
     async fn a_transparent_client_hears_its_own_session(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -58,7 +58,7 @@ over_every_transport! {
     }
 }
 
-/// Y7: for a client a burst of changes is one change, after one reading of the list.
+/// Y7: several changes cause one list request and one notification.
 #[tokio::test]
 async fn a_burst_of_changes_is_gathered() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -67,7 +67,7 @@ async fn a_burst_of_changes_is_gathered() {
         let client = gateway.client().await;
         let mut stream = client.listen().await;
         until("the stream upstream", || backend.fake().streams() == 1).await;
-        let before = backend.count("tools/list");
+        let previous_count = backend.count("tools/list");
         for _ in 0..20 {
             let message = json!({"jsonrpc": "2.0", "method": TOOLS});
             backend.fake().publish(&message.to_string());
@@ -75,13 +75,13 @@ async fn a_burst_of_changes_is_gathered() {
         assert_eq!(stream.message().await["method"], TOOLS);
         client.call("x__change_prompts", json!({})).await;
         assert_eq!(stream.message().await["method"], PROMPTS);
-        assert_eq!(backend.count("tools/list"), before + 1);
+        assert_eq!(backend.count("tools/list"), previous_count + 1);
     }
 }
 
-/// Messages without a stream wait for the stream (specification, transports).
+/// Messages are stored until the client opens a stream (specification, transports).
 #[tokio::test]
-async fn what_was_said_before_the_stream_opened_is_not_lost() {
+async fn messages_before_the_stream_are_stored() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let (client, listener) = (gateway.client().await, gateway.client().await);
@@ -91,12 +91,12 @@ async fn what_was_said_before_the_stream_opened_is_not_lost() {
     assert_eq!(client.listen().await.message().await["method"], TOOLS);
 }
 
-/// A late server is announced to clients that have listed already.
+/// A server that connects late is announced to clients that have listed tools.
 #[tokio::test]
 async fn a_late_server_is_announced() {
-    let quick = Backend::http().await;
-    let late = Backend::start(BackendKind::Stdio, &["--slow-start", "1500"]).await;
-    let servers = [("quick", &quick), ("late", &late)];
+    let quick_backend = Backend::http().await;
+    let late_backend = Backend::start(BackendKind::Stdio, &["--slow-start", "1500"]).await;
+    let servers = [("quick", &quick_backend), ("late", &late_backend)];
     let gateway = Gateway::with_settings(&servers, json!({"startup": {"waitMs": 200}})).await;
     let client = gateway.client().await;
     assert!(!client.tools().await.contains(&"late__echo".to_owned()));
@@ -111,14 +111,14 @@ async fn until_listed(client: &crate::client::Http, tool: &str) {
     crate::gateway::soon(tool, listing).await;
 }
 
-/// Each message is sent on one stream only, and all messages arrive.
+/// Each message is sent on exactly one stream.
 #[tokio::test]
 async fn two_streams_of_one_session_share_its_messages() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    let (mut one, mut two) = (client.listen().await, client.listen().await);
-    let mut received = Vec::new();
+    let (mut first_stream, mut second_stream) = (client.listen().await, client.listen().await);
+    let mut received_methods = Vec::new();
     for tool in [
         "x__change_tools",
         "x__change_prompts",
@@ -126,15 +126,15 @@ async fn two_streams_of_one_session_share_its_messages() {
     ] {
         client.call(tool, json!({})).await;
         let message = tokio::select! {
-            message = one.message() => message,
-            message = two.message() => message,
+            message = first_stream.message() => message,
+            message = second_stream.message() => message,
         };
-        received.push(message["method"].clone());
+        received_methods.push(message["method"].clone());
     }
-    assert_eq!(received, [TOOLS, PROMPTS, RESOURCES]);
+    assert_eq!(received_methods, [TOOLS, PROMPTS, RESOURCES]);
 }
 
-/// If a stream is dropped, messages that were not written to it are not lost. The next stream sends them.
+/// Unsent messages of a dropped stream are sent on the next stream.
 #[tokio::test]
 async fn a_stream_may_be_opened_again() {
     let backend = Backend::http().await;

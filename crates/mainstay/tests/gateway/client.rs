@@ -1,4 +1,4 @@
-//! A raw client on Streamable HTTP. It keeps the bytes that it receives, and uses no MCP types.
+//! A raw Streamable HTTP client that keeps the received bytes and uses no MCP types.
 
 use std::{
     collections::HashMap,
@@ -43,7 +43,7 @@ pub struct Response {
     pub text: String,
 }
 
-/// A response whose body is still arriving. Dropping it closes the connection.
+/// A response with an unread body. Dropping it closes the connection.
 pub struct Stream {
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -98,7 +98,7 @@ impl Http {
             .await
             .expect("a connection");
         let connection = tokio::spawn(async move {
-            // An error of the connection shows in the body.
+            // An error of the connection ends the body.
             connection.await.ok();
         });
         let response = soon("an answer's head", sender.send_request(request)).await;
@@ -122,7 +122,7 @@ impl Http {
         self.begin(body).await.whole().await
     }
 
-    /// Opens the stream of messages that belong to no request.
+    /// Opens the stream for messages outside of requests.
     pub async fn listen(&self) -> Stream {
         let headers = self.headers("text/event-stream");
         let stream = self.send(Method::GET, headers, Bytes::new()).await;
@@ -130,7 +130,7 @@ impl Http {
         stream
     }
 
-    /// Requests the messages that followed this event on its stream.
+    /// Requests the messages after this event of a stream.
     pub async fn resume(&self, last_event: &str) -> Stream {
         let mut headers = self.headers("text/event-stream");
         let id = HeaderValue::from_str(last_event).expect("ASCII");
@@ -144,7 +144,7 @@ impl Http {
     }
 
     /// Posts a message, and closes the connection when `ready` resolves. Returns when the gateway has noticed.
-    pub async fn abandon(&self, body: &str, ready: impl Future<Output = ()>) {
+    pub async fn abandon(&self, body: &str, readiness: impl Future<Output = ()>) {
         let headers = self.headers(BOTH);
         let lines = headers.iter().map(|(name, value)| {
             let value = value.to_str().expect("ASCII");
@@ -158,9 +158,9 @@ impl Http {
         );
         let mut stream = TcpStream::connect(self.address).await.expect("it listens");
         stream.write_all(text.as_bytes()).await.expect("written");
-        ready.await;
+        readiness.await;
         stream.shutdown().await.expect("half closed");
-        // The gateway probes whether the client has gone, and notices at its next check.
+        // The gateway checks for closed connections periodically.
         let mut probe = [0; 12];
         soon("the gateway to notice", stream.read_exact(&mut probe))
             .await
@@ -177,11 +177,11 @@ impl Http {
 
     /// Like [`Http::initialize`], but declares these capabilities.
     pub async fn initialize_with(&mut self, capabilities: &Value) -> Value {
-        let empty = r#""capabilities":{}"#;
-        let declared = format!(r#""capabilities":{capabilities}"#);
+        let empty_text = r#""capabilities":{}"#;
+        let declared_text = format!(r#""capabilities":{capabilities}"#);
         let text = initialize(LATEST);
-        assert!(text.contains(empty), "{text}");
-        self.greet(&text.replace(empty, &declared)).await
+        assert!(text.contains(empty_text), "{text}");
+        self.greet(&text.replace(empty_text, &declared_text)).await
     }
 
     /// Completes the handshake with this `initialize` request.
@@ -310,7 +310,7 @@ impl Stream {
         }
     }
 
-    /// The next event of an event stream, including events without a message. `None` at its end.
+    /// The next event of an event stream, including events without data. `None` at its end.
     pub async fn event(&mut self) -> Option<SseEvent> {
         soon("an event", async {
             loop {
@@ -409,7 +409,7 @@ pub fn raw<'a>(object: &'a str, member: &str) -> &'a str {
 pub fn try_raw<'a>(object: &'a str, member: &str) -> Option<&'a str> {
     let members: HashMap<&str, &RawValue> =
         serde_json::from_str(object).unwrap_or_else(|error| panic!("{error} in {object}"));
-    members.get(member).map(|raw| raw.get())
+    members.get(member).map(|raw_value| raw_value.get())
 }
 
 /// The text of a tool's result.

@@ -1,4 +1,4 @@
-//! The sessions of clients over REST: their list and their end.
+//! `GET /api/sessions`, and ending a session over REST.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -12,11 +12,11 @@ use crate::{
 };
 
 async fn sessions(gateway: &Gateway) -> Vec<Value> {
-    let all = gateway.rest().get("/api/sessions").await;
-    all["sessions"].as_array().expect("a list").clone()
+    let all_response = gateway.rest().get("/api/sessions").await;
+    all_response["sessions"].as_array().expect("a list").clone()
 }
 
-/// A client of 2026-07-28 has no session. REST shows it without a journal, and only to the operator.
+/// A client of 2026-07-28 is listed without a session id, for the operator only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_without_a_session_are_shown() {
     const PATH: &str = "/api/clients/stateless";
@@ -38,11 +38,14 @@ async fn clients_without_a_session_are_shown() {
     let mut answer = rest.get(PATH).await;
     let clients = answer["clients"].as_array_mut().expect("a list");
     for client in clients.iter_mut() {
-        let at = client
+        let seen_at = client
             .as_object_mut()
             .expect("an object")
             .remove("lastSeenAt");
-        assert!(at.is_some_and(|at| at.is_string()), "{client}");
+        assert!(
+            seen_at.is_some_and(|seen_at| seen_at.is_string()),
+            "{client}"
+        );
     }
     let expected = |profile: Option<&str>, calls: u32| {
         let mut client = json!({
@@ -55,13 +58,16 @@ async fn clients_without_a_session_are_shown() {
         client
     };
     assert_eq!(*clients, [expected(None, 0), expected(Some("narrow"), 2)]);
-    let stranger = gateway.stranger(PATH);
-    let headers = stranger.headers("application/json");
-    let answer = stranger.send(http::Method::GET, headers, "").await;
+    let unauthenticated_client = gateway.stranger(PATH);
+    let headers = unauthenticated_client.headers("application/json");
+    let answer = unauthenticated_client
+        .send(http::Method::GET, headers, "")
+        .await;
     assert_eq!(answer.whole().await.status, StatusCode::UNAUTHORIZED);
 }
 
-/// Clients of all doors and of both kinds of endpoints are listed, newest first, with the names of the records.
+/// Sessions of all doors and endpoints are listed, newest first, with the client names of the
+/// records.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_sessions_of_all_doors_are_shown() {
     let backend = Backend::stdio().await;
@@ -72,8 +78,8 @@ async fn the_sessions_of_all_doors_are_shown() {
         json!({"sessions": [], "total": 0, "truncated": false})
     );
     let http = gateway.client_at("/mcp/narrow").await;
-    let listening = http.listen().await;
-    let alone = gateway.client_at("/servers/x/mcp").await;
+    let listen_stream = http.listen().await;
+    let alone_client = gateway.client_at("/servers/x/mcp").await;
     let sse = Sse::greeted(&gateway, "/sse").await;
     let pipe = gateway.pipe().await;
     // A client of 2026-07-28 has no session.
@@ -81,9 +87,10 @@ async fn the_sessions_of_all_doors_are_shown() {
         .call("x__echo", json!({"text": "hello"}))
         .await;
 
-    let all = sessions(&gateway).await;
+    let all_sessions = sessions(&gateway).await;
     let column = |name: &str| {
-        all.iter()
+        all_sessions
+            .iter()
             .map(|session| session[name].clone())
             .collect::<Vec<_>>()
     };
@@ -105,46 +112,50 @@ async fn the_sessions_of_all_doors_are_shown() {
     );
     assert_eq!(column("protocolVersion"), [LATEST; 4]);
     assert_eq!(column("callsInFlight"), [0; 4]);
-    let first = &all[3];
+    let first = &all_sessions[3];
     assert_eq!(first["client"], json!({"name": "tests", "version": "1"}));
     assert_eq!(first["streams"], 1, "{first}");
     assert!(first.get("switchedOff").is_none(), "{first}");
 
-    // The list shows calls in flight and switches.
+    // A session contains its calls in flight and its switches.
     let body = json!({"server": "x", "tool": "echo", "enabled": false});
     let (status, answer) = gateway.rest().put("/api/switches/tests", body).await;
     assert_eq!(status, StatusCode::OK, "{answer}");
-    let call = alone.request_text("tools/call", r#"{"name":"hang","arguments":{}}"#);
-    let calling = alone.begin(call);
+    let call = alone_client.request_text("tools/call", r#"{"name":"hang","arguments":{}}"#);
+    let pending_call = alone_client.begin(call);
     let listing = found("the call to show", async || {
-        let all = sessions(&gateway).await;
-        (all[2]["callsInFlight"] == 1).then_some(all)
+        let all_sessions = sessions(&gateway).await;
+        (all_sessions[2]["callsInFlight"] == 1).then_some(all_sessions)
     });
-    let (calling, listed) = tokio::join!(calling, listing);
-    assert_eq!(listed[3]["switchedOff"], 1);
-    drop((calling, listening));
+    let (pending_call, listed_sessions) = tokio::join!(pending_call, listing);
+    assert_eq!(listed_sessions[3]["switchedOff"], 1);
+    drop((pending_call, listen_stream));
 
-    let few = gateway.rest().get("/api/sessions?limit=1").await;
+    let few_response = gateway.rest().get("/api/sessions?limit=1").await;
     assert_eq!(
-        (&few["total"], &few["truncated"]),
+        (&few_response["total"], &few_response["truncated"]),
         (&4.into(), &true.into())
     );
-    assert_eq!(few["sessions"][0]["id"], all[0]["id"]);
+    assert_eq!(few_response["sessions"][0]["id"], all_sessions[0]["id"]);
 
-    // Page by page, even if a session ends between two pages.
-    let ids =
-        |all: &[Value]| -> Vec<Value> { all.iter().map(|message| message["id"].clone()).collect() };
+    // Paging is stable if a session ends between two pages.
+    let ids = |all_sessions: &[Value]| -> Vec<Value> {
+        all_sessions
+            .iter()
+            .map(|message| message["id"].clone())
+            .collect()
+    };
     let (mut paged, mut query) = (Vec::new(), "limit=3".to_owned());
     loop {
         let page = gateway.rest().get(&format!("/api/sessions?{query}")).await;
         assert_eq!(page["total"], 4, "{page}");
         paged.extend(page["sessions"].as_array().expect("a list").clone());
-        let Some(next) = page["next"].as_str() else {
+        let Some(next_text) = page["next"].as_str() else {
             break;
         };
-        query = format!("limit=3&before={next}");
+        query = format!("limit=3&before={next_text}");
     }
-    assert_eq!(ids(&paged), ids(&all));
+    assert_eq!(ids(&paged), ids(&all_sessions));
     let path = "/api/sessions?server=x";
     let of_server = gateway.rest().get(path).await;
     assert_eq!(of_server["total"], 1, "{of_server}");
@@ -159,8 +170,7 @@ async fn the_sessions_of_all_doors_are_shown() {
     gateway.stop().await;
 }
 
-/// After a session is ended, the client's next request has an unknown session. The id in records gives no
-/// access to it.
+/// After a session is ended, requests of its client get 404. The id from a record gives no access.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_is_ended() {
     let backend = Backend::stdio().await;

@@ -1,19 +1,18 @@
-//! Reading and writing of the configuration while Mainstay runs (docs/dev/requirements.md, sections A, K and
-//! M).
+//! Reading and writing the configuration over REST (docs/dev/requirements.md, sections A, K and M).
 
 use http::StatusCode;
 use serde_json::json;
 
 use crate::{
     backend::Backend,
-    world::{SECRET, TestConfig, none, ok, refused, with},
+    world::{SECRET, TestConfig, entry_with, none, ok, refused},
 };
 
-/// M11, A29: answers have placeholders for secrets. A placeholder that is written back keeps its secret.
+/// M11, A29: secrets are returned as placeholders, and a written placeholder keeps its secret.
 #[tokio::test]
 async fn secrets_leave_as_placeholders_and_come_back() {
     let backend = Backend::stdio().await;
-    let entry = with(&backend, json!({"env": {"KEY": SECRET}, "timeout": 9000}));
+    let entry = entry_with(&backend, json!({"env": {"KEY": SECRET}, "timeout": 9000}));
     let remote = json!({"url": format!("http://127.0.0.1:1/mcp?key={SECRET}"), "bearerToken": SECRET, "enabled": false});
     let config = json!({"mcpServers": {"one": entry, "two": remote}, "naming": "slash"});
     let world = TestConfig::new_json(&config);
@@ -21,24 +20,27 @@ async fn secrets_leave_as_placeholders_and_come_back() {
     let rest = gateway.rest();
     rest.until_status("one", "connected").await;
     let pid = rest.server("one").await["pid"].clone();
-    let mut served = rest.get("/api/config").await;
-    assert!(!served.to_string().contains(SECRET), "{served}");
+    let mut served_response = rest.get("/api/config").await;
+    assert!(
+        !served_response.to_string().contains(SECRET),
+        "{served_response}"
+    );
     assert_eq!(
-        served["mcpServers"]["one"]["env"]["KEY"],
+        served_response["mcpServers"]["one"]["env"]["KEY"],
         "${secret:/mcpServers/one/env/KEY}"
     );
-    assert_eq!(served["naming"], "slash");
+    assert_eq!(served_response["naming"], "slash");
 
-    // Only a number changes: no process is restarted.
-    served["mcpServers"]["one"]["timeout"] = 8000.into();
-    let answer = ok(rest.put("/api/config", served.clone()).await);
+    // A changed number restarts no process.
+    served_response["mcpServers"]["one"]["timeout"] = 8000.into();
+    let answer = ok(rest.put("/api/config", served_response.clone()).await);
     assert_eq!(answer["success"], true, "{answer}");
     let mut expected = config.clone();
     expected["mcpServers"]["one"]["timeout"] = 8000.into();
     assert_eq!(world.value(), expected);
     assert_eq!(rest.server("one").await["pid"], pid);
 
-    // The single entry of a server, and a server that is in no file.
+    // The entry of one server, and of a server that is in no file.
     let details = rest.get("/api/servers/two").await;
     let mut entry = details["entry"].clone();
     entry["persist"] = true.into();
@@ -49,7 +51,7 @@ async fn secrets_leave_as_placeholders_and_come_back() {
     ok(rest
         .put(
             "/api/servers/three",
-            with(&backend, json!({"env": {"KEY": SECRET}})),
+            entry_with(&backend, json!({"env": {"KEY": SECRET}})),
         )
         .await);
     let details = rest.get("/api/servers/three").await;
@@ -60,9 +62,10 @@ async fn secrets_leave_as_placeholders_and_come_back() {
         .await);
     assert_eq!(backend.count("initialize"), sessions, "nothing changed");
 
-    let mut unknown = rest.get("/api/config").await;
-    unknown["mcpServers"]["one"]["env"]["OTHER"] = "${secret:/mcpServers/none/env/KEY}".into();
-    let answer = rest.put("/api/config", unknown).await;
+    let mut unknown_response = rest.get("/api/config").await;
+    unknown_response["mcpServers"]["one"]["env"]["OTHER"] =
+        "${secret:/mcpServers/none/env/KEY}".into();
+    let answer = rest.put("/api/config", unknown_response).await;
     refused(StatusCode::BAD_REQUEST, "invalid_config", answer);
     for path in [
         "/api/servers",
@@ -77,17 +80,17 @@ async fn secrets_leave_as_placeholders_and_come_back() {
     assert_eq!(world.value(), expected);
 }
 
-/// A24, A28: a bad configuration is refused with document 003's texts, and changes nothing. A good one takes
-/// effect.
+/// A24, A28: an invalid configuration is refused with document 003's texts. A valid configuration
+/// takes effect.
 #[tokio::test]
 async fn a_configuration_is_put_whole_or_not_at_all() {
-    let (one, two) = (Backend::stdio().await, Backend::http().await);
-    let world = TestConfig::new_json(&json!({"mcpServers": {"one": one.entry}}));
+    let (first_backend, second_backend) = (Backend::stdio().await, Backend::http().await);
+    let world = TestConfig::new_json(&json!({"mcpServers": {"one": first_backend.entry}}));
     let gateway = world.run().await;
     let rest = gateway.rest();
     rest.until_status("one", "connected").await;
-    let before = world.text();
-    for (bad, words) in [
+    let previous_text = world.text();
+    for (bad_config, expected_text) in [
         (json!([]), "Config must be an object"),
         (json!({}), "Missing mcpServers field"),
         (
@@ -107,45 +110,48 @@ async fn a_configuration_is_put_whole_or_not_at_all() {
             "Server x: timeout must be between 1000-300000ms",
         ),
     ] {
-        let answer = rest.put("/api/config", bad).await;
+        let answer = rest.put("/api/config", bad_config).await;
         let answer = refused(StatusCode::BAD_REQUEST, "invalid_config", answer);
-        assert_eq!(answer["message"], format!("Invalid configuration: {words}"));
+        assert_eq!(
+            answer["message"],
+            format!("Invalid configuration: {expected_text}")
+        );
     }
     assert_eq!(
         (world.text(), rest.names().await),
-        (before, vec!["one".to_owned()])
+        (previous_text, vec!["one".to_owned()])
     );
 
-    let idle = with(&two, json!({"autoStart": false}));
-    let good = json!({"mcpServers": {"idle": idle, "two": two.entry}});
-    let answer = ok(rest.put("/api/config", good.clone()).await);
+    let idle_entry = entry_with(&second_backend, json!({"autoStart": false}));
+    let valid_config = json!({"mcpServers": {"idle": idle_entry, "two": second_backend.entry}});
+    let answer = ok(rest.put("/api/config", valid_config.clone()).await);
     assert!(
         answer["summary"]
             .as_str()
-            .is_some_and(|words| words.contains("two")),
+            .is_some_and(|expected_text| expected_text.contains("two")),
         "{answer}"
     );
     assert_eq!(rest.names().await, ["idle", "two"]);
     rest.until_status("two", "connected").await;
     assert_eq!(rest.server("idle").await["status"], "disconnected");
-    assert_eq!(world.value(), good);
+    assert_eq!(world.value(), valid_config);
 }
 
-/// If the file cannot be written, nothing changes.
+/// If the file cannot be written, the configuration stays unchanged.
 #[tokio::test]
-async fn what_cannot_be_written_is_not_in_force() {
+async fn an_unwritable_change_does_not_apply() {
     let backend = Backend::http().await;
     let world = none();
     let gateway = world.run().await;
     let rest = gateway.rest();
     let path = world.file();
-    // Even root cannot replace a folder with a file.
+    // Not even root can replace a folder with a file.
     std::fs::remove_file(&path).expect("removed");
     std::fs::create_dir(&path).expect("made");
     let (status, answer) = rest
         .post(
             "/api/servers",
-            with(&backend, json!({"name": "x", "persist": true})),
+            entry_with(&backend, json!({"name": "x", "persist": true})),
         )
         .await;
     assert_ne!(status, StatusCode::OK, "{answer}");

@@ -1,4 +1,4 @@
-//! Limits of client connections: their number, and the time without progress in either direction.
+//! Limits of client connections: their number, and the time without progress.
 
 use std::{cell::Cell, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -19,8 +19,8 @@ use crate::{
     rest_client::TOKEN,
 };
 
-/// A gateway with short time limits for clients that make no progress.
-async fn impatient(backend: &Backend, http: Value) -> Gateway {
+/// A gateway with short time limits for idle connections.
+async fn start_impatient(backend: &Backend, http: Value) -> Gateway {
     let pauses = Pauses {
         body: Duration::from_millis(300),
         look: Duration::from_millis(300),
@@ -32,24 +32,24 @@ async fn impatient(backend: &Backend, http: Value) -> Gateway {
     Gateway::with_options(&config(&[("x", backend)], json!({"http": http})), options).await
 }
 
-/// All clients of a restarted Mainstay return at once. None of them has to retry its connection.
+/// The listen backlog has room for all clients of a restarted Mainstay.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn hundreds_of_connections_may_wait_to_be_accepted() {
-    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("readable");
-    let most: usize = most.trim().parse().expect("a number");
+    let max_text = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("readable");
+    let max_text: usize = max_text.trim().parse().expect("a number");
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let listener = mainstay::daemon::bind(address).expect("a free port");
     let address = listener.local_addr().expect("bound");
-    let mut waiting = Vec::new();
-    for number in 0..most.min(500) {
+    let mut waiting_connections = Vec::new();
+    for number in 0..max_text.min(500) {
         let description = format!("connection {number}");
-        let connected = soon(&description, TcpStream::connect(address)).await;
-        waiting.push(connected.expect("connected"));
+        let connection = soon(&description, TcpStream::connect(address)).await;
+        waiting_connections.push(connection.expect("connected"));
     }
 }
 
-/// Sends a request from this address. Returns the head of the answer.
+/// Sends a request from this address, and returns the head of the answer.
 async fn ask(gateway: &Gateway, from: [u8; 4], request: &str) -> (TcpStream, String) {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind((from, 0).into()).expect("a loopback address");
@@ -77,15 +77,15 @@ async fn listen(client: &Http) -> Stream {
 
 async fn is_refused(gateway: &Gateway, from: [u8; 4]) -> bool {
     let (_stream, head) = ask(gateway, from, "GET /mcp").await;
-    let refused = head.starts_with("http/1.1 503");
-    if refused {
+    let is_refused = head.starts_with("http/1.1 503");
+    if is_refused {
         assert!(head.contains("\r\nretry-after: 5\r\n"), "{head}");
         assert!(head.contains("\r\nconnection: close\r\n"), "{head}");
     }
-    refused
+    is_refused
 }
 
-/// The operator's connections are reserved, whatever the number of client connections.
+/// Connections are reserved for the operator.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_cannot_shut_the_operator_out() {
     const HERE: [u8; 4] = [127, 0, 0, 1];
@@ -98,13 +98,13 @@ async fn clients_cannot_shut_the_operator_out() {
         streams.push(listen(&client).await);
     }
     assert!(is_refused(&gateway, HERE).await);
-    // One address cannot take all connections. Another address gets one.
-    let elsewhere = [127, 0, 0, 2];
-    assert!(cfg!(not(target_os = "linux")) || !is_refused(&gateway, elsewhere).await);
-    // Silent connections do not fill the reserve, either.
-    let mut silent = Vec::new();
+    // One address cannot use all client connections.
+    let other_address = [127, 0, 0, 2];
+    assert!(cfg!(not(target_os = "linux")) || !is_refused(&gateway, other_address).await);
+    // Silent connections cannot use up the reserve.
+    let mut silent_connections = Vec::new();
     for _ in 0..600 {
-        silent.push(TcpStream::connect(gateway.address).await.expect("accepted"));
+        silent_connections.push(TcpStream::connect(gateway.address).await.expect("accepted"));
     }
     for path in ["/healthz", "/readyz", "/metrics"] {
         let (_stream, head) = ask(&gateway, HERE, &format!("GET {path}")).await;
@@ -113,16 +113,16 @@ async fn clients_cannot_shut_the_operator_out() {
     }
     assert_eq!(gateway.rest().names().await, ["x"]);
     assert!(is_refused(&gateway, HERE).await);
-    drop((silent, streams));
+    drop((silent_connections, streams));
     found("room", async || {
-        let refused = is_refused(&gateway, HERE).await;
-        (!refused).then_some(())
+        let has_refused = is_refused(&gateway, HERE).await;
+        (!has_refused).then_some(())
     })
     .await;
     gateway.client().await;
 }
 
-/// A refused call is always recorded.
+/// Refused calls are recorded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_on_connections_beyond_the_limit_are_on_record() {
     let backend = Backend::http().await;
@@ -136,8 +136,8 @@ async fn calls_on_connections_beyond_the_limit_are_on_record() {
     let gateway = Gateway::with_options(&config(&[("x", &backend)], settings), options).await;
     let client = gateway.client().await;
     let streams = [listen(&client).await, listen(&client).await];
-    let long = "a".repeat(100_000);
-    for text in ["short", &long] {
+    let long_text = "a".repeat(100_000);
+    for text in ["short", &long_text] {
         let call = json!({"name": "x__echo", "arguments": {"text": text}}).to_string();
         let response = client.post(client.request_text("tools/call", &call)).await;
         assert_eq!(response.status, StatusCode::SERVICE_UNAVAILABLE);
@@ -156,8 +156,7 @@ async fn calls_on_connections_beyond_the_limit_are_on_record() {
         (!records.is_empty()).then_some(records)
     })
     .await;
-    // Beyond the connection limit only short bodies are read, so the long call is not recognised
-    // and not recorded.
+    // Beyond the connection limit only short bodies are read, so the long call is not recorded.
     assert_eq!(records.len(), 1, "{records:?}");
     assert_eq!(records[0]["status"], "refused");
     assert_eq!(
@@ -167,11 +166,11 @@ async fn calls_on_connections_beyond_the_limit_are_on_record() {
     assert_eq!(backend.of_method("tools/call").len(), 0);
 }
 
-/// A body must keep arriving, however much of it has arrived.
+/// A body must keep arriving at a minimum rate.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_that_stands_still_is_not_waited_for() {
     let backend = Backend::http().await;
-    let gateway = impatient(&backend, json!({})).await;
+    let gateway = start_impatient(&backend, json!({})).await;
     for (path, status) in [
         ("/mcp", "408"),
         ("/servers/x/mcp", "408"),
@@ -183,17 +182,16 @@ async fn a_body_that_stands_still_is_not_waited_for() {
              authorization: Bearer {TOKEN}\r\ncontent-length: 2000000\r\n\r\n"
         );
         stream.write_all(head.as_bytes()).await.expect("written");
-        let half = vec![b' '; 1_000_000];
-        stream.write_all(&half).await.expect("written");
+        let partial_body = vec![b' '; 1_000_000];
+        stream.write_all(&partial_body).await.expect("written");
         let mut answer = Vec::new();
-        // Its connection ends, too.
         soon(path, stream.read_to_end(&mut answer)).await.ok();
         let answer = String::from_utf8_lossy(&answer);
         assert_eq!(answer.split(' ').nth(1), Some(status), "{path}: {answer}");
     }
 }
 
-/// A client may close its sending side after its request (RFC 9112, section 9.6), like `nc -N`.
+/// A client may close its sending side after the request (RFC 9112, section 9.6), like `nc -N`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_close_their_side_get_their_answers() {
     let backend = Backend::http().await;
@@ -202,11 +200,11 @@ async fn clients_that_close_their_side_get_their_answers() {
     let session = client.session.as_deref().expect("a session");
     let call = json!({"name": "x__sleep", "arguments": {"ms": 300}});
     let of_session = client.request_text("tools/call", &call.to_string());
-    // By then the answer is a stream.
+    // The answer becomes a stream before the call ends.
     let call = json!({"name": "x__sleep", "arguments": {"ms": 1500}});
-    let slow = client.request_text("tools/call", &call.to_string());
-    let large = "a".repeat(3_000_000);
-    let echo = json!({"name": "x__echo", "arguments": {"text": large}}).to_string();
+    let slow_result = client.request_text("tools/call", &call.to_string());
+    let large_text = "a".repeat(3_000_000);
+    let echo = json!({"name": "x__echo", "arguments": {"text": large_text}}).to_string();
     let echo = client.request_text("tools/call", &echo);
     let rest = json!({"tool": "x/sleep", "arguments": {"ms": 300}}).to_string();
     let accept = "accept: application/json, text/event-stream\r\n";
@@ -215,9 +213,9 @@ async fn clients_that_close_their_side_get_their_answers() {
     for (request, body, expected) in [
         ("POST /mcp HTTP/1.1", of_session.as_str(), "slept 300 ms"),
         ("POST /mcp HTTP/1.0", &of_session, "slept 300 ms"),
-        ("POST /mcp HTTP/1.1", &slow, "slept 1500 ms"),
-        ("POST /mcp HTTP/1.0", &slow, "slept 1500 ms"),
-        ("POST /mcp HTTP/1.1", &echo, &large),
+        ("POST /mcp HTTP/1.1", &slow_result, "slept 1500 ms"),
+        ("POST /mcp HTTP/1.0", &slow_result, "slept 1500 ms"),
+        ("POST /mcp HTTP/1.1", &echo, &large_text),
         ("POST /api/mcp-tools/call HTTP/1.1", &rest, "slept 300 ms"),
         ("GET /api/servers HTTP/1.1", "", "\"x\""),
         ("GET /healthz HTTP/1.0", "", "200 OK"),
@@ -236,20 +234,20 @@ async fn clients_that_close_their_side_get_their_answers() {
         stream.write_all(head.as_bytes()).await.expect("written");
         stream.shutdown().await.expect("half closed");
         let mut answer = Vec::new();
-        let read = soon(request, stream.read_to_end(&mut answer)).await;
-        read.expect("closed in order");
+        let read_message = soon(request, stream.read_to_end(&mut answer)).await;
+        read_message.expect("closed in order");
         let answer = String::from_utf8_lossy(&answer);
         assert!(answer.contains(expected), "{request}: {answer:.300}");
-        let interim = answer.matches("100 Continue").count();
+        let interim_count = answer.matches("100 Continue").count();
         assert!(
-            interim <= usize::from(request.ends_with("1.1")),
+            interim_count <= usize::from(request.ends_with("1.1")),
             "{request}: {answer:.300}"
         );
     }
 }
 
 /// Sends a call of `x__echo` with a large answer, and does not read.
-async fn ask_and_do_not_read(gateway: &Gateway, client: &Http, text: &str) -> TcpStream {
+async fn send_without_reading(gateway: &Gateway, client: &Http, text: &str) -> TcpStream {
     let params = json!({"name": "x__echo", "arguments": {"text": text}}).to_string();
     let body = client.request_text("tools/call", &params);
     let socket = TcpSocket::new_v4().expect("a socket");
@@ -275,19 +273,18 @@ async fn until_reset(stream: &TcpStream) {
     .await;
 }
 
-/// An answer that the client does not read is dropped.
+/// An unread answer is dropped after a time limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_nobody_reads_is_dropped() {
     let backend = Backend::http().await;
-    let gateway = impatient(&backend, json!({})).await;
+    let gateway = start_impatient(&backend, json!({})).await;
     let client = gateway.client().await;
-    let stream = ask_and_do_not_read(&gateway, &client, &"x".repeat(12_000_000)).await;
+    let stream = send_without_reading(&gateway, &client, &"x".repeat(12_000_000)).await;
     until_reset(&stream).await;
-    // Other clients are not affected.
     client.assert_echo("x__echo").await;
 }
 
-/// The whole answer counts until it is read, even if the system's send queue has room for it.
+/// An answer in the system's send queue counts as unread.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_fit_into_a_send_queue_are_bounded_together() {
     let backend = Backend::http().await;
@@ -297,7 +294,7 @@ async fn answers_that_fit_into_a_send_queue_are_bounded_together() {
     let text = "x".repeat(2_500_000);
     let mut connections = Vec::new();
     for calls in 1..=8 {
-        connections.push(ask_and_do_not_read(&gateway, &client, &text).await);
+        connections.push(send_without_reading(&gateway, &client, &text).await);
         backend.until_count("tools/call", calls).await;
     }
     let reset = Cell::new(0);
@@ -310,7 +307,7 @@ async fn answers_that_fit_into_a_send_queue_are_bounded_together() {
     client.assert_echo("x__echo").await;
 }
 
-/// Unread answers have a common limit, which they reach long before each of them is dropped.
+/// Unread answers of all clients have a common limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_nobody_reads_are_bounded_together() {
     let backend = Backend::http().await;
@@ -318,17 +315,17 @@ async fn answers_that_nobody_reads_are_bounded_together() {
     let gateway = Gateway::start(&config(&[("x", &backend)], http)).await;
     let client = gateway.client().await;
     let text = "x".repeat(12_000_000);
-    let first = ask_and_do_not_read(&gateway, &client, &text).await;
+    let first = send_without_reading(&gateway, &client, &text).await;
     backend.until_count("tools/call", 1).await;
-    let second = ask_and_do_not_read(&gateway, &client, &text).await;
-    // The system reports it once.
+    let second_answer = send_without_reading(&gateway, &client, &text).await;
+    // `SO_ERROR` is cleared by the first read.
     let is_reset = |stream: &TcpStream| stream.take_error().expect("an open socket").is_some();
     let reset = Cell::new(0);
     until("the end of a connection", || {
-        let newly = [&first, &second]
+        let new_resets = [&first, &second_answer]
             .into_iter()
             .filter(|stream| is_reset(stream));
-        reset.set(reset.get() + newly.count());
+        reset.set(reset.get() + new_resets.count());
         reset.get() > 0
     })
     .await;

@@ -1,5 +1,5 @@
-//! Servers added, replaced, removed, switched and approved while Mainstay runs (docs/dev/requirements.md,
-//! sections A, B, K and M).
+//! Adding, replacing, removing, switching and approving servers at run time
+//! (docs/dev/requirements.md, sections A, B, K and M).
 
 use http::StatusCode;
 use mainstay_config::Approval;
@@ -10,7 +10,7 @@ use crate::{
     client::{LATEST, initialize},
     gateway::{Gateway, soon},
     rest_client::Rest,
-    world::{SECRET, TestConfig, none, ok, refused, with},
+    world::{SECRET, TestConfig, entry_with, none, ok, refused},
 };
 
 async fn connect(rest: &Rest, body: Value) -> (StatusCode, Value) {
@@ -18,26 +18,26 @@ async fn connect(rest: &Rest, body: Value) -> (StatusCode, Value) {
 }
 
 over_every_transport! {
-    /// M6, A26: the answer to a connect has the server's tools. The server is listed at once, and keeps its
-    /// name.
+    /// M6, A26: the answer to a connect request contains the server's tools. The server is then
+    /// listed, and its name is taken.
     async fn a_server_is_connected_and_its_name_is_taken(kind) {
         let world = none();
         let gateway = world.run().await;
         let rest = gateway.rest();
         let client = gateway.client().await;
         let backend = Backend::start(kind, &[]).await;
-        let answer = ok(connect(&rest, with(&backend, json!({"name": "new"}))).await);
+        let answer = ok(connect(&rest, entry_with(&backend, json!({"name": "new"}))).await);
         assert_eq!((&answer["status"], &answer["name"]), (&json!("ok"), &json!("new")));
         let tools = answer["tools"].as_array().expect("a list");
         assert!(tools.contains(&json!("new/echo")), "{tools:?}");
         client.assert_echo("new__echo").await;
-        let answer = connect(&rest, with(&backend, json!({"name": "new"}))).await;
+        let answer = connect(&rest, entry_with(&backend, json!({"name": "new"}))).await;
         let answer = refused(StatusCode::CONFLICT, "duplicate_name", answer);
         assert_eq!(answer["name"], "new");
         assert_eq!(rest.server("new").await["ephemeral"], true);
-        // Y18: a known name is taken, even while its server is disconnected.
+        // Y18: the name of a disconnected server is also taken.
         ok(rest.post("/api/mcp-clients/new/disconnect", json!({})).await);
-        let answer = connect(&rest, with(&backend, json!({"name": "new"}))).await;
+        let answer = connect(&rest, entry_with(&backend, json!({"name": "new"}))).await;
         refused(StatusCode::CONFLICT, "duplicate_name", answer);
         let answer = ok(rest.delete("/api/mcp-clients/new").await);
         assert_eq!(answer, json!({"status": "ok", "name": "new"}));
@@ -46,42 +46,42 @@ over_every_transport! {
         refused(StatusCode::NOT_FOUND, "server_not_found", answer);
     }
 
-    /// Y18: a replacement has another entry. If it cannot be connected, the old server stays.
+    /// Y18: if a replacement cannot connect, the old server stays.
     async fn a_replacement_that_fails_leaves_what_was_there(kind) {
-        let (first, second) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
+        let (first, second_backend) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
         let world = TestConfig::new_json(&json!({"mcpServers": {"one": first.entry}}));
         let gateway = world.run().await;
         let rest = gateway.rest();
         rest.until_status("one", "connected").await;
-        let bad = json!({"name": "one", "replace": true, "command": "no-such-program-anywhere"});
-        let answer = refused(StatusCode::BAD_GATEWAY, "connect_failed", connect(&rest, bad).await);
+        let invalid_entry = json!({"name": "one", "replace": true, "command": "no-such-program-anywhere"});
+        let answer = refused(StatusCode::BAD_GATEWAY, "connect_failed", connect(&rest, invalid_entry).await);
         assert_eq!(answer["name"], "one");
-        assert!(answer["message"].as_str().is_some_and(|words| words.contains("no-such-program")), "{answer}");
-        // The failed entry is not stored, so there is no next attempt.
+        assert!(answer["message"].as_str().is_some_and(|text| text.contains("no-such-program")), "{answer}");
+        // The failed entry is not stored and not retried.
         let members = ["status", "attempt", "nextRetryMs"].map(|key| &answer[key]);
         assert!(members.iter().all(|member| member.is_null()), "{answer}");
         let client = gateway.client().await;
         client.assert_echo("one__echo").await;
         ok(rest.post("/api/mcp-clients/one/disconnect", json!({})).await);
         let sessions = first.count("initialize");
-        let bad = json!({"name": "one", "replace": true, "command": "no-such-program-anywhere"});
-        refused(StatusCode::BAD_GATEWAY, "connect_failed", connect(&rest, bad).await);
+        let invalid_entry = json!({"name": "one", "replace": true, "command": "no-such-program-anywhere"});
+        refused(StatusCode::BAD_GATEWAY, "connect_failed", connect(&rest, invalid_entry).await);
         assert_eq!(rest.server("one").await["status"], "disconnected");
         assert_eq!(first.count("initialize"), sessions, "it was not to be up");
-        ok(connect(&rest, with(&second, json!({"name": "one", "replace": true}))).await);
+        ok(connect(&rest, entry_with(&second_backend, json!({"name": "one", "replace": true}))).await);
         client.assert_echo("one__echo").await;
-        assert_eq!(second.runs("echo"), 1);
+        assert_eq!(second_backend.runs("echo"), 1);
         assert_eq!(world.value()["mcpServers"]["one"], first.entry, "the file is not touched");
     }
 }
 
-/// M6, M13: the error of a bad entry. Nothing of the entry is stored.
+/// M6, M13: an invalid entry is refused and not stored.
 #[tokio::test]
-async fn what_cannot_be_connected_is_not_kept() {
+async fn a_server_that_cannot_connect_is_not_stored() {
     let world = none();
     let gateway = world.run().await;
     let rest = gateway.rest();
-    for (body, status, error, words) in [
+    for (body, status, error, expected_text) in [
         (
             json!({"command": "x"}),
             400,
@@ -147,25 +147,25 @@ async fn what_cannot_be_connected_is_not_kept() {
         let status = StatusCode::from_u16(status).expect("a status");
         let answer = refused(status, error, answer);
         let text = answer["message"].as_str().expect("words");
-        assert!(text.contains(words), "{body}: {text}");
+        assert!(text.contains(expected_text), "{body}: {text}");
     }
     assert_eq!(rest.names().await, Vec::<String>::new());
 }
 
-/// W13: the first client gets the name, every client gets an answer, and at the end the name is free.
+/// W13: concurrent connect requests for one name each get an answer, and one of them wins.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_name_may_be_fought_over() {
     const ROUNDS: usize = 6;
     let world = none();
     let gateway = world.run().await;
     let backend = Backend::stdio().await;
-    let one = async |mine: usize| {
+    let client_rounds = async |mine: usize| {
         let rest = gateway.rest();
         for _ in 0..ROUNDS {
             let (status, answer) = match mine % 4 {
                 1 => rest.post("/api/mcp-clients/x/disconnect", json!({})).await,
                 3 => rest.delete("/api/mcp-clients/x").await,
-                _ => connect(&rest, with(&backend, json!({"name": "x"}))).await,
+                _ => connect(&rest, entry_with(&backend, json!({"name": "x"}))).await,
             };
             let expected = [
                 "duplicate_name",
@@ -180,89 +180,90 @@ async fn one_name_may_be_fought_over() {
             );
         }
     };
-    let all = futures_util::future::join_all((0..6).map(one));
-    soon("everybody", all).await;
+    let all_clients = futures_util::future::join_all((0..6).map(client_rounds));
+    soon("everybody", all_clients).await;
     let rest = gateway.rest();
     let (status, answer) = rest.delete("/api/mcp-clients/x").await;
     assert!(
         status == StatusCode::OK || answer["error"] == "server_not_found",
         "{answer}"
     );
-    ok(connect(&rest, with(&backend, json!({"name": "x"}))).await);
+    ok(connect(&rest, entry_with(&backend, json!({"name": "x"}))).await);
     let sessions = backend.count("initialize");
     assert_eq!(rest.names().await, ["x"]);
-    // Invariant 9: only the last server's process is left.
+    // Invariant 9: one process remains.
     gateway.stop().await;
     assert_eq!(backend.count("initialize"), sessions);
 }
 
-/// Invariant 9: a name is free again only when all its processes have ended.
+/// Invariant 9: a name is free after all processes of its server have ended.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_comes_back_when_its_processes_have_gone() {
     let world = none();
     let gateway = world.run().await;
     let rest = gateway.rest();
-    let stubborn = Backend::start(
+    let stubborn_backend = Backend::start(
         BackendKind::Stdio,
         &["--ignore-sigterm", "--ignore-stdin-eof"],
     )
     .await;
     let backend = Backend::http().await;
-    ok(connect(&rest, with(&stubborn, json!({"name": "x"}))).await);
+    ok(connect(&rest, entry_with(&stubborn_backend, json!({"name": "x"}))).await);
     let pid = rest.server("x").await["pid"].as_u64().expect("a process");
     let process = std::path::PathBuf::from(format!("/proc/{pid}"));
     assert!(process.exists());
-    let (removed, ()) = tokio::join!(rest.delete("/api/servers/x"), async {
+    let (removal, ()) = tokio::join!(rest.delete("/api/servers/x"), async {
         soon("the name to be free", async {
             while !gateway.rest().names().await.is_empty() {}
         })
         .await;
         let rest = gateway.rest();
-        ok(connect(&rest, with(&backend, json!({"name": "x"}))).await);
+        ok(connect(&rest, entry_with(&backend, json!({"name": "x"}))).await);
         assert!(!process.exists(), "the old one is still there");
     });
-    ok(removed);
+    ok(removal);
 }
 
-/// A33, W20: an ephemeral server survives a reload of the file, but not a restart.
+/// A33, W20: an ephemeral server survives a reload, but not a restart.
 #[tokio::test]
-async fn what_is_ephemeral_outlives_a_reload_and_no_restart() {
-    let (stored, new) = (Backend::http().await, Backend::stdio().await);
-    let world = TestConfig::new_json(&json!({"mcpServers": {"kept": stored.entry}}));
-    let before = world.text();
+async fn an_ephemeral_server_survives_reloads_only() {
+    let (stored_backend, new_backend) = (Backend::http().await, Backend::stdio().await);
+    let world = TestConfig::new_json(&json!({"mcpServers": {"kept": stored_backend.entry}}));
+    let previous_text = world.text();
     let gateway = world.run().await;
     let rest = gateway.rest();
-    ok(connect(&rest, with(&new, json!({"name": "new"}))).await);
+    ok(connect(&rest, entry_with(&new_backend, json!({"name": "new"}))).await);
     ok(rest.post("/api/servers/kept/disable", json!({})).await);
     let pid = rest.server("new").await["pid"].clone();
     ok(rest.post("/api/reload", json!({})).await);
-    let other = json!({"mcpServers": {"kept": stored.entry, "more": stored.entry}});
-    std::fs::write(world.file(), other.to_string()).expect("written");
+    let other_config =
+        json!({"mcpServers": {"kept": stored_backend.entry, "more": stored_backend.entry}});
+    std::fs::write(world.file(), other_config.to_string()).expect("written");
     ok(rest.post("/api/reload", json!({})).await);
     assert_eq!(rest.names().await, ["kept", "more", "new"]);
     assert_eq!(rest.server("new").await["pid"], pid, "the same process");
     assert_eq!(rest.server("kept").await["enabled"], false);
     gateway.stop().await;
 
-    std::fs::write(world.file(), before).expect("written");
+    std::fs::write(world.file(), previous_text).expect("written");
     let gateway = world.run().await;
     assert_eq!(gateway.rest().names().await, ["kept"]);
     gateway.rest().until_status("kept", "connected").await;
 }
 
-/// Y10, A27: `persist` writes the entry into the file, in the file's format. Comments stay.
+/// Y10, A27: `persist` writes the entry in the file's format and keeps comments.
 #[tokio::test]
-async fn what_persists_is_written_where_it_belongs() {
+async fn persisted_servers_are_written_to_the_file() {
     let backend = Backend::http().await;
     let url = backend.entry["url"].as_str().expect("a URL");
-    let written = format!(
+    let written_text = format!(
         "// mine\n{{\n  \"servers\": {{\n    // the first\n    \"one\": {{ \"url\": \"{url}\" }}, // so it is\n  }},\n  \"naming\": \"slash\"\n}}\n"
     );
-    let world = TestConfig::new("servers.jsonc", &written);
+    let world = TestConfig::new("servers.jsonc", &written_text);
     let gateway = world.run().await;
     let rest = gateway.rest();
-    let body = with(
+    let body = entry_with(
         &backend,
         json!({"name": "two", "persist": true, "comand": "?"}),
     );
@@ -271,12 +272,12 @@ async fn what_persists_is_written_where_it_belongs() {
     assert!(
         answer["warnings"][0]
             .as_str()
-            .is_some_and(|words| words.contains("did you mean")),
+            .is_some_and(|error_text| error_text.contains("did you mean")),
         "{answer}"
     );
     assert_eq!(rest.server("two").await["ephemeral"], false);
     let text = world.text();
-    let head = written.split("  },\n").next().expect("a head");
+    let head = written_text.split("  },\n").next().expect("a head");
     assert!(text.starts_with(head), "{text}");
     assert!(
         text.contains("\n    \"two\": {\n      \"type\": \"http\",\n"),
@@ -293,7 +294,7 @@ async fn what_persists_is_written_where_it_belongs() {
         "duplicate_name",
         rest.post(
             "/api/servers",
-            with(&backend, json!({"name": "one", "persist": true})),
+            entry_with(&backend, json!({"name": "one", "persist": true})),
         )
         .await,
     );
@@ -315,11 +316,11 @@ async fn what_persists_is_written_where_it_belongs() {
     assert_eq!(backend.count("initialize"), sessions + 1);
     ok(rest.delete("/api/servers/two?persist=true").await);
     assert_eq!(rest.names().await, ["one"]);
-    assert_eq!(world.text(), written);
+    assert_eq!(world.text(), written_text);
     gateway.stop().await;
 }
 
-/// A removed server of the file returns after a restart, and when its entry in the file changes.
+/// A removed server of the file returns after a restart, or if its entry changes.
 #[tokio::test]
 async fn a_removal_holds_until_the_file_says_something_else() {
     let backend = Backend::stdio().await;
@@ -332,16 +333,16 @@ async fn a_removal_holds_until_the_file_says_something_else() {
     assert_eq!(client.tools().await, Vec::<String>::new());
     ok(rest.post("/api/reload", json!({})).await);
     assert_eq!(rest.names().await, Vec::<String>::new());
-    let entry = with(&backend, json!({"timeout": 5000}));
-    let other = json!({"mcpServers": {"one": entry}});
-    std::fs::write(world.file(), other.to_string()).expect("written");
+    let entry = entry_with(&backend, json!({"timeout": 5000}));
+    let other_config = json!({"mcpServers": {"one": entry}});
+    std::fs::write(world.file(), other_config.to_string()).expect("written");
     ok(rest.post("/api/reload", json!({})).await);
     rest.until_status("one", "connected").await;
 }
 
-/// A server that was added from inside an MCP client is listed with its command, and is not started.
+/// A server that an MCP client added is listed with its command and not started.
 #[tokio::test]
-async fn what_is_pending_is_started_by_nobody_before_it_is_approved() {
+async fn a_pending_server_cannot_be_started() {
     let backend = Backend::stdio().await;
     let world = none();
     let gateway = world.run().await;
@@ -351,11 +352,11 @@ async fn what_is_pending_is_started_by_nobody_before_it_is_approved() {
     let Value::Object(entry) = entry else {
         panic!("no entry")
     };
-    let new = registry
+    let new_server = registry
         .read_entry("p", entry, Approval::Pending)
         .await
         .expect("a usable entry");
-    registry.add(new.runtime).await.expect("added");
+    registry.add(new_server.runtime).await.expect("added");
     let server = rest.server("p").await;
     assert_eq!(
         (&server["status"], &server["transport"]),
@@ -367,7 +368,7 @@ async fn what_is_pending_is_started_by_nobody_before_it_is_approved() {
         command[1..],
         *backend.entry["args"].as_array().expect("a list")
     );
-    // Variables may change the program, and so may all other members. The operator sees all of them.
+    // Variables can change the program, so the operator sees all members.
     assert_eq!(server["pending"]["env"], json!({"KEY": SECRET}));
     assert_eq!(server["pending"]["entry"]["env"], json!({"KEY": SECRET}));
     for operation in ["start", "restart", "reconnect", "enable"] {
@@ -389,7 +390,7 @@ async fn what_is_pending_is_started_by_nobody_before_it_is_approved() {
     let details = rest.get("/api/servers/p").await;
     assert!(!details["entry"].to_string().contains(SECRET), "{details}");
 
-    // The approval must name the digest of the current entry.
+    // An approval requires the digest of the current entry.
     for body in [
         json!({}),
         json!({"digest": null}),
@@ -412,9 +413,9 @@ async fn what_is_pending_is_started_by_nobody_before_it_is_approved() {
 #[tokio::test]
 async fn a_tool_is_run_as_the_desktop_does() {
     let backend = Backend::stdio().await;
-    let entry = with(&backend, json!({"disabledTools": ["sleep"]}));
-    let idle = with(&backend, json!({"autoStart": false}));
-    let world = TestConfig::new_json(&json!({"mcpServers": {"one": entry, "idle": idle}}));
+    let entry = entry_with(&backend, json!({"disabledTools": ["sleep"]}));
+    let idle_entry = entry_with(&backend, json!({"autoStart": false}));
+    let world = TestConfig::new_json(&json!({"mcpServers": {"one": entry, "idle": idle_entry}}));
     let gateway = world.run().await;
     let rest = gateway.rest();
     rest.until_status("one", "connected").await;
@@ -425,7 +426,7 @@ async fn a_tool_is_run_as_the_desktop_does() {
     let answer = run("one", "echo", json!({"text": "hello"})).await;
     assert_eq!(answer["success"], true, "{answer}");
     assert_eq!(answer["result"]["content"][0]["text"], "hello");
-    for (server, tool, words) in [
+    for (server, tool, expected_text) in [
         (
             "nobody",
             "echo",
@@ -439,7 +440,7 @@ async fn a_tool_is_run_as_the_desktop_does() {
         ("one", "sleep", "Tool sleep is disabled"),
     ] {
         let answer = run(server, tool, json!({})).await;
-        assert_eq!(answer, json!({"success": false, "error": words}));
+        assert_eq!(answer, json!({"success": false, "error": expected_text}));
     }
     let answer = run("one", "no-such-tool", json!({})).await;
     let error = answer["error"].as_str().expect("words");
@@ -454,9 +455,9 @@ async fn a_tool_is_run_as_the_desktop_does() {
     );
 }
 
-/// B7, M9: without a configuration and without servers there is nothing to ask. A server can be added.
+/// B7, M9: without a configuration, requests fail until a server is added.
 #[tokio::test]
-async fn without_anything_configured_it_says_so() {
+async fn a_gateway_without_servers_reports_that() {
     let gateway = Gateway::start(&json!({"mcpServers": {}})).await;
     let rest = gateway.rest();
     for path in ["/api/mcp-clients", "/api/mcp-tools", "/api/mcp-resources"] {
@@ -485,16 +486,16 @@ async fn without_anything_configured_it_says_so() {
     }
     assert_eq!(rest.names().await, Vec::<String>::new());
     let backend = Backend::start(BackendKind::Stdio, &[]).await;
-    ok(connect(&rest, with(&backend, json!({"name": "first"}))).await);
+    ok(connect(&rest, entry_with(&backend, json!({"name": "first"}))).await);
     assert!(rest.get("/api/mcp-clients").await["clients"]["first"].is_object());
     let answer = rest
         .post(
             "/api/servers",
-            with(&backend, json!({"name": "x", "persist": true})),
+            entry_with(&backend, json!({"name": "x", "persist": true})),
         )
         .await;
     refused(StatusCode::INTERNAL_SERVER_ERROR, "not_saved", answer);
-    // A file without servers is a configuration (B1).
+    // An empty list of servers is a configuration (B1).
     let world = none();
     let gateway = world.run().await;
     let clients = gateway.rest().get("/api/mcp-clients").await;

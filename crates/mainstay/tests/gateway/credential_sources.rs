@@ -1,4 +1,4 @@
-//! Credentials that a source gives to the sessions of a server, and what people read when it has none.
+//! Credentials from a source, and the error of a source without credentials.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use crate::{
     gateway::{Gateway, config},
 };
 
-/// One token for all servers.
+/// One token for every server.
 #[derive(Debug)]
 struct OneToken(Mutex<Result<&'static str, NoCredentials>>);
 
@@ -77,36 +77,36 @@ impl Guarded {
 #[tokio::test]
 async fn a_server_gets_the_token_of_its_source() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
-        let guarded = Guarded::new(kind, Ok("t0ken")).await;
-        let client = guarded.gateway.client().await;
+        let fixture = Guarded::new(kind, Ok("t0ken")).await;
+        let client = fixture.gateway.client().await;
         client.assert_echo("x__echo").await;
     }
 }
 
 #[tokio::test]
 async fn a_source_says_why_it_has_no_token() {
-    let expired = NoCredentials::NoLongerValid("the login has expired".to_owned());
-    let guarded = Guarded::new(BackendKind::Http, Err(expired)).await;
-    let rest = guarded.gateway.rest();
+    let expired_login = NoCredentials::NoLongerValid("the login has expired".to_owned());
+    let fixture = Guarded::new(BackendKind::Http, Err(expired_login)).await;
+    let rest = fixture.gateway.rest();
     let server = rest.until_status("x", "error").await;
     let reason = server["lastError"].as_str().unwrap_or_default();
     assert!(reason.contains("the login has expired"), "{server}");
-    guarded.source.set(Ok("t0ken"));
+    fixture.source.set(Ok("t0ken"));
     rest.operate("x", "reconnect").await;
     rest.until_status("x", "connected").await;
 }
 
 #[tokio::test]
 async fn a_source_that_is_down_is_tried_again_until_it_answers() {
-    let down = NoCredentials::Unavailable("https://issuer does not answer".to_owned());
-    let guarded = Guarded::new(BackendKind::Http, Err(down)).await;
-    let rest = guarded.gateway.rest();
+    let issuer_outage = NoCredentials::Unavailable("https://issuer does not answer".to_owned());
+    let fixture = Guarded::new(BackendKind::Http, Err(issuer_outage)).await;
+    let rest = fixture.gateway.rest();
     let server = rest.until_status("x", "reconnecting").await;
     let reason = server["lastError"].as_str().unwrap_or_default();
     assert!(
         reason.contains("https://issuer does not answer"),
         "{server}"
     );
-    guarded.source.set(Ok("t0ken"));
+    fixture.source.set(Ok("t0ken"));
     rest.until_status("x", "connected").await;
 }

@@ -1,4 +1,4 @@
-//! The requests that the HTTP doors accept: sessions, methods, headers, sizes (specification, "Transports").
+//! Requests over HTTP: sessions, methods, headers, sizes (specification, "Transports").
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -40,77 +40,82 @@ fn set(name: &'static str, value: &'static str) -> impl FnOnce(&mut HeaderMap) {
 async fn a_session_lives_from_initialize_to_delete() {
     let (gateway, _backend) = gateway().await;
     for path in PATHS {
-        let (one, two) = (gateway.client_at(path).await, gateway.client_at(path).await);
-        assert_ne!(one.session, two.session);
-        let id = one.session.clone().expect("a session id");
+        let (first_client, second_client) =
+            (gateway.client_at(path).await, gateway.client_at(path).await);
+        assert_ne!(first_client.session, second_client.session);
+        let id = first_client.session.clone().expect("a session id");
         assert!(
             id.len() >= 32 && id.bytes().all(|byte| byte.is_ascii_graphic()),
             "{id}"
         );
 
-        assert_eq!(one.post(PING).await.status, StatusCode::OK);
-        assert!(one.delete().await.is_success());
+        assert_eq!(first_client.post(PING).await.status, StatusCode::OK);
+        assert!(first_client.delete().await.is_success());
         for _ in 0..2 {
-            assert_eq!(one.post(PING).await.status, StatusCode::NOT_FOUND);
-            assert_eq!(one.delete().await, StatusCode::NOT_FOUND);
+            assert_eq!(first_client.post(PING).await.status, StatusCode::NOT_FOUND);
+            assert_eq!(first_client.delete().await, StatusCode::NOT_FOUND);
         }
-        let get = one.send(Method::GET, one.headers(BOTH), "").await;
+        let get = first_client
+            .send(Method::GET, first_client.headers(BOTH), "")
+            .await;
         assert_eq!(get.status, StatusCode::NOT_FOUND);
-        assert_eq!(two.post(PING).await.status, StatusCode::OK);
+        assert_eq!(second_client.post(PING).await.status, StatusCode::OK);
     }
 }
 
 #[tokio::test]
 async fn a_request_names_a_session_of_its_endpoint() {
-    let (one, two) = (Backend::http().await, Backend::http().await);
-    let gateway = Gateway::with_servers(&[("x", &one), ("y", &two)]).await;
-    let everywhere = ["/mcp", "/servers/x/mcp", "/servers/y/mcp"];
-    for path in everywhere {
+    let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
+    let gateway = Gateway::with_servers(&[("x", &first_backend), ("y", &second_backend)]).await;
+    let all_paths = ["/mcp", "/servers/x/mcp", "/servers/y/mcp"];
+    for path in all_paths {
         let client = gateway.client_at(path).await;
-        for other in everywhere {
-            let mut elsewhere = gateway.stranger(other);
+        for other_path in all_paths {
+            let mut other_client = gateway.stranger(other_path);
             assert_eq!(
-                elsewhere.post(PING).await.status,
+                other_client.post(PING).await.status,
                 StatusCode::BAD_REQUEST,
-                "{other}"
+                "{other_path}"
             );
-            elsewhere.session = Some("0123456789abcdef".to_owned());
+            other_client.session = Some("0123456789abcdef".to_owned());
             assert_eq!(
-                elsewhere.post(PING).await.status,
+                other_client.post(PING).await.status,
                 StatusCode::NOT_FOUND,
-                "{other}"
+                "{other_path}"
             );
-            elsewhere.session.clone_from(&client.session);
-            let expected = if path == other {
+            other_client.session.clone_from(&client.session);
+            let expected = if path == other_path {
                 StatusCode::OK
             } else {
                 StatusCode::NOT_FOUND
             };
             assert_eq!(
-                elsewhere.post(PING).await.status,
+                other_client.post(PING).await.status,
                 expected,
-                "{path} at {other}"
+                "{path} at {other_path}"
             );
-            let get = elsewhere
-                .send(Method::GET, elsewhere.headers(BOTH), "")
+            let get = other_client
+                .send(Method::GET, other_client.headers(BOTH), "")
                 .await;
-            assert_eq!(get.status, expected, "{path} at {other}");
+            assert_eq!(get.status, expected, "{path} at {other_path}");
         }
     }
 }
 
-/// The stream of messages outside of requests opens at once, and ends with its session. A second one may be
-/// opened: each message goes to one of them.
+/// GET streams open immediately and end with their session.
 #[tokio::test]
 async fn the_stream_of_a_session_ends_with_it() {
     let (gateway, _backend) = gateway().await;
     for path in PATHS {
         let client = gateway.client_at(path).await;
-        let (mut one, mut two) = (client.listen().await, client.listen().await);
-        assert_eq!(one.headers[header::CONTENT_TYPE], "text/event-stream");
+        let (mut first_stream, mut second_stream) = (client.listen().await, client.listen().await);
+        assert_eq!(
+            first_stream.headers[header::CONTENT_TYPE],
+            "text/event-stream"
+        );
         assert!(client.delete().await.is_success());
-        assert_eq!(one.next().await, None);
-        assert_eq!(two.next().await, None);
+        assert_eq!(first_stream.next().await, None);
+        assert_eq!(second_stream.next().await, None);
     }
 }
 
@@ -159,8 +164,8 @@ async fn headers_are_checked() {
             );
         }
         for name in ["mcp-protocol-version", "accept"] {
-            let without = status(&client, |headers| drop(headers.remove(name))).await;
-            assert_eq!(without, StatusCode::OK, "without {name}");
+            let status_without = status(&client, |headers| drop(headers.remove(name))).await;
+            assert_eq!(status_without, StatusCode::OK, "without {name}");
         }
         let get = client
             .send(Method::GET, client.headers("application/json"), "")
@@ -169,7 +174,7 @@ async fn headers_are_checked() {
     }
 }
 
-/// Q7: `Host` and `Origin` are checked first, on every path, known or not.
+/// Q7: `Host` and `Origin` are checked before the path.
 #[tokio::test]
 async fn strangers_are_kept_out_of_every_path() {
     let (gateway, _backend) = gateway().await;
@@ -208,7 +213,7 @@ async fn strangers_are_kept_out_of_every_path() {
     }
 }
 
-/// The status of a request with this request line and these header lines.
+/// The status of a request with this request line and these headers.
 async fn status_of(gateway: &Gateway, line: &str, headers: &[&str]) -> String {
     let mut stream = TcpStream::connect(gateway.address).await.expect("accepted");
     let headers = headers.join("\r\n");
@@ -222,8 +227,8 @@ async fn status_of(gateway: &Gateway, line: &str, headers: &[&str]) -> String {
     answer.split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
-/// `Host` and `Origin` are parsed by their grammar: an allowed name somewhere inside them is not enough. There
-/// must be exactly one `Host`, at any place.
+/// `Host` and `Origin` are parsed, not searched for an allowed name. Exactly one `Host` header is
+/// allowed.
 #[tokio::test]
 async fn host_and_origin_are_parsed() {
     let (gateway, _backend) = gateway().await;
@@ -238,7 +243,7 @@ async fn host_and_origin_are_parsed() {
         "/nowhere",
     ] {
         let get = format!("GET {path} HTTP/1.1");
-        let absolute = |authority: &str| format!("GET http://{authority}{path} HTTP/1.1");
+        let absolute_request = |authority: &str| format!("GET http://{authority}{path} HTTP/1.1");
         let cases: &[(String, &[&str], &str)] = &[
             (get.clone(), &["host: localhost:80@evil.com"], "400"),
             (get.clone(), &["host: [::1].evil.com"], "400"),
@@ -251,9 +256,13 @@ async fn host_and_origin_are_parsed() {
             (get.clone(), &["host: localhost", "host: evil.com"], "400"),
             (get.clone(), &[], "400"),
             (get.clone(), &["host: localhost.evil.com"], "403"),
-            (absolute("evil.com"), &["host: localhost"], "403"),
-            (absolute("localhost"), &["host: evil.com"], "403"),
-            (absolute("localhost@evil.com"), &["host: localhost"], "400"),
+            (absolute_request("evil.com"), &["host: localhost"], "403"),
+            (absolute_request("localhost"), &["host: evil.com"], "403"),
+            (
+                absolute_request("localhost@evil.com"),
+                &["host: localhost"],
+                "400",
+            ),
             (
                 get.clone(),
                 &["host: localhost", "origin: http://localhost:80.evil.com"],
@@ -304,7 +313,7 @@ async fn host_and_origin_are_parsed() {
     }
 }
 
-/// M13: the members are `error`, a word, and `message`, and no others.
+/// M13: the body has the members `error` and `message` only.
 fn is_plain(body: &Value, error: &str) {
     let members = body.as_object().expect("an object");
     assert_eq!(members.len(), 2, "{body}");
@@ -316,7 +325,7 @@ fn is_plain(body: &Value, error: &str) {
 async fn the_answer_takes_the_form_that_the_client_accepts() {
     let (gateway, _backend) = gateway().await;
     let client = gateway.client().await;
-    for (accept, streamed) in [
+    for (accept, is_streamed) in [
         ("application/json", false),
         ("text/event-stream", true),
         (BOTH, false),
@@ -330,7 +339,7 @@ async fn the_answer_takes_the_form_that_the_client_accepts() {
             .await
             .whole()
             .await;
-        assert_eq!(response.is_stream(), streamed, "{accept}");
+        assert_eq!(response.is_stream(), is_streamed, "{accept}");
         assert_eq!(response.json()["result"]["content"][0]["text"], "a");
     }
 }
@@ -338,12 +347,12 @@ async fn the_answer_takes_the_form_that_the_client_accepts() {
 /// The transparent endpoint mirrors the form of the upstream answer.
 #[tokio::test]
 async fn a_transparent_answer_has_the_servers_form() {
-    for (form, streamed) in [("json", false), ("sse", true)] {
+    for (form, is_streamed) in [("json", false), ("sse", true)] {
         let backend = Backend::start(BackendKind::Http, &["--answer", form]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client_at("/servers/x/mcp").await;
         let response = client.post(client.request_text("tools/list", "{}")).await;
-        assert_eq!(response.is_stream(), streamed, "{form}");
+        assert_eq!(response.is_stream(), is_streamed, "{form}");
     }
 }
 
@@ -364,12 +373,16 @@ async fn other_methods_and_unknown_servers_are_refused() {
             );
         }
     }
-    let nobody = gateway
+    let nobody_client = gateway
         .stranger("/servers/none/mcp")
         .post(initialize(LATEST))
         .await;
-    assert_eq!(nobody.status, StatusCode::NOT_FOUND);
-    assert!(nobody.text.contains("none"), "{}", nobody.text);
+    assert_eq!(nobody_client.status, StatusCode::NOT_FOUND);
+    assert!(
+        nobody_client.text.contains("none"),
+        "{}",
+        nobody_client.text
+    );
 }
 
 #[tokio::test]
@@ -391,7 +404,7 @@ async fn notifications_and_answers_are_accepted_without_a_body() {
     }
 }
 
-/// A body beyond `http.maxBodyBytes` is refused as a whole (413). The next body is read.
+/// A body larger than `http.maxBodyBytes` gets 413. The next request works.
 #[tokio::test]
 async fn the_size_of_a_body_is_limited() {
     let backend = Backend::http().await;
@@ -410,7 +423,7 @@ async fn the_size_of_a_body_is_limited() {
     assert_eq!(backend.fake().runs("echo"), 2);
 }
 
-/// T1: a stop ends sessions, doors and servers. Calls have their time, and no more.
+/// T1: a stop ends sessions, doors and servers within the grace period of calls.
 #[tokio::test]
 async fn stopping_ends_everything_even_with_a_call_in_flight() {
     let (http, stdio) = (Backend::http().await, Backend::stdio().await);
@@ -418,18 +431,20 @@ async fn stopping_ends_everything_even_with_a_call_in_flight() {
     let gateway = Gateway::with_settings(&[("x", &http), ("y", &stdio)], settings).await;
     let client = gateway.client().await;
     let mut stream = client.listen().await;
-    let hang = |tool| client.request_text("tools/call", &json!({"name": tool}).to_string());
-    let (one, two, ()) = tokio::join!(
-        client.post(hang("x__hang")),
-        client.post(hang("y__hang")),
+    let hang_body = |tool| client.request_text("tools/call", &json!({"name": tool}).to_string());
+    let (first_response, second_response, ()) = tokio::join!(
+        client.post(hang_body("x__hang")),
+        client.post(hang_body("y__hang")),
         async {
             http.until_called("hang").await;
             stdio.until_called("hang").await;
             gateway.stop().await;
         }
     );
-    let unknown = "may or may not have run";
-    assert!(one.text.contains(unknown) && two.text.contains(unknown));
+    let unknown_text = "may or may not have run";
+    assert!(
+        first_response.text.contains(unknown_text) && second_response.text.contains(unknown_text)
+    );
     assert_eq!(stream.next().await, None);
     until("the upstream sessions to end", || {
         http.fake().sessions() == 0
@@ -437,7 +452,7 @@ async fn stopping_ends_everything_even_with_a_call_in_flight() {
     .await;
 }
 
-/// A client on stdio exists as long as its pipe, even if it sends nothing.
+/// A session on stdio lasts as long as its pipe.
 #[tokio::test(start_paused = true)]
 async fn a_silent_pipe_keeps_its_session() {
     let gateway = Gateway::start(&json!({"mcpServers": {}})).await;
@@ -448,30 +463,33 @@ async fn a_silent_pipe_keeps_its_session() {
     assert_eq!(gateway.sessions(), 0);
 }
 
-/// Invariant 10: the number of connections is limited, so idle ones are closed.
+/// Invariant 10: idle connections are closed.
 #[tokio::test(start_paused = true)]
 async fn connections_that_say_nothing_are_closed() {
     let gateway = Gateway::start(&json!({"mcpServers": {}})).await;
     let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    for (sent, expected) in [
+    for (sent_text, expected) in [
         ("", ""),
         ("GET /healthz HTT", ""),
         (request, "HTTP/1.1 200 OK"),
     ] {
         let mut stream = TcpStream::connect(gateway.address).await.expect("accepted");
-        stream.write_all(sent.as_bytes()).await.expect("written");
-        let mut received = String::new();
         stream
-            .read_to_string(&mut received)
+            .write_all(sent_text.as_bytes())
+            .await
+            .expect("written");
+        let mut response_text = String::new();
+        stream
+            .read_to_string(&mut response_text)
             .await
             .expect("closed, not reset");
-        assert!(received.starts_with(expected), "{received}");
-        assert_eq!(received.is_empty(), expected.is_empty());
+        assert!(response_text.starts_with(expected), "{response_text}");
+        assert_eq!(response_text.is_empty(), expected.is_empty());
     }
     gateway.stop().await;
 }
 
-/// The README's table of addresses matches the router: each address exists, and the router has no others.
+/// The README's table of addresses matches the routers.
 #[tokio::test]
 async fn the_readme_has_every_address() {
     let backend = Backend::http().await;
@@ -491,7 +509,7 @@ async fn the_readme_has_every_address() {
         let answer = door.send(Method::GET, door.headers("*/*"), "").await;
         assert_ne!(answer.status, StatusCode::NOT_FOUND, "{path}");
     }
-    // The top-level paths of the two routers.
+    // Top-level paths of the two routers.
     let rest = include_str!("../../../rest/src/lib.rs")
         .split(".route(\"")
         .skip(1);
@@ -500,8 +518,8 @@ async fn the_readme_has_every_address() {
     let arms = source.lines().filter(|line| line.contains("=> Endpoint::"));
     let mcp: Vec<_> = arms.filter_map(|arm| arm.split('"').nth(1)).collect();
     assert_eq!(mcp, ["mcp", "sse", "sse/message"]);
-    let of_servers = ["/mcp", "/sse"].map(|path| format!("/servers/NAME{path}"));
-    let top = ["/mcp", "/mcp/PROFILE", "/sse"].map(str::to_owned);
+    let server_paths = ["/mcp", "/sse"].map(|path| format!("/servers/NAME{path}"));
+    let top_paths = ["/mcp", "/mcp/PROFILE", "/sse"].map(str::to_owned);
     let expected = rest
         .map(|path| {
             if path.starts_with("/api") {
@@ -511,8 +529,8 @@ async fn the_readme_has_every_address() {
             }
         })
         .map(str::to_owned)
-        .chain(top)
-        .chain(of_servers);
+        .chain(top_paths)
+        .chain(server_paths);
     let expected: BTreeSet<String> = expected.collect();
     let named: BTreeSet<String> = named.into_iter().map(str::to_owned).collect();
     assert_eq!(named, expected);

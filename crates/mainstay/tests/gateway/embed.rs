@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The engine with one server and a journal.
-async fn embedded(backend: &Backend) -> (Arc<Gateway>, Arc<Journal>, tempfile::TempDir) {
+async fn start_embedded(backend: &Backend) -> (Arc<Gateway>, Arc<Journal>, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default())
         .expect("a journal");
@@ -36,9 +36,9 @@ async fn embedded(backend: &Backend) -> (Arc<Gateway>, Arc<Journal>, tempfile::T
 #[tokio::test]
 async fn a_tool_is_called_and_recorded() {
     let backend = Backend::http().await;
-    let (gateway, journal, _folder) = embedded(&backend).await;
-    let called = gateway.call_tool("x", "echo", r#"{"text":"hello"}"#);
-    let result = soon("an answer", called).await.expect("a result");
+    let (gateway, journal, _folder) = start_embedded(&backend).await;
+    let tool_call = gateway.call_tool("x", "echo", r#"{"text":"hello"}"#);
+    let result = soon("an answer", tool_call).await.expect("a result");
     let result: Value = serde_json::from_str(result.get()).expect("JSON");
     assert_eq!(result["content"][0]["text"], "hello", "{result}");
     journal.flush().await.expect("it writes");
@@ -50,13 +50,13 @@ async fn a_tool_is_called_and_recorded() {
     soon("the end", gateway.stop()).await;
 }
 
-/// The call reaches no server, and is recorded nevertheless.
+/// The call fails without a server, and is recorded.
 #[tokio::test]
 async fn a_call_of_an_unknown_server_is_refused_and_recorded() {
     let backend = Backend::http().await;
-    let (gateway, journal, _folder) = embedded(&backend).await;
-    let called = gateway.call_tool("nope", "echo", "{}");
-    let failure = soon("an answer", called).await.expect_err("no server");
+    let (gateway, journal, _folder) = start_embedded(&backend).await;
+    let tool_call = gateway.call_tool("nope", "echo", "{}");
+    let failure = soon("an answer", tool_call).await.expect_err("no server");
     assert_eq!(failure.kind, FailureKind::ServerNotFound, "{failure:?}");
     journal.flush().await.expect("it writes");
     let page = journal.records(RecordFilter::default(), 10).await;
@@ -66,11 +66,11 @@ async fn a_call_of_an_unknown_server_is_refused_and_recorded() {
     soon("the end", gateway.stop()).await;
 }
 
-/// A request that is no call leaves no record, whichever server it names.
+/// A request that is not a call is not recorded.
 #[tokio::test]
 async fn a_list_of_an_unknown_server_is_no_call() {
     let backend = Backend::http().await;
-    let (gateway, journal, _folder) = embedded(&backend).await;
+    let (gateway, journal, _folder) = start_embedded(&backend).await;
     let request = gateway.request("nope", Method::ToolsList, "{}");
     let failure = soon("an answer", request).await.expect_err("no server");
     assert_eq!(failure.kind, FailureKind::ServerNotFound, "{failure:?}");
@@ -80,11 +80,11 @@ async fn a_list_of_an_unknown_server_is_no_call() {
     soon("the end", gateway.stop()).await;
 }
 
-/// The server still runs the call, and the record has its outcome.
+/// The call continues at the server, and its outcome is recorded.
 #[tokio::test]
 async fn a_call_goes_on_when_its_future_is_dropped() {
     let backend = Backend::http().await;
-    let (gateway, journal, _folder) = embedded(&backend).await;
+    let (gateway, journal, _folder) = start_embedded(&backend).await;
     tokio::select! {
         _ = gateway.call_tool("x", "sleep", r#"{"ms":300}"#) => panic!("it has ended before"),
         _ = backend.until_called("sleep") => {}
@@ -101,21 +101,23 @@ async fn a_call_goes_on_when_its_future_is_dropped() {
 #[tokio::test]
 async fn an_error_of_the_server_is_a_failure() {
     let backend = Backend::http().await;
-    let (gateway, _journal, _folder) = embedded(&backend).await;
-    let called = gateway.call_tool("x", "rpc_error", "{}");
-    let failure = soon("an answer", called).await.expect_err("an error");
+    let (gateway, _journal, _folder) = start_embedded(&backend).await;
+    let tool_call = gateway.call_tool("x", "rpc_error", "{}");
+    let failure = soon("an answer", tool_call).await.expect_err("an error");
     assert_eq!(failure.kind, FailureKind::CallFailed, "{failure:?}");
     assert!(failure.details.contains_key("rpcCode"), "{failure:?}");
     soon("the end", gateway.stop()).await;
 }
 
-/// After the stop no call is sent.
+/// After the stop, calls fail without reaching a server.
 #[tokio::test]
 async fn nothing_is_called_after_the_stop() {
     let backend = Backend::stdio().await;
-    let (gateway, _journal, _folder) = embedded(&backend).await;
+    let (gateway, _journal, _folder) = start_embedded(&backend).await;
     soon("the end", gateway.stop()).await;
-    let called = gateway.call_tool("x", "echo", "{}");
-    let failure = soon("an answer", called).await.expect_err("it has stopped");
+    let tool_call = gateway.call_tool("x", "echo", "{}");
+    let failure = soon("an answer", tool_call)
+        .await
+        .expect_err("it has stopped");
     assert_eq!(failure.kind, FailureKind::ShuttingDown, "{failure:?}");
 }

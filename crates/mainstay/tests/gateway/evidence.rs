@@ -1,5 +1,5 @@
-//! Evidence of a server's health: its signs, and the consequences. Only a message of the protocol is a sign of
-//! life. An error status, a page or a cut connection is none.
+//! Evidence of a server's health, and its effect. Only a protocol message is a sign of life; an
+//! error status, a page or a closed connection is not.
 
 use std::{
     sync::{
@@ -16,32 +16,32 @@ use crate::{
     backend::{Backend, BackendKind},
     client::{Http, text},
     gateway::{Gateway, soon, until},
-    rest_client::{Rest, health_checks, promptly},
+    rest_client::{Rest, health_checks, prompt_retry},
     rogue::{self, RogueInput, RogueReply},
 };
 
 const OFTEN: Duration = Duration::from_millis(100);
 
-/// A page that a proxy shows in place of its server.
+/// A maintenance page of a proxy.
 const PAGE: &str = "<!doctype html><title>Maintenance</title>";
 
-/// An error of a server that has read no id.
+/// An error without a request id.
 const ERROR: &str =
     r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"not like this"}}"#;
 
-fn reason_contains(server: &Value, words: &str) -> bool {
+fn reason_contains(server: &Value, text: &str) -> bool {
     let reason = server["lastError"].as_str();
-    reason.is_some_and(|reason| reason.contains(words))
+    reason.is_some_and(|reason| reason.contains(text))
 }
 
-/// A server with frequent health checks. `action` follows when it does not answer.
-async fn checked_often(kind: BackendKind, action: &str) -> Backend {
+/// A server with frequent health checks and this action on failure.
+async fn start_with_checks(kind: BackendKind, action: &str) -> Backend {
     let backend = Backend::start(kind, &[]).await;
     backend.option("health", health_checks(OFTEN, action))
 }
 
-/// A gateway with this server as `x`, a client that has called the server, and the REST door.
-async fn in_front_of(backend: &Backend) -> (Gateway, Http, Rest) {
+/// A gateway with this server as `x`, a client that has called the server, and a REST client.
+async fn start_gateway(backend: &Backend) -> (Gateway, Http, Rest) {
     let gateway = Gateway::with_servers(&[("x", backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     client.assert_echo("x__echo").await;
@@ -53,18 +53,18 @@ fn is_degraded(server: &Value) -> bool {
     server["healthStatus"] == "degraded"
 }
 
-/// A server that is probed only after a failed call.
-async fn probed_after_failures(flags: &[&str], action: &str) -> Backend {
+/// A server that is probed only after failed calls.
+async fn start_unprobed(flags: &[&str], action: &str) -> Backend {
     let mut health = health_checks(Duration::from_secs(10), action);
     health["intervalMs"] = json!(0);
     Backend::start(BackendKind::Http, flags)
         .await
         .option("health", health)
-        .option("reconnect", promptly())
+        .option("reconnect", prompt_retry())
 }
 
-/// A server that answers everything with an error status or with a page is not connected, whatever it answered
-/// before. It is connected again once it sends messages.
+/// A server that answers every request with an error status or a page is disconnected. It
+/// reconnects after its first message.
 #[tokio::test]
 async fn a_server_that_answers_with_errors_alone_is_reconnected() {
     for (kind, status, body) in [
@@ -74,9 +74,9 @@ async fn a_server_that_answers_with_errors_alone_is_reconnected() {
         (BackendKind::Http, 200, Some(PAGE)),
         (BackendKind::Sse, 500, None),
     ] {
-        let backend = checked_often(kind, "verify").await;
-        let backend = backend.option("reconnect", promptly());
-        let (_gateway, client, rest) = in_front_of(&backend).await;
+        let backend = start_with_checks(kind, "verify").await;
+        let backend = backend.option("reconnect", prompt_retry());
+        let (_gateway, client, rest) = start_gateway(&backend).await;
         backend.fake().edit(|script| {
             script.status = Some(status);
             script.status_body = body.map(str::to_owned);
@@ -89,10 +89,10 @@ async fn a_server_that_answers_with_errors_alone_is_reconnected() {
     }
 }
 
-/// The policies that only report do nothing else. They report the reason.
+/// Policies that only report change the status and the reason only.
 #[tokio::test]
-async fn where_trouble_is_only_reported_errors_are_reported() {
-    let backend = checked_often(BackendKind::Http, "event").await;
+async fn reporting_policies_show_the_reason() {
+    let backend = start_with_checks(BackendKind::Http, "event").await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let rest = gateway.rest();
     rest.until_status("x", "connected").await;
@@ -113,7 +113,7 @@ async fn a_server_that_refuses_everybody_is_unauthorized() {
         (BackendKind::Http, 403),
         (BackendKind::Sse, 401),
     ] {
-        let backend = checked_often(kind, "verify").await;
+        let backend = start_with_checks(kind, "verify").await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
         rest.until_status("x", "connected").await;
@@ -126,16 +126,16 @@ async fn a_server_that_refuses_everybody_is_unauthorized() {
     }
 }
 
-/// If a server accepts connections and resets them, the session is lost, even under a policy that only reports.
+/// A connection reset ends the session under every policy.
 #[tokio::test]
 async fn a_server_that_resets_every_connection_is_reconnected() {
     for action in ["verify", "reconnect", "event"] {
-        // Without a stream, whose end would show it at once.
+        // An event stream would reveal the reset immediately.
         let (backend, gate) = Backend::gated(BackendKind::Http, &["--no-get"]).await;
         let backend = backend
             .option("health", health_checks(OFTEN, action))
-            .option("reconnect", promptly());
-        let (_gateway, client, rest) = in_front_of(&backend).await;
+            .option("reconnect", prompt_retry());
+        let (_gateway, client, rest) = start_gateway(&backend).await;
         gate.set(GateMode::Reset).await.expect("the gate stands");
         rest.until_status("x", "reconnecting").await;
         gate.set(GateMode::Forward).await.expect("the gate stands");
@@ -144,28 +144,28 @@ async fn a_server_that_resets_every_connection_is_reconnected() {
     }
 }
 
-/// Failed calls are evidence without probes.
+/// Failed calls degrade a server without probes.
 #[tokio::test]
 async fn calls_that_fail_are_evidence() {
-    let backend = probed_after_failures(&[], "verify").await;
-    let (_gateway, client, rest) = in_front_of(&backend).await;
+    let backend = start_unprobed(&[], "verify").await;
+    let (_gateway, client, rest) = start_gateway(&backend).await;
     backend.fake().edit(|script| script.status = Some(500));
-    let failing = async {
+    let failing_result = async {
         while rest.server("x").await["status"] == "connected" {
             client.call("x__echo", json!({})).await;
         }
     };
-    soon("the calls to be heeded", failing).await;
+    soon("the calls to be heeded", failing_result).await;
     backend.fake().edit(|script| script.status = None);
     rest.until_status("x", "connected").await;
     client.assert_echo("x__echo").await;
 }
 
-/// One failed call among many good ones changes nothing.
+/// One failed call among successful calls does not degrade a server.
 #[tokio::test]
 async fn a_failed_call_among_good_ones_degrades_no_server() {
     for threshold in [1, 3] {
-        let mut backend = probed_after_failures(&[], "reconnect").await;
+        let mut backend = start_unprobed(&[], "reconnect").await;
         backend.entry["health"]["threshold"] = json!(threshold);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
@@ -184,14 +184,14 @@ async fn a_failed_call_among_good_ones_degrades_no_server() {
     }
 }
 
-/// An error that names no request is no sign of life. A new handshake follows. While the server refuses that,
-/// too, the reason quotes the error.
+/// An error without a request id is not a sign of life. Mainstay repeats the handshake, and the
+/// reason quotes the error.
 #[tokio::test]
 async fn an_error_that_names_no_request_is_no_sign_of_life() {
-    let backend = checked_often(BackendKind::Http, "verify")
+    let backend = start_with_checks(BackendKind::Http, "verify")
         .await
-        .option("reconnect", promptly());
-    let (_gateway, client, rest) = in_front_of(&backend).await;
+        .option("reconnect", prompt_retry());
+    let (_gateway, client, rest) = start_gateway(&backend).await;
     backend.fake().edit(|script| {
         script.status = Some(400);
         script.status_body = Some(ERROR.to_owned());
@@ -213,13 +213,13 @@ fn response(status: u16, body: &Value) -> RogueReply {
     ))
 }
 
-/// A server whose calls all fail is not healthy, whatever its answers to `ping`. It keeps its session, and is
-/// healthy once it answers a call.
+/// A server whose calls all fail is degraded in spite of `ping` answers, keeps its session, and is
+/// healthy after a successful call.
 #[tokio::test]
 async fn a_server_that_fails_every_call_is_degraded() {
     let is_well = Arc::new(AtomicBool::new(false));
     let greetings = Arc::new(AtomicUsize::new(0));
-    let (mends, greeted) = (Arc::clone(&is_well), Arc::clone(&greetings));
+    let (is_repaired, greeting_count) = (Arc::clone(&is_well), Arc::clone(&greetings));
     let mut server = rogue::start_scripted(move |input| {
         let RogueInput::Message(message) = input else {
             return None;
@@ -247,14 +247,17 @@ async fn a_server_that_fails_every_call_is_degraded() {
         let result = client.call("x__act", json!({})).await;
         assert_eq!(result["isError"], true, "{result}");
     }
-    let is_newer_than = |before: Value| move |server: &Value| server["lastSuccessAt"] != before;
+    let is_newer_than =
+        |previous_time: Value| move |server: &Value| server["lastSuccessAt"] != previous_time;
     rest.until("x", "degraded", is_degraded).await;
     let answers_pings = |server: &Value| reason_contains(server, "answers pings");
     let mut server = rest.until("x", "seen to answer pings", answers_pings).await;
-    // Each answer to `ping` is a sign of life. None is an answer to a call.
+    // An answer to `ping` is a sign of life, but not an answered call.
     for _ in 0..5 {
-        let before = server["lastSuccessAt"].clone();
-        server = rest.until("x", "asked again", is_newer_than(before)).await;
+        let previous_time = server["lastSuccessAt"].clone();
+        server = rest
+            .until("x", "asked again", is_newer_than(previous_time))
+            .await;
         assert!(is_degraded(&server), "{server}");
         assert!(
             reason_contains(&server, "answers pings; its last 4 calls failed"),
@@ -272,23 +275,27 @@ async fn a_server_that_fails_every_call_is_degraded() {
     );
     let calls = &rest.server("x").await["failingCalls"];
     assert_eq!((&calls["failed"], &calls["of"]), (&json!(4), &json!(4)));
-    assert!(calls["since"].as_str().is_some_and(|at| at.ends_with('Z')));
-    mends.store(true, Ordering::Relaxed);
+    assert!(
+        calls["since"]
+            .as_str()
+            .is_some_and(|time| time.ends_with('Z'))
+    );
+    is_repaired.store(true, Ordering::Relaxed);
     let result = client.call("x__act", json!({})).await;
     assert_eq!(text(&result), "done", "{result}");
     rest.until("x", "well again", |server| !is_degraded(server))
         .await;
-    assert_eq!(greeted.load(Ordering::Relaxed), 1);
+    assert_eq!(greeting_count.load(Ordering::Relaxed), 1);
 }
 
-/// A server that answers a request by its id has its session, whatever the HTTP status of an error. Only the
-/// error that means the end of the session has the effect of a bare 404.
+/// A JSON-RPC answer with the request's id proves the session, under any HTTP status. Only the
+/// error for a lost session counts like a bare 404.
 #[tokio::test]
 async fn an_answer_under_404_ends_no_session() {
     for (code, is_kept) in [(-32601, true), (-32001, false)] {
         let greetings = Arc::new(AtomicUsize::new(0));
         let pings = Arc::new(AtomicUsize::new(0));
-        let (greeted, pinged) = (Arc::clone(&greetings), Arc::clone(&pings));
+        let (greeting_count, ping_count) = (Arc::clone(&greetings), Arc::clone(&pings));
         let mut server = rogue::start_scripted(move |input| {
             let RogueInput::Message(message) = input else {
                 return None;
@@ -316,10 +323,14 @@ async fn an_answer_under_404_ends_no_session() {
         })
         .await;
         server["health"] = health_checks(OFTEN, "verify");
-        server["reconnect"] = promptly();
+        server["reconnect"] = prompt_retry();
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
-        until("pings", || pinged.load(Ordering::Relaxed) >= 3).await;
-        assert_eq!(greeted.load(Ordering::Relaxed) == 1, is_kept, "{code}");
+        until("pings", || ping_count.load(Ordering::Relaxed) >= 3).await;
+        assert_eq!(
+            greeting_count.load(Ordering::Relaxed) == 1,
+            is_kept,
+            "{code}"
+        );
         if is_kept {
             let server = gateway.rest().server("x").await;
             assert_eq!(server["healthStatus"], "healthy", "{server}");

@@ -1,4 +1,5 @@
-//! Servers that send far more messages than requested. Messages beyond a rate are counted, and answers arrive.
+//! Servers that send too many messages. Messages beyond a rate are dropped and counted, and answers
+//! arrive.
 
 use std::pin::pin;
 
@@ -12,7 +13,7 @@ use crate::{
     metrics::Scrape,
 };
 
-/// Number of lines in a flood, and bytes of a line.
+/// Number of lines in a flood.
 const LINES: u32 = 20_000;
 const LINE: u32 = 102;
 
@@ -24,19 +25,19 @@ async fn log_messages_beyond_a_rate_are_dropped_and_the_answer_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn so_they_are_on_the_stream_of_an_answer() {
+async fn messages_precede_the_result_on_a_stream() {
     log_messages_are_dropped(Backend::http().await, "answer").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn so_they_are_on_the_stream_of_a_modern_answer() {
+async fn messages_precede_the_result_on_a_modern_stream() {
     let backend = Backend::start(BackendKind::Http, MODERN).await;
     log_messages_are_dropped(backend, "answer").await;
 }
 
-/// Log messages beyond a rate are dropped and counted. The server's log reports this once. So does a message to
-/// the client, unless the client reads too slowly for this message, too. The answer arrives.
-async fn log_messages_are_dropped(backend: Backend, to: &str) {
+/// Log messages beyond a rate are dropped and counted. The server's log and a message to the client
+/// report this. The answer arrives.
+async fn log_messages_are_dropped(backend: Backend, target: &str) {
     let state = tempfile::tempdir().expect("a temporary folder");
     let options = GatewayOptions {
         state: Some(state.path().to_owned()),
@@ -47,19 +48,19 @@ async fn log_messages_are_dropped(backend: Backend, to: &str) {
     client
         .result("logging/setLevel", json!({"level": "debug"}))
         .await;
-    let arguments = json!({"to": to, "of": "log", "bytes": LINES * LINE});
+    let arguments = json!({"to": target, "of": "log", "bytes": LINES * LINE});
     let params = json!({"name": "x__flood", "arguments": arguments}).to_string();
     let texts = client.exchange("tools/call", &params).await;
     let mut messages: Vec<Value> = texts.iter().map(|text| value(text)).collect();
     let answer = messages.pop().expect("an answer");
     assert_eq!(text(&answer["result"]), "flooded");
     assert!(messages.len() < LINES as usize / 2, "{}", messages.len());
-    let ours = messages
+    let own_messages = messages
         .iter()
         .filter(|message| message["params"]["logger"] == "mainstay");
-    assert!(ours.count() <= 1, "{:?}", messages.last());
+    assert!(own_messages.count() <= 1, "{:?}", messages.last());
     let rest = gateway.rest();
-    let written = async {
+    let written_text = async {
         loop {
             let log = rest.get("/api/servers/x/logs").await.to_string();
             let reports = log.matches("sends too many log messages").count();
@@ -68,19 +69,19 @@ async fn log_messages_are_dropped(backend: Backend, to: &str) {
             }
         }
     };
-    assert_eq!(soon("the log", written).await, 1);
+    assert_eq!(soon("the log", written_text).await, 1);
     let scrape = Scrape::fetch(&gateway).await;
-    let dropped = scrape.of_server("mainstay_server_dropped_notifications_total");
-    assert!(dropped >= f64::from(LINES / 2), "{dropped}");
-    // The flood is over, and later messages arrive again.
+    let dropped_count = scrape.of_server("mainstay_server_dropped_notifications_total");
+    assert!(dropped_count >= f64::from(LINES / 2), "{dropped_count}");
+    // Messages arrive again after the flood.
     client.assert_echo("x__echo").await;
 }
 
-/// A flooding server still answers, and so do other servers, with any kind of flood.
+/// A flooding server and other servers answer calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_are_answered_while_a_server_floods() {
-    let (flooding, calm) = tokio::join!(Backend::stdio(), Backend::http());
-    let gateway = Gateway::with_servers(&[("x", &flooding), ("calm", &calm)]).await;
+    let (flooding_backend, calm_backend) = tokio::join!(Backend::stdio(), Backend::http());
+    let gateway = Gateway::with_servers(&[("x", &flooding_backend), ("calm", &calm_backend)]).await;
     let client = gateway.client().await;
     for flood in [
         json!({"to": "stdout", "of": "log", "bytes": 1_000_000}),
@@ -90,33 +91,35 @@ async fn calls_are_answered_while_a_server_floods() {
         json!({"to": "stderr", "bytes": 10_000_000}),
     ] {
         let flood_name = flood.to_string();
-        let flooding = client.call_text("x__flood", flood);
-        let others = async {
+        let flooding_backend = client.call_text("x__flood", flood);
+        let other_calls = async {
             for _ in 0..5 {
                 client.assert_echo("x__echo").await;
                 client.assert_echo("calm__echo").await;
             }
         };
-        let (answer, ()) = soon(&flood_name, async { tokio::join!(flooding, others) }).await;
+        let (answer, ()) = soon(&flood_name, async {
+            tokio::join!(flooding_backend, other_calls)
+        })
+        .await;
         assert_eq!(answer, "flooded", "{flood_name}");
     }
 }
 
-/// Mainstay slows down its reading of an answer that is full of notifications. It answers other calls
-/// meanwhile.
+/// An answer that is full of notifications is read at a limited rate. Other calls are answered.
 async fn an_answer_full_of_notifications_is_read_slowly(flags: &[&str]) {
     let backend = Backend::start(BackendKind::Http, flags).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    // At the allowed rate it takes almost five seconds.
+    // The flood takes almost five seconds at the allowed rate.
     let flood = json!({"to": "answer", "of": "tools_changed", "bytes": 40_000 * 95});
-    let mut flooding = pin!(client.call_text("x__flood", flood));
-    let other = client.call_text("x__sleep", json!({"ms": 2000}));
+    let mut flooding_result = pin!(client.call_text("x__flood", flood));
+    let other_result = client.call_text("x__sleep", json!({"ms": 2000}));
     tokio::select! {
-        text = flooding.as_mut() => panic!("{text} before the other call was answered"),
-        text = other => assert_eq!(text, "slept 2000 ms"),
+        text = flooding_result.as_mut() => panic!("{text} before the other call was answered"),
+        text = other_result => assert_eq!(text, "slept 2000 ms"),
     }
-    assert_eq!(soon("the answer", flooding).await, "flooded");
+    assert_eq!(soon("the answer", flooding_result).await, "flooded");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,5 @@
-//! One gate for every endpoint. Items that access rules refuse are neither listed nor found at any endpoint,
-//! and the answer is that for an unknown item.
+//! Access rules at every endpoint: refused items are not listed, and a request gets the answer for
+//! an unknown item.
 
 use std::sync::Arc;
 
@@ -22,8 +22,7 @@ use crate::{
     rest_client::TOKEN,
 };
 
-/// Items of the server `x` that are refused to all clients but `friend`. Of the server `y` everything is
-/// refused to them.
+/// Items of `x` that only the client `friend` may use. The server `y` belongs to `friend` alone.
 const HIDDEN: [(ListKind, &str); 4] = [
     (Tools, "echo"),
     (Prompts, "greet"),
@@ -64,7 +63,7 @@ struct Guarded {
 
 impl Guarded {
     async fn new() -> Self {
-        let (x, y) = (Backend::http().await, Backend::http().await);
+        let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
         let settings =
             json!({"profiles": {"search": {"expose": "meta", "ownTools": ["meta", "external"]}}});
         let tokens = Tokens::from(Secret::new(TOKEN));
@@ -72,13 +71,14 @@ impl Guarded {
             access_rules: Some(Arc::new(FriendOnly)),
             ..GatewayOptions::default()
         };
-        let all = config(&[("x", &x), ("y", &y)], settings);
-        let gateway = Gateway::guarded(&all, options, tokens.clone(), |address| address).await;
+        let config_json = config(&[("x", &first_backend), ("y", &second_backend)], settings);
+        let gateway =
+            Gateway::guarded(&config_json, options, tokens.clone(), |address| address).await;
         gateway.registry().settled().await;
         Self {
             gateway,
-            x,
-            y,
+            x: first_backend,
+            y: second_backend,
             tokens,
         }
     }
@@ -110,7 +110,7 @@ impl Guarded {
     }
 }
 
-/// Requests with hidden names, at an endpoint whose names have this prefix.
+/// Requests for hidden names, at an endpoint with this prefix.
 fn requests(prefix: &str) -> [(&'static str, Value); 6] {
     [
         (
@@ -157,8 +157,8 @@ async fn lists(client: &Http) -> String {
     text
 }
 
-/// The hidden items, as they would be spelled in lists.
-fn listed(prefix: &str) -> [String; 4] {
+/// The hidden items as they appear in lists.
+fn listed_names(prefix: &str) -> [String; 4] {
     [
         format!(r#""name":"{prefix}echo""#),
         format!(r#""name":"{prefix}greet""#),
@@ -168,20 +168,26 @@ fn listed(prefix: &str) -> [String; 4] {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_unknown_at_every_mcp_endpoint() {
-    let guarded = Guarded::new().await;
-    let (guest, friend) = (guarded.token("guest"), guarded.token("friend"));
+async fn refused_items_are_unknown_at_mcp_endpoints() {
+    let fixture = Guarded::new().await;
+    let (guest, friend) = (fixture.token("guest"), fixture.token("friend"));
     for (path, prefix) in [("/mcp", "x__"), ("/servers/x/mcp", "")] {
-        let client = guarded.client(path, &guest).await;
+        let client = fixture.client(path, &guest).await;
         let lists_of_guest = lists(&client).await;
-        let friend = guarded.client(path, &friend).await;
+        let friend = fixture.client(path, &friend).await;
         let lists_of_friend = lists(&friend).await;
-        for hidden in listed(prefix) {
-            assert!(!lists_of_guest.contains(&hidden), "{path}: {hidden}");
-            assert!(lists_of_friend.contains(&hidden), "{path}: {hidden}");
+        for hidden_item in listed_names(prefix) {
+            assert!(
+                !lists_of_guest.contains(&hidden_item),
+                "{path}: {hidden_item}"
+            );
+            assert!(
+                lists_of_friend.contains(&hidden_item),
+                "{path}: {hidden_item}"
+            );
         }
         assert!(lists_of_guest.contains(&format!(r#""name":"{prefix}count""#)));
-        let count = guarded.request_count();
+        let count = fixture.request_count();
         for (method, params) in requests(prefix) {
             let error = client.error(method, params.clone()).await;
             assert!(
@@ -189,19 +195,18 @@ async fn what_is_refused_is_unknown_at_every_mcp_endpoint() {
                 "{error}"
             );
         }
-        assert_eq!(guarded.request_count(), count, "{path}: no server is asked");
+        assert_eq!(fixture.request_count(), count, "{path}: no server is asked");
         for (method, params) in requests(prefix) {
             friend.result(method, params).await;
         }
         client.call(&format!("{prefix}count"), json!({})).await;
-        // A client without a session.
-        let mut modern = Modern::at(&guarded.gateway, path);
+        let mut modern = Modern::at(&fixture.gateway, path);
         modern.http.token = Some(guest.clone());
-        let count = guarded.request_count();
+        let count = fixture.request_count();
         for method in LISTS {
             let list = modern.result(method, json!({})).await.to_string();
-            for hidden in listed(prefix) {
-                assert!(!list.contains(&hidden), "{path}: {hidden}");
+            for hidden_item in listed_names(prefix) {
+                assert!(!list.contains(&hidden_item), "{path}: {hidden_item}");
             }
         }
         for (method, params) in requests(prefix) {
@@ -209,54 +214,54 @@ async fn what_is_refused_is_unknown_at_every_mcp_endpoint() {
                 modern.error(method, params).await;
             }
         }
-        assert_eq!(guarded.request_count(), count, "{path}: no server is asked");
+        assert_eq!(fixture.request_count(), count, "{path}: no server is asked");
     }
-    // The answer for an unknown name is the same.
-    let client = guarded.client("/mcp", &guest).await;
-    let unknown = client.error("tools/call", json!({"name": "x__none"})).await;
-    let refused = client.error("tools/call", json!({"name": "x__echo"})).await;
+    // An unknown name gets the same answer.
+    let client = fixture.client("/mcp", &guest).await;
+    let unknown_result = client.error("tools/call", json!({"name": "x__none"})).await;
+    let refused_result = client.error("tools/call", json!({"name": "x__echo"})).await;
     assert_eq!(
-        refused.to_string(),
-        unknown.to_string().replace("none", "echo")
+        refused_result.to_string(),
+        unknown_result.to_string().replace("none", "echo")
     );
 }
 
 #[tokio::test]
 async fn a_refused_server_is_not_there() {
-    let guarded = Guarded::new().await;
-    let (guest, friend) = (guarded.token("guest"), guarded.token("friend"));
-    let client = guarded.client("/mcp", &guest).await;
+    let fixture = Guarded::new().await;
+    let (guest, friend) = (fixture.token("guest"), fixture.token("friend"));
+    let client = fixture.client("/mcp", &guest).await;
     assert!(!lists(&client).await.contains("y__"));
     client
         .error("tools/call", json!({"name": "y__count"}))
         .await;
     let answer = async |path: &str| {
-        let mut client = guarded.gateway.stranger(path);
+        let mut client = fixture.gateway.stranger(path);
         client.token = Some(guest.clone());
         let response = client.post(initialize(LATEST)).await;
         (response.status, response.text)
     };
-    let (status, refused) = answer("/servers/y/mcp").await;
-    let (_, unknown) = answer("/servers/none/mcp").await;
-    assert_eq!(status, StatusCode::NOT_FOUND, "{refused}");
-    assert_eq!(refused, unknown.replace("none", "y"));
-    let friend = guarded.client("/servers/y/mcp", &friend).await;
+    let (status, refusal_body) = answer("/servers/y/mcp").await;
+    let (_, unknown_body) = answer("/servers/none/mcp").await;
+    assert_eq!(status, StatusCode::NOT_FOUND, "{refusal_body}");
+    assert_eq!(refusal_body, unknown_body.replace("none", "y"));
+    let friend = fixture.client("/servers/y/mcp", &friend).await;
     friend.assert_echo("echo").await;
-    assert_eq!(guarded.y.runs("count"), 0);
+    assert_eq!(fixture.y.runs("count"), 0);
 }
 
-/// Own tools search only what their client may see.
+/// Own tools search only items that their client may use.
 #[tokio::test]
-async fn what_is_refused_is_not_found_by_a_search() {
-    let guarded = Guarded::new().await;
-    let (guest, friend) = (guarded.token("guest"), guarded.token("friend"));
+async fn search_omits_refused_items() {
+    let fixture = Guarded::new().await;
+    let (guest, friend) = (fixture.token("guest"), fixture.token("friend"));
     let search = json!({"query": "echo", "limit": 50});
-    let client = guarded.client("/mcp/search", &guest).await;
-    let friend = guarded.client("/mcp/search", &friend).await;
-    let found = client.call_text("search_tools", search.clone()).await;
+    let client = fixture.client("/mcp/search", &guest).await;
+    let friend = fixture.client("/mcp/search", &friend).await;
+    let matching_result = client.call_text("search_tools", search.clone()).await;
     assert!(
-        !found.contains("x__echo") && !found.contains("y__"),
-        "{found}"
+        !matching_result.contains("x__echo") && !matching_result.contains("y__"),
+        "{matching_result}"
     );
     assert!(
         friend
@@ -278,21 +283,21 @@ async fn what_is_refused_is_not_found_by_a_search() {
         let result = client.call(tool, arguments).await;
         assert_eq!(result["isError"], true, "{result}");
     }
-    let listed = client.call_text("list_servers", json!({})).await;
-    assert!(!listed.contains(r#""name":"y""#), "{listed}");
+    let listed_result = client.call_text("list_servers", json!({})).await;
+    assert!(!listed_result.contains(r#""name":"y""#), "{listed_result}");
     let tools = client.call_text("external_list_tools", json!({})).await;
     assert!(
         !tools.contains("x/echo") && tools.contains("x/count"),
         "{tools}"
     );
-    assert_eq!(guarded.x.runs("echo"), 0);
+    assert_eq!(fixture.x.runs("echo"), 0);
 }
 
 #[tokio::test]
-async fn what_is_refused_is_unknown_over_rest() {
-    let guarded = Guarded::new().await;
-    let rest = guarded.gateway.rest();
-    for (path, hidden, visible) in [
+async fn refused_items_are_unknown_over_rest() {
+    let fixture = Guarded::new().await;
+    let rest = fixture.gateway.rest();
+    for (path, hidden_item, visible_item) in [
         ("/api/mcp-tools", "x/echo", "x/count"),
         ("/api/mcp-prompts", "x/greet", "x/plain"),
         ("/api/mcp-resources", "fake://text", "fake://blob"),
@@ -301,13 +306,13 @@ async fn what_is_refused_is_unknown_over_rest() {
         ("/api/servers", r#""name":"y""#, r#""name":"x""#),
     ] {
         let list = rest.get(path).await.to_string();
-        assert!(!list.contains(hidden), "{path}: {list}");
+        assert!(!list.contains(hidden_item), "{path}: {list}");
         assert!(
-            list.contains(visible) || path.ends_with("templates"),
+            list.contains(visible_item) || path.ends_with("templates"),
             "{path}: {list}"
         );
     }
-    let count = guarded.request_count();
+    let count = fixture.request_count();
     for (path, body) in [
         (
             "/api/mcp-tools/call",
@@ -330,7 +335,7 @@ async fn what_is_refused_is_unknown_over_rest() {
         .post(execute, json!({"arguments": {"text": "hi"}}))
         .await;
     assert_eq!(answer["success"], false, "{answer}");
-    assert_eq!(guarded.request_count(), count, "no server is asked");
+    assert_eq!(fixture.request_count(), count, "no server is asked");
     for path in [
         "/api/servers/y",
         "/api/servers/y/logs",

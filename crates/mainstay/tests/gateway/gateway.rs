@@ -25,7 +25,7 @@ use crate::{
     rest_client::{Rest, TOKEN},
 };
 
-/// The future's value. The test fails if the future takes too long.
+/// Resolves the future. Panics after a time limit.
 pub fn soon<'f, T: 'f>(
     description: &'f str,
     future: impl Future<Output = T> + 'f,
@@ -33,14 +33,14 @@ pub fn soon<'f, T: 'f>(
     mainstay_testkit::soon(IN_PROCESS, description, future)
 }
 
-/// Waits for a condition that no event announces. Polls it.
+/// Polls a condition that no event announces.
 pub async fn until(description: &str, condition: impl Fn() -> bool) {
     mainstay_testkit::until(IN_PROCESS, description, condition).await;
 }
 
-/// Returns the first result of `look`. Polls, because no event announces it.
-pub async fn found<T>(description: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
-    mainstay_testkit::found(IN_PROCESS, description, look).await
+/// Polls `attempt` until it returns a result.
+pub async fn found<T>(description: &str, attempt: impl AsyncFnMut() -> Option<T>) -> T {
+    mainstay_testkit::found(IN_PROCESS, description, attempt).await
 }
 
 /// An environment without variables, files and home.
@@ -66,9 +66,10 @@ pub fn parse(text: &str) -> Config {
         path: Path::new("/config.json"),
         is_of_clients: false,
     };
-    let parsed = mainstay_config::parse(text, &source, &Nothing).expect("a valid configuration");
-    assert_eq!(parsed.config.problems().count(), 0, "{text}");
-    parsed.config
+    let parsed_config =
+        mainstay_config::parse(text, &source, &Nothing).expect("a valid configuration");
+    assert_eq!(parsed_config.config.problems().count(), 0, "{text}");
+    parsed_config.config
 }
 
 /// A configuration of these servers, in this order, with other settings.
@@ -97,14 +98,20 @@ impl Gateway {
         Self::guarded(config, options, Secret::new(TOKEN), |address| address).await
     }
 
-    /// Starts with these tokens, as if the listener had the address that `apparent` returns.
+    /// Starts with these tokens. The access rules use the address that `apparent_address` returns.
     pub async fn guarded(
         config: &Value,
         options: impl Into<DaemonOptions>,
         tokens: impl Into<Tokens>,
-        apparent: impl FnOnce(SocketAddr) -> SocketAddr,
+        apparent_address: impl FnOnce(SocketAddr) -> SocketAddr,
     ) -> Self {
-        Self::run(&parse(&config.to_string()), options, tokens, apparent).await
+        Self::run(
+            &parse(&config.to_string()),
+            options,
+            tokens,
+            apparent_address,
+        )
+        .await
     }
 
     /// Like [`Gateway::guarded`], but with a parsed configuration.
@@ -112,14 +119,14 @@ impl Gateway {
         config: &Config,
         options: impl Into<DaemonOptions>,
         tokens: impl Into<Tokens>,
-        apparent: impl FnOnce(SocketAddr) -> SocketAddr,
+        apparent_address: impl FnOnce(SocketAddr) -> SocketAddr,
     ) -> Self {
         let daemon = Daemon::start(config, options);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .expect("a free port");
         let address = listener.local_addr().expect("a bound socket");
-        let door = daemon.serve_http(listener, apparent(address), tokens);
+        let door = daemon.serve_http(listener, apparent_address(address), tokens);
         Self {
             daemon: Arc::new(daemon),
             door,
@@ -154,7 +161,7 @@ impl Gateway {
         client
     }
 
-    /// A client without a handshake.
+    /// A client without a session.
     pub fn stranger(&self, path: &str) -> Http {
         Http::new(self.address, path)
     }
@@ -176,7 +183,7 @@ impl Gateway {
         Pipe::open(Arc::clone(&self.daemon), ProfileName::DEFAULT)
     }
 
-    /// The servers, for facts that no door shows.
+    /// The registry of servers, for state that no door shows.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.daemon.gateway.registry
     }
@@ -186,7 +193,7 @@ impl Gateway {
         self.daemon.gateway.session_count.get()
     }
 
-    /// Stops everything, in order. Every pipe must be closed before.
+    /// Stops the gateway. Every pipe must be closed before.
     pub async fn stop(self) {
         let Ok(daemon) = Arc::try_unwrap(self.daemon) else {
             panic!("a pipe is still open");

@@ -1,4 +1,4 @@
-//! The handshake in every legacy revision, on both sides (E6, E8).
+//! The handshake in every legacy revision, with clients and with servers (E6, E8).
 
 use fake_server::REVISIONS;
 use http::StatusCode;
@@ -11,7 +11,7 @@ use crate::{
 };
 
 over_every_transport! {
-    /// E6: the session uses the revision of the server's answer.
+    /// E6: the session uses the revision in the server's answer.
     async fn a_server_of_any_revision_is_greeted_and_called(kind) {
         for revision in REVISIONS {
             let flags = ["--revision", revision, "--check-protocol-header"];
@@ -26,7 +26,7 @@ over_every_transport! {
                 .iter()
                 .map(|message| message["method"].clone())
                 .collect();
-            // HTTP+SSE has only one era, so no `server/discover` is sent.
+            // HTTP+SSE has one era, so `server/discover` is skipped.
             let discovers = usize::from(kind != BackendKind::Sse);
             assert_eq!(methods.iter().take_while(|method| *method == "server/discover").count(), discovers);
             let methods: Vec<_> = methods.into_iter().skip(discovers).collect();
@@ -35,8 +35,7 @@ over_every_transport! {
         }
     }
 
-    /// `/servers/<name>/mcp`: the answer of the server itself, to an `initialize` with the client's own
-    /// declarations.
+    /// `/servers/<name>/mcp`: `initialize` passes unchanged in both directions.
     async fn a_transparent_session_greets_with_the_clients_own_words(kind) {
         let backend = Backend::start(kind, &["--instructions", "be kind"]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -52,7 +51,8 @@ over_every_transport! {
     }
 }
 
-/// Specification, transports: from 2025-06-18 on, every request after the handshake has `MCP-Protocol-Version`.
+/// Specification, transports: requests after the handshake have `MCP-Protocol-Version` from
+/// 2025-06-18 on.
 #[tokio::test]
 async fn the_version_header_goes_upstream_from_the_revision_that_knows_it() {
     for revision in REVISIONS {
@@ -62,46 +62,53 @@ async fn the_version_header_goes_upstream_from_the_revision_that_knows_it() {
         let expected = (revision >= "2025-06-18").then_some(revision);
         backend
             .fake()
-            .until(|all| all.iter().any(|request| request.verb == "GET"))
+            .until(|requests| requests.iter().any(|request| request.verb == "GET"))
             .await;
-        // Before: `server/discover`, which has its own version, and `initialize`.
-        for received in backend.fake().received().iter().skip(2) {
-            let sent = received.headers.get("mcp-protocol-version");
-            let sent = sent.map(|value| value.to_str().expect("ASCII"));
-            assert_eq!(sent, expected, "{} {}", received.verb, received.body);
+        // Skip `server/discover`, which has its own version, and `initialize`.
+        for received_request in backend.fake().received().iter().skip(2) {
+            let sent_version = received_request.headers.get("mcp-protocol-version");
+            let sent_version = sent_version.map(|value| value.to_str().expect("ASCII"));
+            assert_eq!(
+                sent_version, expected,
+                "{} {}",
+                received_request.verb, received_request.body
+            );
         }
     }
 }
 
-/// Specification, lifecycle: a known revision is accepted, and an unknown one is answered with the latest.
+/// Specification, lifecycle: a known revision is accepted. For an unknown revision the answer is
+/// the latest.
 #[tokio::test]
 async fn the_aggregate_negotiates_with_its_clients() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let known_revisions = REVISIONS.map(|revision| (revision, revision));
-    let unknown = [("1999-12-31", LATEST), ("2099-01-01", LATEST), ("", LATEST)];
-    for (requested, expected) in known_revisions.into_iter().chain(unknown) {
+    let unknown_revisions = [("1999-12-31", LATEST), ("2099-01-01", LATEST), ("", LATEST)];
+    for (requested_revision, expected) in known_revisions.into_iter().chain(unknown_revisions) {
         let mut client = gateway.stranger("/mcp");
-        let result = client.initialize(requested).await;
+        let result = client.initialize(requested_revision).await;
         assert_eq!(result["protocolVersion"], expected);
         assert_eq!(result["serverInfo"]["name"], "mainstay");
         client.assert_echo("x__echo").await;
 
         let mut pipe = gateway.silent_pipe();
         assert_eq!(
-            pipe.initialize(requested).await["protocolVersion"],
+            pipe.initialize(requested_revision).await["protocolVersion"],
             expected
         );
         pipe.assert_echo("x__echo").await;
     }
 }
 
-/// The capabilities are those that can be relayed. The instructions are listed under the servers' names.
+/// The capabilities are those that Mainstay relays. The instructions are joined under the servers'
+/// names.
 #[tokio::test]
 async fn the_aggregate_says_what_it_relays_and_joins_instructions() {
-    let one = Backend::start(BackendKind::Http, &["--instructions", "first words"]).await;
-    let two = Backend::start(BackendKind::Sse, &["--instructions", "second words"]).await;
-    let gateway = Gateway::with_servers(&[("one", &one), ("two", &two)]).await;
+    let first_backend = Backend::start(BackendKind::Http, &["--instructions", "first words"]).await;
+    let second_backend =
+        Backend::start(BackendKind::Sse, &["--instructions", "second words"]).await;
+    let gateway = Gateway::with_servers(&[("one", &first_backend), ("two", &second_backend)]).await;
     let mut client = gateway.stranger("/mcp");
     let result = client.initialize(LATEST).await;
     let capabilities = &result["capabilities"];
@@ -116,7 +123,7 @@ async fn the_aggregate_says_what_it_relays_and_joins_instructions() {
     assert!(places.is_sorted() && places[0].is_some(), "{instructions}");
 }
 
-/// Specification, lifecycle: only pings before the handshake.
+/// Specification, lifecycle: requests except pings fail before the handshake.
 #[tokio::test]
 async fn on_stdio_requests_wait_for_the_handshake() {
     let backend = Backend::http().await;
@@ -128,8 +135,8 @@ async fn on_stdio_requests_wait_for_the_handshake() {
     pipe.assert_echo("x__echo").await;
 }
 
-/// Y13: the transport of a URL is detected, unless the entry names it. The list of servers shows the detected
-/// one.
+/// Y13: the transport of a URL is detected unless the entry sets `type`. The list of servers
+/// contains the result.
 #[tokio::test]
 async fn the_transport_behind_a_url_is_detected() {
     for (kind, transport) in [(BackendKind::Http, "http"), (BackendKind::Sse, "sse")] {
@@ -141,8 +148,8 @@ async fn the_transport_behind_a_url_is_detected() {
     }
 }
 
-/// E2, E3: every request has the configured headers. Without them the server answers 401, and Mainstay reports
-/// that.
+/// E2, E3: every request contains the configured headers. Without the headers, the status contains
+/// the server's 401.
 #[tokio::test]
 async fn a_server_that_asks_for_a_token_gets_it() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -150,8 +157,8 @@ async fn a_server_that_asks_for_a_token_gets_it() {
         let backend = Backend::start(kind, &flags)
             .await
             .option("bearerToken", "t0ken");
-        let bare = Backend::start(kind, &flags).await;
-        let gateway = Gateway::with_servers(&[("x", &backend), ("bare", &bare)]).await;
+        let bare_backend = Backend::start(kind, &flags).await;
+        let gateway = Gateway::with_servers(&[("x", &backend), ("bare", &bare_backend)]).await;
         let client = gateway.client().await;
         client.assert_echo("x__echo").await;
         let error = client
@@ -165,12 +172,12 @@ async fn a_server_that_asks_for_a_token_gets_it() {
     }
 }
 
-/// Only a person can repair a refused handshake, so the client gets the reason at once.
+/// A refused handshake needs a person, so the call fails immediately with the reason.
 #[tokio::test]
 async fn a_refused_handshake_is_passed_on() {
     let backend = Backend::start(BackendKind::Http, &["--initialize-error"]).await;
-    let calm = Backend::http().await;
-    let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
+    let calm_backend = Backend::http().await;
+    let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm_backend)]).await;
     let response = gateway
         .stranger("/servers/x/mcp")
         .post(crate::client::initialize(LATEST))

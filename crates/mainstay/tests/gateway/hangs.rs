@@ -1,4 +1,4 @@
-//! Servers that run and do not answer, and connections that do not carry messages. A server that works is not
+//! Servers that run without answering, and connections that carry no data. A working server is not
 //! replaced.
 
 use std::time::{Duration, Instant};
@@ -11,26 +11,26 @@ use crate::{
     client::{Http, failure, text},
     gateway::{Gateway, soon, until},
     loss::pid,
-    rest_client::promptly,
+    rest_client::prompt_retry,
 };
 
-/// Ten probes a second. A server hangs after half a second without a message.
-fn sharp() -> Value {
+/// Ten probes a second. A server counts as hanging after half a second without a message.
+fn sharp_health() -> Value {
     json!({"intervalMs": 100, "timeoutMs": 100, "jitter": 0, "hangAfterMs": 500})
 }
 
-fn impatient(backend: Backend) -> Backend {
+fn impatient_reconnect(backend: Backend) -> Backend {
     backend
-        .option("health", sharp())
-        .option("reconnect", promptly())
+        .option("health", sharp_health())
+        .option("reconnect", prompt_retry())
         .option("connectTimeoutMs", 1000)
 }
 
-/// Number of attempts to open a session. Over HTTP+SSE a hanging fake does not reach the handshake.
+/// Number of connection attempts. Over HTTP+SSE a hanging fake never reaches the handshake.
 fn attempts(kind: BackendKind, backend: &Backend) -> usize {
     if kind == BackendKind::Sse {
-        let received = backend.fake().received();
-        received
+        let received_requests = backend.fake().received();
+        received_requests
             .iter()
             .filter(|request| request.verb == "GET")
             .count()
@@ -39,24 +39,24 @@ fn attempts(kind: BackendKind, backend: &Backend) -> usize {
     }
 }
 
-/// Waits until the tool `echo` answers again.
+/// Waits until tool `echo` answers.
 async fn until_echo(client: &Http) {
-    let answered = async {
+    let answered_result = async {
         while client.call("x__echo", json!({"text": "hello"})).await["isError"] == true {}
     };
-    soon("the server to answer again", answered).await;
+    soon("the server to answer again", answered_result).await;
 }
 
 over_every_transport! {
-    /// A call protects its server until the call's deadline. After that, a hanging server is replaced.
+    /// A hanging server is replaced after the deadline of its call, not before.
     async fn a_server_that_hangs_is_replaced_after_its_calls_deadline(kind) {
-        let backend = impatient(Backend::start(kind, &[]).await).option("timeout_s", 2);
+        let backend = impatient_reconnect(Backend::start(kind, &[]).await).option("timeout_s", 2);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
-        let since = Instant::now();
+        let start = Instant::now();
         let result = client.call("x__hang_server", json!({})).await;
         assert_eq!(failure(&result)["kind"], "call_timeout", "{result}");
-        assert!(since.elapsed() >= Duration::from_secs(2));
+        assert!(start.elapsed() >= Duration::from_secs(2));
         until("a second session", || attempts(kind, &backend) > 1).await;
         if kind != BackendKind::Stdio {
             backend.fake().hang(false);
@@ -64,25 +64,25 @@ over_every_transport! {
         until_echo(&client).await;
     }
 
-    /// A steady sequence of calls that time out does not hide the hang.
+    /// A hang is detected while calls time out one after the other.
     async fn steady_calls_do_not_hide_a_hang(kind) {
-        let backend = impatient(Backend::start(kind, &[]).await).option("timeout_s", 0.4);
+        let backend = impatient_reconnect(Backend::start(kind, &[]).await).option("timeout_s", 0.4);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let clients = [gateway.client().await, gateway.client().await, gateway.client().await];
         clients[0].call("x__hang_server", json!({})).await;
-        let calling = clients.each_ref().map(async |client| {
+        let calling_result = clients.each_ref().map(async |client| {
             while attempts(kind, &backend) < 2 {
                 client.call("x__echo", json!({})).await;
             }
         });
-        soon("the server to be replaced", futures_util::future::join_all(calling)).await;
+        soon("the server to be replaced", futures_util::future::join_all(calling_result)).await;
         if kind != BackendKind::Stdio {
             backend.fake().hang(false);
         }
         until_echo(&clients[0]).await;
     }
 
-    /// mcpproxy#1317: a ping must not end the running call of a server that handles one request at a time.
+    /// mcpproxy#1317: a ping must not interrupt a call of a server with one request at a time.
     async fn a_ping_kills_no_call_of_a_single_flight_server(kind) {
         let health = json!({
             "intervalMs": 100, "timeoutMs": 100, "jitter": 0, "hangAfterMs": 300,
@@ -97,7 +97,7 @@ over_every_transport! {
     }
 }
 
-/// A server that uses CPU works, even after the deadline of its call.
+/// A server that uses CPU time is not replaced, even after the deadline of its call.
 #[tokio::test]
 async fn a_server_that_burns_cpu_is_left_alone() {
     let health = json!({"intervalMs": 100, "timeoutMs": 300, "jitter": 0, "hangAfterMs": 500});
@@ -107,10 +107,10 @@ async fn a_server_that_burns_cpu_is_left_alone() {
         .option("timeout_s", 0.5);
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    let before = pid(&client, "x__pid").await;
+    let previous_pid = pid(&client, "x__pid").await;
     let result = client.call("x__busy", json!({"ms": 3000})).await;
     assert_eq!(failure(&result)["kind"], "call_timeout", "{result}");
-    // It is probed meanwhile, without any effect.
+    // The server is still probed.
     gateway
         .rest()
         .until("x", "late", |server| {
@@ -118,12 +118,12 @@ async fn a_server_that_burns_cpu_is_left_alone() {
         })
         .await;
     until_echo(&client).await;
-    assert_eq!(pid(&client, "x__pid").await, before);
+    assert_eq!(pid(&client, "x__pid").await, previous_pid);
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// Half-open: no answer, and no reset. Over HTTP the session continues on new connections, and later
-/// announcements arrive. Over HTTP+SSE the session ends with its stream.
+/// Half-open connections: no answer and no reset. Over HTTP the session continues on new
+/// connections. Over HTTP+SSE the session ends with its stream.
 #[tokio::test]
 async fn half_open_connections_heal() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -131,7 +131,7 @@ async fn half_open_connections_heal() {
         let health = json!({"intervalMs": 200, "timeoutMs": 300, "jitter": 0, "hangAfterMs": 900});
         let backend = backend
             .option("health", health)
-            .option("reconnect", promptly());
+            .option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         client.assert_echo("x__echo").await;
@@ -140,8 +140,8 @@ async fn half_open_connections_heal() {
         gate.strand();
         if kind == BackendKind::Http {
             let gets = || {
-                let received = backend.fake().received();
-                received
+                let received_requests = backend.fake().received();
+                received_requests
                     .iter()
                     .filter(|request| request.verb == "GET")
                     .count()
@@ -154,34 +154,36 @@ async fn half_open_connections_heal() {
         }
         client.assert_echo("x__echo").await;
         client.call("x__change_tools", json!({})).await;
-        let changed = stream.message().await;
-        assert_eq!(changed["method"], "notifications/tools/list_changed");
+        let changed_message = stream.message().await;
+        assert_eq!(
+            changed_message["method"],
+            "notifications/tools/list_changed"
+        );
     }
 }
 
-/// A network that drops all packets, also those of new connections, is an outage. The session returns when the
-/// outage ends.
+/// A network that drops all packets causes an outage. The session returns with the network.
 #[tokio::test]
 async fn a_network_that_swallows_everything_is_an_outage() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
         let (backend, gate) = Backend::gated(kind, &[]).await;
-        let backend = impatient(backend);
+        let backend = impatient_reconnect(backend);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         client.assert_echo("x__echo").await;
         gate.set(GateMode::Silent).await.expect("the gate stands");
-        let hangs = |server: &Value| {
+        let is_hanging = |server: &Value| {
             let reason = server["lastError"].as_str().unwrap_or_default();
             server["status"] == "reconnecting" && reason.contains("no handshake within 1000 ms")
         };
-        rest.until("x", "given up for now", hangs).await;
+        rest.until("x", "given up for now", is_hanging).await;
         gate.set(GateMode::Forward).await.expect("the gate stands");
         rest.until_status("x", "connected").await;
         client.assert_echo("x__echo").await;
     }
 }
 
-/// H9: a failed call reports the status of its server.
+/// H9: the error of a call contains the status of its server.
 #[tokio::test]
 async fn a_failed_call_says_how_its_server_is() {
     let health = json!({"intervalMs": 100, "timeoutMs": 100, "jitter": 0, "threshold": 2});
@@ -189,9 +191,9 @@ async fn a_failed_call_says_how_its_server_is() {
     let backend = backend.option("health", health).option("timeout_s", 1);
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    let degraded = |server: &Value| server["healthStatus"] == "degraded";
-    gateway.rest().until("x", "degraded", degraded).await;
-    // A working server is not probed, so its status is that of the call's start.
+    let is_degraded = |server: &Value| server["healthStatus"] == "degraded";
+    gateway.rest().until("x", "degraded", is_degraded).await;
+    // A working server is not probed, so the error has the status from the call's start.
     let result = client.call("x__hang", json!({})).await;
     assert!(
         text(&result).contains("(server x is unhealthy)"),

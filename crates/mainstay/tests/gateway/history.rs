@@ -1,4 +1,4 @@
-//! The history of servers: their statuses, across restarts of Mainstay.
+//! `GET /api/servers/NAME/history`: status changes across restarts of Mainstay.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use tempfile::TempDir;
 use crate::{
     backend::{Backend, BackendKind},
     gateway::{Gateway, config as configured, found},
-    rest_client::promptly,
+    rest_client::prompt_retry,
 };
 
-/// A Mainstay whose journal survives it.
-async fn recorded(servers: &[(&str, &Backend)], folder: &TempDir) -> Gateway {
+/// Starts a Mainstay with a journal in this folder.
+async fn start_recorded(servers: &[(&str, &Backend)], folder: &TempDir) -> Gateway {
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default());
     let options = GatewayOptions {
         journal: Some(Arc::new(journal.expect("a journal"))),
@@ -28,7 +28,7 @@ fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// The transitions of a server, oldest first.
+/// The status changes of a server, oldest first.
 async fn transitions(gateway: &Gateway, server: &str) -> Vec<Value> {
     let path = format!("/api/servers/{server}/history");
     let history = gateway.rest().get(&path).await;
@@ -40,18 +40,20 @@ async fn transitions(gateway: &Gateway, server: &str) -> Vec<Value> {
     }
 }
 
-fn words(transitions: &[Value]) -> Vec<&str> {
-    let words = transitions.iter();
-    words
+fn statuses(transitions: &[Value]) -> Vec<&str> {
+    let statuses = transitions.iter();
+    statuses
         .map(|mark| mark["status"].as_str().expect("a word"))
         .collect()
 }
 
-/// Waits until the history ends with these words.
-async fn until_last(gateway: &Gateway, server: &str, last: &[&str]) -> Vec<Value> {
-    found(&format!("the last words {last:?}"), async || {
-        let all = transitions(gateway, server).await;
-        words(&all).ends_with(last).then_some(all)
+/// Waits until the history ends with these statuses.
+async fn until_last(gateway: &Gateway, server: &str, expected_end: &[&str]) -> Vec<Value> {
+    found(&format!("the last words {expected_end:?}"), async || {
+        let all_marks = transitions(gateway, server).await;
+        statuses(&all_marks)
+            .ends_with(expected_end)
+            .then_some(all_marks)
     })
     .await
 }
@@ -63,54 +65,62 @@ fn events(history: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// A crash is recorded with the exit code and the last output of the process. A stop by the operator has no
+/// A crash is recorded with the exit code and the last stderr line. A stop by the operator has no
 /// reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_and_a_stop_are_on_record() {
     let backend = Backend::start(BackendKind::Stdio, &["--stderr", "the last words"]).await;
-    let backend = backend.option("reconnect", promptly());
+    let backend = backend.option("reconnect", prompt_retry());
     let folder = folder();
-    let gateway = recorded(&[("x", &backend)], &folder).await;
+    let gateway = start_recorded(&[("x", &backend)], &folder).await;
     let client = gateway.client().await;
     client.call("x__crash", json!({})).await;
-    let all = until_last(
+    let all_marks = until_last(
         &gateway,
         "x",
         &["connecting", "connected", "reconnecting", "connected"],
     )
     .await;
-    let crash = &all[2];
+    let crash = &all_marks[2];
     assert_eq!(crash["exitCode"], 3, "{crash}");
     assert_eq!(crash["stderr"], json!(["the last words"]), "{crash}");
     let reason = crash["reason"].as_str().expect("a reason");
     assert_eq!(reason, "process exited unexpectedly (code 3)");
-    for (index, none) in [(1, "reason"), (3, "reason"), (3, "exitCode"), (3, "stderr")] {
-        assert!(all[index].get(none).is_none(), "{}", all[index]);
+    for (index, absent_key) in [(1, "reason"), (3, "reason"), (3, "exitCode"), (3, "stderr")] {
+        assert!(
+            all_marks[index].get(absent_key).is_none(),
+            "{}",
+            all_marks[index]
+        );
     }
-    let times: Vec<_> = all.iter().map(|entry| entry["at"].as_str()).collect();
+    let times: Vec<_> = all_marks.iter().map(|entry| entry["at"].as_str()).collect();
     assert!(times.is_sorted(), "{times:?}");
 
     gateway.rest().done("x", "stop").await;
-    let all = until_last(&gateway, "x", &["stopping", "disconnected"]).await;
-    assert!(all[all.len() - 1].get("reason").is_none(), "{all:?}");
+    let all_marks = until_last(&gateway, "x", &["stopping", "disconnected"]).await;
+    assert!(
+        all_marks[all_marks.len() - 1].get("reason").is_none(),
+        "{all_marks:?}"
+    );
     gateway.stop().await;
 }
 
-/// A later run has the history of the earlier runs, and the time in which Mainstay did not run.
+/// A restarted Mainstay has the earlier history, and marks its own downtime.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_history_outlives_a_restart() {
-    let (one, two) = (Backend::stdio().await, Backend::http().await);
+    let (first_backend, second_backend) = (Backend::stdio().await, Backend::http().await);
     let folder = folder();
-    let gateway = recorded(&[("x", &one), ("gone", &two)], &folder).await;
+    let gateway =
+        start_recorded(&[("x", &first_backend), ("gone", &second_backend)], &folder).await;
     until_last(&gateway, "x", &["connected"]).await;
     until_last(&gateway, "gone", &["connected"]).await;
     gateway.stop().await;
 
-    let gateway = recorded(&[("x", &one)], &folder).await;
-    let all = until_last(&gateway, "x", &["connecting", "connected"]).await;
-    // The stop of Mainstay appears once.
+    let gateway = start_recorded(&[("x", &first_backend)], &folder).await;
+    let all_marks = until_last(&gateway, "x", &["connecting", "connected"]).await;
+    // The stop of Mainstay has one mark.
     assert_eq!(
-        words(&all),
+        statuses(&all_marks),
         ["connecting", "connected", "connecting", "connected"]
     );
     let rest = gateway.rest();
@@ -121,26 +131,29 @@ async fn the_history_outlives_a_restart() {
     assert_eq!(names, [Some("gone"), Some("x")]);
     assert_eq!(history["truncated"], false);
 
-    // Only the current run.
-    let since = history["daemon"][2]["at"].as_str().expect("a time");
-    let now = rest.get(&format!("/api/history?since={since}")).await;
-    let servers = now["servers"].as_array().expect("a list");
-    assert_eq!(servers.len(), 1, "{now}");
+    // History of the current run.
+    let start_mark = history["daemon"][2]["at"].as_str().expect("a time");
+    let current_response = rest.get(&format!("/api/history?since={start_mark}")).await;
+    let servers = current_response["servers"].as_array().expect("a list");
+    assert_eq!(servers.len(), 1, "{current_response}");
     assert_eq!(servers[0]["server"], "x");
 
-    // The answer says that it is not complete.
-    let few = rest.get("/api/servers/x/history?limit=1").await;
-    assert_eq!(few["truncated"], true, "{few}");
-    assert_eq!(few["servers"][0]["transitions"][0]["status"], "connected");
+    // The answer contains `truncated`.
+    let few_response = rest.get("/api/servers/x/history?limit=1").await;
+    assert_eq!(few_response["truncated"], true, "{few_response}");
+    assert_eq!(
+        few_response["servers"][0]["transitions"][0]["status"],
+        "connected"
+    );
     gateway.stop().await;
 }
 
-/// A removed server has a history until the history is too old. A server that never existed has none.
+/// A removed server keeps its history until the retention limit. An unknown server has no history.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removed_server_has_a_history() {
     let backend = Backend::stdio().await;
     let folder = folder();
-    let gateway = recorded(&[], &folder).await;
+    let gateway = start_recorded(&[], &folder).await;
     let rest = gateway.rest();
     let mut entry = backend.entry.clone();
     entry["name"] = "x".into();
@@ -148,8 +161,8 @@ async fn a_removed_server_has_a_history() {
     assert_eq!(status, StatusCode::OK, "{answer}");
     let (status, answer) = rest.delete("/api/servers/x").await;
     assert_eq!(status, StatusCode::OK, "{answer}");
-    let all = until_last(&gateway, "x", &["removed"]).await;
-    assert_eq!(words(&all)[..2], ["connecting", "connected"]);
+    let all_marks = until_last(&gateway, "x", &["removed"]).await;
+    assert_eq!(statuses(&all_marks)[..2], ["connecting", "connected"]);
     let (status, answer) = rest.try_get("/api/servers/never/history").await;
     assert_eq!(status, StatusCode::NOT_FOUND);
     assert_eq!(answer["error"], "server_not_found");
@@ -159,26 +172,30 @@ async fn a_removed_server_has_a_history() {
     gateway.stop().await;
 }
 
-/// The server's own flag: the text of a reason is not for programs.
+/// `unauthorized` is a separate member, because programs cannot parse the reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_history_says_which_server_lets_nobody_in() {
     let folder = folder();
-    let closed = Backend::start(BackendKind::Http, &["--status", "401"]).await;
-    let broken = Backend::start(BackendKind::Http, &["--status", "500"]).await;
-    let gateway = recorded(&[("closed", &closed), ("broken", &broken)], &folder).await;
+    let closed_backend = Backend::start(BackendKind::Http, &["--status", "401"]).await;
+    let broken_backend = Backend::start(BackendKind::Http, &["--status", "500"]).await;
+    let gateway = start_recorded(
+        &[("closed", &closed_backend), ("broken", &broken_backend)],
+        &folder,
+    )
+    .await;
     for server in ["closed", "broken"] {
-        let last = found("a reason", async || {
-            let last = transitions(&gateway, server).await.pop()?;
-            last.get("reason").is_some().then_some(last)
+        let last_mark = found("a reason", async || {
+            let last_mark = transitions(&gateway, server).await.pop()?;
+            last_mark.get("reason").is_some().then_some(last_mark)
         })
         .await;
-        let is_unauthorized = last.get("unauthorized") == Some(&json!(true));
-        assert_eq!(is_unauthorized, server == "closed", "{last}");
+        let is_unauthorized = last_mark.get("unauthorized") == Some(&json!(true));
+        assert_eq!(is_unauthorized, server == "closed", "{last_mark}");
     }
     gateway.stop().await;
 }
 
-/// Without a journal there is no history, and the answer has the reason.
+/// Without a journal the answer has the reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_journal_there_is_no_history() {
     let backend = Backend::stdio().await;

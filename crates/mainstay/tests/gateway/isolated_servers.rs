@@ -1,4 +1,4 @@
-//! `isolation: "session"`: each client has its own upstream session, on `/mcp`, too.
+//! `isolation: "session"`: one upstream session for each client, also at `/mcp`.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -13,20 +13,20 @@ use crate::{
 const UPDATED: &str = "notifications/resources/updated";
 const SAMPLING: &str = "sampling/createMessage";
 
-async fn isolated(kind: BackendKind) -> Backend {
+async fn isolated_gateway(kind: BackendKind) -> Backend {
     Backend::start(kind, &[])
         .await
         .option("isolation", "session")
 }
 
 /// A client that accepts every kind of question.
-async fn willing(gateway: &Gateway, path: &str) -> Http {
+async fn willing_client(gateway: &Gateway, path: &str) -> Http {
     let mut client = gateway.stranger(path);
-    client.initialize_with(&everything()).await;
+    client.initialize_with(&all_capabilities()).await;
     client
 }
 
-fn everything() -> Value {
+fn all_capabilities() -> Value {
     json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": true}})
 }
 
@@ -37,7 +37,7 @@ async fn reply(client: &Http, question: &Value, result: Value) {
 }
 
 /// The capabilities in all `initialize` requests that the server received.
-fn declared(backend: &Backend) -> Vec<Value> {
+fn declared_capabilities(backend: &Backend) -> Vec<Value> {
     let greetings = backend.of_method("initialize").into_iter();
     greetings
         .map(|initialize| initialize["params"]["capabilities"].clone())
@@ -46,31 +46,34 @@ fn declared(backend: &Backend) -> Vec<Value> {
 
 #[tokio::test]
 async fn each_client_of_a_profile_has_its_own_process() {
-    let backend = isolated(BackendKind::Stdio).await;
-    let calm = Backend::stdio().await;
-    let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
+    let backend = isolated_gateway(BackendKind::Stdio).await;
+    let calm_backend = Backend::stdio().await;
+    let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm_backend)]).await;
     let clients = [gateway.client().await, gateway.client().await];
     let mut pids = Vec::new();
     for client in &clients {
         pids.push(client.call_text("x__pid", json!({})).await);
     }
     let rest = gateway.rest();
-    let (status, shared) = rest
+    let (status, shared_answer) = rest
         .post("/api/servers/x/tools/pid/call", json!({"arguments": {}}))
         .await;
-    assert_eq!(status, StatusCode::OK, "{shared}");
+    assert_eq!(status, StatusCode::OK, "{shared_answer}");
     assert_ne!(pids[0], pids[1]);
     for pid in &pids {
-        assert!(!shared.to_string().contains(pid.as_str()), "{shared}");
+        assert!(
+            !shared_answer.to_string().contains(pid.as_str()),
+            "{shared_answer}"
+        );
     }
     assert_eq!(clients[0].call_text("x__pid", json!({})).await, pids[0]);
-    // Other servers are still shared.
-    let [one, two] = &clients;
+    // Servers without the setting stay shared.
+    let [first_client, second_client] = &clients;
     assert_eq!(
-        one.call_text("calm__pid", json!({})).await,
-        two.call_text("calm__pid", json!({})).await
+        first_client.call_text("calm__pid", json!({})).await,
+        second_client.call_text("calm__pid", json!({})).await
     );
-    // A pipe is a client, too. The own tools use their client's session.
+    // A client on stdio and the own tools use the isolated session of their client.
     let mut pipe = gateway.pipe().await;
     let pipe_pid = text(&pipe.call("x__pid", json!({})).await);
     assert!(!pids.contains(&pipe_pid));
@@ -80,18 +83,18 @@ async fn each_client_of_a_profile_has_its_own_process() {
     assert!(!pids.contains(&first) && first != pipe_pid, "{first}");
     assert_eq!(meta.call_text("execute_tool", request).await, first);
 
-    let before = backend.count("initialize");
-    assert!(one.delete().await.is_success());
-    assert_eq!(two.call_text("x__pid", json!({})).await, pids[1]);
-    assert_eq!(backend.count("initialize"), before);
+    let previous_count = backend.count("initialize");
+    assert!(first_client.delete().await.is_success());
+    assert_eq!(second_client.call_text("x__pid", json!({})).await, pids[1]);
+    assert_eq!(backend.count("initialize"), previous_count);
 }
 
 over_every_transport! {
-    /// The session declares the client's capabilities, and the server's questions reach the client.
+    /// The session declares the client's capabilities, and server requests reach the client.
     async fn the_client_is_asked(kind) {
-        let backend = isolated(kind).await;
+        let backend = isolated_gateway(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (client, mute) = (willing(&gateway, "/mcp").await, gateway.client().await);
+        let (client, mute_client) = (willing_client(&gateway, "/mcp").await, gateway.client().await);
         for method in [SAMPLING, "elicitation/create", "roots/list"] {
             let params = json!({"name": "x__ask", "arguments": {"method": method}}).to_string();
             let mut stream = client.begin(client.request_text("tools/call", &params)).await;
@@ -101,55 +104,54 @@ over_every_transport! {
             let answer = stream.message().await;
             assert!(text(&answer["result"]).contains(method), "{answer}");
         }
-        let refused = mute.call_text("x__ask", json!({"method": SAMPLING})).await;
-        assert!(refused.contains("-32601"), "{refused}");
-        let declared = declared(&backend);
-        assert_eq!(declared.len(), 3, "{declared:?}");
-        assert!(declared.contains(&everything()), "{declared:?}");
-        assert_eq!(declared.iter().filter(|capabilities| **capabilities == json!({})).count(), 2, "{declared:?}");
+        let refused_result = mute_client.call_text("x__ask", json!({"method": SAMPLING})).await;
+        assert!(refused_result.contains("-32601"), "{refused_result}");
+        let declared_capabilities = declared_capabilities(&backend);
+        assert_eq!(declared_capabilities.len(), 3, "{declared_capabilities:?}");
+        assert!(declared_capabilities.contains(&all_capabilities()), "{declared_capabilities:?}");
+        assert_eq!(declared_capabilities.iter().filter(|capabilities| **capabilities == json!({})).count(), 2, "{declared_capabilities:?}");
     }
 
-    /// Messages of the session reach only its client.
-    async fn what_a_session_says_reaches_its_client_alone(kind) {
-        let backend = isolated(kind).await;
+    /// Notifications of a session reach only its client.
+    async fn notifications_of_a_session_reach_only_its_client(kind) {
+        let backend = isolated_gateway(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (one, two) = (gateway.client().await, gateway.client().await);
-        let (mut first, mut second) = (one.listen().await, two.listen().await);
-        for client in [&one, &two] {
+        let (first_client, second_client) = (gateway.client().await, gateway.client().await);
+        let (mut first, mut second_stream) = (first_client.listen().await, second_client.listen().await);
+        for client in [&first_client, &second_client] {
             client.assert_echo("x__echo").await;
         }
         let subscribe = json!({"uri": "mainstay+x:fake://text"});
-        assert_eq!(one.result("resources/subscribe", subscribe.clone()).await, json!({}));
-        one.call("x__touch", json!({"uri": "fake://text"})).await;
+        assert_eq!(first_client.result("resources/subscribe", subscribe.clone()).await, json!({}));
+        first_client.call("x__touch", json!({"uri": "fake://text"})).await;
         let update = first.message().await;
         assert_eq!((&update["method"], &update["params"]["uri"]), (&json!(UPDATED), &subscribe["uri"]));
-        one.result("logging/setLevel", json!({"level": "error"})).await;
-        assert_eq!(one.call_text("x__log", json!({"level": "info"})).await, "0 lines logged");
-        let logged = one.call_text("x__log", json!({"level": "error", "outside": true})).await;
-        assert_eq!(logged, "1 lines logged");
-        one.result("resources/unsubscribe", subscribe).await;
-        assert_eq!(one.call("x__subscriptions", json!({})).await["structuredContent"]["fake://text"], Value::Null);
-        // The other client got none of these messages, but its own ones.
-        two.call("x__change_prompts", json!({})).await;
-        let message = second.message().await;
+        first_client.result("logging/setLevel", json!({"level": "error"})).await;
+        assert_eq!(first_client.call_text("x__log", json!({"level": "info"})).await, "0 lines logged");
+        let logged_result = first_client.call_text("x__log", json!({"level": "error", "outside": true})).await;
+        assert_eq!(logged_result, "1 lines logged");
+        first_client.result("resources/unsubscribe", subscribe).await;
+        assert_eq!(first_client.call("x__subscriptions", json!({})).await["structuredContent"]["fake://text"], Value::Null);
+        // The other client received none of these messages.
+        second_client.call("x__change_prompts", json!({})).await;
+        let message = second_stream.message().await;
         assert_eq!(message["method"], "notifications/prompts/list_changed", "{message}");
-        // The call has its own progress.
+        // The call's progress arrives with its own token.
         let params = r#"{"name":"x__progress","arguments":{"steps":2},"_meta":{"progressToken":"p"}}"#;
-        let messages = one.exchange("tools/call", params).await;
+        let messages = first_client.exchange("tools/call", params).await;
         assert_eq!(messages.len(), 3, "{messages:?}");
     }
 
-    /// A session that was lost, or that made room for another, is replaced by one with the same session
-    /// settings.
+    /// A reopened session gets the settings of the earlier session.
     async fn a_session_that_is_opened_again_is_as_it_was(kind) {
-        let backend = isolated(kind).await.option("maxSessions", 1);
+        let backend = isolated_gateway(kind).await.option("maxSessions", 1);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (client, other) = (gateway.client().await, gateway.client().await);
+        let (client, other_client) = (gateway.client().await, gateway.client().await);
         let mut stream = client.listen().await;
         client.result("logging/setLevel", json!({"level": "warning"})).await;
         client.result("resources/subscribe", json!({"uri": "fake://text"})).await;
         for _ in 0..2 {
-            other.assert_echo("x__echo").await;
+            other_client.assert_echo("x__echo").await;
             client.call("x__touch", json!({"uri": "fake://text"})).await;
             while stream.message().await["method"] != UPDATED {}
             assert_eq!(client.call_text("x__log", json!({"level": "notice"})).await, "0 lines logged");
@@ -158,49 +160,49 @@ over_every_transport! {
         }
     }
 
-    /// The other operations also use the client's session.
+    /// Prompts, completions and resources also use the client's session.
     async fn prompts_completions_and_resources_are_of_the_session(kind) {
-        let backend = isolated(kind).await;
+        let backend = isolated_gateway(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         client.tools().await;
-        let before = backend.count("initialize");
+        let previous_count = backend.count("initialize");
         client.result("resources/read", json!({"uri": "fake://text"})).await;
-        assert_eq!(backend.count("initialize"), before + 1);
+        assert_eq!(backend.count("initialize"), previous_count + 1);
         client.result("resources/read", json!({"uri": "fake://item/7"})).await;
         let prompts = client.result("prompts/list", json!({})).await;
         let prompt = &prompts["prompts"][0]["name"];
         client.request("prompts/get", json!({"name": prompt})).await;
         let completion = json!({"ref": {"type": "ref/resource", "uri": "fake://item/{id}"}, "argument": {"name": "id", "value": "1"}});
         client.result("completion/complete", completion).await;
-        assert_eq!(backend.count("initialize"), before + 1);
+        assert_eq!(backend.count("initialize"), previous_count + 1);
         let greetings = backend.of_method("initialize");
         assert_eq!(greetings.last().expect("one")["params"]["clientInfo"]["name"], "tests");
     }
 
-    /// The same holds in profiles. Every session counts.
+    /// `maxSessions` also counts sessions of profiles.
     async fn sessions_of_profiles_are_limited(kind) {
-        let backend = isolated(kind).await.option("maxSessions", 1);
+        let backend = isolated_gateway(kind).await.option("maxSessions", 1);
         let gateway = Gateway::with_settings(&[("x", &backend)], json!({"profiles": {"p": {"servers": ["x"]}}})).await;
-        let (one, two) = (gateway.client_at("/mcp/p").await, gateway.client().await);
-        for client in [&one, &two, &one, &two] {
+        let (first_client, second_client) = (gateway.client_at("/mcp/p").await, gateway.client().await);
+        for client in [&first_client, &second_client, &first_client, &second_client] {
             client.assert_echo("x__echo").await;
         }
-        let _busy = one.begin(one.request_text("tools/call", r#"{"name":"x__sleep","arguments":{"ms":60000}}"#)).await;
-        let refused = two.call("x__echo", json!({"text": "x"})).await;
-        assert_eq!(failure(&refused)["kind"], "too_many_sessions", "{refused}");
-        // The operator's own calls do not wait for a free session.
+        let _busy = first_client.begin(first_client.request_text("tools/call", r#"{"name":"x__sleep","arguments":{"ms":60000}}"#)).await;
+        let refused_result = second_client.call("x__echo", json!({"text": "x"})).await;
+        assert_eq!(failure(&refused_result)["kind"], "too_many_sessions", "{refused_result}");
+        // Calls of the operator do not wait for a free session.
         let (status, _) = gateway.rest().post("/api/servers/x/tools/echo/call", json!({"arguments": {"text": "x"}})).await;
         assert_eq!(status, StatusCode::OK);
     }
 }
 
-/// A question outside of a call reaches the client of its session.
+/// A server request outside of a call reaches the session's client.
 #[tokio::test]
 async fn a_question_outside_a_call_reaches_the_client() {
-    let backend = isolated(BackendKind::Http).await;
+    let backend = isolated_gateway(BackendKind::Http).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let client = willing(&gateway, "/mcp").await;
+    let client = willing_client(&gateway, "/mcp").await;
     let mut stream = client.listen().await;
     client.assert_echo("x__echo").await;
     backend
@@ -215,23 +217,23 @@ async fn a_question_outside_a_call_reaches_the_client() {
     )
     .await;
     until("the answer", || {
-        let received = backend.received();
-        received
+        let messages = backend.received();
+        messages
             .iter()
             .any(|message| message["result"]["roots"][0]["uri"] == "file:///mine")
     })
     .await;
 }
 
-/// A server withdraws its question. Another server's question with the same id stays open.
+/// A server withdraws one request. A request of another server with the same id stays open.
 #[tokio::test]
 async fn a_server_takes_back_its_own_question_only() {
     let backends = [
-        isolated(BackendKind::Http).await,
-        isolated(BackendKind::Http).await,
+        isolated_gateway(BackendKind::Http).await,
+        isolated_gateway(BackendKind::Http).await,
     ];
     let gateway = Gateway::with_servers(&[("x", &backends[0]), ("y", &backends[1])]).await;
-    let client = willing(&gateway, "/mcp").await;
+    let client = willing_client(&gateway, "/mcp").await;
     let mut stream = client.listen().await;
     let mut ids = Vec::new();
     for (name, backend) in ["x", "y"].iter().zip(&backends) {
@@ -255,38 +257,43 @@ async fn a_server_takes_back_its_own_question_only() {
     )
     .await;
     until("the answer", || {
-        let received = backends[0].received();
-        received
+        let messages = backends[0].received();
+        messages
             .iter()
             .any(|message| message["result"]["roots"][0]["uri"] == "file:///first")
     })
     .await;
 }
 
-/// Clients without a session share one with equal clients, and with no others.
+/// Clients without a session share an upstream session if their declarations are equal.
 #[tokio::test]
 async fn clients_without_a_session_are_pooled() {
-    let backend = isolated(BackendKind::Stdio).await;
+    let backend = isolated_gateway(BackendKind::Stdio).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let pid = async |client: &Modern| text(&client.call("x__pid", json!({})).await);
-    let (one, alike) = (Modern::at(&gateway, "/mcp"), Modern::at(&gateway, "/mcp"));
-    let able = Modern::at(&gateway, "/mcp").able(json!({"sampling": {}}));
+    let (first_client, equal_client) = (Modern::at(&gateway, "/mcp"), Modern::at(&gateway, "/mcp"));
+    let client_client = Modern::at(&gateway, "/mcp").able(json!({"sampling": {}}));
     let legacy = gateway.client().await.call_text("x__pid", json!({})).await;
-    let first = pid(&one).await;
-    assert_eq!(pid(&alike).await, first);
-    let other = pid(&able).await;
-    assert!(other != first && other != legacy && first != legacy);
+    let first = pid(&first_client).await;
+    assert_eq!(pid(&equal_client).await, first);
+    let other_pid = pid(&client_client).await;
+    assert!(other_pid != first && other_pid != legacy && first != legacy);
     let level = Modern::at(&gateway, "/mcp").with("io.modelcontextprotocol/logLevel", "error");
-    let logged = level
+    let logged_result = level
         .ask(
             "tools/call",
             json!({"name": "x__log", "arguments": {"level": "error"}}),
         )
         .await;
-    assert_eq!(logged.messages().len(), 2, "{:?}", logged.messages());
+    assert_eq!(
+        logged_result.messages().len(),
+        2,
+        "{:?}",
+        logged_result.messages()
+    );
 }
 
-/// A server without sessions is shared nevertheless.
+/// A server without sessions stays shared.
 #[tokio::test]
 async fn a_server_without_sessions_is_shared() {
     let backend = Backend::start(BackendKind::Http, &["--revisions", "2026-07-28"]).await;
@@ -294,41 +301,41 @@ async fn a_server_without_sessions_is_shared() {
         .option("isolation", "session")
         .option("maxSessions", 1);
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let (one, two) = (gateway.client().await, gateway.client().await);
-    for client in [&one, &two] {
+    let (first_client, second_client) = (gateway.client().await, gateway.client().await);
+    for client in [&first_client, &second_client] {
         client.assert_echo("x__echo").await;
     }
-    // Once, to find out whether it opens sessions.
+    // One request, to find out whether the server has sessions.
     assert!(backend.count("initialize") <= 1);
 }
 
-/// A setting at the top of the file is the default for all servers.
+/// `isolation` at the top of the file applies to all servers.
 #[tokio::test]
 async fn the_default_of_all_servers_stands_at_the_top() {
-    let (backend, shared) = (
+    let (backend, shared_backend) = (
         Backend::stdio().await,
         Backend::stdio().await.option("isolation", "shared"),
     );
-    let all = config(
-        &[("x", &backend), ("y", &shared)],
+    let config_json = config(
+        &[("x", &backend), ("y", &shared_backend)],
         json!({"isolation": "session"}),
     );
-    let gateway = Gateway::start(&all).await;
-    let (one, two) = (gateway.client().await, gateway.client().await);
+    let gateway = Gateway::start(&config_json).await;
+    let (first_client, second_client) = (gateway.client().await, gateway.client().await);
     assert_ne!(
-        one.call_text("x__pid", json!({})).await,
-        two.call_text("x__pid", json!({})).await
+        first_client.call_text("x__pid", json!({})).await,
+        second_client.call_text("x__pid", json!({})).await
     );
     assert_eq!(
-        one.call_text("y__pid", json!({})).await,
-        two.call_text("y__pid", json!({})).await
+        first_client.call_text("y__pid", json!({})).await,
+        second_client.call_text("y__pid", json!({})).await
     );
 }
 
-/// An unused upstream session ends with the client's session, and with nothing else.
+/// An unused upstream session ends with its client.
 #[tokio::test]
 async fn ended_clients_leave_nothing() {
-    let backend = isolated(BackendKind::Http).await;
+    let backend = isolated_gateway(BackendKind::Http).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let mut clients = Vec::new();
     for _ in 0..20 {

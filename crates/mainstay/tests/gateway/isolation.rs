@@ -26,19 +26,20 @@ fn is_alive(pid: &str) -> bool {
 async fn each_client_of_a_stdio_server_has_its_own_process() {
     let backend = Backend::stdio().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let shared = gateway.client().await.call_text("x__pid", json!({})).await;
-    let (one, two) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
+    let shared_pid = gateway.client().await.call_text("x__pid", json!({})).await;
+    let (first_client, second_client) =
+        (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
     let pids = [
-        one.call_text("pid", json!({})).await,
-        two.call_text("pid", json!({})).await,
+        first_client.call_text("pid", json!({})).await,
+        second_client.call_text("pid", json!({})).await,
     ];
-    assert!(pids[0] != pids[1] && !pids.contains(&shared));
-    assert_eq!(one.call_text("pid", json!({})).await, pids[0]);
+    assert!(pids[0] != pids[1] && !pids.contains(&shared_pid));
+    assert_eq!(first_client.call_text("pid", json!({})).await, pids[0]);
 
-    assert!(one.delete().await.is_success());
+    assert!(first_client.delete().await.is_success());
     until("the process to end", || !is_alive(&pids[0])).await;
-    assert_eq!(two.call_text("pid", json!({})).await, pids[1]);
-    assert!(is_alive(&shared));
+    assert_eq!(second_client.call_text("pid", json!({})).await, pids[1]);
+    assert!(is_alive(&shared_pid));
 }
 
 #[tokio::test]
@@ -48,18 +49,18 @@ async fn each_client_of_a_remote_server_has_its_own_session() {
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         gateway.client().await.assert_echo("x__echo").await;
         assert_eq!(backend.fake().sessions(), 1);
-        let (one, two) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
+        let (first_client, second_client) =
+            (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
         assert_eq!(backend.fake().sessions(), 3);
-        one.assert_echo("echo").await;
-        assert!(one.delete().await.is_success());
-        // HTTP+SSE has no DELETE. The session ends with its stream, which a fake notices with the next message
-        // at the latest.
+        first_client.assert_echo("echo").await;
+        assert!(first_client.delete().await.is_success());
+        // HTTP+SSE has no DELETE. A fake notices the closed stream with its next message.
         until("the session upstream to end", || match kind {
             BackendKind::Http => backend.fake().sessions() == 2,
             _ => backend.fake().streams() == 2,
         })
         .await;
-        two.assert_echo("echo").await;
+        second_client.assert_echo("echo").await;
     }
 }
 
@@ -77,9 +78,9 @@ over_every_transport! {
             let mut params = "{}".to_owned();
             loop {
                 let expected = direct.ask(method, &params).await;
-                let found = client.ask(method, &params).await;
-                assert_eq!(raw(&found, "result"), raw(&expected, "result"));
-                let cursor = value(&found)["result"]["nextCursor"].clone();
+                let matching_response = client.ask(method, &params).await;
+                assert_eq!(raw(&matching_response, "result"), raw(&expected, "result"));
+                let cursor = value(&matching_response)["result"]["nextCursor"].clone();
                 if cursor == Value::Null {
                     break;
                 }
@@ -90,8 +91,8 @@ over_every_transport! {
         assert_eq!(error["message"], "invalid cursor");
     }
 
-    /// Unknown methods, notifications and tools are forwarded to the server.
-    async fn what_we_do_not_know_is_forwarded(kind) {
+    /// Unknown methods, notifications and tools are forwarded.
+    async fn unknown_requests_are_forwarded(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client_at(PATH).await;
@@ -109,15 +110,15 @@ over_every_transport! {
     async fn a_lost_session_is_opened_anew(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (client, other) = (gateway.client_at(PATH).await, gateway.client().await);
-        let crashed = client.call("crash", json!({})).await;
-        assert_eq!(crate::client::failure(&crashed)["kind"], "outcome_unknown", "{crashed}");
+        let (client, other_client) = (gateway.client_at(PATH).await, gateway.client().await);
+        let crashed_result = client.call("crash", json!({})).await;
+        assert_eq!(crate::client::failure(&crashed_result)["kind"], "outcome_unknown", "{crashed_result}");
         client.assert_echo("echo").await;
-        other.assert_echo("x__echo").await;
+        other_client.assert_echo("x__echo").await;
     }
 }
 
-/// E11 at the transparent endpoint: the server forgot the session, and the client does not notice.
+/// E11 at the transparent endpoint: a lost session is replaced without an error.
 #[tokio::test]
 async fn a_forgotten_session_is_opened_anew() {
     let backend = Backend::http().await;
@@ -129,20 +130,31 @@ async fn a_forgotten_session_is_opened_anew() {
     assert_eq!(backend.fake().runs("echo"), 2);
 }
 
-/// The client's capabilities are declared upstream, except for questions that Mainstay does not pass on (E14).
+/// The upstream session declares the client's capabilities, except for refused server requests
+/// (E14).
 #[tokio::test]
 async fn capabilities_are_declared_as_far_as_they_are_honoured() {
-    let declared = json!({"sampling": {}, "elicitation": {}, "roots": {"listChanged": true}, "experimental": {"v": {}}});
-    declares(Backend::http().await, &declared, &declared).await;
-    let deaf = Backend::http().await.option("serverRequests", "reject");
-    declares(deaf, &declared, &json!({"experimental": {"v": {}}})).await;
+    let declared_capabilities = json!({"sampling": {}, "elicitation": {}, "roots": {"listChanged": true}, "experimental": {"v": {}}});
+    assert_declares(
+        Backend::http().await,
+        &declared_capabilities,
+        &declared_capabilities,
+    )
+    .await;
+    let deaf_backend = Backend::http().await.option("serverRequests", "reject");
+    assert_declares(
+        deaf_backend,
+        &declared_capabilities,
+        &json!({"experimental": {"v": {}}}),
+    )
+    .await;
 }
 
-async fn declares(backend: Backend, declared: &Value, upstream: &Value) {
+async fn assert_declares(backend: Backend, client_capabilities: &Value, upstream: &Value) {
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let params = json!({
         "protocolVersion": LATEST,
-        "capabilities": declared,
+        "capabilities": client_capabilities,
         "clientInfo": {"name": "declares", "version": "3", "title": "Much"},
     });
     let text = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});

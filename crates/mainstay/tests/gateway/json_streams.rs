@@ -1,5 +1,4 @@
-//! A server of 2026-07-28 that answers `subscriptions/listen` with `application/json`, and writes message after
-//! message into it.
+//! A server of 2026-07-28 that streams `subscriptions/listen` messages as `application/json`.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +11,7 @@ use crate::{
     rogue::{self, RogueInput, RogueReply},
 };
 
-/// The separators between its messages.
+/// Separators between JSON messages.
 const SEPARATORS: [&str; 3] = ["", "\n", ",\n"];
 
 #[derive(Default)]
@@ -51,18 +50,18 @@ impl Streaming {
         self.state.lock().expect("no panic").lists
     }
 
-    fn listens(&self) -> usize {
+    fn open_listens(&self) -> usize {
         self.state.lock().expect("no panic").listens.len()
     }
 
-    /// Announces on every subscription that the tools have changed, in two pieces.
+    /// Announces changed tools to every subscription, in two pieces.
     fn change(&self) {
         for (id, pieces) in &self.state.lock().expect("no panic").listens {
             let method = "notifications/tools/list_changed";
             let text = notification(id, method, json!({}));
-            let (one, other) = text.split_at(text.len() / 2);
-            for piece in [self.separator, one, other] {
-                // The client may have gone.
+            let (first_half, second_half) = text.split_at(text.len() / 2);
+            for piece in [self.separator, first_half, second_half] {
+                // The client may have closed the connection.
                 pieces.send(piece.to_owned()).ok();
             }
         }
@@ -97,24 +96,24 @@ fn answer(state: &mut StreamState, message: &Value) -> Option<RogueReply> {
         "subscriptions/listen" => {
             let method = "notifications/subscriptions/acknowledged";
             let filter = &message["params"]["notifications"];
-            let acknowledged = notification(id, method, json!({"notifications": filter}));
-            let (pieces, written) = mpsc::unbounded_channel();
-            let head = rogue::http("application/json", &acknowledged);
+            let acknowledgement = notification(id, method, json!({"notifications": filter}));
+            let (pieces, write_queue) = mpsc::unbounded_channel();
+            let head = rogue::http("application/json", &acknowledgement);
             pieces.send(head).expect("the receiver is here");
             state.listens.push((id.clone(), pieces));
-            Some(RogueReply::Pieces(written))
+            Some(RogueReply::Pieces(write_queue))
         }
         _ => None,
     }
 }
 
-/// An announcement on this stream arrives: the list is read again, and clients get a notification.
+/// An announcement on the stream causes a list request and a notification.
 #[tokio::test]
-async fn what_a_server_streams_as_json_is_read_as_it_comes() {
+async fn json_streams_are_read_incrementally() {
     for separator in SEPARATORS {
         let server = Streaming::start(separator).await;
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server.entry}})).await;
-        until("the subscription", || server.listens() > 0).await;
+        until("the subscription", || server.open_listens() > 0).await;
         let client = gateway.client().await;
         let mut stream = client.listen().await;
         assert_eq!(client.tools().await, ["x__t0"]);
@@ -126,7 +125,7 @@ async fn what_a_server_streams_as_json_is_read_as_it_comes() {
     }
 }
 
-/// Like the test above, for a client that listens to this server alone.
+/// The same stream at the server's own endpoint.
 #[tokio::test]
 async fn a_client_hears_what_its_server_streams_as_json() {
     for separator in SEPARATORS {
@@ -135,9 +134,9 @@ async fn a_client_hears_what_its_server_streams_as_json() {
         let client = Modern::at(&gateway, "/servers/x/mcp");
         let filter = json!({"notifications": {"toolsListChanged": true}});
         let mut stream = client.begin("subscriptions/listen", filter).await;
-        let acknowledged = stream.message().await;
+        let acknowledged_message = stream.message().await;
         let method = "notifications/subscriptions/acknowledged";
-        assert_eq!(acknowledged["method"], method);
+        assert_eq!(acknowledged_message["method"], method);
         server.change();
         let message = stream.message().await;
         assert_eq!(message["method"], "notifications/tools/list_changed");

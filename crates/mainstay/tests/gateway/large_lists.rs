@@ -1,5 +1,4 @@
-//! The information that a server gives about itself is limited in bytes: its lists, and the texts of its
-//! handshake.
+//! Size limits for a server's lists and for the texts of its handshake.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, BackendKind},
     gateway::{Gateway, config, until},
-    rest_client::never,
+    rest_client::never_retry,
     rogue::{self, EndlessProgress, RogueInput, RogueReply},
 };
 
@@ -21,26 +20,26 @@ fn is_listed(server: &Value) -> bool {
 }
 
 over_every_transport! {
-    /// Pages without end, each with another cursor. The items before the limit are served, and the status names
+    /// Pages without end are cut off at the limit. Earlier items are served, and the status names
     /// the limit.
     async fn lists_are_read_up_to_their_bound(kind) {
         let padding = (8 * MIB).to_string();
         let flags = ["--tools", "200", "--page-size", "10", "--page-padding", &padding];
-        let large = Backend::start(kind, &flags).await;
-        let calm = Backend::http().await;
-        let gateway = Gateway::with_servers(&[("x", &large), ("calm", &calm)]).await;
+        let large_backend = Backend::start(kind, &flags).await;
+        let calm_backend = Backend::http().await;
+        let gateway = Gateway::with_servers(&[("x", &large_backend), ("calm", &calm_backend)]).await;
         let server = gateway.rest().until("x", "listed", is_listed).await;
         let trouble = server["lastError"].as_str().unwrap_or_default();
         assert!(trouble.starts_with("its tools are cut off after 70") && trouble.contains("64 MiB"), "{server}");
         assert_eq!(server["healthStatus"], "degraded", "{server}");
         assert_eq!(server["toolCount"], 70, "{server}");
-        assert_eq!(large.count("tools/list"), 8);
+        assert_eq!(large_backend.count("tools/list"), 8);
         let client = gateway.client().await;
         client.assert_echo("x__echo").await;
         client.assert_echo("calm__echo").await;
     }
 
-    /// The instructions of all servers are joined for every client, and stored on disk.
+    /// The instructions of a server are shortened before they are joined.
     async fn instructions_are_cut(kind) {
         let instructions = "é".repeat(60 * 1024);
         let backend = Backend::start(kind, &["--instructions", &instructions]).await;
@@ -52,9 +51,9 @@ over_every_transport! {
         let gateway = Gateway::with_options(&config(&[("x", &backend)], json!({})), options).await;
         gateway.rest().until("x", "listed", is_listed).await;
         let mut client = gateway.stranger("/mcp");
-        let greeting = client.initialize("2025-11-25").await;
-        let joined = greeting["instructions"].as_str().expect("instructions");
-        assert!(joined.ends_with("é…") && joined.len() < 65 * 1024, "{}", joined.len());
+        let greeting_answer = client.initialize("2025-11-25").await;
+        let joined_text = greeting_answer["instructions"].as_str().expect("instructions");
+        assert!(joined_text.ends_with("é…") && joined_text.len() < 65 * 1024, "{}", joined_text.len());
         let path = folder.path().join("x.json");
         until("the kept catalog", || path.exists()).await;
         let catalog: Value = serde_json::from_slice(&std::fs::read(path).expect("readable")).expect("JSON");
@@ -62,7 +61,7 @@ over_every_transport! {
     }
 }
 
-/// The part of a page beyond the remaining bytes is not held, whatever the limit of a message is.
+/// The part of a page beyond the limit is not stored.
 #[tokio::test]
 async fn a_page_without_an_end_is_given_up_at_the_bound() {
     let progress = Arc::new(EndlessProgress::default());
@@ -101,7 +100,7 @@ async fn a_page_without_an_end_is_given_up_at_the_bound() {
     assert_eq!(server["toolCount"], 1, "{server}");
 }
 
-/// Tiny items cost more than their text.
+/// The limit counts a minimum size for each item.
 #[tokio::test]
 async fn very_many_very_small_items_are_cut_off() {
     let server = rogue::start_scripted(|input| {
@@ -119,7 +118,7 @@ async fn very_many_very_small_items_are_cut_off() {
         })
     });
     let gateway = Gateway::start(&json!({"mcpServers": {"x": server.await}})).await;
-    // In a debug build this takes seconds.
+    // Slow in a debug build.
     let rest = gateway.rest();
     let server = found(PROGRAMS, "x to be listed", async || {
         let server = rest.server("x").await;
@@ -132,12 +131,12 @@ async fn very_many_very_small_items_are_cut_off() {
     assert!(trouble.contains("64 MiB"), "{trouble}");
 }
 
-/// An answer to the first request beyond its limit counts as a refusal.
+/// A first answer that is too large counts as a refusal.
 #[tokio::test]
 async fn a_greeting_beyond_its_bound_opens_no_session() {
-    let large = (2 * MIB).to_string();
+    let large_text = (2 * MIB).to_string();
     let script = format!(
-        r#"read line; printf '{{"jsonrpc":"2.0","id":1,"result":{{"x":"'; head -c {large} /dev/zero | tr '\0' x; echo '"}}}}'; cat > /dev/null"#
+        r#"read line; printf '{{"jsonrpc":"2.0","id":1,"result":{{"x":"'; head -c {large_text} /dev/zero | tr '\0' x; echo '"}}}}'; cat > /dev/null"#
     );
     let mut servers = vec![json!({"command": "sh", "args": ["-c", script]})];
     let mut backends = Vec::new();
@@ -147,20 +146,20 @@ async fn a_greeting_beyond_its_bound_opens_no_session() {
         backends.push(backend);
     }
     for mut server in servers {
-        server["reconnect"] = never();
+        server["reconnect"] = never_retry();
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
-        let refused = |server: &Value| {
+        let is_too_large = |server: &Value| {
             let error = server["lastError"].as_str().unwrap_or_default();
             server["connected"] == false && error.contains("1048576")
         };
-        gateway.rest().until("x", "refused", refused).await;
+        gateway.rest().until("x", "refused", is_too_large).await;
     }
 }
 
-/// The text with which a server refuses a handshake or a list is shortened.
+/// The text of a refusal is shortened.
 #[tokio::test]
 async fn long_refusals_are_cut() {
-    for (refused, capabilities) in [
+    for (refused_method, capabilities) in [
         ("initialize", json!({})),
         ("tools/list", json!({"tools": {}})),
     ] {
@@ -171,17 +170,17 @@ async fn long_refusals_are_cut() {
             let id = &message["id"];
             let method = message["method"].as_str()?;
             Some(RogueReply::Http(match method {
-                _ if method == refused => rogue::error(id, -32603, &"no ".repeat(100_000)),
+                _ if method == refused_method => rogue::error(id, -32603, &"no ".repeat(100_000)),
                 "initialize" => rogue::greeting(id, &capabilities),
                 _ => return None,
             }))
         });
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server.await}})).await;
-        let refused = |server: &Value| {
+        let refused_method = |server: &Value| {
             let error = server["lastError"].as_str().unwrap_or_default();
             error.contains("no no no")
         };
-        let server = gateway.rest().until("x", "refused", refused).await;
+        let server = gateway.rest().until("x", "refused", refused_method).await;
         let error = server["lastError"].as_str().unwrap_or_default();
         assert!(error.len() < 2048, "{} bytes", error.len());
     }

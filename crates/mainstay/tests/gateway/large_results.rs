@@ -1,4 +1,4 @@
-//! `result.maxInlineBytes`: of a large result a client gets the beginning and a link to the whole.
+//! `result.maxInlineBytes`: a client gets the beginning of a large result, and a link to the whole.
 
 use http::StatusCode;
 use mainstay_core::{
@@ -16,10 +16,10 @@ use crate::{
 const LIMIT: usize = 2048;
 
 async fn backend() -> Backend {
-    let limited = json!({"maxInlineBytes": LIMIT});
+    let limit_settings = json!({"maxInlineBytes": LIMIT});
     Backend::start(BackendKind::Stdio, &["--revisions", "2025-11-25"])
         .await
-        .option("result", limited)
+        .option("result", limit_settings)
 }
 
 /// A thousand numbered lines.
@@ -38,13 +38,13 @@ async fn read(client: &crate::client::Http, uri: &str) -> Value {
     result["contents"][0].clone()
 }
 
-/// L3: the record names the whole result, which can be read in parts.
+/// L3: the record contains the CID of the whole result, which can be read in parts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_client_gets_the_beginning_and_a_link_to_the_whole() {
     for path in ["/mcp", "/servers/x/mcp"] {
         let backend = backend().await;
-        let recorded = Recorded::with_backend(&backend).await;
-        let client = recorded.gateway.client_at(path).await;
+        let fixture = Recorded::with_backend(&backend).await;
+        let client = fixture.gateway.client_at(path).await;
         let (echo, _) = parts(path);
         let result = client.call(&echo, json!({"text": poem()})).await;
 
@@ -67,11 +67,11 @@ async fn the_client_gets_the_beginning_and_a_link_to_the_whole() {
             .expect("ours")
             .parse()
             .expect("a CID");
-        let whole = recorded.object(cid).await;
+        let full_text = fixture.object(cid).await;
         assert_eq!(link["mimeType"], "text/plain", "{path}");
-        let stored: Value = serde_json::from_str(&whole).expect("JSON");
+        let stored: Value = serde_json::from_str(&full_text).expect("JSON");
         assert_eq!(text(&stored), poem());
-        let record = recorded.one().await;
+        let record = fixture.one().await;
         assert_eq!(
             record.result.and_then(|object| object.cid),
             Some(cid),
@@ -93,9 +93,9 @@ async fn the_client_gets_the_beginning_and_a_link_to_the_whole() {
             let part = read(&client, &format!("{uri}?{query}")).await;
             assert_eq!(part["text"], expected, "{path}: {query}");
         }
-        let unknown = format!("{OBJECTS}{}", Cid::for_content(b"never"));
+        let unknown_text = format!("{OBJECTS}{}", Cid::for_content(b"never"));
         let error = client
-            .error("resources/read", json!({"uri": unknown}))
+            .error("resources/read", json!({"uri": unknown_text}))
             .await;
         assert_eq!(error["code"], -32002, "{error}");
         for query in ["lines=0", "offset=x", "colour=red", "pattern=("] {
@@ -106,14 +106,14 @@ async fn the_client_gets_the_beginning_and_a_link_to_the_whole() {
     }
 }
 
-/// A tool with an `outputSchema`, which clients check, gets no shortened results. A result that fits is
-/// unchanged.
+/// A result that fits is unchanged. So is a result of a tool with `outputSchema`, which clients
+/// validate.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_that_fits_is_left_alone() {
     for path in ["/mcp", "/servers/x/mcp"] {
         let backend = backend().await;
-        let recorded = Recorded::with_backend(&backend).await;
-        let client = recorded.gateway.client_at(path).await;
+        let fixture = Recorded::with_backend(&backend).await;
+        let client = fixture.gateway.client_at(path).await;
         let (echo, object) = parts(path);
         let result = client.call(&echo, json!({"text": "short"})).await;
         let blocks = result["content"].as_array().map(Vec::len);
@@ -122,45 +122,47 @@ async fn a_result_that_fits_is_left_alone() {
 
         let list = client.result("tools/list", json!({})).await;
         let tools = list["tools"].as_array().expect("tools");
-        let promising = tools.iter().filter(|tool| !tool["outputSchema"].is_null());
-        assert_eq!(promising.count(), 0, "{path}");
+        let tools_with_schema = tools.iter().filter(|tool| !tool["outputSchema"].is_null());
+        assert_eq!(tools_with_schema.count(), 0, "{path}");
         assert!(tools.iter().any(|tool| tool["name"] == object), "{path}");
     }
     let backend = Backend::start(BackendKind::Stdio, &["--revisions", "2025-11-25"]).await;
-    let recorded = Recorded::with_backend(&backend).await;
-    let client = recorded.gateway.client().await;
-    let whole = client.call("x__echo", json!({"text": poem()})).await;
-    assert_eq!(text(&whole), poem(), "off by default");
+    let fixture = Recorded::with_backend(&backend).await;
+    let client = fixture.gateway.client().await;
+    let full_result = client.call("x__echo", json!({"text": poem()})).await;
+    assert_eq!(text(&full_result), poem(), "off by default");
     let list = client.result("tools/list", json!({})).await;
-    let listed = list["tools"].as_array().expect("tools");
-    let promising = listed.iter().any(|tool| !tool["outputSchema"].is_null());
-    assert!(promising, "and then promised");
+    let listed_tools = list["tools"].as_array().expect("tools");
+    let tools_with_schema = listed_tools
+        .iter()
+        .any(|tool| !tool["outputSchema"].is_null());
+    assert!(tools_with_schema, "and then promised");
 }
 
-/// The list of templates tells clients about the links. Without a server that shortens results there is no such
-/// template.
+/// The resource template of the links is listed if a server's results are cut.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_template_is_listed_where_results_are_cut() {
     for (backend, expected) in [(backend().await, true), (Backend::stdio().await, false)] {
-        let recorded = Recorded::with_backend(&backend).await;
-        let client = recorded.gateway.client().await;
+        let fixture = Recorded::with_backend(&backend).await;
+        let client = fixture.gateway.client().await;
         let list = client.result("resources/templates/list", json!({})).await;
         let templates = list["resourceTemplates"].as_array().expect("templates");
-        let ours = templates.iter().any(|template| {
+        let own_text = templates.iter().any(|template| {
             let uri = template["uriTemplate"].as_str();
             uri.is_some_and(|uri| uri.starts_with(OBJECTS))
         });
-        assert_eq!(ours, expected);
+        assert_eq!(own_text, expected);
     }
 }
 
-/// Programs get the whole result. So do clients, if the whole could not be read later.
+/// Calls over REST get the whole result. MCP clients do, too, if the result could not be read
+/// later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_cut_that_is_lost_then() {
+async fn results_are_cut_only_if_they_can_be_read_later() {
     let backend = backend().await;
-    let recorded = Recorded::with_backend(&backend).await;
+    let fixture = Recorded::with_backend(&backend).await;
     let body = json!({"tool": "x/echo", "arguments": {"text": poem()}});
-    let (status, answer) = recorded
+    let (status, answer) = fixture
         .gateway
         .rest()
         .post("/api/mcp-tools/call", body)
@@ -172,17 +174,17 @@ async fn nothing_is_cut_that_is_lost_then() {
         payloads: Payloads::Digest,
         ..config::Journal::default()
     };
-    let recorded = Recorded::with(&backend, settings).await;
-    let client = recorded.gateway.client().await;
-    let whole = client.call("x__echo", json!({"text": poem()})).await;
-    assert_eq!(text(&whole), poem());
+    let fixture = Recorded::with(&backend, settings).await;
+    let client = fixture.gateway.client().await;
+    let full_result = client.call("x__echo", json!({"text": poem()})).await;
+    assert_eq!(text(&full_result), poem());
 
-    let recorded = Recorded::with_backend(&backend).await;
-    let client = recorded.gateway.client().await;
-    recorded.journal.close().await;
-    let whole = client.call("x__echo", json!({"text": poem()})).await;
+    let fixture = Recorded::with_backend(&backend).await;
+    let client = fixture.gateway.client().await;
+    fixture.journal.close().await;
+    let full_result = client.call("x__echo", json!({"text": poem()})).await;
     assert_eq!(
-        text(&whole),
+        text(&full_result),
         poem(),
         "a journal that is not written any more"
     );

@@ -1,5 +1,5 @@
-//! Limits for unknown clients: sessions, the stored data of each session, and the bodies of requests. Also
-//! sessions that have ended.
+//! Limits for clients: sessions, stored client data, and request bodies. Also sessions that have
+//! ended.
 
 use http::{Method, StatusCode};
 use mainstay::daemon::DaemonOptions;
@@ -22,7 +22,7 @@ use crate::{
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
-/// A gateway with tokens, and with a state directory that survives it.
+/// A gateway with tokens and a persistent state directory.
 struct PersistentGateway {
     all: Value,
     state: TempDir,
@@ -66,50 +66,53 @@ async fn session(gateway: &Gateway, path: &str, token: &str) -> Http {
     client
 }
 
-/// The same client at the gateway of another run.
-fn again(client: &Http, gateway: &Gateway, path: &str) -> Http {
-    let mut other = gateway.stranger(path);
-    (other.token, other.session) = (client.token.clone(), client.session.clone());
-    other
+/// The same client at a restarted gateway.
+fn client_again(client: &Http, gateway: &Gateway, path: &str) -> Http {
+    let mut other_client = gateway.stranger(path);
+    (other_client.token, other_client.session) = (client.token.clone(), client.session.clone());
+    other_client
 }
 
 async fn ping(client: &Http) -> StatusCode {
     client.post(PING).await.status
 }
 
-/// A client that opens many sessions loses its own: first the one that is idle longest, and none in use.
+/// A client that opens too many sessions loses its own idle sessions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_sessions_drowns_itself() {
     let house = PersistentGateway::with(json!({"maxSessions": 6, "maxSessionsPerClient": 4})).await;
-    let (mine, flood, third) = (
+    let (own_token, flood, third_token) = (
         house.token("mine"),
         house.token("flood"),
         house.token("third"),
     );
     let gateway = house.start().await;
     for path in ["/mcp", "/servers/x/mcp"] {
-        let me = session(&gateway, path, &mine).await;
+        let own_client = session(&gateway, path, &own_token).await;
         let first = session(&gateway, path, &flood).await;
         let stream = first.listen().await;
-        let second = session(&gateway, path, &flood).await;
+        let second_client = session(&gateway, path, &flood).await;
         for _ in 0..20 {
             session(&gateway, path, &flood).await;
         }
-        assert_eq!(ping(&second).await, StatusCode::NOT_FOUND, "{path}");
+        assert_eq!(ping(&second_client).await, StatusCode::NOT_FOUND, "{path}");
         assert_eq!(ping(&first).await, StatusCode::OK, "{path}");
-        assert_eq!(ping(&me).await, StatusCode::OK, "{path}");
-        // No session is free: the client with the most sessions loses one.
-        let before = gateway.sessions();
-        session(&gateway, path, &third).await;
-        session(&gateway, path, &third).await;
-        assert!(gateway.sessions() <= 6 && before >= 5, "{before}");
-        assert_eq!(ping(&me).await, StatusCode::OK, "{path}");
+        assert_eq!(ping(&own_client).await, StatusCode::OK, "{path}");
+        // At the total limit, the client with the most sessions loses one.
+        let previous_sessions = gateway.sessions();
+        session(&gateway, path, &third_token).await;
+        session(&gateway, path, &third_token).await;
+        assert!(
+            gateway.sessions() <= 6 && previous_sessions >= 5,
+            "{previous_sessions}"
+        );
+        assert_eq!(ping(&own_client).await, StatusCode::OK, "{path}");
         assert_eq!(ping(&first).await, StatusCode::OK, "{path}");
         drop(stream);
     }
 }
 
-/// Revived sessions of an earlier run count like new ones.
+/// Sessions from an earlier run count towards the limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_that_are_revived_count() {
     let mut house = PersistentGateway::with(json!({})).await;
@@ -123,27 +126,27 @@ async fn sessions_that_are_revived_count() {
     house.all["http"] = json!({"maxSessionsPerClient": 2});
     let gateway = house.start().await;
     for client in &clients {
-        let client = again(client, &gateway, "/mcp");
+        let client = client_again(client, &gateway, "/mcp");
         assert_eq!(ping(&client).await, StatusCode::OK);
         assert!(gateway.sessions() <= 2);
     }
 }
 
-/// A client's information about itself is shortened before it is stored or sent on.
+/// Client information is shortened before it is stored or forwarded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_what_a_client_says_of_itself_little_is_kept() {
+async fn client_information_is_shortened() {
     let house = PersistentGateway::with(json!({})).await;
     let gateway = house.start().await;
-    let long = "x".repeat(2 * 1024 * 1024);
+    let long_text = "x".repeat(2 * 1024 * 1024);
     let hello = |capabilities: Value| {
         let params = json!({"protocolVersion": LATEST, "capabilities": capabilities,
-            "clientInfo": {"name": "tests", "title": long, "version": "1"}});
+            "clientInfo": {"name": "tests", "title": long_text, "version": "1"}});
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string()
     };
     let mut client = gateway.stranger("/servers/x/mcp");
     client.greet(&hello(json!({}))).await;
-    let sent = house.backend.of_method("initialize").pop();
-    let info = &sent.expect("one")["params"]["clientInfo"];
+    let greeting_request = house.backend.of_method("initialize").pop();
+    let info = &greeting_request.expect("one")["params"]["clientInfo"];
     assert_eq!(
         (&info["name"], &info["version"]),
         (&json!("tests"), &json!("1"))
@@ -152,9 +155,12 @@ async fn of_what_a_client_says_of_itself_little_is_kept() {
     assert!(title.len() < 1000, "{} bytes", title.len());
     for path in ["/mcp", "/servers/x/mcp"] {
         let client = gateway.stranger(path);
-        let greedy = json!({"experimental": {"x": "x".repeat(100_000)}});
-        let refused = client.post(hello(greedy)).await.json();
-        assert_eq!(refused["error"]["code"], -32602, "{path}: {refused}");
+        let greedy_capabilities = json!({"experimental": {"x": "x".repeat(100_000)}});
+        let refused_response = client.post(hello(greedy_capabilities)).await.json();
+        assert_eq!(
+            refused_response["error"]["code"], -32602,
+            "{path}: {refused_response}"
+        );
     }
 }
 
@@ -173,15 +179,15 @@ impl Poster {
     }
 
     async fn send(&mut self, bytes: &[u8]) {
-        // The answer may have arrived before.
+        // The answer may arrive before the end of the body.
         self.0.write_all(bytes).await.ok();
     }
 
     /// The status of the answer.
     async fn status(&mut self) -> String {
         let mut answer = [0; 32];
-        let read = soon("an answer", self.0.read_exact(&mut answer)).await;
-        read.expect("an answer");
+        let read_result = soon("an answer", self.0.read_exact(&mut answer)).await;
+        read_result.expect("an answer");
         let answer = String::from_utf8_lossy(&answer);
         answer.split(' ').nth(1).expect("a status").to_owned()
     }
@@ -201,45 +207,50 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
     assert_eq!(poster.status().await, "400");
 }
 
-/// All bodies together have a limit, and one client has only a part of it. Other clients and the operator
+/// All bodies share a limit, and each client has a part of it. Other clients and the operator
 /// continue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_together_are_bounded() {
     const LARGE: usize = 390_000;
     let house =
         PersistentGateway::with(json!({"maxBodyBytes": 400_000, "maxBodiesBytes": 900_000})).await;
-    let (flood, mine) = (house.token("flood"), house.token("mine"));
+    let (flood, own_token) = (house.token("flood"), house.token("mine"));
     let gateway = house.start().await;
-    let (mut first, mut second) = (
+    let (mut first, mut second_poster) = (
         Poster::begin(&gateway, "/mcp", &flood, LARGE).await,
         Poster::begin(&gateway, "/mcp", &flood, LARGE).await,
     );
-    let most = vec![b' '; LARGE - 1];
-    tokio::join!(first.send(&most), second.send(&most));
-    // The first body uses up the flooding client's part.
-    let holding = tokio::select! {
+    let partial_body = vec![b' '; LARGE - 1];
+    tokio::join!(first.send(&partial_body), second_poster.send(&partial_body));
+    // The first body uses up the client's part.
+    let holding_poster = tokio::select! {
         status = first.status() => {
             assert_eq!(status, "503");
-            second
+            second_poster
         }
-        status = second.status() => {
+        status = second_poster.status() => {
             assert_eq!(status, "503");
             first
         }
     };
-    let me = session(&gateway, "/mcp", &mine).await;
+    let own_client = session(&gateway, "/mcp", &own_token).await;
     let text = "x".repeat(LARGE - 10_000);
-    assert_eq!(me.call_text("x__echo", json!({"text": text})).await, text);
+    assert_eq!(
+        own_client.call_text("x__echo", json!({"text": text})).await,
+        text
+    );
     let servers = gateway.rest().get("/api/servers").await;
     assert!(servers.is_object() || servers.is_array(), "{servers}");
-    // With small bodies the flooding client continues, too.
-    let small = session(&gateway, "/mcp", &flood).await;
-    small.assert_echo("x__echo").await;
-    drop(holding);
+    // The flooding client can still send small bodies.
+    let small_client = session(&gateway, "/mcp", &flood).await;
+    small_client.assert_echo("x__echo").await;
+    drop(holding_poster);
     let room = async {
         loop {
             let params = json!({"name": "x__echo", "arguments": {"text": text}}).to_string();
-            let response = small.post(small.request_text("tools/call", &params)).await;
+            let response = small_client
+                .post(small_client.request_text("tools/call", &params))
+                .await;
             if response.status == StatusCode::OK {
                 return;
             }
@@ -249,7 +260,7 @@ async fn bodies_together_are_bounded() {
     soon("room", room).await;
 }
 
-/// A session that its client has ended is not revived, in any later run.
+/// A session that its client has deleted is not revived after a restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_session_stays_deleted() {
     let house = PersistentGateway::with(json!({})).await;
@@ -257,69 +268,76 @@ async fn a_deleted_session_stays_deleted() {
     for path in ["/mcp", "/servers/x/mcp"] {
         let gateway = house.start().await;
         let deleted = session(&gateway, path, &token).await;
-        let later = session(&gateway, path, &token).await;
-        let third = session(&gateway, path, &token).await;
+        let later_client = session(&gateway, path, &token).await;
+        let third_client = session(&gateway, path, &token).await;
         assert_eq!(deleted.delete().await, StatusCode::NO_CONTENT);
         assert_eq!(ping(&deleted).await, StatusCode::NOT_FOUND);
         gateway.stop().await;
 
         let gateway = house.start().await;
-        for client in [&deleted, &again(&deleted, &gateway, path)] {
-            let client = again(client, &gateway, path);
+        for client in [&deleted, &client_again(&deleted, &gateway, path)] {
+            let client = client_again(client, &gateway, path);
             assert_eq!(ping(&client).await, StatusCode::NOT_FOUND, "{path}");
             let headers = client.headers("text/event-stream");
             let get = client.send(Method::GET, headers, "").await.status;
             assert_eq!(get, StatusCode::NOT_FOUND, "{path}");
             assert_eq!(client.delete().await, StatusCode::NOT_FOUND, "{path}");
         }
-        // One session that this run has revived, and one that it has not seen.
-        let revived = again(&later, &gateway, path);
-        assert_eq!(ping(&revived).await, StatusCode::OK, "{path}");
-        assert_eq!(revived.delete().await, StatusCode::NO_CONTENT);
-        assert_eq!(ping(&revived).await, StatusCode::NOT_FOUND);
+        // One session that this run has revived, and one of an earlier run.
+        let revived_client = client_again(&later_client, &gateway, path);
+        assert_eq!(ping(&revived_client).await, StatusCode::OK, "{path}");
+        assert_eq!(revived_client.delete().await, StatusCode::NO_CONTENT);
+        assert_eq!(ping(&revived_client).await, StatusCode::NOT_FOUND);
         gateway.stop().await;
 
         let gateway = house.start().await;
-        for client in [&deleted, &later] {
-            let client = again(client, &gateway, path);
+        for client in [&deleted, &later_client] {
+            let client = client_again(client, &gateway, path);
             assert_eq!(ping(&client).await, StatusCode::NOT_FOUND, "{path}");
         }
-        let third = again(&third, &gateway, path);
-        assert_eq!(third.delete().await, StatusCode::NO_CONTENT, "{path}");
+        let third_client = client_again(&third_client, &gateway, path);
+        assert_eq!(
+            third_client.delete().await,
+            StatusCode::NO_CONTENT,
+            "{path}"
+        );
         gateway.stop().await;
 
         let gateway = house.start().await;
-        let third = again(&third, &gateway, path);
-        assert_eq!(ping(&third).await, StatusCode::NOT_FOUND, "{path}");
+        let third_client = client_again(&third_client, &gateway, path);
+        assert_eq!(ping(&third_client).await, StatusCode::NOT_FOUND, "{path}");
         gateway.stop().await;
     }
 }
 
-/// The session had made room for another one before its client ended it.
+/// An evicted session that its client then deletes is not revived.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_made_room_stays_deleted() {
     let house = PersistentGateway::with(json!({"maxSessionsPerClient": 1})).await;
-    let (token, other) = (house.token("mine"), house.token("other"));
+    let (token, other_token) = (house.token("mine"), house.token("other"));
     let gateway = house.start().await;
-    let evicted = session(&gateway, "/mcp", &token).await;
-    let idle = session(&gateway, "/mcp", &token).await;
-    let newest = session(&gateway, "/mcp", &token).await;
-    assert_eq!(ping(&evicted).await, StatusCode::NOT_FOUND);
-    // Another client cannot end it: to that client the session is unknown.
-    let mut thief = again(&idle, &gateway, "/mcp");
-    thief.token = Some(other);
-    assert_eq!(thief.delete().await, StatusCode::NOT_FOUND);
-    assert_eq!(evicted.delete().await, StatusCode::NO_CONTENT);
-    assert_eq!(evicted.delete().await, StatusCode::NOT_FOUND);
+    let evicted_client = session(&gateway, "/mcp", &token).await;
+    let idle_client = session(&gateway, "/mcp", &token).await;
+    let newest_client = session(&gateway, "/mcp", &token).await;
+    assert_eq!(ping(&evicted_client).await, StatusCode::NOT_FOUND);
+    // To another client the session is unknown.
+    let mut thief_client = client_again(&idle_client, &gateway, "/mcp");
+    thief_client.token = Some(other_token);
+    assert_eq!(thief_client.delete().await, StatusCode::NOT_FOUND);
+    assert_eq!(evicted_client.delete().await, StatusCode::NO_CONTENT);
+    assert_eq!(evicted_client.delete().await, StatusCode::NOT_FOUND);
     gateway.stop().await;
 
     let gateway = house.start().await;
     for (client, expected) in [
-        (&evicted, StatusCode::NOT_FOUND),
-        (&idle, StatusCode::OK),
-        (&newest, StatusCode::OK),
-        (&evicted, StatusCode::NOT_FOUND),
+        (&evicted_client, StatusCode::NOT_FOUND),
+        (&idle_client, StatusCode::OK),
+        (&newest_client, StatusCode::OK),
+        (&evicted_client, StatusCode::NOT_FOUND),
     ] {
-        assert_eq!(ping(&again(client, &gateway, "/mcp")).await, expected);
+        assert_eq!(
+            ping(&client_again(client, &gateway, "/mcp")).await,
+            expected
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Paged lists: Mainstay follows the pages of servers, and pages its own lists as configured (J17).
+//! Paged lists of servers and of Mainstay (J17).
 
 use serde_json::{Value, json};
 
@@ -14,9 +14,9 @@ over_every_transport! {
         let backend = Backend::start(kind, &["--tools", "50", "--page-size", "7"]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
-        let listed = client.result("tools/list", json!({})).await;
-        assert_eq!(listed["nextCursor"], Value::Null);
-        let tools = names(&listed["tools"]);
+        let listed_result = client.result("tools/list", json!({})).await;
+        assert_eq!(listed_result["nextCursor"], Value::Null);
+        let tools = names(&listed_result["tools"]);
         let numbered: Vec<_> = (1..=50).map(|n| format!("x__tool_{n}")).collect();
         assert!(tools.ends_with(&numbered), "{tools:?}");
         assert!(tools.contains(&"x__echo".to_owned()));
@@ -25,46 +25,46 @@ over_every_transport! {
         assert_eq!(resources["resources"].as_array().map(Vec::len), Some(2));
     }
 
-    /// J17: pages without end are cut off, and the items read so far are served.
+    /// J17: paging stops at a limit, and earlier items are served.
     async fn endless_pages_hang_nobody(kind) {
-        let endless = Backend::start(kind, &["--page-size", "10", "--endless-pages"]).await;
-        let calm = Backend::http().await;
-        let gateway = Gateway::with_servers(&[("endless", &endless), ("calm", &calm)]).await;
+        let endless_backend = Backend::start(kind, &["--page-size", "10", "--endless-pages"]).await;
+        let calm_backend = Backend::http().await;
+        let gateway = Gateway::with_servers(&[("endless", &endless_backend), ("calm", &calm_backend)]).await;
         let client = gateway.client().await;
         let tools = client.tools().await;
         let distinct: std::collections::HashSet<_> = tools.iter().collect();
         assert_eq!(distinct.len(), tools.len());
         client.assert_echo("endless__echo").await;
         client.assert_echo("calm__echo").await;
-        assert!(endless.count("tools/list") < 10);
+        assert!(endless_backend.count("tools/list") < 10);
     }
 }
 
-/// `pageSize` enables pages in Mainstay's own lists.
+/// `pageSize` sets the page size of Mainstay's lists.
 #[tokio::test]
 async fn our_lists_are_paged_where_configured() {
-    let (one, two) = (Backend::http().await, Backend::http().await);
-    let servers = [("one", &one), ("two", &two)];
+    let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
+    let servers = [("one", &first_backend), ("two", &second_backend)];
     let gateway = Gateway::with_settings(&servers, json!({"pageSize": 5})).await;
-    let whole = Gateway::with_servers(&servers)
+    let full_client = Gateway::with_servers(&servers)
         .await
         .client()
         .await
         .tools()
         .await;
     let client = gateway.client().await;
-    let (mut found, mut params) = (Vec::new(), json!({}));
+    let (mut all_names, mut params) = (Vec::new(), json!({}));
     loop {
         let page = client.result("tools/list", params).await;
         let tools = names(&page["tools"]);
         assert!(tools.len() <= 5 && !tools.is_empty());
-        found.extend(tools);
+        all_names.extend(tools);
         if page["nextCursor"] == Value::Null {
             break;
         }
         params = json!({"cursor": page["nextCursor"]});
     }
-    assert_eq!(found, whole);
+    assert_eq!(all_names, full_client);
     for cursor in [
         json!("foreign"),
         json!(""),
@@ -77,16 +77,16 @@ async fn our_lists_are_paged_where_configured() {
     }
 }
 
-/// J9: a server without tools, prompts and resources is served.
+/// J9: a server without tools, prompts and resources connects.
 #[tokio::test]
 async fn a_server_that_offers_nothing_is_served() {
-    let bare = Backend::start(
+    let bare_backend = Backend::start(
         BackendKind::Http,
         &["--no-tools", "--no-resources", "--no-prompts"],
     )
     .await;
-    let calm = Backend::http().await;
-    let gateway = Gateway::with_servers(&[("bare", &bare), ("calm", &calm)]).await;
+    let calm_backend = Backend::http().await;
+    let gateway = Gateway::with_servers(&[("bare", &bare_backend), ("calm", &calm_backend)]).await;
     let client = gateway.client().await;
     assert!(
         client
@@ -105,12 +105,11 @@ async fn a_server_that_offers_nothing_is_served() {
         "resources/list",
         "resources/templates/list",
     ] {
-        assert_eq!(bare.count(method), 0, "{method}");
+        assert_eq!(bare_backend.count(method), 0, "{method}");
     }
 }
 
-/// A refused list is not an empty list, whatever numbers the text of the refusal has. Only the code means that
-/// the method is unknown.
+/// A refused list is an error. Only code −32601 means an empty list, whatever the text contains.
 #[tokio::test]
 async fn a_refused_list_is_told_from_an_unknown_method_by_its_code() {
     for (code, message, expected) in [
@@ -141,8 +140,9 @@ async fn a_refused_list_is_told_from_an_unknown_method_by_its_code() {
         .await;
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
         let rest = gateway.rest();
-        let listed = |server: &Value| server["toolsReady"] == true && server["listsStale"] == false;
-        let server = rest.until("x", "listed", listed).await;
+        let has_lists =
+            |server: &Value| server["toolsReady"] == true && server["listsStale"] == false;
+        let server = rest.until("x", "listed", has_lists).await;
         let trouble = server["lastError"].as_str().unwrap_or_default();
         let expected = expected.as_str().unwrap_or_default();
         assert_eq!(trouble.is_empty(), expected.is_empty(), "{server}");
@@ -150,11 +150,10 @@ async fn a_refused_list_is_told_from_an_unknown_method_by_its_code() {
     }
 }
 
-/// A server whose tools are listed is healthy, even while another of its lists is refused. The refusal is
-/// reported once.
+/// A server with tools is healthy if another list is refused. The refusal is reported once.
 #[tokio::test]
 async fn a_refused_list_beside_tools_degrades_no_server() {
-    for (failing, is_well) in [
+    for (failing_method, is_well) in [
         ("prompts/list", true),
         ("resources/list", true),
         ("resources/templates/list", true),
@@ -167,10 +166,10 @@ async fn a_refused_list_beside_tools_degrades_no_server() {
             let id = &message["id"];
             Some(RogueReply::Http(match message["method"].as_str()? {
                 "initialize" => {
-                    let offered = json!({"tools": {}, "prompts": {}, "resources": {}});
-                    rogue::greeting(id, &offered)
+                    let offered_capabilities = json!({"tools": {}, "prompts": {}, "resources": {}});
+                    rogue::greeting(id, &offered_capabilities)
                 }
-                method if method == failing => rogue::error(id, -32603, "the disk is full"),
+                method if method == failing_method => rogue::error(id, -32603, "the disk is full"),
                 "ping" => rogue::result(id, &json!({})),
                 "prompts/list" => rogue::result(id, &json!({"prompts": []})),
                 "resources/list" => rogue::result(id, &json!({"resources": []})),
@@ -182,24 +181,24 @@ async fn a_refused_list_beside_tools_degrades_no_server() {
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
         let rest = gateway.rest();
         let health = if is_well { "healthy" } else { "degraded" };
-        // A server whose tools cannot be listed is restarted once without `server/discover`.
-        let listed = |server: &Value| {
+        // A server with refused tools is restarted once without `server/discover`.
+        let has_lists = |server: &Value| {
             let is_listed = server["toolsReady"] == true && server["listsStale"] == false;
             is_listed && server["healthStatus"] == health
         };
-        let server = rest.until("x", "listed", listed).await;
+        let server = rest.until("x", "listed", has_lists).await;
         let note = server["lastError"].as_str().unwrap_or_default();
         assert!(note.contains("the disk is full"), "{server}");
         let report = rest.get("/api/health").await;
         let report = &report["servers"][0];
         let health = if is_well { "healthy" } else { "unhealthy" };
-        assert_eq!(report["status"], health, "{failing}: {report}");
+        assert_eq!(report["status"], health, "{failing_method}: {report}");
         let note = report["message"].as_str().unwrap_or_default();
         assert!(note.contains("the disk is full"), "{report}");
     }
 }
 
-/// Without servers, lists are empty and not errors.
+/// Without servers, lists are empty.
 #[tokio::test]
 async fn no_server_at_all_is_an_empty_catalog() {
     let gateway = Gateway::with_servers(&[]).await;
@@ -221,7 +220,7 @@ async fn no_server_at_all_is_an_empty_catalog() {
     client.error("tools/call", json!({"name": "echo"})).await;
 }
 
-/// Only tools that the files of other clients allow are listed and called, at every door.
+/// `includeTools` limits listing and calling at every door.
 #[tokio::test]
 async fn tools_beside_those_that_are_allowed_are_neither_listed_nor_called() {
     let backend = Backend::http().await;

@@ -1,4 +1,4 @@
-//! Servers that are lost and return (G8, G9, G19, K9; W5, W14).
+//! Lost servers that return (G8, G9, G19, K9; W5, W14).
 
 use mainstay_doorway::json_views::servers::{Disclosure, details};
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,16 +23,16 @@ pub fn kill(pid: &str) {
     kill_process(pid, Signal::KILL).expect("it lives");
 }
 
-/// A call that finds its server gone restarts it (G8), each time.
+/// G8: a call to a lost server restarts the server.
 #[tokio::test]
 async fn a_killed_server_is_back_for_the_next_call() {
-    let (backend, calm) = (Backend::stdio().await, Backend::stdio().await);
-    let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
+    let (backend, calm_backend) = (Backend::stdio().await, Backend::stdio().await);
+    let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm_backend)]).await;
     let client = gateway.client().await;
     let calm_pid = pid(&client, "calm__pid").await;
     for round in 1..=2 {
-        let before = pid(&client, "x__pid").await;
-        kill(&before);
+        let previous_pid = pid(&client, "x__pid").await;
+        kill(&previous_pid);
         // The outcome is unknown if the call was sent before Mainstay noticed the loss. The next
         // call succeeds.
         let mut result = client.call("x__pid", json!({})).await;
@@ -40,23 +40,24 @@ async fn a_killed_server_is_back_for_the_next_call() {
             assert_eq!(failure(&result)["kind"], "outcome_unknown", "{result}");
             result = client.call("x__pid", json!({})).await;
         }
-        assert_ne!(crate::client::text(&result), before);
+        assert_ne!(crate::client::text(&result), previous_pid);
         assert!(result["isError"].is_null(), "{result}");
         assert_eq!(backend.count("initialize"), 1 + round);
         assert_eq!(pid(&client, "calm__pid").await, calm_pid);
     }
 }
 
-/// A session may end a moment before its server's supervisor notices. The server still counts as connected
-/// then. The answer already says whether the server is tried again.
+/// A call can fail before the supervisor notices the loss. The error already contains whether the
+/// server is retried.
 #[tokio::test]
 async fn a_loss_that_is_not_noticed_yet_says_whether_it_is_tried_again() {
     let auto = Backend::start(BackendKind::Http, &["--no-get"]).await;
-    let never = Backend::start(BackendKind::Http, &["--no-get"]).await;
-    let never = never.option("autoReconnect", false);
-    let gateway = Gateway::with_servers(&[("auto", &auto), ("never", &never)]).await;
+    let unreached_backend = Backend::start(BackendKind::Http, &["--no-get"]).await;
+    let unreached_backend = unreached_backend.option("autoReconnect", false);
+    let gateway = Gateway::with_servers(&[("auto", &auto), ("never", &unreached_backend)]).await;
     let rest = gateway.rest();
-    for (name, backend, retried) in [("auto", &auto, true), ("never", &never, false)] {
+    for (name, backend, is_retried) in [("auto", &auto, true), ("never", &unreached_backend, false)]
+    {
         let server = gateway.registry().server(name).expect("it is there");
         let server_details = || details(gateway.registry(), &server, Disclosure::Operator);
         let mut rounds = 0;
@@ -65,13 +66,13 @@ async fn a_loss_that_is_not_noticed_yet_says_whether_it_is_tried_again() {
             let session = server.live_session().expect("it is connected");
             assert!(!server_details().retried, "{name}");
             backend.fake().expire_sessions();
-            // The runtime of this test has one thread: nothing else runs between the answer and the check.
-            // Sometimes the supervisor runs before the answer.
+            // The runtime has one thread, so the supervisor cannot run between the answer and the
+            // check.
             let answer = session.ask(session.probe(), None).await;
             let current = server_details();
             answer.expect_err("the session has expired");
             assert!(session.is_over(), "{name}");
-            assert_eq!(current.retried, retried, "{name}: {current:?}");
+            assert_eq!(current.retried, is_retried, "{name}: {current:?}");
             if current.status == "connected" {
                 break;
             }
@@ -85,7 +86,7 @@ async fn a_loss_that_is_not_noticed_yet_says_whether_it_is_tried_again() {
     }
 }
 
-/// Without a call the server returns by itself, and its tools stay listed meanwhile.
+/// A lost server reconnects without a call. Its tools stay listed.
 #[tokio::test]
 async fn a_killed_server_comes_back_by_itself() {
     let backend = Backend::stdio().await;
@@ -101,12 +102,12 @@ async fn a_killed_server_comes_back_by_itself() {
     client.assert_echo("x__echo").await;
 }
 
-/// `autoReconnect: false`: a call reports that the server is gone, with the reason.
+/// `autoReconnect: false`: a call fails with the reason of the loss.
 #[tokio::test]
 async fn a_server_that_is_not_to_come_back_stays_away() {
     let backend = Backend::stdio().await.option("autoReconnect", false);
-    let calm = Backend::http().await;
-    let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
+    let calm_backend = Backend::http().await;
+    let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm_backend)]).await;
     let client = gateway.client().await;
     kill(&pid(&client, "x__pid").await);
     let lost_call = async || {
@@ -122,7 +123,7 @@ async fn a_server_that_is_not_to_come_back_stays_away() {
     if failure["kind"] == "outcome_unknown" {
         failure = lost_call().await;
     }
-    // The catalog may have lost the tool already.
+    // The tool may have left the catalog before the call.
     let kinds = ["server_not_connected", "tool_not_found"];
     assert!(
         kinds.contains(&failure["kind"].as_str().unwrap_or_default()),
@@ -139,7 +140,7 @@ async fn a_server_that_is_not_to_come_back_stays_away() {
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// A remote server that was away is found again by the calls that need it. Concurrent calls share one attempt.
+/// A call reconnects a remote server. Concurrent calls share one attempt.
 #[tokio::test]
 async fn a_remote_server_that_was_away_is_found_again() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -149,15 +150,15 @@ async fn a_remote_server_that_was_away_is_found_again() {
         client.assert_echo("x__echo").await;
         backend.fake().refuse(true).await.expect("the fake runs");
         backend.fake().expire_sessions();
-        let failed = client.call("x__echo", json!({})).await;
-        assert_eq!(failed["isError"], true, "{failed}");
+        let failed_result = client.call("x__echo", json!({})).await;
+        assert_eq!(failed_result["isError"], true, "{failed_result}");
         backend.fake().refuse(false).await.expect("the fake runs");
         futures_util::future::join_all((0..10).map(|_| client.assert_echo("x__echo"))).await;
         assert_eq!(backend.count("initialize"), 2);
     }
 }
 
-/// A GET stream that breaks is opened again, and the session continues.
+/// A broken GET stream is opened again in the same session.
 #[tokio::test]
 async fn a_stream_that_breaks_off_is_opened_again() {
     let backend = Backend::http().await;
@@ -175,7 +176,7 @@ async fn a_stream_that_breaks_off_is_opened_again() {
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// If a call's own stream breaks, the outcome is unknown. The session continues.
+/// If the stream of a call breaks, its outcome is unknown, and the session continues.
 #[tokio::test]
 async fn a_calls_stream_that_breaks_off_is_an_unknown_outcome() {
     let backend = Backend::start(BackendKind::Http, &["--answer", "sse"]).await;
@@ -183,7 +184,7 @@ async fn a_calls_stream_that_breaks_off_is_an_unknown_outcome() {
     let client = gateway.client().await;
     let (result, ()) = tokio::join!(client.call("x__hang", json!({})), async {
         backend.until_called("hang").await;
-        // Wait until the call's stream exists and can be cut.
+        // Wait until the call's stream is open.
         client.assert_echo("x__echo").await;
         backend.fake().drop_streams();
     });
@@ -192,7 +193,7 @@ async fn a_calls_stream_that_breaks_off_is_an_unknown_outcome() {
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// Servers without GET and without session ids are served, too.
+/// A server without GET and without session ids connects.
 #[tokio::test]
 async fn a_server_without_get_and_sessions_is_served() {
     for flags in [

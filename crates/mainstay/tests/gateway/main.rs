@@ -1,7 +1,6 @@
-//! The gateway from outside: real clients and real servers, over real sockets, pipes and processes.
-//!
-//! [`gateway`] starts a Mainstay in this process, [`backend`] a server behind it. [`client`] and [`pipe`] are
-//! the clients. Tests wait for conditions with a time limit.
+//! Tests of the gateway with real clients and servers, over sockets, pipes and processes.
+//! [`gateway`] starts a Mainstay in this process, and [`backend`] starts a server. [`client`] and
+//! [`pipe`] are clients. Tests poll conditions with a time limit.
 
 /// Makes one test for each backend transport: `name::stdio`, `name::http` and `name::sse`.
 macro_rules! over_every_transport {

@@ -1,4 +1,4 @@
-//! `maxSessions`: the upstream session that is idle longest makes room for another. It is opened again at its
+//! `maxSessions`: an idle upstream session is closed for another client, and reopened at its
 //! client's next request.
 
 use serde_json::{Value, json};
@@ -13,8 +13,8 @@ use crate::{
 const PATH: &str = "/servers/x/mcp";
 const UPDATED: &str = "notifications/resources/updated";
 
-/// A server that accepts this number of sessions besides the shared one.
-async fn limited(kind: BackendKind, sessions: usize) -> (Backend, Gateway) {
+/// A server that accepts this number of sessions and the shared one.
+async fn limited_gateway(kind: BackendKind, sessions: usize) -> (Backend, Gateway) {
     let backend = Backend::start(kind, &[]).await;
     let backend = backend.option("maxSessions", sessions);
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -22,30 +22,30 @@ async fn limited(kind: BackendKind, sessions: usize) -> (Backend, Gateway) {
     (backend, gateway)
 }
 
-/// Calls a tool that does not answer, and waits until the server has the call.
-async fn occupy(backend: &Backend, client: &Http) -> crate::client::Stream {
-    let before = backend.calls_of("sleep").len();
+/// Calls a tool that does not answer, and waits until the server receives the call.
+async fn occupy_session(backend: &Backend, client: &Http) -> crate::client::Stream {
+    let previous_count = backend.calls_of("sleep").len();
     let params = r#"{"name":"sleep","arguments":{"ms":60000}}"#;
     let text = client.request_text("tools/call", params);
-    // The head of the answer arrives after a second of silence.
+    // Response headers are sent after a second.
     let stream = client.begin(text).await;
     until("the call to arrive", || {
-        backend.calls_of("sleep").len() > before
+        backend.calls_of("sleep").len() > previous_count
     })
     .await;
     stream
 }
 
-/// The kind of error in the answer to `initialize`, or null.
+/// The failure kind in the answer to `initialize`, or null.
 async fn refusal(gateway: &Gateway) -> Value {
     let answer = gateway.stranger(PATH).post(initialize(LATEST)).await.json();
     answer["error"].clone()
 }
 
 over_every_transport! {
-    /// There are many more clients than sessions. Each completes its handshake, and each is served again later.
+    /// Many more clients than sessions complete a handshake and call a tool.
     async fn the_longest_idle_session_makes_room(kind) {
-        let (_backend, gateway) = limited(kind, 2).await;
+        let (_backend, gateway) = limited_gateway(kind, 2).await;
         let mut clients = Vec::new();
         for _ in 0..5 {
             let client = gateway.client_at(PATH).await;
@@ -58,25 +58,25 @@ over_every_transport! {
         gateway.client().await.assert_echo("x__echo").await;
     }
 
-    /// The session that was used last stays. The one that is idle longest goes.
+    /// The most recently used session stays open.
     async fn the_session_used_last_stays(kind) {
-        let (backend, gateway) = limited(kind, 2).await;
-        let (one, two) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
-        one.assert_echo("echo").await;
-        two.assert_echo("echo").await;
-        one.assert_echo("echo").await;
-        let opened = backend.count("initialize");
+        let (backend, gateway) = limited_gateway(kind, 2).await;
+        let (first_client, second_client) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
+        first_client.assert_echo("echo").await;
+        second_client.assert_echo("echo").await;
+        first_client.assert_echo("echo").await;
+        let opened_count = backend.count("initialize");
         gateway.client_at(PATH).await;
-        assert_eq!(backend.count("initialize"), opened + 1);
-        one.assert_echo("echo").await;
-        assert_eq!(backend.count("initialize"), opened + 1, "the busier one was closed");
-        two.assert_echo("echo").await;
-        assert_eq!(backend.count("initialize"), opened + 2);
+        assert_eq!(backend.count("initialize"), opened_count + 1);
+        first_client.assert_echo("echo").await;
+        assert_eq!(backend.count("initialize"), opened_count + 1, "the busier one was closed");
+        second_client.assert_echo("echo").await;
+        assert_eq!(backend.count("initialize"), opened_count + 2);
     }
 
-    /// The server gets the settings of the old session again.
+    /// A reopened session gets its settings again.
     async fn a_session_that_is_opened_again_is_as_it_was(kind) {
-        let (backend, gateway) = limited(kind, 1).await;
+        let (backend, gateway) = limited_gateway(kind, 1).await;
         let client = gateway.client_at(PATH).await;
         let mut stream = client.listen().await;
         client.result("logging/setLevel", json!({"level": "error"})).await;
@@ -87,7 +87,8 @@ over_every_transport! {
         gateway.client_at(PATH).await.assert_echo("echo").await;
 
         client.assert_echo("echo").await;
-        // Announcements in between may be lost, so the client gets an update of each resource.
+        // Notifications may be lost while the session is closed, so the client gets an update for
+        // each resource.
         let mut updates = Vec::new();
         while updates.len() < 2 {
             let message = stream.message().await;
@@ -99,7 +100,7 @@ over_every_transport! {
         assert_eq!(updates, ["fake://blob", "fake://text"]);
         let result = client.call("subscriptions", json!({})).await;
         let subscriptions = &result["structuredContent"];
-        // A fake on HTTP+SSE notices late that the old session has gone.
+        // A fake on HTTP+SSE notices the closed session late.
         assert!(subscriptions["fake://text"].as_u64().is_some(), "{subscriptions}");
         assert_eq!(subscriptions["fake://item/1"], Value::Null, "{subscriptions}");
         assert_eq!(client.call_text("log", json!({"level": "info", "n": 2})).await, "0 lines logged");
@@ -109,68 +110,70 @@ over_every_transport! {
         assert_eq!(backend.of_method("logging/setLevel").last().expect("one")["params"]["level"], "error");
     }
 
-    /// A session with a call in flight is never closed for another. The new client gets the time of its next
-    /// try.
+    /// A session with a call in flight is not closed. The new client gets an error with a retry
+    /// time.
     async fn only_sessions_at_work_refuse_a_newcomer(kind) {
-        let (backend, gateway) = limited(kind, 2).await;
-        let (one, two) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
-        let idle = gateway.client_at(PATH).await;
-        let _first = occupy(&backend, &one).await;
-        let second = occupy(&backend, &two).await;
+        let (backend, gateway) = limited_gateway(kind, 2).await;
+        let (first_client, second_client) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
+        let idle_client = gateway.client_at(PATH).await;
+        let _first = occupy_session(&backend, &first_client).await;
+        let second_call = occupy_session(&backend, &second_client).await;
         let error = refusal(&gateway).await;
         assert_eq!(error["data"]["kind"], "too_many_sessions", "{error}");
         assert!(error["data"]["retryAfterMs"].as_u64().is_some_and(|wait| wait > 0), "{error}");
         let message = error["message"].as_str().expect("words");
         assert!(message.contains("'x'") && message.contains("maxSessions"), "{message}");
-        let refused = idle.call("echo", json!({"text": "x"})).await;
-        assert_eq!(failure(&refused)["kind"], "too_many_sessions", "{refused}");
+        let refused_result = idle_client.call("echo", json!({"text": "x"})).await;
+        assert_eq!(failure(&refused_result)["kind"], "too_many_sessions", "{refused_result}");
         gateway.client().await.assert_echo("x__echo").await;
 
-        drop(second);
-        assert!(two.delete().await.is_success());
+        drop(second_call);
+        assert!(second_client.delete().await.is_success());
         soon("room again", async { while refusal(&gateway).await != Value::Null {} }).await;
         soon("the idle client to be served", async {
-            while idle.call("echo", json!({"text": "x"})).await["isError"] == true {}
+            while idle_client.call("echo", json!({"text": "x"})).await["isError"] == true {}
         })
         .await;
     }
 }
 
-/// There are never more processes than `maxSessions`. No call is lost because its session was closed for
-/// another.
+/// The number of processes stays at `maxSessions`, and no call is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_is_lost_to_the_limit() {
     const CLIENTS: usize = 6;
     const CALLS: usize = 12;
-    let (backend, gateway) = limited(BackendKind::Http, 2).await;
+    let (backend, gateway) = limited_gateway(BackendKind::Http, 2).await;
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
         clients.push(gateway.client_at(PATH).await);
     }
-    let most = std::sync::atomic::AtomicUsize::new(0);
+    let max_running = std::sync::atomic::AtomicUsize::new(0);
     let ordering = std::sync::atomic::Ordering::Relaxed;
     let calls = clients.iter().map(async |client| {
-        let mut served = 0;
-        while served < CALLS {
+        let mut served_calls = 0;
+        while served_calls < CALLS {
             let result = client.call("echo", json!({"text": "hello"})).await;
-            most.fetch_max(backend.fake().sessions(), ordering);
+            max_running.fetch_max(backend.fake().sessions(), ordering);
             if result["isError"] == true {
                 assert_eq!(failure(&result)["kind"], "too_many_sessions", "{result}");
             } else {
-                served += 1;
+                served_calls += 1;
             }
         }
     });
     soon("all calls", futures_util::future::join_all(calls)).await;
     assert_eq!(backend.runs("echo"), CLIENTS * CALLS + 1);
-    // The shared session, and two more.
-    assert!(most.load(ordering) <= 3, "{most:?} sessions at once");
+    // The shared session and two isolated sessions.
+    assert!(
+        max_running.load(ordering) <= 3,
+        "{max_running:?} sessions at once"
+    );
 }
 
-/// The sessions of clients without a session are closed and opened again, too.
+/// Pooled sessions are also closed and reopened.
 #[tokio::test]
 async fn pooled_sessions_make_room_too() {
-    let (_backend, gateway) = limited(BackendKind::Stdio, 1).await;
+    let (_backend, gateway) = limited_gateway(BackendKind::Stdio, 1).await;
     let legacy = gateway.client_at(PATH).await;
     let stateless = Modern::at(&gateway, PATH);
     for _ in 0..3 {
@@ -180,7 +183,7 @@ async fn pooled_sessions_make_room_too() {
     }
 }
 
-/// If an operator stops a server, its isolated sessions stop, too, until the server is started again.
+/// Stopping a server closes its isolated sessions, and prevents new sessions.
 #[tokio::test]
 async fn a_stopped_server_opens_no_sessions() {
     let backend = Backend::stdio().await;
@@ -188,11 +191,11 @@ async fn a_stopped_server_opens_no_sessions() {
     let client = gateway.client_at(PATH).await;
     client.assert_echo("echo").await;
     gateway.rest().post("/api/servers/x/stop", json!({})).await;
-    let refused = client.call("echo", json!({"text": "x"})).await;
+    let refused_result = client.call("echo", json!({"text": "x"})).await;
     assert_eq!(
-        failure(&refused)["kind"],
+        failure(&refused_result)["kind"],
         "server_not_connected",
-        "{refused}"
+        "{refused_result}"
     );
     gateway.rest().post("/api/servers/x/start", json!({})).await;
     client.assert_echo("echo").await;

@@ -1,4 +1,4 @@
-//! `/metrics`: its values after known calls, and its form, which scrapers must be able to read.
+//! `/metrics`: values after known calls, and the exposition format.
 
 #![expect(clippy::float_cmp, reason = "counts are whole")]
 
@@ -19,13 +19,13 @@ use crate::{
 
 /// The result of one scrape.
 pub struct Scrape {
-    /// Values by name and labels, in the spelling of the text.
+    /// Values by metric name and labels, as written in the text.
     samples: BTreeMap<String, f64>,
     /// Types by family.
     families: BTreeMap<String, String>,
 }
 
-/// The two formats, each with its `Accept` header.
+/// The exposition formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     OpenMetrics,
@@ -74,8 +74,8 @@ impl Scrape {
         Self::read(&answer.text, format)
     }
 
-    /// Parses the text. Fails if it violates the format: each family must appear once, with help and type
-    /// before its samples, and each sample once.
+    /// Parses the text. Panics if a family is duplicated or lacks help and type, or if a sample is
+    /// duplicated.
     fn read(text: &str, format: Format) -> Self {
         let body = match format {
             Format::OpenMetrics => text.strip_suffix("# EOF\n").expect("an end"),
@@ -83,14 +83,17 @@ impl Scrape {
         };
         assert!(body.ends_with('\n'), "{body}");
         let (mut samples, mut families) = (BTreeMap::new(), BTreeMap::new());
-        let (mut helped, mut family) = (HashSet::new(), String::new());
+        let (mut documented_names, mut family) = (HashSet::new(), String::new());
         for line in body.lines() {
             if let Some(rest) = line.strip_prefix("# HELP ") {
-                let (name, help) = rest.split_once(' ').expect("a help");
-                assert!(!help.is_empty() && helped.insert(name), "{line}");
+                let (name, help_text) = rest.split_once(' ').expect("a help");
+                assert!(
+                    !help_text.is_empty() && documented_names.insert(name),
+                    "{line}"
+                );
             } else if let Some(rest) = line.strip_prefix("# TYPE ") {
                 let (name, kind) = rest.split_once(' ').expect("a type");
-                assert!(helped.contains(name), "{line}");
+                assert!(documented_names.contains(name), "{line}");
                 name.clone_into(&mut family);
                 assert!(families.insert(family.clone(), kind.to_owned()).is_none());
             } else if let Some(rest) = line.strip_prefix("# UNIT ") {
@@ -104,8 +107,8 @@ impl Scrape {
                 let suffixes = format.suffixes(&families[&family]);
                 assert!(suffixes.contains(&suffix), "{line}");
                 let value = value.parse().expect(line);
-                let before = samples.insert(sample.to_owned(), value);
-                assert!(before.is_none(), "twice: {line}");
+                let previous_value = samples.insert(sample.to_owned(), value);
+                assert!(previous_value.is_none(), "twice: {line}");
             }
         }
         Self { samples, families }
@@ -116,7 +119,7 @@ impl Scrape {
         self.samples.get(sample).copied().unwrap_or_default()
     }
 
-    /// A value of a tool's series. `labels` are the labels besides those of every series.
+    /// A value of the tool metrics. `labels` are additional labels.
     fn of_tool(&self, name: &str, tool: &str, labels: &str) -> f64 {
         let tool = format!(r#"server="x",method="tools/call",tool="{tool}"{labels}"#);
         self.value(&format!("{name}{{{tool}}}"))
@@ -131,7 +134,7 @@ impl Scrape {
         self.of_tool("mainstay_call_errors_total", tool, &kind)
     }
 
-    /// A value of the server `x`.
+    /// A value of server `x`.
     pub fn of_server(&self, name: &str) -> f64 {
         self.value(&format!(r#"{name}{{server="x"}}"#))
     }
@@ -146,7 +149,7 @@ impl Scrape {
     }
 }
 
-/// Scrapes until the condition holds.
+/// Scrapes until the condition is true.
 async fn until(
     description: &str,
     gateway: &Gateway,
@@ -160,7 +163,7 @@ async fn until(
 }
 
 over_every_transport! {
-    /// Every call is counted under the way in which it ended.
+    /// Each call counts under its outcome.
     async fn calls_are_counted_by_how_they_ended(kind) {
         let backend = Backend::start(kind, &[]).await.option("timeout", 1000);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -184,10 +187,10 @@ over_every_transport! {
         assert_eq!(scrape.errors("rpc_error", "call_failed"), 1.0);
         assert_eq!(scrape.errors("sleep", "call_timeout"), 1.0);
         assert_eq!(scrape.errors("echo", "tool_error"), 0.0);
-        let refused = |kind| scrape.value(&format!(r#"mainstay_refused_calls_total{{kind="{kind}"}}"#));
-        assert_eq!((refused("tool_not_found"), refused("server_not_found")), (1.0, 1.0));
+        let refused_calls = |kind| scrape.value(&format!(r#"mainstay_refused_calls_total{{kind="{kind}"}}"#));
+        assert_eq!((refused_calls("tool_not_found"), refused_calls("server_not_found")), (1.0, 1.0));
 
-        // Times, from the buckets to the sums.
+        // From the buckets to the sum of durations.
         let bucket = |le| {
             let of_sleep = r#"server="x",method="tools/call",tool="sleep""#;
             scrape.value(&format!(r#"mainstay_call_duration_seconds_bucket{{le="{le}",{of_sleep}}}"#))
@@ -203,33 +206,33 @@ over_every_transport! {
         assert_eq!(scrape.of_server("mainstay_calls_in_flight"), 0.0);
         assert_eq!(scrape.of_server("mainstay_calls_waiting"), 0.0);
         assert_eq!(scrape.of_server("mainstay_server_up"), 1.0);
-        let state = |word| scrape.value(&format!(r#"mainstay_server_state{{server="x",state="{word}"}}"#));
+        let state = |state_name| scrape.value(&format!(r#"mainstay_server_state{{server="x",state="{state_name}"}}"#));
         assert_eq!((state("connected"), state("failed")), (1.0, 0.0));
         assert_eq!(scrape.value("mainstay_sessions"), 1.0);
         gateway.stop().await;
     }
 
-    /// A call in flight is counted as such. It counts as cancelled when its client has gone.
+    /// Calls in flight have a gauge. A call counts as cancelled after its client disconnects.
     async fn calls_under_way_are_a_depth(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let call = client.request_text("tools/call", r#"{"name":"x__sleep","arguments":{"ms":60000}}"#);
         let id = serde_json::from_str::<serde_json::Value>(&call).expect("JSON")["id"].clone();
-        let calling = client.begin(call);
+        let pending_call = client.begin(call);
         let cancelling = async {
             until("a call in flight", &gateway, |scrape| scrape.of_server("mainstay_calls_in_flight") == 1.0).await;
             client.cancel(&id).await;
         };
-        tokio::join!(calling, cancelling);
-        let over = |scrape: &Scrape| scrape.errors("sleep", "cancelled") == 1.0;
-        let scrape = until("its end", &gateway, over).await;
+        tokio::join!(pending_call, cancelling);
+        let has_cancellation = |scrape: &Scrape| scrape.errors("sleep", "cancelled") == 1.0;
+        let scrape = until("its end", &gateway, has_cancellation).await;
         assert_eq!(scrape.of_server("mainstay_calls_in_flight"), 0.0);
         gateway.stop().await;
     }
 }
 
-/// The number of series is limited, whatever names clients have and however many tools a server has.
+/// The number of series is limited for any number of client names and tools.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn labels_have_a_bound_and_are_no_clients() {
     let backend = Backend::start(BackendKind::Http, &["--tools", "80"]).await;
@@ -254,7 +257,7 @@ async fn labels_have_a_bound_and_are_no_clients() {
     gateway.stop().await;
 }
 
-/// A server that crashes and returns is counted, and its processes are measured.
+/// A crash is counted, and process metrics exist.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn losses_and_processes_show() {
@@ -292,8 +295,8 @@ async fn losses_and_processes_show() {
 /// A removed server has no series.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removed_server_vanishes() {
-    let (one, other) = (Backend::stdio().await, Backend::http().await);
-    let gateway = Gateway::with_servers(&[("x", &one), ("y", &other)]).await;
+    let (first_backend, other_backend) = (Backend::stdio().await, Backend::http().await);
+    let gateway = Gateway::with_servers(&[("x", &first_backend), ("y", &other_backend)]).await;
     let client = gateway.client().await;
     client.assert_echo("x__echo").await;
     client.assert_echo("y__echo").await;
@@ -312,7 +315,7 @@ async fn a_removed_server_vanishes() {
     gateway.stop().await;
 }
 
-/// The journal's queue, and the number of dropped records.
+/// Metrics of the journal's queue and dropped records.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_journal_is_watched() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -345,17 +348,17 @@ async fn the_journal_is_watched() {
     gateway.stop().await;
 }
 
-/// A scraper that does not accept `OpenMetrics` gets the same values in the older format.
+/// Without `OpenMetrics` in `Accept`, the older format has the same values.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_formats_tell_the_same() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     gateway.client().await.assert_echo("x__echo").await;
-    let open = Scrape::fetch_as(&gateway, Format::OpenMetrics).await;
+    let open_metrics = Scrape::fetch_as(&gateway, Format::OpenMetrics).await;
     let text = Scrape::fetch_as(&gateway, Format::Text).await;
-    assert!(open.samples.keys().eq(text.samples.keys()));
-    assert_eq!((open.calls("echo"), text.calls("echo")), (1.0, 1.0));
-    let renamed: BTreeMap<String, String> = open
+    assert!(open_metrics.samples.keys().eq(text.samples.keys()));
+    assert_eq!((open_metrics.calls("echo"), text.calls("echo")), (1.0, 1.0));
+    let renamed: BTreeMap<String, String> = open_metrics
         .families
         .into_iter()
         .map(|(name, kind)| match kind.as_str() {
@@ -368,7 +371,7 @@ async fn both_formats_tell_the_same() {
     gateway.stop().await;
 }
 
-/// The families and their types match docs/metrics.md.
+/// docs/metrics.md lists every family with its type.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_family_is_documented() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
@@ -384,7 +387,7 @@ async fn every_family_is_documented() {
         .collect();
     let gateway = Gateway::with_servers(&[]).await;
     let families = Scrape::fetch(&gateway).await.families.into_iter();
-    // Both sides use the names that queries use.
+    // Compare the names that queries use.
     let served: BTreeMap<String, String> = families
         .map(|(name, kind)| match kind.as_str() {
             "counter" => (format!("{name}_total"), kind),
@@ -396,7 +399,7 @@ async fn every_family_is_documented() {
     gateway.stop().await;
 }
 
-/// Concurrent scrapes are answered, and calls continue meanwhile.
+/// Concurrent scrapes and calls are answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scrapes_hold_nobody_up() {
     let backend = Backend::stdio().await;

@@ -1,4 +1,4 @@
-//! Invalid messages of servers: their clients get true answers, and other servers' calls continue.
+//! Invalid messages of servers. Clients get correct errors, and other servers keep working.
 
 use std::{
     io,
@@ -14,17 +14,17 @@ use crate::{
 };
 
 async fn with_calm_server(trouble: &Backend) -> (Gateway, Backend, Http) {
-    let calm = Backend::http().await;
-    let gateway = Gateway::with_servers(&[("x", trouble), ("calm", &calm)]).await;
+    let calm_backend = Backend::http().await;
+    let gateway = Gateway::with_servers(&[("x", trouble), ("calm", &calm_backend)]).await;
     let client = gateway.client().await;
-    (gateway, calm, client)
+    (gateway, calm_backend, client)
 }
 
-/// E17: garbage on stdout is skipped, and every message is found.
+/// E17: garbage lines on stdout are skipped, and messages between them are read.
 #[tokio::test]
 async fn noise_on_stdout_hides_nothing() {
-    let noisy = Backend::start(BackendKind::Stdio, &["--noise"]).await;
-    let (gateway, _calm, client) = with_calm_server(&noisy).await;
+    let noisy_backend = Backend::start(BackendKind::Stdio, &["--noise"]).await;
+    let (gateway, _calm, client) = with_calm_server(&noisy_backend).await;
     let direct = gateway.client_at("/servers/x/mcp").await;
     for _ in 0..5 {
         client.assert_echo("x__echo").await;
@@ -42,15 +42,15 @@ async fn noise_on_stdout_hides_nothing() {
     client.assert_echo("calm__echo").await;
 }
 
-/// Nested arrays need no more stack than one array.
+/// Nested arrays do not use up the stack.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_batch_of_batches_without_end_ends_nothing() {
-    let mut nested = Backend::start(BackendKind::Stdio, &[]).await;
+    let mut nested_backend = Backend::start(BackendKind::Stdio, &[]).await;
     let script = r#"for byte in '[' ']'; do head -c 200000 /dev/zero | tr '\0' "$byte"; done; echo; exec "$0""#;
-    nested.entry["command"] = json!("sh");
-    nested.entry["args"] = json!(["-c", script, fake_server::binary()]);
-    let (_gateway, _calm, client) = with_calm_server(&nested).await;
+    nested_backend.entry["command"] = json!("sh");
+    nested_backend.entry["args"] = json!(["-c", script, fake_server::binary()]);
+    let (_gateway, _calm, client) = with_calm_server(&nested_backend).await;
     client.assert_echo("x__echo").await;
     client.assert_echo("calm__echo").await;
 }
@@ -69,7 +69,7 @@ async fn lines_that_come_in_pieces_are_whole() {
 }
 
 over_every_transport! {
-    /// E16: the first answer counts, and the second is dropped.
+    /// E16: the first answer counts. A second answer is dropped.
     async fn a_second_answer_is_dropped(kind) {
         let backend = Backend::start(kind, &[]).await;
         let (gateway, _calm, client) = with_calm_server(&backend).await;
@@ -85,7 +85,7 @@ over_every_transport! {
         }
     }
 
-    /// E16: an answer to no request is dropped, and does not end the call.
+    /// E16: an answer to no request is dropped, and the call continues.
     async fn an_answer_to_no_request_is_dropped(kind) {
         let backend = Backend::start(kind, &[]).await;
         let (gateway, _calm, client) = with_calm_server(&backend).await;
@@ -96,37 +96,37 @@ over_every_transport! {
         client.assert_echo("calm__echo").await;
     }
 
-    /// Invariant 7: a call that hangs delays no other call, neither of its server nor of another one
-    /// (fastmcp#2019: a remote server that hangs makes local tools hang).
+    /// Invariant 7: a hanging call delays no other call of its server or of other servers
+    /// (fastmcp#2019).
     async fn a_hanging_call_holds_nobody_up(kind) {
         let backend = Backend::start(kind, &[]).await.option("timeout_s", 2);
         let (_gateway, _calm, client) = with_calm_server(&backend).await;
-        let (hanging, ()) = tokio::join!(client.call("x__hang", json!({})), async {
+        let (hang_result, ()) = tokio::join!(client.call("x__hang", json!({})), async {
             backend.until_called("hang").await;
             for _ in 0..20 {
                 client.assert_echo("x__echo").await;
                 client.assert_echo("calm__echo").await;
             }
         });
-        assert_eq!(failure(&hanging)["kind"], "call_timeout");
+        assert_eq!(failure(&hang_result)["kind"], "call_timeout");
     }
 }
 
-/// A server that stops reading is restarted. Messages that it cannot have read are sent again.
+/// A server that closes its stdin is restarted. Unsent messages are sent again.
 #[tokio::test]
 async fn a_server_that_closes_its_stdin_is_replaced() {
     let backend = Backend::start(BackendKind::Stdio, &["--close-stdin-after", "1"]).await;
     let (_gateway, _calm, client) = with_calm_server(&backend).await;
     let first = client.call_text("x__pid", json!({})).await;
-    let (second, ()) = tokio::join!(client.call_text("x__pid", json!({})), async {
+    let (second_text, ()) = tokio::join!(client.call_text("x__pid", json!({})), async {
         for _ in 0..5 {
             client.assert_echo("calm__echo").await;
         }
     });
-    assert_ne!(first, second);
+    assert_ne!(first, second_text);
 }
 
-/// E19: a server's questions and notices outside of calls reach their addressee, or no client.
+/// E19: server requests and notifications outside of calls reach their client or are dropped.
 #[tokio::test]
 async fn stray_messages_of_a_server_are_harmless() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -171,23 +171,23 @@ async fn stray_messages_of_a_server_are_harmless() {
     }
 }
 
-/// A client that does not read its stream delays only itself.
+/// A client that does not read its stream delays no other client.
 #[tokio::test]
 async fn a_client_that_does_not_read_delays_nobody() {
     let backend = Backend::stdio().await;
     let (gateway, _calm, client) = with_calm_server(&backend).await;
-    let slow = gateway.client().await;
+    let slow_client = gateway.client().await;
     let params = json!({"name": "x__log", "arguments": {"n": 20_000}});
-    let text = slow.request_text("tools/call", &params.to_string());
-    let unread = slow.begin(text).await;
+    let text = slow_client.request_text("tools/call", &params.to_string());
+    let unread_response = slow_client.begin(text).await;
     client.assert_echo("x__echo").await;
     client.assert_echo("calm__echo").await;
-    // Messages may be dropped, but the result arrives, and is the last message.
-    let response = unread.whole().await;
+    // Notifications may be dropped. The result arrives last.
+    let response = unread_response.whole().await;
     assert!(response.json()["result"].is_object());
 }
 
-/// The pipe of a server that floods stdout with answers to no request is still read.
+/// Stdout is read while a server floods it with unmatched answers.
 #[tokio::test]
 async fn log_floods_are_bounded_and_the_result_arrives() {
     for kind in BackendKind::ALL {
@@ -201,7 +201,7 @@ async fn log_floods_are_bounded_and_the_result_arrives() {
     }
 }
 
-/// A log that a test can read.
+/// A log buffer for assertions.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -216,12 +216,12 @@ impl io::Write for Log {
     }
 }
 
-/// E16, E17, K7: the log reports dropped messages, with the server's name.
+/// E16, E17, K7: dropped messages are logged with the server's name.
 #[tokio::test]
-async fn what_is_dropped_is_logged() {
+async fn dropped_messages_are_logged() {
     let log = Log::default();
     let writer = log.clone();
-    // The subscriber is for all tests of this process. No other test has a server of this name.
+    // The subscriber is global. No other test uses this server name.
     tracing_subscriber::fmt()
         .with_ansi(false)
         .with_max_level(tracing::Level::WARN)
@@ -232,8 +232,8 @@ async fn what_is_dropped_is_logged() {
     let backend = backend.option("timeout_s", 0.3);
     let gateway = Gateway::with_servers(&[("watched", &backend)]).await;
     let client = gateway.client().await;
-    let late = client.call("watched__out_of_order", json!({})).await;
-    assert_eq!(failure(&late)["kind"], "call_timeout");
+    let late_result = client.call("watched__out_of_order", json!({})).await;
+    assert_eq!(failure(&late_result)["kind"], "call_timeout");
     client.call_text("watched__out_of_order", json!({})).await;
     client.call("watched__wrong_id", json!({})).await;
     client.assert_echo("watched__echo").await;
@@ -242,13 +242,16 @@ async fn what_is_dropped_is_logged() {
     let lines = log.lines().filter(|line| line.contains("server=watched"));
     let lines: Vec<_> = lines.collect();
     let lines_with = |text: &str| {
-        let matching = lines.iter().filter(|line| line.contains(text));
-        matching.copied().collect::<Vec<_>>()
+        let matching_lines = lines.iter().filter(|line| line.contains(text));
+        matching_lines.copied().collect::<Vec<_>>()
     };
-    let unknown = lines_with("unknown id");
-    // An answer that is only late is no misbehaviour.
-    assert_eq!(unknown.len(), 1, "{lines:#?}");
-    assert!(unknown[0].contains("nobody-asked"), "{unknown:#?}");
+    let unknown_lines = lines_with("unknown id");
+    // A late answer is not logged as a protocol error.
+    assert_eq!(unknown_lines.len(), 1, "{lines:#?}");
+    assert!(
+        unknown_lines[0].contains("nobody-asked"),
+        "{unknown_lines:#?}"
+    );
     assert!(
         !lines_with("failed to parse JSON-RPC message").is_empty(),
         "{lines:#?}"

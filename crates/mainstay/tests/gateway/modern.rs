@@ -1,4 +1,5 @@
-//! A raw client of 2026-07-28: no session, `_meta` in every request, and headers that repeat it.
+//! A raw client of 2026-07-28: no session, `_meta` in every request, and headers that repeat the
+//! body.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +15,7 @@ pub const MODERN: &str = "2026-07-28";
 
 const BOTH: &str = "application/json, text/event-stream";
 
-/// The key of `_meta` for this name of the protocol.
+/// The protocol's `_meta` key for this name.
 pub fn key(name: &str) -> String {
     format!("io.modelcontextprotocol/{name}")
 }
@@ -22,7 +23,7 @@ pub fn key(name: &str) -> String {
 /// A client of one endpoint.
 pub struct Modern {
     pub http: Http,
-    /// The client's information about itself in every request.
+    /// The `_meta` members of every request.
     pub meta: Map<String, Value>,
     next_id: AtomicU64,
 }

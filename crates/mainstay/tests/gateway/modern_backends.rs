@@ -10,7 +10,7 @@ use crate::{
     client::{Http, text},
     gateway::{Gateway, config, soon, until},
     modern::Modern,
-    rest_client::{health_checks, never, promptly},
+    rest_client::{health_checks, never_retry, prompt_retry},
 };
 
 const MODERN: &[&str] = &["--revisions", "2026-07-28"];
@@ -46,19 +46,19 @@ fn greetings(backend: &Backend) -> (usize, usize) {
     )
 }
 
-/// Waits until the server has a subscription with exactly these resources.
+/// Waits until the server has exactly these subscriptions.
 async fn until_subscribed(client: &Http, expected: Value) {
-    let subscribed = async {
+    let subscribed_result = async {
         while client.call("x__subscriptions", json!({})).await["structuredContent"] != expected {}
     };
-    soon(&format!("subscriptions {expected}"), subscribed).await;
+    soon(&format!("subscriptions {expected}"), subscribed_result).await;
 }
 
-/// Calls a tool that makes the server announce its tools, until the client gets the new tool.
+/// Makes the server announce a new tool until the client lists the tool.
 async fn until_announced(client: &Http) {
     client.call("x__change_tools", json!({})).await;
-    let listed = async { while !client.tools().await.contains(&"x__extra".to_owned()) {} };
-    soon("the announced tool to be listed", listed).await;
+    let list_wait = async { while !client.tools().await.contains(&"x__extra".to_owned()) {} };
+    soon("the announced tool to be listed", list_wait).await;
 }
 
 over_both_transports! {
@@ -72,11 +72,11 @@ over_both_transports! {
         for method in ["notifications/initialized", "ping", "logging/setLevel"] {
             assert_eq!(backend.count(method), 0, "{method}");
         }
-        // A legacy session might have been opened, too. It is not requested twice.
+        // A legacy session would cause a second `initialize`.
         assert_eq!(greetings(&backend), (1, usize::from(kind == BackendKind::Http)));
     }
 
-    /// Section 2, "Detecting a backend's era": only modern messages are evidence.
+    /// Section 2, "Detecting a backend's era": only modern messages prove a modern server.
     async fn a_legacy_server_is_found_out_however_it_answers(kind) {
         for flags in [&[][..], &["--on-discover", "empty"], &["--on-discover", "silence"]] {
             let backend = Backend::start(kind, flags).await;
@@ -84,14 +84,14 @@ over_both_transports! {
             gateway.client().await.assert_echo("x__echo").await;
             assert_eq!(greetings(&backend), (1, 1), "{flags:?}");
             assert_eq!(backend.count("subscriptions/listen"), 0);
-            // The era is known from now on.
+            // The era is stored for the next connection.
             gateway.rest().done("x", "reconnect").await;
             assert_eq!(greetings(&backend), (1, 2), "{flags:?}");
         }
     }
 
-    /// Section 6: a server of both eras gets a modern session. Over HTTP, a legacy client gets a legacy session
-    /// at the same time, which is opened once.
+    /// Section 6: a server of both eras gets a modern session. Over HTTP, a legacy client also gets
+    /// one legacy session.
     async fn a_server_of_both_eras_is_spoken_to_in_both(kind) {
         let backend = Backend::start(kind, DUAL).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -105,21 +105,21 @@ over_both_transports! {
         assert_eq!(greetings(&backend), (1, usize::from(kind == BackendKind::Http)));
     }
 
-    /// `protocol`: the entry's era wins, and saves the detection.
+    /// `protocol` sets the era without detection.
     async fn the_pin_wins(kind) {
         let backend = Backend::start(kind, DUAL).await.option("protocol", "2025-06-18");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         gateway.client().await.assert_echo("x__echo").await;
         assert_eq!(greetings(&backend), (0, 1));
-        let asked_for = &backend.of_method("initialize")[0]["params"]["protocolVersion"];
-        assert_eq!(asked_for, "2025-06-18");
+        let requested_revision = &backend.of_method("initialize")[0]["params"]["protocolVersion"];
+        assert_eq!(requested_revision, "2025-06-18");
 
         let backend = Backend::start(kind, DUAL).await.option("protocol", "2026-07-28");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         gateway.client().await.assert_echo("x__echo").await;
         assert_eq!(greetings(&backend), (1, 0));
 
-        let backend = Backend::start(kind, &[]).await.option("protocol", "2026-07-28").option("reconnect", never());
+        let backend = Backend::start(kind, &[]).await.option("protocol", "2026-07-28").option("reconnect", never_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let server = gateway.rest().until("x", "refused", |server| server["lastError"].is_string()).await;
         let reason = server["lastError"].as_str().expect("a reason");
@@ -127,14 +127,14 @@ over_both_transports! {
         assert_eq!(backend.count("initialize"), 0);
     }
 
-    /// The era is stored with the catalog. The next run does not ask again, and notices a change.
+    /// The stored era is used in the next run, which notices a changed era.
     async fn the_next_run_knows_the_era(kind) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let backend = Backend::start(kind, &["--on-discover", "silence"]).await;
-        let all = config(&[("x", &backend)], json!({}));
+        let config_json = config(&[("x", &backend)], json!({}));
         for run in 1..=2 {
             let options = GatewayOptions { catalogs: Some(folder.path().to_owned()), ..GatewayOptions::default() };
-            let gateway = Gateway::with_options(&all, options).await;
+            let gateway = Gateway::with_options(&config_json, options).await;
             gateway.client().await.assert_echo("x__echo").await;
             gateway.rest().until("x", "listed", |server| server["listsStale"] == false).await;
             gateway.stop().await;
@@ -142,8 +142,8 @@ over_both_transports! {
         }
     }
 
-    /// Section 4: a modern server has no `ping`.
-    async fn it_is_probed_by_discover(kind) {
+    /// Section 4: `server/discover` replaces `ping`.
+    async fn a_modern_server_is_probed_by_discover(kind) {
         let backend = Backend::start(kind, MODERN).await;
         let backend = backend.option("health", health_checks(Duration::from_millis(100), "reconnect"));
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -154,7 +154,7 @@ over_both_transports! {
         assert_eq!((backend.count("ping"), backend.count("initialize")), (0, 0));
     }
 
-    /// Announcements of a server arrive, before and after a reconnect.
+    /// Announcements arrive before and after a reconnect.
     async fn the_kept_listen_is_sent_again_after_a_reconnect(kind) {
         let backend = Backend::start(kind, MODERN).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -167,42 +167,41 @@ over_both_transports! {
         until_announced(&client).await;
     }
 
-    /// The resources that clients subscribe to are one subscription upstream, which is opened again when they
-    /// change.
+    /// All subscribed resources share one upstream listen stream, which is reopened when the set
+    /// changes.
     async fn resources_are_subscribed_to_in_the_kept_listen(kind) {
         let backend = Backend::start(kind, MODERN).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (one, two) = (gateway.client().await, gateway.client().await);
-        let mut stream = one.listen().await;
-        for (client, uri) in [(&one, "fake://text"), (&two, "fake://text"), (&two, "fake://blob")] {
+        let (first_client, second_client) = (gateway.client().await, gateway.client().await);
+        let mut stream = first_client.listen().await;
+        for (client, uri) in [(&first_client, "fake://text"), (&second_client, "fake://text"), (&second_client, "fake://blob")] {
             client.result("resources/subscribe", json!({"uri": uri})).await;
         }
-        until_subscribed(&one, json!({"fake://text": 1, "fake://blob": 1})).await;
-        one.call("x__touch", json!({"uri": "fake://text"})).await;
+        until_subscribed(&first_client, json!({"fake://text": 1, "fake://blob": 1})).await;
+        first_client.call("x__touch", json!({"uri": "fake://text"})).await;
         let message = stream.message().await;
         assert_eq!(message["method"], "notifications/resources/updated", "{message}");
         assert_eq!(message["params"], json!({"uri": "fake://text"}));
 
-        let refused = one.error("resources/subscribe", json!({"uri": "mainstay+x:fake://nothing"})).await;
-        assert!(refused["message"].as_str().expect("words").contains("does not serve"), "{refused}");
-        two.result("resources/unsubscribe", json!({"uri": "fake://text"})).await;
-        two.result("resources/unsubscribe", json!({"uri": "fake://blob"})).await;
-        until_subscribed(&one, json!({"fake://text": 1})).await;
+        let refused_response = first_client.error("resources/subscribe", json!({"uri": "mainstay+x:fake://nothing"})).await;
+        assert!(refused_response["message"].as_str().expect("words").contains("does not serve"), "{refused_response}");
+        second_client.result("resources/unsubscribe", json!({"uri": "fake://text"})).await;
+        second_client.result("resources/unsubscribe", json!({"uri": "fake://blob"})).await;
+        until_subscribed(&first_client, json!({"fake://text": 1})).await;
         assert_eq!(backend.count("resources/subscribe"), 0);
 
         gateway.rest().done("x", "reconnect").await;
-        until_subscribed(&one, json!({"fake://text": 1})).await;
+        until_subscribed(&first_client, json!({"fake://text": 1})).await;
     }
 
-    /// If one call is in flight, a log message keeps its place before that call's answer. If there are several,
-    /// and the pipe does not say which call a message belongs to, all clients that requested this server's
-    /// messages get it.
+    /// With one call in flight, a log message is sent before that call's answer. With several calls
+    /// on a pipe, every client that requested log messages of the server receives it.
     async fn log_messages_of_calls_beside_others_are_heard(kind) {
         let backend = Backend::start(kind, MODERN).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client_at("/servers/x/mcp").await;
         client.result("logging/setLevel", json!({"level": "info"})).await;
-        let calling = async {
+        let progress_task = async {
             backend.until_called("hang").await;
             let log = json!({"name": "log", "arguments": {"n": 1, "level": "error"}});
             let messages = client.exchange("tools/call", &log.to_string()).await;
@@ -215,21 +214,23 @@ over_both_transports! {
         };
         tokio::select! {
             answer = client.request("tools/call", json!({"name": "hang"})) => panic!("{answer}"),
-            () = calling => {}
+            () = progress_task => {}
         }
     }
 
-    /// docs/dev/wire.md: a modern server must not send requests. Its call fails, and no client is asked.
+    /// docs/dev/wire.md: a modern server must not send requests. Its call fails without a question
+    /// to the client.
     async fn a_request_of_a_modern_server_fails_its_call(kind) {
         let backend = Backend::start(kind, MODERN).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
-        let failed = client.call("x__ping_client", json!({})).await;
-        assert!(text(&failed).contains("which its protocol revision forbids"), "{failed}");
+        let failed_result = client.call("x__ping_client", json!({})).await;
+        assert!(text(&failed_result).contains("which its protocol revision forbids"), "{failed_result}");
         client.assert_echo("x__echo").await;
     }
 
-    /// "Custom Headers from Tool Parameters": over HTTP an invalid tool is neither listed nor called.
+    /// "Custom Headers from Tool Parameters": over HTTP a tool with an invalid header is neither
+    /// listed nor callable.
     async fn an_invalid_tool_exists_only_where_there_are_no_headers(kind) {
         let backend = Backend::start(kind, &[MODERN, &["--bad-tool"]].concat()).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -240,27 +241,28 @@ over_both_transports! {
         assert_eq!(client.tools().await.contains(&"x__misrouted".to_owned()), kind == BackendKind::Stdio);
         if kind == BackendKind::Http {
             let direct = Modern::at(&gateway, "/servers/x/mcp");
-            let listed = direct.result("tools/list", json!({})).await.to_string();
-            assert!(listed.contains("routed") && !listed.contains("misrouted"), "{listed}");
-            let refused = direct.call("misrouted", json!({"size": 1})).await;
-            assert!(text(&refused).contains("definition is invalid"), "{refused}");
+            let listed_text = direct.result("tools/list", json!({})).await.to_string();
+            assert!(listed_text.contains("routed") && !listed_text.contains("misrouted"), "{listed_text}");
+            let refused_result = direct.call("misrouted", json!({"size": 1})).await;
+            assert!(text(&refused_result).contains("definition is invalid"), "{refused_result}");
             assert_eq!(backend.calls_of("misrouted"), [] as [Value; 0]);
         }
     }
 
-    /// The server gets the cancellation of a call in the form of its transport.
+    /// The cancellation uses the form of the server's transport.
     async fn a_call_is_cancelled(kind) {
         let backend = Backend::start(kind, MODERN).await.option("timeout_s", 0.3);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         client.call("x__sleep", json!({"ms": 60_000})).await;
-        let cancelled = async { while client.call_text("x__cancelled", json!({})).await == "[]" {} };
-        soon("the server to hear of it", cancelled).await;
+        let cancelled_result = async { while client.call_text("x__cancelled", json!({})).await == "[]" {} };
+        soon("the server to hear of it", cancelled_result).await;
         assert_eq!(backend.cancelled().is_empty(), kind == BackendKind::Http);
     }
 }
 
-/// Section 2: the process is restarted without `server/discover`, and no crash is counted.
+/// Section 2: the process is restarted without `server/discover`, and the exit is not counted as a
+/// crash.
 #[tokio::test]
 async fn a_process_that_ends_at_the_question_has_not_crashed() {
     let backend = Backend::start(BackendKind::Stdio, &["--on-discover", "exit"]).await;
@@ -277,7 +279,7 @@ async fn a_process_that_ends_at_the_question_has_not_crashed() {
     assert_eq!(greetings(&backend), (1, 2));
 }
 
-/// Over HTTP, where a server without sessions does not answer `server/discover`.
+/// A server without sessions does not answer `server/discover` over HTTP.
 #[tokio::test]
 async fn a_question_that_hangs_over_http_is_given_up() {
     let flags = ["--stateless", "--on-discover", "silence"];
@@ -288,7 +290,7 @@ async fn a_question_that_hangs_over_http_is_given_up() {
     assert_eq!(greetings(&backend), (1, 1));
 }
 
-/// A process may take longer to start than the time limit of the answer to `server/discover`.
+/// A slow process start does not count towards the timeout of `server/discover`.
 #[tokio::test]
 async fn a_modern_process_that_starts_slowly_is_still_modern() {
     let backend = Backend::start(
@@ -302,13 +304,13 @@ async fn a_modern_process_that_starts_slowly_is_still_modern() {
     gateway.client().await.assert_echo("x__echo").await;
 }
 
-/// Section 2: 401, 403, 429 and 5xx are no evidence. After all of them but 429, `initialize` follows.
+/// Section 2: 401, 403, 429 and 5xx prove nothing. `initialize` follows except after 429.
 #[tokio::test]
-async fn what_any_server_may_answer_is_no_evidence() {
+async fn common_http_errors_are_no_evidence_of_an_era() {
     for status in ["401", "403", "429", "503"] {
         let flags = [MODERN, &["--status", status, "--status-times", "2"]].concat();
         let backend = Backend::start(BackendKind::Http, &flags).await;
-        let backend = backend.option("reconnect", promptly());
+        let backend = backend.option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
         let server = rest
@@ -316,26 +318,25 @@ async fn what_any_server_may_answer_is_no_evidence() {
             .await;
         let reason = server["lastError"].as_str().expect("a reason");
         assert!(reason.contains(status), "{reason}");
-        let tried = async {
+        let tried_server = async {
             while rest.server("x").await["status"] != "connected" {
                 rest.operate("x", "reconnect").await;
             }
         };
-        soon("a modern session", tried).await;
+        soon("a modern session", tried_server).await;
         backend.until_count("subscriptions/listen", 1).await;
-        // This server does not require a description of the client.
-        let most = usize::from(status != "429");
-        assert!(backend.count("initialize") <= most, "{status}");
+        // This server accepts requests without client information.
+        let max_greetings = usize::from(status != "429");
+        assert!(backend.count("initialize") <= max_greetings, "{status}");
     }
 }
 
-/// There is no connection that could be lost. Calls, probes and the open listen stream show that the server is
-/// gone.
+/// Without a connection, failed calls, probes and the listen stream reveal a stopped server.
 #[tokio::test]
 async fn a_server_that_has_gone_is_noticed_and_comes_back() {
     let backend = Backend::start(BackendKind::Http, MODERN)
         .await
-        .option("reconnect", promptly());
+        .option("reconnect", prompt_retry());
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     backend.until_count("subscriptions/listen", 1).await;
@@ -347,7 +348,7 @@ async fn a_server_that_has_gone_is_noticed_and_comes_back() {
     until_announced(&client).await;
 }
 
-/// A stream that breaks is opened again, without an effect on the session.
+/// A broken listen stream is reopened, and the session continues.
 #[tokio::test]
 async fn a_listen_that_broke_off_is_opened_again() {
     let backend = Backend::start(BackendKind::Http, MODERN).await;
@@ -360,7 +361,7 @@ async fn a_listen_that_broke_off_is_opened_again() {
     assert_eq!(backend.count("server/discover"), 1);
 }
 
-/// A server that is no longer modern gets a new session in its current era.
+/// A server that is no longer modern gets a session in its current era.
 #[tokio::test]
 async fn a_server_that_changes_its_era_is_found_out_again() {
     let backend = Backend::start(BackendKind::Http, MODERN).await;
@@ -369,20 +370,20 @@ async fn a_server_that_changes_its_era_is_found_out_again() {
             "health",
             health_checks(Duration::from_millis(100), "reconnect"),
         )
-        .option("reconnect", promptly());
+        .option("reconnect", prompt_retry());
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     client.assert_echo("x__echo").await;
-    let before = backend.count("notifications/initialized");
+    let previous_count = backend.count("notifications/initialized");
     backend.fake().edit(|script| script.revisions.clear());
     backend
-        .until_count("notifications/initialized", before + 1)
+        .until_count("notifications/initialized", previous_count + 1)
         .await;
     client.assert_echo("x__echo").await;
 }
 
-/// "Custom Headers from Tool Parameters": after −32020 the tools are read again, and the call is sent once
-/// more. Nothing had run before.
+/// "Custom Headers from Tool Parameters": after −32020 the tool list is refreshed, and the call is
+/// sent again.
 #[tokio::test]
 async fn headers_that_are_out_of_date_are_made_anew() {
     let backend = Backend::start(BackendKind::Http, &[MODERN, &["--no-tools"]].concat()).await;

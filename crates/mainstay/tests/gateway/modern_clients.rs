@@ -1,4 +1,4 @@
-//! Clients of 2026-07-28 and legacy servers: accepted requests, answers, and their form (specification
+//! Clients of 2026-07-28 with legacy servers: requests, answers and errors (specification
 //! 2026-07-28, "Streamable HTTP", "Versioning").
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -18,18 +18,18 @@ async fn gateway() -> (Gateway, Backend) {
     (Gateway::with_servers(&[("x", &backend)]).await, backend)
 }
 
-fn complete(result: &Value) {
+fn complete_result(result: &Value) {
     assert_eq!(result["resultType"], "complete", "{result}");
 }
 
-fn not_to_be_kept(result: &Value) {
-    complete(result);
+fn uncacheable_result(result: &Value) {
+    complete_result(result);
     assert_eq!(result["ttlMs"], 0, "{result}");
     assert_eq!(result["cacheScope"], "private", "{result}");
 }
 
 over_every_transport! {
-    /// A client without a session gets everything that a legacy server offers, in the form of the client's
+    /// A client without a session can use every feature of a legacy server, in the form of its own
     /// revision.
     async fn a_legacy_server_serves_clients_without_sessions(kind) {
         let backend = Backend::start(kind, &[]).await;
@@ -43,25 +43,25 @@ over_every_transport! {
                 ("resources/templates/list", "resourceTemplates"),
             ] {
                 let list = client.result(method, json!({})).await;
-                not_to_be_kept(&list);
+                uncacheable_result(&list);
                 assert!(!list[member].as_array().expect("a list").is_empty());
                 assert_eq!(list, client.result(method, json!({})).await, "{method} varies");
             }
             let echo = format!("{prefix}echo");
             let result = client.call(&echo, json!({"text": "hello"})).await;
-            complete(&result);
+            complete_result(&result);
             assert_eq!(text(&result), "hello");
             let prompt = client.result("prompts/get", json!({"name": format!("{prefix}plain")})).await;
-            complete(&prompt);
+            complete_result(&prompt);
             assert!(prompt["messages"].is_array());
-            let read = client.result("resources/read", json!({"uri": "fake://text"})).await;
-            not_to_be_kept(&read);
-            assert_eq!(read["contents"][0]["text"], "the text of the fake");
+            let read_result = client.result("resources/read", json!({"uri": "fake://text"})).await;
+            uncacheable_result(&read_result);
+            assert_eq!(read_result["contents"][0]["text"], "the text of the fake");
             let reference = json!({"type": "ref/prompt", "name": format!("{prefix}greet")});
             let params = json!({"ref": reference, "argument": {"name": "name", "value": "A"}});
-            let completed = client.result("completion/complete", params).await;
-            complete(&completed);
-            assert_eq!(completed["completion"]["values"], json!(["Ada", "Alan"]));
+            let completed_result = client.result("completion/complete", params).await;
+            complete_result(&completed_result);
+            assert_eq!(completed_result["completion"]["values"], json!(["Ada", "Alan"]));
         }
         // A legacy server receives no members of the modern era.
         for call in backend.of_method("tools/call") {
@@ -71,7 +71,7 @@ over_every_transport! {
 }
 
 #[tokio::test]
-async fn what_is_spoken_and_offered_can_be_discovered() {
+async fn discovery_lists_revisions_and_capabilities() {
     let backend = Backend::start(BackendKind::Http, &["--instructions", "be kind"]).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for (path, name, instructions) in [
@@ -79,25 +79,29 @@ async fn what_is_spoken_and_offered_can_be_discovered() {
         ("/servers/x/mcp", "fake", "be kind"),
     ] {
         let client = Modern::at(&gateway, path);
-        let found = client.result("server/discover", json!({})).await;
-        not_to_be_kept(&found);
-        assert_eq!(found["supportedVersions"][0], MODERN);
-        assert_eq!(found["supportedVersions"][1], "2025-11-25");
-        assert!(found["capabilities"]["tools"].is_object(), "{found}");
-        let info = &found["_meta"][key("serverInfo")];
+        let matching_result = client.result("server/discover", json!({})).await;
+        uncacheable_result(&matching_result);
+        assert_eq!(matching_result["supportedVersions"][0], MODERN);
+        assert_eq!(matching_result["supportedVersions"][1], "2025-11-25");
+        assert!(
+            matching_result["capabilities"]["tools"].is_object(),
+            "{matching_result}"
+        );
+        let info = &matching_result["_meta"][key("serverInfo")];
         assert!(
             info["name"].as_str().expect("a name").contains(name),
             "{info}"
         );
-        assert_eq!(found["instructions"], instructions);
+        assert_eq!(matching_result["instructions"], instructions);
     }
 }
 
-/// The specification's order of checks: `_meta`, headers, version, method. Each error has the id.
+/// Checks run in the specification's order: `_meta`, headers, version, method. Each error has the
+/// request id.
 #[tokio::test]
-async fn what_a_request_says_of_itself_is_checked() {
+async fn request_metadata_is_checked() {
     let (gateway, backend) = gateway().await;
-    let refused = async |client: &Modern, expected: (u16, i64), params: Value| {
+    let assert_refused = async |client: &Modern, expected: (u16, i64), params: Value| {
         let (headers, request) = client.request("tools/list", params);
         let response = client.send((headers, request.clone())).await.whole().await;
         let message = response.json();
@@ -108,17 +112,17 @@ async fn what_a_request_says_of_itself_is_checked() {
     };
     for (path, _) in PATHS {
         let client = || Modern::at(&gateway, path);
-        for missing in ["protocolVersion", "clientCapabilities"] {
+        for missing_key in ["protocolVersion", "clientCapabilities"] {
             let mut client = client();
-            client.meta.remove(&key(missing)).expect("it was there");
-            // Without a version in the body, only the header shows the era.
+            client.meta.remove(&key(missing_key)).expect("it was there");
+            // Without a version in `_meta`, the header determines the era.
             let mut request = client.request("tools/list", json!({}));
             request
                 .0
                 .insert("mcp-protocol-version", HeaderValue::from_static(MODERN));
             let response = client.send(request).await.whole().await;
             assert_eq!(response.status, 400);
-            assert_eq!(response.json()["error"]["code"], -32602, "{missing}");
+            assert_eq!(response.json()["error"]["code"], -32602, "{missing_key}");
         }
         for (name, value) in [
             ("protocolVersion", json!(7)),
@@ -127,35 +131,35 @@ async fn what_a_request_says_of_itself_is_checked() {
             ("logLevel", json!("loud")),
         ] {
             let client = client().with(&key(name), value);
-            refused(&client, (400, -32602), json!({})).await;
+            assert_refused(&client, (400, -32602), json!({})).await;
         }
-        let error = refused(
+        let error = assert_refused(
             &client().with(&key("protocolVersion"), "1900-01-01"),
             (400, -32022),
             json!({}),
         )
         .await;
         assert_eq!(error["data"]["requested"], "1900-01-01");
-        // The method needs no session, and belongs to discovery.
+        // `server/discover` needs no session.
         assert_eq!(error["data"]["supported"], json!(["2026-07-28"]));
-        let found = client().result("server/discover", json!({})).await;
-        assert_eq!(found["supportedVersions"][0], "2026-07-28");
-        // A method that needs a session requires the handshake.
-        refused(
+        let matching_result = client().result("server/discover", json!({})).await;
+        assert_eq!(matching_result["supportedVersions"][0], "2026-07-28");
+        // Methods of the legacy era require a session.
+        assert_refused(
             &client().with(&key("protocolVersion"), "2025-11-25"),
             (400, -32022),
             json!({}),
         )
         .await;
-        // A request without clientInfo is valid.
-        let mut nameless = client();
-        nameless.meta.remove(&key("clientInfo"));
-        nameless.result("tools/list", json!({})).await;
+        // `clientInfo` is optional.
+        let mut nameless_client = client();
+        nameless_client.meta.remove(&key("clientInfo"));
+        nameless_client.result("tools/list", json!({})).await;
     }
     assert_eq!(backend.count("tools/call"), 0);
 }
 
-/// A header that is missing, duplicate or different from the body is −32020, and nothing runs.
+/// A missing, duplicate or different header gets −32020, and no server is called.
 #[tokio::test]
 async fn headers_repeat_the_body() {
     let (gateway, backend) = gateway().await;
@@ -175,21 +179,21 @@ async fn headers_repeat_the_body() {
             let value = HeaderValue::from_str(value).expect("a value");
             move |headers: &mut HeaderMap| drop(headers.insert(name, value.clone()))
         };
-        let encoded = format!("=?base64?{}?=", base64(&echo));
-        let ok = (200, 0);
+        let encoded_text = format!("=?base64?{}?=", base64(&echo));
+        let success = (200, 0);
         let mismatch = (400, -32020);
-        check(&|_| {}, ok).await;
-        check(&set("mcp-name", &encoded), ok).await;
-        check(&set("mcp-name", &format!("  {echo} ")), ok).await;
-        check(&set("mcp-session-id", "ignored"), ok).await;
+        check(&|_| {}, success).await;
+        check(&set("mcp-name", &encoded_text), success).await;
+        check(&set("mcp-name", &format!("  {echo} ")), success).await;
+        check(&set("mcp-session-id", "ignored"), success).await;
         for name in ["mcp-protocol-version", "mcp-method", "mcp-name"] {
             check(&|headers| drop(headers.remove(name)), mismatch).await;
             check(&set(name, "other"), mismatch).await;
-            let double = |headers: &mut HeaderMap| {
+            let repeat_header = |headers: &mut HeaderMap| {
                 let value = headers[name].clone();
                 headers.append(name, value);
             };
-            check(&double, mismatch).await;
+            check(&repeat_header, mismatch).await;
         }
         check(&set("mcp-method", "Tools/Call"), mismatch).await;
         check(&set("mcp-name", "=?base64?e?="), mismatch).await;
@@ -198,7 +202,7 @@ async fn headers_repeat_the_body() {
     assert_eq!(backend.fake().runs("echo"), 8);
 }
 
-/// The revision decides, not a header: some clients send `Mcp-Method` in every revision.
+/// The revision determines the era, because some clients send `Mcp-Method` in every revision.
 #[tokio::test]
 async fn a_client_with_a_session_may_send_the_method_in_a_header() {
     let (gateway, _backend) = gateway().await;
@@ -218,15 +222,17 @@ async fn a_client_with_a_session_may_send_the_method_in_a_header() {
         let params = json!({
             "protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": client_info,
         });
-        let greeting = ask(&client, "initialize", params).await;
-        let session = greeting.headers["mcp-session-id"].to_str().expect("text");
+        let greeting_response = ask(&client, "initialize", params).await;
+        let session = greeting_response.headers["mcp-session-id"]
+            .to_str()
+            .expect("text");
         client.session = Some(session.to_owned());
-        let listed = ask(&client, "tools/list", json!({})).await;
-        assert!(listed.text.contains(&format!("\"{prefix}echo\"")));
+        let listed_response = ask(&client, "tools/list", json!({})).await;
+        assert!(listed_response.text.contains(&format!("\"{prefix}echo\"")));
     }
 }
 
-/// Headers that repeat a tool's parameters are compared with them, whatever the era of the server.
+/// Parameter headers are checked, also for legacy servers.
 #[tokio::test]
 async fn headers_repeat_a_tools_parameters() {
     let (http, stdio) = (
@@ -280,7 +286,7 @@ async fn errors_have_the_codes_and_statuses_of_their_revision() {
     let (gateway, backend) = gateway().await;
     for (path, prefix) in PATHS {
         let client = Modern::at(&gateway, path);
-        for removed in [
+        for removed_method in [
             "initialize",
             "ping",
             "logging/setLevel",
@@ -288,8 +294,14 @@ async fn errors_have_the_codes_and_statuses_of_their_revision() {
             "resources/unsubscribe",
             "no/such/method",
         ] {
-            let (status, error) = client.error(removed, json!({"uri": "fake://text"})).await;
-            assert_eq!((status, &error["code"]), (404, &json!(-32601)), "{removed}");
+            let (status, error) = client
+                .error(removed_method, json!({"uri": "fake://text"}))
+                .await;
+            assert_eq!(
+                (status, &error["code"]),
+                (404, &json!(-32601)),
+                "{removed_method}"
+            );
         }
         let uri = "fake://nowhere";
         let (_, error) = client.error("resources/read", json!({"uri": uri})).await;
@@ -301,10 +313,10 @@ async fn errors_have_the_codes_and_statuses_of_their_revision() {
             .error("tools/list", json!({"cursor": "nowhere"}))
             .await;
         assert_eq!(error["code"], -32602, "{error}");
-        // The error of a tool is a result, which the model can read.
-        let failed = client.call(&format!("{prefix}error"), json!({})).await;
-        complete(&failed);
-        assert_eq!(failed["isError"], true);
+        // A tool error is a result.
+        let failed_result = client.call(&format!("{prefix}error"), json!({})).await;
+        complete_result(&failed_result);
+        assert_eq!(failed_result["isError"], true);
     }
     let pings = backend.of_method("ping");
     assert!(pings.iter().all(|ping| ping["params"].get("uri").is_none()));
@@ -334,15 +346,15 @@ async fn other_methods_need_a_session() {
     }
 }
 
-/// A page with an allowed origin may send the headers of the revision. Other origins are refused, and so are
-/// requests that come from this Mainstay itself.
+/// A page of an allowed origin may send the headers of the revision. Foreign origins and loops are
+/// refused.
 #[tokio::test]
 async fn the_doors_guards_are_those_of_all() {
     let (gateway, backend) = gateway().await;
     for (path, _) in PATHS {
         let client = Modern::at(&gateway, path);
         let (headers, request) = client.request("tools/list", json!({}));
-        let with = |name: &'static str, value: &'static str| {
+        let headers_with = |name: &'static str, value: &'static str| {
             let mut headers = headers.clone();
             headers.insert(name, HeaderValue::from_static(value));
             headers
@@ -355,12 +367,16 @@ async fn the_doors_guards_are_those_of_all() {
             ("content-type", "text/plain", 415),
             ("accept", "text/html", 406),
         ] {
-            let sent = (with(name, value), request.clone());
-            assert_eq!(client.send(sent).await.status, expected, "{name}: {value}");
+            let sent_request = (headers_with(name, value), request.clone());
+            assert_eq!(
+                client.send(sent_request).await.status,
+                expected,
+                "{name}: {value}"
+            );
         }
-        let mut preflight = with("origin", "http://localhost:6274");
-        let requested = HeaderValue::from_static("mcp-method, Mcp-Param-Region, x-evil");
-        preflight.insert("access-control-request-headers", requested);
+        let mut preflight = headers_with("origin", "http://localhost:6274");
+        let requested_headers = HeaderValue::from_static("mcp-method, Mcp-Param-Region, x-evil");
+        preflight.insert("access-control-request-headers", requested_headers);
         let answer = client.http.send(Method::OPTIONS, preflight, "").await;
         let allowed = answer.headers["access-control-allow-headers"]
             .to_str()
@@ -373,23 +389,23 @@ async fn the_doors_guards_are_those_of_all() {
     assert_eq!(backend.count("tools/call"), 0);
 }
 
-/// A failed server is reported as to every client, and the error names the server.
+/// The error of a failed server is a tool result that names the server.
 #[tokio::test]
 async fn a_failed_call_is_a_result_of_its_tool() {
     let backend = Backend::stdio().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for (path, prefix) in PATHS {
         let client = Modern::at(&gateway, path);
-        let failed = client.call(&format!("{prefix}crash"), json!({})).await;
-        complete(&failed);
+        let failed_result = client.call(&format!("{prefix}crash"), json!({})).await;
+        complete_result(&failed_result);
         assert_eq!(
-            failed["_meta"]["mainstay/error"]["kind"], "outcome_unknown",
-            "{failed}"
+            failed_result["_meta"]["mainstay/error"]["kind"], "outcome_unknown",
+            "{failed_result}"
         );
     }
 }
 
-/// One endpoint and one server serve both eras.
+/// One endpoint and one server serve clients of both eras.
 #[tokio::test]
 async fn clients_of_both_eras_share_an_endpoint() {
     let (gateway, _backend) = gateway().await;
@@ -404,21 +420,25 @@ async fn clients_of_both_eras_share_an_endpoint() {
     }
 }
 
-/// If the client and the server both use this revision, everything passes unchanged: the server's information
-/// about itself, its hints, its questions with their state, and its streams under the client's own id.
+/// Between modern clients and servers, server information, hints, questions, state and streams pass
+/// unchanged.
 #[tokio::test]
 async fn a_modern_server_speaks_for_itself() {
     for kind in [BackendKind::Http, BackendKind::Stdio] {
         let flags = ["--revisions", MODERN, "--ttl", "5000"];
         let backend = Backend::start(kind, &flags).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let everything = json!({"elicitation": {"form": {}}, "sampling": {}});
-        let client = Modern::at(&gateway, "/servers/x/mcp").able(everything);
-        let found = client.result("server/discover", json!({})).await;
-        assert_eq!(found["supportedVersions"], json!([MODERN]), "{found}");
+        let all_capabilities = json!({"elicitation": {"form": {}}, "sampling": {}});
+        let client = Modern::at(&gateway, "/servers/x/mcp").able(all_capabilities);
+        let matching_result = client.result("server/discover", json!({})).await;
+        assert_eq!(
+            matching_result["supportedVersions"],
+            json!([MODERN]),
+            "{matching_result}"
+        );
         let list = client.result("tools/list", json!({})).await;
         assert_eq!(list["ttlMs"], 5000, "{kind:?}");
-        // The state is the server's own, and returns unchanged.
+        // The state passes unchanged in both directions.
         let mut params = json!({"name": "ask_elicitation"});
         let required = client.result("tools/call", params.clone()).await;
         assert_eq!(required["resultType"], "input_required");
@@ -433,7 +453,6 @@ async fn a_modern_server_speaks_for_itself() {
         params["inputResponses"] = json!({ key_of_question: answer });
         let result = client.result("tools/call", params).await;
         assert!(result.to_string().contains("Ada"), "{result}");
-        // A stream.
         let filter = json!({"notifications": {"toolsListChanged": true}});
         let (headers, request) = client.request("subscriptions/listen", filter);
         let mut stream = client.send((headers, request.clone())).await;
@@ -453,13 +472,13 @@ async fn a_modern_server_speaks_for_itself() {
             message["params"]["_meta"][key("subscriptionId")],
             request["id"]
         );
-        // A missing capability is reported, with the status of the transport.
-        let able = Modern::at(&gateway, "/servers/x/mcp");
-        let (status, error) = able
+        // The error and HTTP status of a missing capability pass unchanged.
+        let incapable_client = Modern::at(&gateway, "/servers/x/mcp");
+        let (status, error) = incapable_client
             .error("tools/call", json!({"name": "ask_sampling"}))
             .await;
         assert_eq!((status, &error["code"]), (400, &json!(-32021)), "{error}");
-        let (status, error) = able.error("ping", json!({})).await;
+        let (status, error) = incapable_client.error("ping", json!({})).await;
         assert_eq!((status, &error["code"]), (404, &json!(-32601)), "{error}");
         drop(stream);
     }
@@ -467,18 +486,18 @@ async fn a_modern_server_speaks_for_itself() {
 
 fn base64(text: &str) -> String {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut encoded = String::new();
+    let mut encoded_text = String::new();
     for chunk in text.as_bytes().chunks(3) {
         let byte = |index| u32::from(chunk.get(index).copied().unwrap_or_default());
         let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
         for index in 0..4 {
-            let six = bits >> (18 - 6 * index) & 63;
-            encoded.push(if index <= chunk.len() {
-                char::from(ALPHABET[six as usize])
+            let six_bits = bits >> (18 - 6 * index) & 63;
+            encoded_text.push(if index <= chunk.len() {
+                char::from(ALPHABET[six_bits as usize])
             } else {
                 '='
             });
         }
     }
-    encoded
+    encoded_text
 }

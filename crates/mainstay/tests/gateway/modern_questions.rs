@@ -1,5 +1,5 @@
-//! Questions of legacy servers to clients without a session: the call waits after `input_required`, until the
-//! client's next attempt has the answers (2026-07-28, "Multi Round-Trip Requests").
+//! Server requests of legacy servers to clients without a session: the result is `input_required`,
+//! and the call waits for the client's retry (2026-07-28, "Multi Round-Trip Requests").
 
 use std::{
     cell::Cell,
@@ -18,12 +18,13 @@ use crate::{
 const PATH: &str = "/servers/x/mcp";
 
 /// A client that accepts every kind of question.
-fn willing(gateway: &Gateway, path: &str) -> Modern {
-    let everything = json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {}});
-    Modern::at(gateway, path).able(everything)
+fn willing_client(gateway: &Gateway, path: &str) -> Modern {
+    let all_capabilities =
+        json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {}});
+    Modern::at(gateway, path).able(all_capabilities)
 }
 
-async fn legacy(kind: BackendKind) -> Backend {
+async fn start_legacy(kind: BackendKind) -> Backend {
     Backend::start(kind, &["--revisions", "2025-11-25"]).await
 }
 
@@ -49,8 +50,8 @@ fn answer(question: &Value) -> Value {
     }
 }
 
-/// The parameters of the next attempt, with an answer to every question.
-fn next(params: &Value, required: &Value) -> Value {
+/// The parameters of the retry, with an answer to every question.
+fn next_params(params: &Value, required: &Value) -> Value {
     let mut params = params.clone();
     for (key, question) in questions(required) {
         params["inputResponses"][&key] = answer(&question);
@@ -59,73 +60,78 @@ fn next(params: &Value, required: &Value) -> Value {
     params
 }
 
-/// A server requests roots when its session opens, usually because of the client's first list. The next call
-/// asks the client, and is sent when the server has the answer.
+/// A legacy server requests roots when its session opens. The next call asks the client, and is
+/// sent after the server received the roots.
 #[tokio::test]
 async fn roots_that_were_asked_for_before_a_call_are_told_with_it() {
-    let backend = legacy(BackendKind::Http).await;
+    let backend = start_legacy(BackendKind::Http).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let client = willing(&gateway, PATH);
+    let client = willing_client(&gateway, PATH);
     client.result("tools/list", json!({})).await;
     backend
         .fake()
         .publish(r#"{"jsonrpc":"2.0","id":"early","method":"roots/list"}"#);
     let params = json!({"name": "echo", "arguments": {"text": "later"}});
-    let before = Cell::new(0);
-    // Calls before the server's request are answered at once.
+    let calls_before = Cell::new(0);
+    // Calls before the server's request do not ask.
     let required = crate::gateway::found("a call that asks", async || {
         let result = client.result("tools/call", params.clone()).await;
         let is_asked = result["resultType"] == "input_required";
-        before.set(before.get() + usize::from(!is_asked));
+        calls_before.set(calls_before.get() + usize::from(!is_asked));
         is_asked.then_some(result)
     })
     .await;
     let questions = questions(&required);
     assert_eq!(questions[0].1["method"], "roots/list", "{required}");
-    let result = client.result("tools/call", next(&params, &required)).await;
+    let result = client
+        .result("tools/call", next_params(&params, &required))
+        .await;
     assert_eq!(result["content"][0]["text"], "later", "{result}");
     crate::gateway::until("the roots", || {
-        let received = backend.received();
-        received
+        let messages = backend.received();
+        messages
             .iter()
             .any(|message| message["result"]["roots"][0]["uri"] == "file:///a")
     })
     .await;
-    assert_eq!(backend.of_method("tools/call").len(), before.get() + 1);
-    // The roots are not requested again.
+    assert_eq!(
+        backend.of_method("tools/call").len(),
+        calls_before.get() + 1
+    );
+    // A second call does not ask again.
     let result = client.result("tools/call", params).await;
     assert_eq!(result["resultType"], "complete", "{result}");
 }
 
 over_every_transport! {
-    /// Each round is a new attempt with a new id. The call upstream is one.
+    /// Each round is a retry with a new id. The upstream call stays the same.
     async fn a_call_goes_on_over_rounds(kind) {
-        let backend = legacy(kind).await.option("serverRequests", "forward");
+        let backend = start_legacy(kind).await.option("serverRequests", "forward");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, tool) in [(PATH, "ask_in_turn"), ("/mcp", "x__ask_in_turn")] {
-            let client = willing(&gateway, path);
+            let client = willing_client(&gateway, path);
             let params = json!({"name": tool, "arguments": {"a": 1}});
             let first = client.result("tools/call", params.clone()).await;
             let round = questions(&first);
             assert_eq!(round.len(), 1);
             assert_eq!(round[0].1["method"], "elicitation/create");
             assert_eq!(round[0].1["params"]["message"], "What is your name?");
-            let second = client.result("tools/call", next(&params, &first)).await;
-            let round = questions(&second);
+            let second_result = client.result("tools/call", next_params(&params, &first)).await;
+            let round = questions(&second_result);
             assert_eq!(round[0].1["method"], "sampling/createMessage");
-            let last = client.result("tools/call", next(&params, &second)).await;
-            assert_eq!(last["resultType"], "complete", "{last}");
-            let text = last.to_string();
+            let last_result = client.result("tools/call", next_params(&params, &second_result)).await;
+            assert_eq!(last_result["resultType"], "complete", "{last_result}");
+            let text = last_result.to_string();
             assert!(text.contains("Ada") && text.contains("I am"), "{text}");
         }
         assert_eq!(backend.runs("ask_in_turn"), 2);
     }
 
-    /// Prompts and resources may ask, too, and may ask several questions at once.
-    async fn whatever_may_ask_does(kind) {
-        let backend = legacy(kind).await;
+    /// Prompts and resources can ask, also several questions at once.
+    async fn prompts_and_resources_can_ask(kind) {
+        let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let client = willing(&gateway, PATH);
+        let client = willing_client(&gateway, PATH);
         for (method, params) in [
             ("tools/call", json!({"name": "ask_together"})),
             ("tools/call", json!({"name": "ask_roots"})),
@@ -133,14 +139,14 @@ over_every_transport! {
             ("prompts/get", json!({"name": "ask_name"})),
             ("resources/read", json!({"uri": "fake://asked"})),
         ] {
-            // The questions of one round may arrive in two rounds.
+            // The questions may arrive in one round or in two.
             let mut result = client.result(method, params.clone()).await;
             let mut rounds = 0;
             while result["resultType"] == "input_required" {
                 for (_, question) in questions(&result) {
                     assert!(question["params"].get("elicitationId").is_none(), "{question}");
                 }
-                result = client.result(method, next(&params, &result)).await;
+                result = client.result(method, next_params(&params, &result)).await;
                 rounds += 1;
             }
             assert!((1..=2).contains(&rounds), "{rounds} rounds of {params}");
@@ -148,93 +154,91 @@ over_every_transport! {
         }
     }
 
-    /// A question without the client's capability is not asked: the server gets an error, and its own result is
-    /// passed on.
-    async fn who_declares_nothing_is_asked_nothing(kind) {
-        let backend = legacy(kind).await;
+    /// Without the client's capability, the server gets an error, and its own result is forwarded.
+    async fn a_client_without_capabilities_is_not_asked(kind) {
+        let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = Modern::at(&gateway, PATH);
         let result = client.call("ask", json!({"method": "sampling/createMessage"})).await;
         assert!(text(&result).contains("-32601"), "{result}");
-        let able = Modern::at(&gateway, PATH).able(json!({"roots": {}}));
-        let result = able.call("ask", json!({"method": "sampling/createMessage"})).await;
+        let client_client = Modern::at(&gateway, PATH).able(json!({"roots": {}}));
+        let result = client_client.call("ask", json!({"method": "sampling/createMessage"})).await;
         assert!(text(&result).contains("-32601"), "{result}");
-        let declared = backend.of_method("initialize");
-        let capabilities_sent = declared.iter().map(|message| &message["params"]["capabilities"]);
+        let greetings = backend.of_method("initialize");
+        let capabilities_sent = greetings.iter().map(|message| &message["params"]["capabilities"]);
         assert!(capabilities_sent.clone().any(|capabilities| *capabilities == json!({"roots": {}})));
         assert!(capabilities_sent.clone().all(|capabilities| capabilities.get("sampling").is_none()));
     }
 
-    /// A state that was changed, that belongs to another call, or that was never issued is refused. The call
-    /// that it names still waits.
+    /// A changed, foreign or unknown state is refused. The call of the original state still waits.
     async fn a_state_that_is_not_this_calls_is_refused(kind) {
-        let backend = legacy(kind).await;
+        let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let client = willing(&gateway, PATH);
+        let client = willing_client(&gateway, PATH);
         let params = json!({"name": "ask_elicitation", "arguments": {"a": 1}});
         let first = client.result("tools/call", params.clone()).await;
-        let good = next(&params, &first);
-        let state = good["requestState"].as_str().expect("a state").to_owned();
-        let with = |change: &dyn Fn(&mut Value)| {
-            let mut params = good.clone();
+        let valid_params = next_params(&params, &first);
+        let state = valid_params["requestState"].as_str().expect("a state").to_owned();
+        let params_with = |change: &dyn Fn(&mut Value)| {
+            let mut params = valid_params.clone();
             change(&mut params);
             params
         };
-        let mut tampered = state.clone();
-        let last = if tampered.pop() == Some('0') { '1' } else { '0' };
-        tampered.push(last);
-        for (method, wrong) in [
-            ("tools/call", with(&|params| params["requestState"] = tampered.clone().into())),
-            ("tools/call", with(&|params| params["requestState"] = "somebody else's".into())),
-            ("tools/call", with(&|params| params["requestState"] = "".into())),
-            ("tools/call", with(&|params| params["arguments"]["a"] = 2.into())),
-            ("tools/call", with(&|params| params["name"] = "ask_sampling".into())),
-            ("prompts/get", with(&|params| params["name"] = "ask_name".into())),
-            ("tools/call", with(&|params| params["requestState"] = 7.into())),
+        let mut tampered_state = state.clone();
+        let last_digit = if tampered_state.pop() == Some('0') { '1' } else { '0' };
+        tampered_state.push(last_digit);
+        for (method, wrong_params) in [
+            ("tools/call", params_with(&|params| params["requestState"] = tampered_state.clone().into())),
+            ("tools/call", params_with(&|params| params["requestState"] = "somebody else's".into())),
+            ("tools/call", params_with(&|params| params["requestState"] = "".into())),
+            ("tools/call", params_with(&|params| params["arguments"]["a"] = 2.into())),
+            ("tools/call", params_with(&|params| params["name"] = "ask_sampling".into())),
+            ("prompts/get", params_with(&|params| params["name"] = "ask_name".into())),
+            ("tools/call", params_with(&|params| params["requestState"] = 7.into())),
         ] {
-            let (_, error) = client.error(method, wrong.clone()).await;
-            assert_eq!(error["code"], -32602, "{wrong}");
+            let (_, error) = client.error(method, wrong_params.clone()).await;
+            assert_eq!(error["code"], -32602, "{wrong_params}");
         }
-        // The state is also refused at another endpoint.
-        let (_, error) = willing(&gateway, "/mcp").error("tools/call", good.clone()).await;
+        // Another endpoint refuses the state.
+        let (_, error) = willing_client(&gateway, "/mcp").error("tools/call", valid_params.clone()).await;
         assert_eq!(error["code"], -32602);
-        let result = client.result("tools/call", good.clone()).await;
+        let result = client.result("tools/call", valid_params.clone()).await;
         assert!(result.to_string().contains("Ada"), "{result}");
-        // The call has been answered, and never runs again.
-        let (_, error) = client.error("tools/call", good).await;
+        // A state of a finished call does not run the call again.
+        let (_, error) = client.error("tools/call", valid_params).await;
         assert_eq!(error["code"], -32602);
         assert_eq!(backend.runs("ask_elicitation"), 1);
         assert_eq!(backend.runs("ask_sampling"), 0);
     }
 
-    /// A question without an answer is asked again, and an answer without a question is ignored.
+    /// An unanswered question is asked again. An answer without a question is ignored.
     async fn a_question_stays_until_it_is_answered(kind) {
-        let backend = legacy(kind).await;
+        let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let client = willing(&gateway, PATH);
+        let client = willing_client(&gateway, PATH);
         let params = json!({"name": "ask_elicitation"});
         let first = client.result("tools/call", params.clone()).await;
-        let mut silent = next(&params, &first);
-        silent["inputResponses"] = json!({"nobody": {"action": "accept"}});
-        let again = client.result("tools/call", silent).await;
-        assert_eq!(questions(&again), questions(&first));
-        let result = client.result("tools/call", next(&params, &again)).await;
+        let mut silent_params = next_params(&params, &first);
+        silent_params["inputResponses"] = json!({"nobody": {"action": "accept"}});
+        let repeated_result = client.result("tools/call", silent_params).await;
+        assert_eq!(questions(&repeated_result), questions(&first));
+        let result = client.result("tools/call", next_params(&params, &repeated_result)).await;
         assert_eq!(result["resultType"], "complete");
         assert_eq!(backend.runs("ask_elicitation"), 1);
     }
 
-    /// While one call waits for its answers, other calls of the same client can ask their questions.
+    /// Calls that wait for answers do not block each other's questions.
     async fn calls_wait_beside_each_other(kind) {
-        let backend = legacy(kind).await;
+        let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let client = willing(&gateway, PATH);
+        let client = willing_client(&gateway, PATH);
         let calls = ["a", "b"].map(|name| json!({"name": "ask_elicitation", "arguments": {"it": name}}));
-        let mut waiting = Vec::new();
+        let mut waiting_calls = Vec::new();
         for params in &calls {
             let required = client.result("tools/call", params.clone()).await;
-            waiting.push(next(params, &required));
+            waiting_calls.push(next_params(params, &required));
         }
-        for params in waiting {
+        for params in waiting_calls {
             let result = client.result("tools/call", params).await;
             assert_eq!(result["resultType"], "complete", "{result}");
         }
@@ -242,23 +246,23 @@ over_every_transport! {
 
     /// T1: a stop does not wait for answers of people.
     async fn stopping_ends_calls_that_wait(kind) {
-        let backend = legacy(kind).await;
+        let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let client = willing(&gateway, PATH);
+        let client = willing_client(&gateway, PATH);
         let required = client.result("tools/call", json!({"name": "ask_in_turn"})).await;
         assert_eq!(questions(&required).len(), 1);
-        let stopping = Instant::now();
+        let stopping_time = Instant::now();
         gateway.stop().await;
-        assert!(stopping.elapsed() < Duration::from_secs(5), "{:?}", stopping.elapsed());
+        assert!(stopping_time.elapsed() < Duration::from_secs(5), "{:?}", stopping_time.elapsed());
     }
 }
 
-/// A call whose client does not return ends, and its state with it.
+/// A waiting call ends after a time limit, together with its state.
 #[tokio::test]
 async fn a_call_does_not_wait_for_ever() {
-    let backend = legacy(BackendKind::Http).await;
+    let backend = start_legacy(BackendKind::Http).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let client = willing(&gateway, PATH);
+    let client = willing_client(&gateway, PATH);
     let params = json!({"name": "ask_elicitation"});
     let first = client.result("tools/call", params.clone()).await;
     tokio::time::pause();
@@ -270,7 +274,9 @@ async fn a_call_does_not_wait_for_ever() {
     tokio::time::advance(Duration::from_secs(2)).await;
     tokio::time::resume();
     backend.until_cancelled(call).await;
-    let (_, error) = client.error("tools/call", next(&params, &first)).await;
+    let (_, error) = client
+        .error("tools/call", next_params(&params, &first))
+        .await;
     assert_eq!(error["code"], -32602);
     assert_eq!(backend.runs("ask_elicitation"), 1);
 }

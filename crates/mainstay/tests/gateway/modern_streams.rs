@@ -1,5 +1,5 @@
-//! Messages to clients without a session, during a call and on a listen stream (2026-07-28, "Streamable HTTP",
-//! "Subscriptions", "Cancellation", "Logging").
+//! Messages to clients without a session, in calls and on listen streams (2026-07-28, "Streamable
+//! HTTP", "Subscriptions", "Cancellation", "Logging").
 
 use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ async fn messages(client: &Modern, method: &str, params: Value) -> Vec<Value> {
         .collect()
 }
 
-/// Opens a listen stream. Returns it with the filter that the server honours.
+/// Opens a listen stream. Returns the stream, its id and the honoured filter.
 async fn listen(client: &Modern, filter: Value) -> (Stream, Value, Value) {
     let (headers, request) =
         client.request("subscriptions/listen", json!({"notifications": filter}));
@@ -40,7 +40,7 @@ async fn listen(client: &Modern, filter: Value) -> (Stream, Value, Value) {
 }
 
 over_every_transport! {
-    /// Progress arrives under the client's token, on the call's own stream, before the result.
+    /// Progress has the client's token, and arrives on the call's stream before the result.
     async fn progress_comes_before_the_result(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -48,8 +48,8 @@ over_every_transport! {
             let client = Modern::at(&gateway, path);
             let tool = format!("{prefix}progress");
             let mut params = json!({"name": tool, "arguments": {"steps": 3, "intervalMs": 1}});
-            let silent = messages(&client, "tools/call", params.clone()).await;
-            assert_eq!(silent.len(), 1, "{silent:?}");
+            let silent_result = messages(&client, "tools/call", params.clone()).await;
+            assert_eq!(silent_result.len(), 1, "{silent_result:?}");
             params["_meta"] = json!({"progressToken": "mine"});
             let messages = messages(&client, "tools/call", params).await;
             assert_eq!(messages.len(), 4, "{messages:?}");
@@ -61,7 +61,7 @@ over_every_transport! {
         }
     }
 
-    /// A log message reaches only the request that asked for its level.
+    /// Log messages reach only the request that set a level.
     async fn logs_come_where_they_are_asked_for(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -70,57 +70,57 @@ over_every_transport! {
             let log = |level: &str| {
                 json!({"name": format!("{prefix}log"), "arguments": {"n": 2, "level": level}})
             };
-            let with = |params: &Value, requested: &str| {
+            let params_with = |params: &Value, level: &str| {
                 let mut params = params.clone();
-                params["_meta"] = json!({key("logLevel"): requested});
+                params["_meta"] = json!({key("logLevel"): level});
                 params
             };
             for (level, requested, expected) in [
                 ("error", None, 0),
                 ("error", Some("warning"), 2),
                 ("info", Some("warning"), 0),
-                // Messages that the server leaves out until it is told the level.
+                // Messages that the server sends only at level `debug`.
                 ("debug", Some("debug"), 2),
                 ("debug", None, 0),
                 ("debug", Some("info"), 0),
             ] {
                 let params = log(level);
-                let params = requested.map_or(params.clone(), |requested| with(&params, requested));
+                let params = requested.map_or(params.clone(), |requested| params_with(&params, requested));
                 let sent_messages = messages(&client, "tools/call", params).await;
-                let logs = sent_messages.iter().filter(|sent| sent["method"] == "notifications/message");
+                let logs = sent_messages.iter().filter(|message| message["method"] == "notifications/message");
                 assert_eq!(logs.count(), expected, "{level} where {requested:?} is wanted: {sent_messages:?}");
             }
         }
     }
 
-    /// A client cancels by closing the stream, before the head of the answer and after it.
+    /// Closing the stream cancels the call, before and after the response headers.
     async fn closing_the_stream_cancels(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, prefix) in PATHS {
             let client = Modern::at(&gateway, path);
             let params = json!({"name": format!("{prefix}hang")});
-            let before = backend.cancelled().len();
+            let previous_count = backend.cancelled().len();
             let calls = backend.calls_of("hang").len();
             tokio::select! {
                 _ = client.begin("tools/call", params.clone()) => panic!("it hangs"),
                 () = until("the call", || backend.calls_of("hang").len() > calls) => {}
             }
-            until("the cancellation", || backend.cancelled().len() > before).await;
-            // After a second of silence there is a stream.
+            until("the cancellation", || backend.cancelled().len() > previous_count).await;
+            // Response headers arrive after a second.
             let stream = client.begin("tools/call", params).await;
             assert_eq!(stream.status, StatusCode::OK);
             drop(stream);
-            until("the other cancellation", || backend.cancelled().len() > before + 1).await;
-            let cancelled = backend.cancelled();
-            assert!(backend.calls_of("hang").iter().all(|id| cancelled.contains(id)));
+            until("the other cancellation", || backend.cancelled().len() > previous_count + 1).await;
+            let cancellations = backend.cancelled();
+            assert!(backend.calls_of("hang").iter().all(|id| cancellations.contains(id)));
             let result = client.call(&format!("{prefix}echo"), json!({"text": "on"})).await;
             assert_eq!(text(&result), "on");
         }
     }
 
-    /// The acknowledgement names the honoured filter. Then the requested messages arrive, with a tag, and no
-    /// others. A server without listeners gets an unsubscribe.
+    /// The acknowledgement contains the honoured filter. Only requested messages arrive, with the
+    /// subscription id. The last listener's end unsubscribes upstream.
     async fn changes_are_told_to_who_listens(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -136,28 +136,28 @@ over_every_transport! {
                 "resourceSubscriptions": uris,
                 "moonChanged": true,
             });
-            let (mut stream, id, honoured) = listen(&client, expected).await;
-            assert_eq!(honoured["toolsListChanged"], true, "{honoured}");
-            assert_eq!(honoured.get("promptsListChanged"), None);
-            assert_eq!(honoured.get("moonChanged"), None);
-            assert_eq!(honoured["resourceSubscriptions"][0], "fake://text");
-            let (mut other, _, _) = listen(&client, json!({"promptsListChanged": true})).await;
+            let (mut stream, id, honoured_filter) = listen(&client, expected).await;
+            assert_eq!(honoured_filter["toolsListChanged"], true, "{honoured_filter}");
+            assert_eq!(honoured_filter.get("promptsListChanged"), None);
+            assert_eq!(honoured_filter.get("moonChanged"), None);
+            assert_eq!(honoured_filter["resourceSubscriptions"][0], "fake://text");
+            let (mut other_stream, _, _) = listen(&client, json!({"promptsListChanged": true})).await;
             assert_eq!(call("touch", json!({"uri": "fake://text"})).await, "1 sessions told");
             let message = stream.message().await;
             assert_eq!(message["method"], "notifications/resources/updated");
             assert_eq!(message["params"]["uri"], "fake://text");
             assert_eq!(message["params"]["_meta"][key("subscriptionId")], id);
             call("change_prompts", json!({})).await;
-            let message = other.message().await;
+            let message = other_stream.message().await;
             assert_eq!(message["method"], "notifications/prompts/list_changed");
             call("change_tools", json!({})).await;
             let message = stream.message().await;
             assert_eq!(message["method"], "notifications/tools/list_changed", "{message}");
             assert_eq!(message["params"]["_meta"][key("subscriptionId")], id);
-            let unsubscribed = backend.count("resources/unsubscribe");
+            let unsubscribed_count = backend.count("resources/unsubscribe");
             drop(stream);
             until("the end of the subscription", || {
-                backend.count("resources/unsubscribe") > unsubscribed
+                backend.count("resources/unsubscribe") > unsubscribed_count
             })
             .await;
             call("change_tools", json!({"remove": true})).await;
@@ -165,34 +165,37 @@ over_every_transport! {
     }
 }
 
-/// Two streams for one resource share one subscription upstream, which ends with the last stream.
+/// Two streams share one upstream subscription.
 #[tokio::test]
 async fn subscriptions_are_shared() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for (path, prefix) in PATHS {
         let client = Modern::at(&gateway, path);
-        let before = backend.count("resources/subscribe");
+        let subscribes_before = backend.count("resources/subscribe");
         let expected = json!({"resourceSubscriptions": ["fake://text"]});
-        let (one, _, _) = listen(&client, expected.clone()).await;
-        let (mut two, _, _) = listen(&client, expected).await;
-        assert_eq!(backend.count("resources/subscribe"), before + 1);
-        drop(one);
-        // The other stream continues.
+        let (first_stream, _, _) = listen(&client, expected.clone()).await;
+        let (mut second_stream, _, _) = listen(&client, expected).await;
+        assert_eq!(backend.count("resources/subscribe"), subscribes_before + 1);
+        drop(first_stream);
+        // The other stream still receives updates.
         let touch = json!({"uri": "fake://text"});
         client.call(&format!("{prefix}touch"), touch.clone()).await;
-        assert_eq!(two.message().await["params"]["uri"], "fake://text");
-        drop(two);
+        assert_eq!(
+            second_stream.message().await["params"]["uri"],
+            "fake://text"
+        );
+        drop(second_stream);
         until("the end of the subscription", || {
-            backend.count("resources/unsubscribe") > before
+            backend.count("resources/unsubscribe") > subscribes_before
         })
         .await;
     }
 }
 
-/// A listener that leaves does not silence a new one.
+/// The end of one listener does not end another listener's subscription.
 #[tokio::test]
-async fn who_comes_as_another_leaves_hears() {
+async fn a_new_listener_survives_the_end_of_another() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for (path, prefix) in PATHS {
@@ -207,7 +210,7 @@ async fn who_comes_as_another_leaves_hears() {
     }
 }
 
-/// At a stop a stream is completed properly.
+/// A stop completes the stream with a result.
 #[tokio::test]
 async fn stopping_completes_the_streams() {
     let backend = Backend::http().await;
@@ -219,10 +222,13 @@ async fn stopping_completes_the_streams() {
     }
     gateway.stop().await;
     for (mut stream, id, _) in streams {
-        let last = stream.message().await;
-        assert_eq!(last["id"], id);
-        assert_eq!(last["result"]["resultType"], "complete", "{last}");
-        assert_eq!(last["result"]["_meta"][key("subscriptionId")], id);
+        let last_message = stream.message().await;
+        assert_eq!(last_message["id"], id);
+        assert_eq!(
+            last_message["result"]["resultType"], "complete",
+            "{last_message}"
+        );
+        assert_eq!(last_message["result"]["_meta"][key("subscriptionId")], id);
         assert_eq!(stream.next().await, None);
     }
 }
@@ -252,8 +258,7 @@ async fn a_stream_needs_a_filter_and_a_client_that_reads_it() {
     }
 }
 
-/// A pooled session that is lost returns for its listeners. They get notifications that everything may have
-/// changed.
+/// A lost pooled session is reopened for its listeners, which get change notifications.
 #[tokio::test]
 async fn a_lost_server_is_listened_to_again() {
     let backend = Backend::stdio().await;
@@ -273,7 +278,7 @@ async fn a_lost_server_is_listened_to_again() {
     );
 }
 
-/// SEP-414: the trace context of a client reaches the server unchanged.
+/// SEP-414: the trace context passes unchanged.
 #[tokio::test]
 async fn trace_context_is_passed_on() {
     let backend = Backend::start(BackendKind::Http, &[]).await;
@@ -289,8 +294,8 @@ async fn trace_context_is_passed_on() {
     }
 }
 
-/// On a pipe, modern requests run beside each other, and beside a session. A notification cancels one of them,
-/// which then gets no more messages.
+/// A pipe can have concurrent modern requests and a session. A cancellation notification ends one
+/// request.
 #[tokio::test]
 async fn one_pipe_serves_both_eras() {
     let backend = Backend::http().await;
@@ -300,15 +305,18 @@ async fn one_pipe_serves_both_eras() {
     let mut pipe = gateway.silent_pipe();
     let discover = ask("server/discover", json!({}));
     pipe.send(discover.to_string()).await;
-    let found = pipe.message().await;
-    assert_eq!(found["id"], discover["id"]);
-    assert_eq!(found["result"]["resultType"], "complete", "{found}");
-    // A request without a description of the client belongs to neither era.
+    let matching_message = pipe.message().await;
+    assert_eq!(matching_message["id"], discover["id"]);
+    assert_eq!(
+        matching_message["result"]["resultType"], "complete",
+        "{matching_message}"
+    );
+    // A request without client information belongs to neither era.
     pipe.send(r#"{"jsonrpc":"2.0","id":"bare","method":"server/discover"}"#)
         .await;
-    let refused = pipe.message().await;
+    let refused_message = pipe.message().await;
     assert_eq!(
-        (&refused["id"], &refused["error"]["code"]),
+        (&refused_message["id"], &refused_message["error"]["code"]),
         (&json!("bare"), &json!(-32602))
     );
     pipe.initialize(crate::client::LATEST).await;
@@ -321,7 +329,7 @@ async fn one_pipe_serves_both_eras() {
     let message = pipe.message().await;
     assert_eq!(message["id"], call["id"]);
     assert_eq!(message["result"]["resultType"], "complete");
-    // A listen stream and two calls. One call is cancelled, and the stream at the end.
+    // A listen stream and two calls. One call is cancelled first, the stream last.
     let listen = ask(
         "subscriptions/listen",
         json!({"notifications": {"toolsListChanged": true}}),
@@ -332,32 +340,33 @@ async fn one_pipe_serves_both_eras() {
         first["params"]["_meta"][key("subscriptionId")],
         listen["id"]
     );
-    let hang = ask("tools/call", json!({"name": "x__hang"}));
-    pipe.send(hang.to_string()).await;
+    let hang_request = ask("tools/call", json!({"name": "x__hang"}));
+    pipe.send(hang_request.to_string()).await;
     let upstream = backend.until_called("hang").await;
-    let mut twice = ask("tools/list", json!({}));
-    twice["id"] = hang["id"].clone();
-    pipe.send(twice.to_string()).await;
+    let mut duplicate_request = ask("tools/list", json!({}));
+    duplicate_request["id"] = hang_request["id"].clone();
+    pipe.send(duplicate_request.to_string()).await;
     assert_eq!(pipe.message().await["error"]["code"], -32600);
-    pipe.send(crate::client::cancelled(&hang["id"])).await;
+    pipe.send(crate::client::cancelled(&hang_request["id"]))
+        .await;
     backend.until_cancelled(&upstream).await;
     let change = ask("tools/call", json!({"name": "x__change_tools"}));
     pipe.send(change.to_string()).await;
     let mut tagged = 0;
-    let mut received = Vec::new();
-    while tagged == 0 || received.len() < 3 {
+    let mut received_messages = Vec::new();
+    while tagged == 0 || received_messages.len() < 3 {
         let message = pipe.message().await;
-        assert_ne!(message["id"], hang["id"]);
+        assert_ne!(message["id"], hang_request["id"]);
         if message["params"]["_meta"][key("subscriptionId")] == listen["id"] {
             tagged += 1;
         }
-        received.push(message);
+        received_messages.push(message);
     }
-    // The session gets the message without a tag, the stream with one.
-    let changes = received
+    // The session gets the message without a subscription id, the stream with one.
+    let changes = received_messages
         .iter()
         .filter(|message| message["method"] == "notifications/tools/list_changed");
-    assert_eq!((tagged, changes.count()), (1, 2), "{received:?}");
+    assert_eq!((tagged, changes.count()), (1, 2), "{received_messages:?}");
     pipe.send(crate::client::cancelled(&listen["id"])).await;
     let rest = pipe.close().await;
     assert!(rest.is_empty(), "{rest:?}");

@@ -1,4 +1,4 @@
-//! Names of tools, prompts and resources that several servers have (J4, Y4).
+//! Names of tools, prompts and resources that two servers share (J4, Y4).
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::{
     gateway::Gateway,
 };
 
-async fn two(settings: Value) -> (Gateway, [Backend; 2]) {
+async fn start_two(settings: Value) -> (Gateway, [Backend; 2]) {
     let backends = [
         Backend::http().await,
         Backend::start(BackendKind::Sse, &[]).await,
@@ -19,7 +19,7 @@ async fn two(settings: Value) -> (Gateway, [Backend; 2]) {
 }
 
 /// Number of runs of `echo` at each server.
-fn echoes(backends: &[Backend; 2]) -> [u64; 2] {
+fn echo_counts(backends: &[Backend; 2]) -> [u64; 2] {
     [0, 1].map(|index| backends[index].fake().runs("echo"))
 }
 
@@ -31,17 +31,17 @@ async fn unknown_tool(client: &Http, tool: &str) -> Value {
     error
 }
 
-/// J4: the same tool of two servers is two tools, and each call reaches its server.
+/// J4: equal tool names of two servers are two tools.
 #[tokio::test]
 async fn the_same_tool_of_two_servers_is_two_tools() {
-    let (gateway, backends) = two(json!({})).await;
+    let (gateway, backends) = start_two(json!({})).await;
     let client = gateway.client().await;
     let tools = client.tools().await;
     assert!(tools.contains(&"one__echo".to_owned()) && tools.contains(&"two__echo".to_owned()));
     client.assert_echo("one__echo").await;
-    assert_eq!(echoes(&backends), [1, 0]);
+    assert_eq!(echo_counts(&backends), [1, 0]);
     client.assert_echo("two__echo").await;
-    assert_eq!(echoes(&backends), [1, 1]);
+    assert_eq!(echo_counts(&backends), [1, 1]);
     let prompts = names(&client.result("prompts/list", json!({})).await["prompts"]);
     assert_eq!(
         prompts,
@@ -49,15 +49,15 @@ async fn the_same_tool_of_two_servers_is_two_tools() {
     );
 }
 
-/// Y4: another spelling is accepted if it is unique.
+/// Y4: another spelling is accepted if the match is unique.
 #[tokio::test]
 async fn other_spellings_lead_to_the_same_tool() {
-    let (gateway, backends) = two(json!({})).await;
+    let (gateway, backends) = start_two(json!({})).await;
     let client = gateway.client().await;
     for tool in ["two__echo", "two/echo", "mcp__two__echo"] {
         client.assert_echo(tool).await;
     }
-    assert_eq!(echoes(&backends), [0, 3]);
+    assert_eq!(echo_counts(&backends), [0, 3]);
     let error = unknown_tool(&client, "echo").await;
     assert_eq!(
         error["data"]["candidates"],
@@ -66,27 +66,31 @@ async fn other_spellings_lead_to_the_same_tool() {
     );
 }
 
-/// Each value of `naming` has its form. A bare name of two servers is exposed for neither.
+/// `naming` selects the form of names. A bare name that two servers share is not listed.
 #[tokio::test]
 async fn naming_is_a_choice() {
-    for (naming, echo, extra) in [
+    for (naming, echo, extra_tool) in [
         ("slash", "one/echo", "one/tool_1"),
         ("mcp_prefix", "mcp__one__echo", "mcp__one__tool_1"),
         ("none", "one__echo", "tool_1"),
     ] {
-        let one = Backend::start(BackendKind::Http, &["--tools", "1"]).await;
-        let two = Backend::http().await;
+        let first_backend = Backend::start(BackendKind::Http, &["--tools", "1"]).await;
+        let second_backend = Backend::http().await;
         let settings = json!({"naming": naming});
-        let gateway = Gateway::with_settings(&[("one", &one), ("two", &two)], settings).await;
+        let gateway = Gateway::with_settings(
+            &[("one", &first_backend), ("two", &second_backend)],
+            settings,
+        )
+        .await;
         let client = gateway.client().await;
         let tools = client.tools().await;
         assert!(
-            tools.contains(&echo.to_owned()) && tools.contains(&extra.to_owned()),
+            tools.contains(&echo.to_owned()) && tools.contains(&extra_tool.to_owned()),
             "{tools:?}"
         );
         assert!(!tools.contains(&"echo".to_owned()));
         client.assert_echo(echo).await;
-        assert_eq!(client.call_text(extra, json!({})).await, "tool_1");
+        assert_eq!(client.call_text(extra_tool, json!({})).await, "tool_1");
         let error = unknown_tool(&client, "echo").await;
         let message = error["message"].as_str().expect("words");
         assert!(
@@ -96,13 +100,13 @@ async fn naming_is_a_choice() {
     }
 }
 
-/// The first server in the configuration answers for a URI. `mainstay+<server>:<uri>` addresses each of them.
+/// The first configured server owns a shared URI. `mainstay+<server>:<uri>` selects a server.
 #[tokio::test]
 async fn the_same_uri_of_two_servers_is_two_resources() {
-    let (gateway, backends) = two(json!({})).await;
+    let (gateway, backends) = start_two(json!({})).await;
     let client = gateway.client().await;
-    let listed = client.result("resources/list", json!({})).await;
-    let uris: Vec<_> = listed["resources"]
+    let listed_result = client.result("resources/list", json!({})).await;
+    let uris: Vec<_> = listed_result["resources"]
         .as_array()
         .expect("a list")
         .iter()
@@ -132,30 +136,35 @@ async fn the_same_uri_of_two_servers_is_two_resources() {
         );
     }
     for backend in &backends {
-        for read in backend.of_method("resources/read") {
+        for read_request in backend.of_method("resources/read") {
             assert!(
-                read["params"]["uri"]
+                read_request["params"]["uri"]
                     .as_str()
                     .expect("a URI")
                     .starts_with("fake://"),
-                "{read}"
+                "{read_request}"
             );
         }
     }
 }
 
-/// The server of a URI is found by the lists, then by the templates, and at last by asking the servers.
+/// The owner of a URI comes from the lists, then from the templates, then from requests to the
+/// servers.
 #[tokio::test]
 async fn an_unlisted_resource_is_looked_for() {
-    let bare = Backend::start(BackendKind::Http, &["--no-resources"]).await;
-    let other = Backend::http().await;
-    let gateway = Gateway::with_servers(&[("bare", &bare), ("other", &other)]).await;
+    let bare_backend = Backend::start(BackendKind::Http, &["--no-resources"]).await;
+    let other_backend = Backend::http().await;
+    let gateway =
+        Gateway::with_servers(&[("bare", &bare_backend), ("other", &other_backend)]).await;
     let client = gateway.client().await;
     client
         .result("resources/read", json!({"uri": "fake://item/1"}))
         .await;
     assert_eq!(
-        (bare.count("resources/read"), other.count("resources/read")),
+        (
+            bare_backend.count("resources/read"),
+            other_backend.count("resources/read")
+        ),
         (0, 1)
     );
     let error = client
@@ -165,13 +174,13 @@ async fn an_unlisted_resource_is_looked_for() {
         (&error["code"], &error["data"]["uri"]),
         (&json!(-32002), &json!("nobody://knows"))
     );
-    assert_eq!(other.count("resources/read"), 2);
+    assert_eq!(other_backend.count("resources/read"), 2);
 }
 
-/// K2: an unknown tool is −32602. The error has the status of its server.
+/// K2: an unknown tool gets −32602 with the status of its server.
 #[tokio::test]
 async fn an_unknown_tool_names_the_state_of_its_server() {
-    let (gateway, _backends) = two(json!({})).await;
+    let (gateway, _backends) = start_two(json!({})).await;
     let client = gateway.client().await;
     let error = unknown_tool(&client, "one__nothing").await;
     let message = error["message"].as_str().expect("words");
@@ -196,7 +205,7 @@ async fn an_unknown_tool_names_the_state_of_its_server() {
     }
 }
 
-/// A tool that the entry disables is neither listed nor callable, by any spelling.
+/// A disabled tool is neither listed nor callable by any spelling.
 #[tokio::test]
 async fn a_disabled_tool_is_not_there() {
     let backend = Backend::http()
@@ -221,7 +230,7 @@ async fn a_disabled_tool_is_not_there() {
     );
 }
 
-/// J12: a name that clients would refuse gets other characters and a hash, and still leads to its tool.
+/// J12: a name that clients would refuse gets legal characters and a hash.
 #[tokio::test]
 async fn long_names_are_shortened_and_found() {
     let backend = Backend::start(BackendKind::Http, &["--tools", "3"]).await;
@@ -232,9 +241,9 @@ async fn long_names_are_shortened_and_found() {
     assert!(tools.iter().all(|tool| tool.len() <= 16), "{tools:?}");
     let distinct: std::collections::HashSet<_> = tools.iter().collect();
     assert_eq!(distinct.len(), tools.len());
-    let mut found = Vec::new();
+    let mut tool_names = Vec::new();
     for tool in &tools[tools.len() - 3..] {
-        found.push(client.call_text(tool, json!({})).await);
+        tool_names.push(client.call_text(tool, json!({})).await);
     }
-    assert_eq!(found, ["tool_1", "tool_2", "tool_3"]);
+    assert_eq!(tool_names, ["tool_1", "tool_2", "tool_3"]);
 }

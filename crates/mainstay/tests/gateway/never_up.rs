@@ -1,5 +1,5 @@
-//! Servers that were away when Mainstay started. A call makes an attempt, at every door. If the attempt fails,
-//! the call ends with the server's reason.
+//! Servers that were down when Mainstay started. A call at any door triggers a connection attempt,
+//! and fails with its reason.
 
 use std::path::PathBuf;
 
@@ -11,10 +11,10 @@ use crate::{
     backend::{Backend, BackendKind},
     client::text,
     gateway::Gateway,
-    rest_client::never,
+    rest_client::never_retry,
 };
 
-/// A server that is away, and whose next scheduled attempt is an hour away.
+/// A server that is down. The next scheduled attempt is an hour away.
 struct Absent {
     backend: Backend,
     program: Option<(TempDir, PathBuf)>,
@@ -22,7 +22,9 @@ struct Absent {
 
 impl Absent {
     async fn start(kind: BackendKind) -> Self {
-        let mut backend = Backend::start(kind, &[]).await.option("reconnect", never());
+        let mut backend = Backend::start(kind, &[])
+            .await
+            .option("reconnect", never_retry());
         let mut program = None;
         if kind == BackendKind::Stdio {
             let folder = tempfile::tempdir().expect("a temporary folder");
@@ -35,7 +37,7 @@ impl Absent {
         Self { backend, program }
     }
 
-    /// Makes the server available from now on, without an announcement.
+    /// Starts the server without an announcement.
     async fn arrive(&self) {
         match &self.program {
             Some((_, path)) => {
@@ -49,47 +51,47 @@ impl Absent {
     }
 
     async fn until_tried(gateway: &Gateway) {
-        let tried = |server: &Value| server["nextRetryMs"].as_u64() > Some(3_000_000);
-        gateway.rest().until("x", "tried", tried).await;
+        let has_failed = |server: &Value| server["nextRetryMs"].as_u64() > Some(3_000_000);
+        gateway.rest().until("x", "tried", has_failed).await;
     }
 }
 
 over_every_transport! {
-    /// The catalog is empty: only the name says which server is meant.
+    /// The catalog is empty, so the tool name alone identifies the server.
     async fn the_only_server_is_asked_for_by_a_call_at_mcp(kind) {
-        let absent = Absent::start(kind).await;
-        let gateway = Gateway::with_servers(&[("x", &absent.backend)]).await;
+        let absent_server = Absent::start(kind).await;
+        let gateway = Gateway::with_servers(&[("x", &absent_server.backend)]).await;
         Absent::until_tried(&gateway).await;
         let client = gateway.client().await;
         let error = client.error("tools/call", json!({"name": "x__echo"})).await;
         assert_eq!(error["data"]["server"], "x", "{error}");
         let message = error["message"].as_str().expect("words");
         assert!(message.contains("Server 'x' is reconnecting: "), "{error}");
-        absent.arrive().await;
+        absent_server.arrive().await;
         client.assert_echo("x__echo").await;
     }
 
     async fn a_server_is_asked_for_by_a_call_over_rest(kind) {
-        let absent = Absent::start(kind).await;
-        let other = Backend::http().await;
-        let gateway = Gateway::with_servers(&[("x", &absent.backend), ("other", &other)]).await;
+        let absent_server = Absent::start(kind).await;
+        let other_backend = Backend::http().await;
+        let gateway = Gateway::with_servers(&[("x", &absent_server.backend), ("other", &other_backend)]).await;
         Absent::until_tried(&gateway).await;
         let call = json!({"tool": "x/echo", "arguments": {"text": "hello"}});
         let (status, answer) = gateway.rest().post("/api/mcp-tools/call", call.clone()).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{answer}");
-        absent.arrive().await;
+        absent_server.arrive().await;
         let (status, answer) = gateway.rest().post("/api/mcp-tools/call", call).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
     }
 
     async fn a_server_is_asked_for_by_execute_tool(kind) {
-        let absent = Absent::start(kind).await;
-        let other = Backend::http().await;
-        let servers = [("x", &absent.backend), ("other", &other)];
+        let absent_server = Absent::start(kind).await;
+        let other_backend = Backend::http().await;
+        let servers = [("x", &absent_server.backend), ("other", &other_backend)];
         let settings = json!({"profiles": {"meta": {"expose": "meta"}}});
         let gateway = Gateway::with_settings(&servers, settings).await;
         Absent::until_tried(&gateway).await;
-        absent.arrive().await;
+        absent_server.arrive().await;
         let client = gateway.client_at("/mcp/meta").await;
         let call = json!({"server": "x", "name": "echo", "arguments": {"text": "hello"}});
         let result = client.call("execute_tool", call).await;
@@ -116,12 +118,14 @@ async fn a_server_that_lets_nobody_in_is_not_asked_by_every_call() {
         assert!(message.contains("unauthorized: "), "{error}");
     }
     let posts = backend.fake().received();
-    let sent = posts.iter().filter(|request| request.verb == "POST");
-    let sent: Vec<_> = sent.filter_map(fake_server::Received::method).collect();
-    assert_eq!(sent, ["server/discover", "initialize"]);
+    let post_times = posts.iter().filter(|request| request.verb == "POST");
+    let post_times: Vec<_> = post_times
+        .filter_map(fake_server::Received::method)
+        .collect();
+    assert_eq!(post_times, ["server/discover", "initialize"]);
 }
 
-/// The text about a program that repeats its input is Mainstay's own. It does not quote the program.
+/// The reason is Mainstay's own text, not the output of the program.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_program_that_repeats_its_input_is_told_to_be_no_server() {

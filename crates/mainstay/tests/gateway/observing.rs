@@ -1,4 +1,4 @@
-//! Records and events over REST: filters, merged statistics, and export as a file.
+//! Records and events over REST: filters, statistics, and export as a file.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     rest_client::TOKEN,
 };
 
-/// A Mainstay with a journal of four calls. One of them failed.
+/// A gateway with a journal of four calls, one of them failed.
 async fn with_calls(folder: &TempDir) -> Gateway {
     let backend = Backend::stdio().await;
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default());
@@ -60,7 +60,7 @@ async fn records_are_found_by_several_values_and_exported() {
         ("?client=tests&client=others", 4),
         ("?text=The%20tool%20FAILED", 1),
         ("?text=tool_error", 1),
-        // Quotes as they were typed, and as they are in JSON.
+        // The text with quotes, and the same text as JSON.
         ("?text=b%2C%22C%22", 1),
         ("?text=%22text%22%3A%22d%22&server=y", 1),
         ("?text=x%2FECHO", 2),
@@ -133,28 +133,31 @@ async fn statistics_are_merged_ordered_and_bounded() {
         let answer = rest.get(&format!("/api/statistics?{query}")).await;
         answer["tools"].as_array().expect("a list").clone()
     };
-    let all = found("four calls in the statistics", async || {
-        let all = series("by=all").await;
-        (all.first()?["total"]["calls"] == 4).then_some(all)
+    let all_series = found("four calls in the statistics", async || {
+        let all_series = series("by=all").await;
+        (all_series.first()?["total"]["calls"] == 4).then_some(all_series)
     })
     .await;
-    assert_eq!(all.len(), 1);
+    assert_eq!(all_series.len(), 1);
     assert_eq!(
-        (&all[0]["server"], &all[0]["tool"]),
+        (&all_series[0]["server"], &all_series[0]["tool"]),
         (&"".into(), &"".into())
     );
-    assert_eq!(all[0]["total"]["errors"], 1);
+    assert_eq!(all_series[0]["total"]["errors"], 1);
     let servers = series("by=server&sort=errors").await;
     let names: Vec<_> = servers.iter().map(|server| &server["server"]).collect();
     assert_eq!(names, ["y", "x"]);
-    let busiest = series("sort=calls&limit=1").await;
-    assert_eq!(busiest.len(), 1);
+    let busiest_series = series("sort=calls&limit=1").await;
+    assert_eq!(busiest_series.len(), 1);
     assert_eq!(
-        (&busiest[0]["server"], &busiest[0]["total"]["calls"]),
+        (
+            &busiest_series[0]["server"],
+            &busiest_series[0]["total"]["calls"]
+        ),
         (&"x".into(), &2.into())
     );
     assert_eq!(series("").await.len(), 3);
-    // Buckets that are too short are made longer, because an answer has a thousand at most.
+    // Short buckets are widened, because an answer has at most a thousand buckets.
     assert_eq!(series("bucketMs=60000&since=0").await.len(), 3);
     for query in ["by=client", "sort=name"] {
         let (status, answer) = rest.try_get(&format!("/api/statistics?{query}")).await;
@@ -163,24 +166,24 @@ async fn statistics_are_merged_ordered_and_bounded() {
     gateway.stop().await;
 }
 
-/// A waiting request and its answer are events, so that clients do not have to poll.
+/// A waiting server request and its answer are events, so clients need not poll.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_of_servers_are_events() {
     let backend = Backend::stdio().await.option("serverRequests", "queue");
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let (rest, client) = (gateway.rest(), gateway.client().await);
     let events = async |query: &str| rest.get(&format!("/api/events/recent?{query}")).await;
-    let waiting = "type=server_request_waiting&server=x";
+    let waiting_text = "type=server_request_waiting&server=x";
     let ask = json!({"method": "elicitation/create", "params": {"message": "who?"}});
     for (reply, outcome) in [
         (json!({"result": {"action": "decline"}}), "answered"),
         (json!({"error": "not today"}), "refused"),
     ] {
-        let before = events("").await["last"].as_str().expect("an id").to_owned();
-        let answering = async {
+        let previous_text = events("").await["last"].as_str().expect("an id").to_owned();
+        let answer_task = async {
             let event = found("the request to be told", async || {
-                let waiting = events(&format!("{waiting}&after={before}")).await;
-                waiting["events"].get(0).cloned()
+                let waiting_text = events(&format!("{waiting_text}&after={previous_text}")).await;
+                waiting_text["events"].get(0).cloned()
             })
             .await;
             assert_eq!(event["data"]["method"], "elicitation/create", "{event}");
@@ -189,28 +192,31 @@ async fn requests_of_servers_are_events() {
                 .post(&format!("/api/server-requests/{id}"), reply)
                 .await;
             assert_eq!(status, StatusCode::OK, "{answer}");
-            let settled = events(&format!("type=server_request_settled&after={before}")).await;
-            let settled = &settled["events"][0]["data"];
+            let settled_events = events(&format!(
+                "type=server_request_settled&after={previous_text}"
+            ))
+            .await;
+            let settled_events = &settled_events["events"][0]["data"];
             assert_eq!(
-                settled,
+                settled_events,
                 &json!({"name": "x", "id": id, "method": "elicitation/create", "outcome": outcome})
             );
         };
-        tokio::join!(client.call("x__ask", ask.clone()), answering);
+        tokio::join!(client.call("x__ask", ask.clone()), answer_task);
     }
 
-    // Events of both types: the newest one, and the ones before it.
-    let both = events("type=server_request_waiting,server_request_settled").await;
-    let list = both["events"].as_array().expect("a list").iter();
+    // Events of both types: the newest page and the page before.
+    let both_events = events("type=server_request_waiting,server_request_settled").await;
+    let list = both_events["events"].as_array().expect("a list").iter();
     let ids: Vec<_> = list.map(|message| message["id"].clone()).collect();
-    assert_eq!(ids.len(), 4, "{both}");
-    assert!(both.get("truncated").is_none(), "{both}");
-    let newest = events("limit=1").await;
-    assert_eq!(newest["events"], json!([both["events"][3]]));
-    assert_eq!(newest["truncated"], true);
+    assert_eq!(ids.len(), 4, "{both_events}");
+    assert!(both_events.get("truncated").is_none(), "{both_events}");
+    let newest_events = events("limit=1").await;
+    assert_eq!(newest_events["events"], json!([both_events["events"][3]]));
+    assert_eq!(newest_events["truncated"], true);
     let id = ids[1].as_str().expect("an id");
-    let earlier = events(&format!("{waiting}&before={id}")).await;
-    assert_eq!(earlier["events"], json!([both["events"][0]]));
+    let earlier_events = events(&format!("{waiting_text}&before={id}")).await;
+    assert_eq!(earlier_events["events"], json!([both_events["events"][0]]));
     assert_eq!(events("server=y").await["events"], json!([]));
     let (status, _) = rest.try_get("/api/events/recent?before=x").await;
     assert_eq!(status, StatusCode::BAD_REQUEST);

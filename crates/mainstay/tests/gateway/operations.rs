@@ -1,4 +1,4 @@
-//! An operator's commands to a server, over REST (O2, O3, M7, M8, M12, Y19; W7, W13, W25).
+//! Operator commands for servers over REST (O2, O3, M7, M8, M12, Y19; W7, W13, W25).
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::{
     backend::{Backend, BackendKind},
     client::failure,
     gateway::{Gateway, found, until},
-    rest_client::{Rest, never},
+    rest_client::{Rest, never_retry},
 };
 
 /// Asserts the answer of a connected server (O3).
@@ -21,8 +21,8 @@ fn is_connected(answer: &Value) {
     assert!(tools.contains(&json!("x/echo")), "{answer}");
 }
 
-/// A server that `failed` after a crash loop, and that works when it is started again.
-async fn failed(gateway: &Gateway, backend: &Backend) {
+/// Brings a server to status `failed` by a crash loop. The server works at its next start.
+async fn bring_to_failed(gateway: &Gateway, backend: &Backend) {
     backend.leave(&gateway.client().await).await;
     let rest = gateway.rest();
     rest.until_status("x", "failed").await;
@@ -30,19 +30,19 @@ async fn failed(gateway: &Gateway, backend: &Backend) {
 }
 
 over_every_transport! {
-    /// O2: a reconnect opens a new session at once, from `connected`, `disconnected` and `reconnecting`.
+    /// O2: a reconnect opens a new session in `connected`, `disconnected` and `reconnecting`.
     async fn a_reconnect_leads_to_a_new_session_from_every_state(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
-        let greeted = || backend.count("notifications/initialized");
+        let greeting_count = || backend.count("notifications/initialized");
         is_connected(&rest.done("x", "reconnect").await);
-        assert_eq!(greeted(), 2, "from connected");
+        assert_eq!(greeting_count(), 2, "from connected");
 
-        let stopped = rest.done("x", "stop").await;
-        assert_eq!((&stopped["status"], &stopped["tools"]), (&json!("disconnected"), &json!([])), "{stopped}");
+        let stop_answer = rest.done("x", "stop").await;
+        assert_eq!((&stop_answer["status"], &stop_answer["tools"]), (&json!("disconnected"), &json!([])), "{stop_answer}");
         is_connected(&rest.done("x", "reconnect").await);
-        assert_eq!(greeted(), 3, "from disconnected");
+        assert_eq!(greeting_count(), 3, "from disconnected");
 
         backend.leave(&client).await;
         client.call("x__echo", json!({})).await;
@@ -54,26 +54,26 @@ over_every_transport! {
         client.assert_echo("x__echo").await;
     }
 
-    /// F10, W25: a person starts a failed server, and no call does.
-    async fn what_has_failed_is_started_by_a_person(kind) {
+    /// F10, W25: a start over REST starts a failed server. A call does not.
+    async fn a_failed_server_is_started_by_hand(kind) {
         let reconnect = json!({"initialDelayMs": 100, "maxDelayMs": 100, "maxAttempts": 1, "jitter": 0});
         let backend = Backend::fickle(kind, &[]).await;
         let backend = backend.option("reconnect", reconnect).option("restart", json!({"maxAttempts": 1}));
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         for operation in ["start", "reconnect"] {
-            failed(&gateway, &backend).await;
+            bring_to_failed(&gateway, &backend).await;
             let is_gone = async || client.tools().await.is_empty().then_some(());
             found("a catalog without its tools, because nobody brings it back", is_gone).await;
             let error = client.error("tools/call", json!({"name": "x__echo"})).await;
-            let words = error["message"].as_str().unwrap_or_default();
-            assert!(words.contains("down after repeated failures"), "{error}");
+            let message = error["message"].as_str().unwrap_or_default();
+            assert!(message.contains("down after repeated failures"), "{error}");
             is_connected(&rest.done("x", operation).await);
             client.assert_echo("x__echo").await;
         }
     }
 
-    /// M7, M8, Y19: document 002's routes, under its preset.
+    /// M7, M8, Y19: document 002's routes with its preset.
     async fn the_routes_of_002_do_what_they_say(kind) {
         let backend = Backend::start(kind, &[]).await.option("preset", "bounded");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -85,13 +85,13 @@ over_every_transport! {
             assert_eq!((&answer["status"], &answer["name"]), (&json!("ok"), &json!("x")), "{answer}");
             answer
         };
-        // A connected server is left alone, unless the request says otherwise.
+        // `reconnect` without `force` leaves a connected server alone.
         let answer = post("reconnect", json!({})).await;
         assert!(answer["tools"].as_array().is_some_and(|tools| tools.contains(&json!("x/echo"))), "{answer}");
         assert_eq!(backend.count("initialize"), 1);
         post("reconnect", json!({"force": true})).await;
         assert_eq!(backend.count("initialize"), 2);
-        // A repetition is no error.
+        // A repeated command succeeds.
         for _ in 0..2 {
             let answer = post("disconnect", json!({})).await;
             assert_eq!(answer, json!({"status": "ok", "name": "x"}));
@@ -99,7 +99,7 @@ over_every_transport! {
             assert_eq!(rest.server("x").await["status"], "disconnected");
         }
         let error = client.error("tools/call", json!({"name": "x__echo"})).await;
-        assert!(error["message"].as_str().is_some_and(|words| words.contains("disconnected")), "{error}");
+        assert!(error["message"].as_str().is_some_and(|text| text.contains("disconnected")), "{error}");
         post("reconnect", json!({})).await;
         client.assert_echo("x__echo").await;
         assert_eq!(backend.count("initialize"), 3);
@@ -109,37 +109,37 @@ over_every_transport! {
         }
     }
 
-    /// W7, K10: a forced reconnect ends the calls of the replaced session, and no others.
+    /// W7, K10: a forced reconnect ends the calls of the old session only.
     async fn a_forced_reconnect_ends_the_calls_in_flight(kind) {
-        let (backend, calm) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
-        let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
+        let (backend, calm_backend) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
+        let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm_backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         let calm_call = json!({"ms": 1500});
-        let (lost, calm_text, ()) = tokio::join!(
+        let (lost_result, calm_text, ()) = tokio::join!(
             client.call("x__hang", json!({})),
             client.call_text("calm__sleep", calm_call),
             async {
                 backend.until_called("hang").await;
-                calm.until_called("sleep").await;
+                calm_backend.until_called("sleep").await;
                 is_connected(&rest.done("x", "reconnect").await);
             }
         );
-        assert_eq!(failure(&lost)["kind"], "outcome_unknown", "{lost}");
+        assert_eq!(failure(&lost_result)["kind"], "outcome_unknown", "{lost_result}");
         assert_eq!(calm_text, "slept 1500 ms");
-        assert_eq!((backend.runs("hang"), calm.count("initialize")), (1, 1));
+        assert_eq!((backend.runs("hang"), calm_backend.count("initialize")), (1, 1));
         client.assert_echo("x__echo").await;
     }
 
-    /// W13: many different commands at once. Each is answered, and one session is left.
+    /// W13: concurrent commands are all answered, and one session remains.
     async fn operations_at_once_end_well(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
         gateway.client().await.assert_echo("x__echo").await;
         let operations = ["reconnect", "stop", "start", "restart", "reconnect", "stop"];
-        let all = operations.iter().cycle().take(18).map(|operation| rest.operate("x", operation));
-        for (status, answer) in futures_util::future::join_all(all).await {
-            // A command that a stop overtakes reports that it failed.
+        let all_operations = operations.iter().cycle().take(18).map(|operation| rest.operate("x", operation));
+        for (status, answer) in futures_util::future::join_all(all_operations).await {
+            // A command reports an error if a stop overtakes it.
             assert!(status == StatusCode::OK || answer["error"] == "connect_failed", "{status} {answer}");
         }
         is_connected(&rest.done("x", "start").await);
@@ -150,12 +150,12 @@ over_every_transport! {
     }
 }
 
-/// O2: a reconnect that fails reports the reason at once, and the server is not shown as connected.
+/// O2: a failed reconnect reports its reason, and the server is not connected.
 #[tokio::test]
 async fn a_reconnect_that_fails_says_why() {
     let backend = Backend::fickle(BackendKind::Http, &[])
         .await
-        .option("reconnect", never());
+        .option("reconnect", never_retry());
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     client.assert_echo("x__echo").await;

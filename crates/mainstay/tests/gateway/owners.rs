@@ -1,5 +1,5 @@
-//! The owner of a resource that no list and no template names. All servers are asked at once, within two
-//! seconds, and these requests are no calls.
+//! The owner of a resource that no list contains. All servers are asked concurrently for two
+//! seconds, and these requests are not recorded as calls.
 
 use std::{
     sync::{Arc, Mutex},
@@ -22,19 +22,19 @@ use crate::{
 
 const URI: &str = "secret://somewhere";
 
-/// The answer of a server to `resources/read`.
+/// A server's behaviour for `resources/read`.
 #[derive(Clone, Copy)]
 enum Reads {
     /// The server has every resource.
     All(&'static str),
-    /// The server has every resource, and answers after a while.
+    /// The server has every resource, and answers late.
     Slowly(&'static str),
     Nothing,
     /// The server does not answer.
     Never,
 }
 
-/// A server whose resources are in no list.
+/// A server with unlisted resources.
 struct Secretive {
     entry: Value,
     received: Arc<Mutex<Vec<Value>>>,
@@ -42,26 +42,29 @@ struct Secretive {
 
 impl Secretive {
     async fn start(reads: Reads) -> Self {
-        let received = Arc::new(Mutex::new(Vec::new()));
+        let received_messages = Arc::new(Mutex::new(Vec::new()));
         let entry = rogue::start_scripted({
-            let received = Arc::clone(&received);
+            let received_messages = Arc::clone(&received_messages);
             move |message| {
                 let RogueInput::Message(message) = message else {
                     return None;
                 };
-                received.lock().expect("no panic").push(message.clone());
+                received_messages
+                    .lock()
+                    .expect("no panic")
+                    .push(message.clone());
                 answer(reads, message)
             }
         });
         Self {
             entry: entry.await,
-            received,
+            received: received_messages,
         }
     }
 
     fn count(&self, method: &str) -> usize {
-        let received = self.received.lock().expect("no panic");
-        received
+        let messages = self.received.lock().expect("no panic");
+        messages
             .iter()
             .filter(|message| message["method"] == method)
             .count()
@@ -70,7 +73,7 @@ impl Secretive {
 
 fn answer(reads: Reads, message: &Value) -> Option<RogueReply> {
     let id = &message["id"];
-    let read = |text: &str| {
+    let read_response = |text: &str| {
         let content = json!({"uri": message["params"]["uri"], "text": text});
         rogue::result(id, &json!({"contents": [content]}))
     };
@@ -80,9 +83,12 @@ fn answer(reads: Reads, message: &Value) -> Option<RogueReply> {
         "resources/templates/list" => rogue::result(id, &json!({"resourceTemplates": []})),
         "resources/subscribe" | "resources/unsubscribe" => rogue::result(id, &json!({})),
         "resources/read" => match reads {
-            Reads::All(text) => read(text),
+            Reads::All(text) => read_response(text),
             Reads::Slowly(text) => {
-                return Some(RogueReply::Late(Duration::from_millis(300), read(text)));
+                return Some(RogueReply::Late(
+                    Duration::from_millis(300),
+                    read_response(text),
+                ));
             }
             Reads::Nothing => rogue::error(id, -32002, "Resource not found"),
             Reads::Never => return Some(RogueReply::Never),
@@ -105,8 +111,9 @@ impl RecordedServers {
         for reads in reads {
             servers.push(Secretive::start(*reads).await);
         }
-        let named = servers.iter().enumerate();
-        let entries = named.map(|(number, server)| (format!("s{number}"), server.entry.clone()));
+        let named_servers = servers.iter().enumerate();
+        let entries =
+            named_servers.map(|(number, server)| (format!("s{number}"), server.entry.clone()));
         let config = json!({"mcpServers": Value::Object(entries.collect())});
         let folder = tempfile::tempdir().expect("a temporary folder");
         let settings = config::Journal::default();
@@ -139,7 +146,7 @@ impl RecordedServers {
             .collect()
     }
 
-    /// The lines of `/metrics` that count the calls of a server.
+    /// The lines of `/metrics` with call counts of the server.
     async fn counted(&self, server: &str) -> Vec<String> {
         let door = self.gateway.stranger("/metrics");
         let answer = door.send(Method::GET, door.headers("*/*"), "").await;
@@ -155,16 +162,16 @@ impl RecordedServers {
     }
 }
 
-/// Servers that do not answer, or do not have the resource, cost the client two seconds at most, and count no
-/// failed calls.
+/// Servers that do not answer or lack the resource delay the client by at most two seconds, and
+/// have no failed calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_owner_is_found_beside_servers_that_hang() {
     use Reads::{All, Never, Nothing};
     for door in ["sessions", "no sessions", "REST"] {
-        let recorded = RecordedServers::with_servers(&[Never, Nothing, Never, All("found")]).await;
-        let gateway = &recorded.gateway;
+        let fixture = RecordedServers::with_servers(&[Never, Nothing, Never, All("found")]).await;
+        let gateway = &fixture.gateway;
         let params = json!({"uri": URI});
-        let read = soon("the resource", async {
+        let read_client = soon("the resource", async {
             match door {
                 "sessions" => {
                     let client = gateway.client().await;
@@ -176,37 +183,40 @@ async fn an_owner_is_found_beside_servers_that_hang() {
                 }
                 _ => {
                     let rest = gateway.rest();
-                    let (status, read) = rest.post("/api/resources/read", params).await;
-                    assert_eq!(status, StatusCode::OK, "{read}");
-                    read["result"].clone()
+                    let (status, read_client) = rest.post("/api/resources/read", params).await;
+                    assert_eq!(status, StatusCode::OK, "{read_client}");
+                    read_client["result"].clone()
                 }
             }
         });
-        let read = read.await;
-        assert_eq!(read["contents"][0]["text"], "found", "{door}: {read}");
-        let records = recorded.records().await;
+        let read_client = read_client.await;
+        assert_eq!(
+            read_client["contents"][0]["text"], "found",
+            "{door}: {read_client}"
+        );
+        let records = fixture.records().await;
         assert_eq!(records, [(Some("s3".to_owned()), Status::Ok)], "{door}");
-        for silent in ["s0", "s1", "s2"] {
-            assert_eq!(recorded.counted(silent).await, [""; 0], "{door}");
+        for silent_server in ["s0", "s1", "s2"] {
+            assert_eq!(fixture.counted(silent_server).await, [""; 0], "{door}");
         }
     }
 }
 
-/// The first owner in the order of the configuration counts, even if another one is quicker. It is remembered.
+/// The first owner in configuration order wins, and is cached.
 #[tokio::test]
 async fn the_first_of_several_owners_counts() {
-    let recorded = RecordedServers::with_servers(&[
+    let fixture = RecordedServers::with_servers(&[
         Reads::Nothing,
         Reads::Slowly("first"),
         Reads::All("second"),
     ])
     .await;
-    let client = recorded.gateway.client().await;
+    let client = fixture.gateway.client().await;
     for _ in 0..2 {
-        let read = client.result("resources/read", json!({"uri": URI})).await;
-        assert_eq!(read["contents"][0]["text"], "first", "{read}");
+        let read_result = client.result("resources/read", json!({"uri": URI})).await;
+        assert_eq!(read_result["contents"][0]["text"], "first", "{read_result}");
     }
-    let reads: Vec<usize> = recorded
+    let reads: Vec<usize> = fixture
         .servers
         .iter()
         .map(|server| server.count("resources/read"))
@@ -214,41 +224,37 @@ async fn the_first_of_several_owners_counts() {
     assert_eq!(reads, [1, 3, 1]);
 }
 
-/// A resource that no server has is one refused call, and an error of no server.
+/// A resource without an owner causes one refused call, and no server error.
 #[tokio::test]
 async fn a_resource_that_nobody_has_is_refused_once() {
     for door in ["sessions", "REST"] {
-        let recorded = RecordedServers::with_servers(&[Reads::Nothing, Reads::Nothing]).await;
+        let fixture = RecordedServers::with_servers(&[Reads::Nothing, Reads::Nothing]).await;
         if door == "REST" {
-            let rest = recorded.gateway.rest();
+            let rest = fixture.gateway.rest();
             let (status, answer) = rest.post("/api/resources/read", json!({"uri": URI})).await;
             assert_eq!(status, StatusCode::NOT_FOUND, "{answer}");
         } else {
-            let client = recorded.gateway.client().await;
+            let client = fixture.gateway.client().await;
             let error = client.error("resources/read", json!({"uri": URI})).await;
             assert_eq!(error["code"], -32002, "{error}");
         }
-        assert_eq!(
-            recorded.records().await,
-            [(None, Status::Refused)],
-            "{door}"
-        );
+        assert_eq!(fixture.records().await, [(None, Status::Refused)], "{door}");
         for server in ["s0", "s1"] {
-            assert_eq!(recorded.counted(server).await, [""; 0], "{door}");
+            assert_eq!(fixture.counted(server).await, [""; 0], "{door}");
         }
     }
 }
 
-/// A client that cancels its call ends the search, and the servers get the cancellation.
+/// Cancelling the call cancels the search at each server.
 #[tokio::test]
 async fn a_search_is_cancelled_with_its_call() {
-    let recorded = RecordedServers::with_servers(&[Reads::Never, Reads::Never]).await;
-    let client = recorded.gateway.client().await;
+    let fixture = RecordedServers::with_servers(&[Reads::Never, Reads::Never]).await;
+    let client = fixture.gateway.client().await;
     let request = client.request_text("resources/read", &json!({"uri": URI}).to_string());
     let id = value(&request)["id"].clone();
     let all_asked = || {
-        let mut remaining = recorded.servers.iter();
-        remaining.all(|server| server.count("resources/read") == 1)
+        let mut servers = fixture.servers.iter();
+        servers.all(|server| server.count("resources/read") == 1)
     };
     let (answer, ()) = tokio::join!(client.post(request), async {
         until("the search", all_asked).await;
@@ -256,20 +262,20 @@ async fn a_search_is_cancelled_with_its_call() {
     });
     assert!(answer.text.contains("cancelled"), "{}", answer.text);
     until("the servers to be told", || {
-        let mut remaining = recorded.servers.iter();
-        remaining.all(|server| server.count("notifications/cancelled") == 1)
+        let mut servers = fixture.servers.iter();
+        servers.all(|server| server.count("notifications/cancelled") == 1)
     })
     .await;
-    assert_eq!(recorded.records().await, [(None, Status::Cancelled)]);
+    assert_eq!(fixture.records().await, [(None, Status::Cancelled)]);
 }
 
-/// A subscription looks for the owner in the same way, and is sent only to the owner.
+/// A subscription uses the same search, and is sent only to the owner.
 #[tokio::test]
 async fn a_subscription_finds_the_owner_beside_servers_that_hang() {
     use Reads::{All, Never, Nothing};
-    let recorded =
+    let fixture =
         RecordedServers::with_servers(&[Never, Nothing, All("found"), All("later")]).await;
-    let client = Modern::at(&recorded.gateway, "/mcp");
+    let client = Modern::at(&fixture.gateway, "/mcp");
     let expected = json!({"notifications": {"resourceSubscriptions": [URI]}});
     let mut stream = client.begin("subscriptions/listen", expected).await;
     let first = soon("the acknowledgement", stream.message()).await;
@@ -277,13 +283,13 @@ async fn a_subscription_finds_the_owner_beside_servers_that_hang() {
         first["method"], "notifications/subscriptions/acknowledged",
         "{first}"
     );
-    let honoured = &first["params"]["notifications"]["resourceSubscriptions"];
-    assert_eq!(*honoured, json!([URI]), "{first}");
-    let client = recorded.gateway.client().await;
+    let honoured_uris = &first["params"]["notifications"]["resourceSubscriptions"];
+    assert_eq!(*honoured_uris, json!([URI]), "{first}");
+    let client = fixture.gateway.client().await;
     client
         .result("resources/subscribe", json!({"uri": URI}))
         .await;
-    let subscriptions: Vec<usize> = recorded
+    let subscriptions: Vec<usize> = fixture
         .servers
         .iter()
         .map(|server| server.count("resources/subscribe"))

@@ -1,4 +1,4 @@
-//! Invariant 5: payloads pass byte by byte, except for line breaks between tokens.
+//! Invariant 5: payloads pass unchanged except for line breaks between tokens.
 
 use fake_server::{WEIRD_RESULT, WEIRD_TOOL};
 use proptest::{
@@ -14,7 +14,7 @@ use crate::{
     gateway::Gateway,
 };
 
-/// JSON texts of every kind, as people and programs write them, including bad style.
+/// Random JSON texts with any formatting.
 fn json_text() -> impl Strategy<Value = String> {
     let number = select(vec![
         "0",
@@ -30,22 +30,23 @@ fn json_text() -> impl Strategy<Value = String> {
         "9007199254740993",
         "-9223372036854775809",
     ]);
-    let word = select(vec!["true", "false", "null", "{}", "[ ]", "[\n]"]);
+    let scalar = select(vec!["true", "false", "null", "{}", "[ ]", "[\n]"]);
     let leaf = prop_oneof![
         number.prop_map(str::to_owned),
-        word.prop_map(str::to_owned),
+        scalar.prop_map(str::to_owned),
         string(),
     ];
-    leaf.prop_recursive(4, 24, 5, |inner| {
+    leaf.prop_recursive(4, 24, 5, |inner_value| {
         prop_oneof![
-            prop::collection::vec((gap(), inner.clone(), gap()), 0..5).prop_map(|items| {
-                let items: Vec<_> = items
-                    .iter()
-                    .map(|(a, item, b)| format!("{a}{item}{b}"))
-                    .collect();
-                format!("[{}]", items.join(","))
-            }),
-            object(key(), inner),
+            prop::collection::vec((whitespace(), inner_value.clone(), whitespace()), 0..5)
+                .prop_map(|items| {
+                    let items: Vec<_> = items
+                        .iter()
+                        .map(|(a, item, b)| format!("{a}{item}{b}"))
+                        .collect();
+                    format!("[{}]", items.join(","))
+                }),
+            object(key(), inner_value),
         ]
     })
 }
@@ -54,7 +55,7 @@ fn object(
     key: impl Strategy<Value = String>,
     value: impl Strategy<Value = String>,
 ) -> impl Strategy<Value = String> {
-    let member = (gap(), key, gap(), value, gap());
+    let member = (whitespace(), key, whitespace(), value, whitespace());
     prop::collection::vec(member, 0..6).prop_map(|members| {
         let texts = members
             .iter()
@@ -63,7 +64,7 @@ fn object(
     })
 }
 
-/// Names of members: names that a gateway might take for its own, duplicates, and others.
+/// Member names: names that MCP uses, duplicates, and others.
 fn key() -> impl Strategy<Value = String> {
     prop_oneof![known_key(), string()]
 }
@@ -89,17 +90,17 @@ fn known_key() -> impl Strategy<Value = String> {
     names.prop_map(|key| format!("\"{key}\""))
 }
 
-/// Arguments. The fake reads their own keys as Unicode, and knows one of them.
+/// Arguments. The fake requires strings for its own keys.
 fn arguments() -> impl Strategy<Value = String> {
-    let plain = prop::collection::vec(plain_char(), 0..8);
-    let key = plain.prop_map(|chars| format!("\"{}\"", String::from_iter(chars)));
+    let plain_text = prop::collection::vec(plain_char(), 0..8);
+    let key = plain_text.prop_map(|chars| format!("\"{}\"", String::from_iter(chars)));
     let key = prop_oneof![known_key(), key].prop_filter("the fake's own", |key| key != "\"text\"");
     object(key, json_text())
 }
 
-/// A JSON string: plain characters, escaped ones, and halves of pairs.
+/// A JSON string with plain characters, escapes, and unpaired surrogates.
 fn string() -> impl Strategy<Value = String> {
-    let escaped = select(vec![
+    let escape_sequence = select(vec![
         r#"\""#,
         r"\\",
         r"\/",
@@ -116,7 +117,7 @@ fn string() -> impl Strategy<Value = String> {
         r"\u2028",
     ]);
     let piece = prop_oneof![
-        escaped.prop_map(str::to_owned),
+        escape_sequence.prop_map(str::to_owned),
         plain_char().prop_map(String::from)
     ];
     prop::collection::vec(piece, 0..12).prop_map(|pieces| format!("\"{}\"", pieces.concat()))
@@ -128,11 +129,11 @@ fn plain_char() -> impl Strategy<Value = char> {
     })
 }
 
-fn gap() -> impl Strategy<Value = &'static str> {
+fn whitespace() -> impl Strategy<Value = &'static str> {
     select(vec!["", "", "", " ", "\t", "\n", "\r\n", "  \n "])
 }
 
-/// A JSON string cannot contain a raw line break, so each line break is between tokens.
+/// Removes line breaks. A JSON string cannot contain a raw line break.
 fn without_line_breaks(text: &str) -> String {
     text.replace(['\r', '\n'], "")
 }
@@ -158,7 +159,7 @@ async fn gateway() -> (Gateway, Vec<Backend>) {
 }
 
 /// A client for each endpoint of each backend, with the tool's name there.
-async fn ways(gateway: &Gateway, tool: &str) -> Vec<(Http, String)> {
+async fn tool_clients(gateway: &Gateway, tool: &str) -> Vec<(Http, String)> {
     let mut ways = Vec::new();
     for (server, _) in SERVERS {
         ways.push((gateway.client().await, format!("{server}__{tool}")));
@@ -170,12 +171,12 @@ async fn ways(gateway: &Gateway, tool: &str) -> Vec<(Http, String)> {
     ways
 }
 
-/// Arguments reach the server, and structured content the client, byte by byte.
+/// Arguments and structured content pass unchanged.
 #[test]
 fn arguments_and_results_pass_as_the_bytes_that_came() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let (gateway, _backends) = runtime.block_on(gateway());
-    let ways = runtime.block_on(ways(&gateway, "echo"));
+    let ways = runtime.block_on(tool_clients(&gateway, "echo"));
     let pipe = tokio::sync::Mutex::new(runtime.block_on(gateway.pipe()));
 
     let config = Config {
@@ -183,40 +184,42 @@ fn arguments_and_results_pass_as_the_bytes_that_came() {
         failure_persistence: None,
         ..Config::default()
     };
-    let found = TestRunner::new(config).run(&(arguments(), gap()), |(arguments, gap)| {
-        let expected = without_line_breaks(&arguments);
-        runtime.block_on(async {
-            for (client, tool) in &ways {
-                let params =
-                    format!(r#"{{{gap}"arguments":{arguments},{gap}"name":{gap}"{tool}","x":1}}"#);
-                let answer = client.ask("tools/call", &params).await;
-                prop_assert_eq!(
-                    raw(raw(&answer, "result"), "structuredContent"),
-                    &expected,
-                    "by {}",
-                    tool
-                );
-            }
-            for (server, _) in SERVERS {
-                let params = format!(r#"{{"name":"{server}__echo","arguments":{expected}}}"#);
-                let answer = pipe.lock().await.ask("tools/call", &params).await;
-                prop_assert_eq!(
-                    raw(raw(&answer, "result"), "structuredContent"),
-                    &expected,
-                    "by stdio"
-                );
-            }
-            Ok(())
-        })
-    });
-    match found {
+    let matching_run =
+        TestRunner::new(config).run(&(arguments(), whitespace()), |(arguments, gap)| {
+            let expected = without_line_breaks(&arguments);
+            runtime.block_on(async {
+                for (client, tool) in &ways {
+                    let params = format!(
+                        r#"{{{gap}"arguments":{arguments},{gap}"name":{gap}"{tool}","x":1}}"#
+                    );
+                    let answer = client.ask("tools/call", &params).await;
+                    prop_assert_eq!(
+                        raw(raw(&answer, "result"), "structuredContent"),
+                        &expected,
+                        "by {}",
+                        tool
+                    );
+                }
+                for (server, _) in SERVERS {
+                    let params = format!(r#"{{"name":"{server}__echo","arguments":{expected}}}"#);
+                    let answer = pipe.lock().await.ask("tools/call", &params).await;
+                    prop_assert_eq!(
+                        raw(raw(&answer, "result"), "structuredContent"),
+                        &expected,
+                        "by stdio"
+                    );
+                }
+                Ok(())
+            })
+        });
+    match matching_run {
         Ok(()) => {}
         Err(TestError::Fail(reason, (arguments, _))) => panic!("{reason}\nminimal: {arguments}"),
         Err(abort) => panic!("{abort}"),
     }
 }
 
-/// The name may be written in any way. Escapes in it are read.
+/// A tool name with escapes is decoded.
 #[tokio::test]
 async fn a_name_is_read_as_json_reads_it() {
     let (gateway, backends) = gateway().await;
@@ -227,11 +230,11 @@ async fn a_name_is_read_as_json_reads_it() {
     assert_eq!(backends[1].calls_of("echo").len(), 1);
 }
 
-/// A result that no typed model can represent.
+/// A result that the MCP types cannot represent.
 #[tokio::test]
 async fn a_weird_result_passes_byte_for_byte() {
     let (gateway, _backends) = gateway().await;
-    for (client, tool) in ways(&gateway, "weird").await {
+    for (client, tool) in tool_clients(&gateway, "weird").await {
         let answer = client
             .ask("tools/call", &json!({"name": tool}).to_string())
             .await;
@@ -247,23 +250,23 @@ async fn a_weird_result_passes_byte_for_byte() {
     }
 }
 
-/// A definition is the server's own, except for its name on `/mcp`.
+/// A tool definition is unchanged except for its name at `/mcp`.
 #[tokio::test]
 async fn a_weird_definition_passes_byte_for_byte() {
     let (gateway, _backends) = gateway().await;
     for (server, _) in SERVERS {
         let direct = gateway.client_at(&format!("/servers/{server}/mcp")).await;
         assert!(direct.ask("tools/list", "{}").await.contains(WEIRD_TOOL));
-        let exposed =
+        let exposed_text =
             WEIRD_TOOL.replace(r#""name":"weird""#, &format!(r#""name":"{server}__weird""#));
-        assert_ne!(exposed, WEIRD_TOOL);
+        assert_ne!(exposed_text, WEIRD_TOOL);
         assert!(
             gateway
                 .client()
                 .await
                 .ask("tools/list", "{}")
                 .await
-                .contains(&exposed)
+                .contains(&exposed_text)
         );
         assert!(
             gateway
@@ -271,12 +274,12 @@ async fn a_weird_definition_passes_byte_for_byte() {
                 .await
                 .ask("tools/list", "{}")
                 .await
-                .contains(&exposed)
+                .contains(&exposed_text)
         );
     }
 }
 
-/// Ids return exactly as the client wrote them.
+/// Ids are returned in the client's spelling.
 #[tokio::test]
 async fn ids_come_back_as_they_were_written() {
     let (gateway, _backends) = gateway().await;
@@ -289,7 +292,7 @@ async fn ids_come_back_as_they_were_written() {
         r#""""#,
         "1e2",
     ] {
-        for (client, tool) in ways(&gateway, "echo").await {
+        for (client, tool) in tool_clients(&gateway, "echo").await {
             let text = format!(
                 r#"{{"params":{{"name":"{tool}"}},"method":"tools/call","id":{id},"jsonrpc":"2.0"}}"#
             );
@@ -303,11 +306,11 @@ async fn ids_come_back_as_they_were_written() {
     }
 }
 
-/// Members beside `params` and inside `_meta` reach the server unchanged.
+/// Unknown members of requests and of `_meta` reach the server.
 #[tokio::test]
 async fn unknown_members_of_a_request_reach_the_server() {
     let (gateway, backends) = gateway().await;
-    for (client, tool) in ways(&gateway, "echo").await {
+    for (client, tool) in tool_clients(&gateway, "echo").await {
         let text = format!(
             r#"{{"jsonrpc":"2.0","vendor":{{"deep":[1]}},"id":1,"method":"tools/call","params":{{"_meta":{{"a.b/c":7,"progressToken":"p","z":null}},"name":"{tool}"}}}}"#
         );

@@ -21,7 +21,7 @@ pub struct Pipe {
     output: Lines<BufReader<DuplexStream>>,
     server: JoinHandle<()>,
     next_id: u64,
-    /// Received messages that nothing waited for.
+    /// Messages that arrived during [`Pipe::answer`] for another request.
     pub other_messages: Vec<Value>,
 }
 
@@ -32,10 +32,10 @@ impl Pipe {
         let (far_output, output) = io::duplex(64 * 1024);
         let profile = daemon.gateway.registry.profile(profile).expect("a profile");
         let server = tokio::spawn(async move {
-            let served = daemon
+            let serve_result = daemon
                 .serve_stdio(profile, far_input, far_output, CancellationToken::new())
                 .await;
-            served.expect("a pipe is written or closed");
+            serve_result.expect("a pipe is written or closed");
         });
         Self {
             input,
@@ -119,7 +119,7 @@ impl Pipe {
         assert_eq!(result["content"][0]["text"], "hello");
     }
 
-    /// Closes the input. Returns the last messages once the gateway has ended.
+    /// Closes the input. Returns the remaining messages after the gateway has ended.
     pub async fn close(mut self) -> Vec<Value> {
         drop(self.input);
         let mut rest = Vec::new();

@@ -1,5 +1,5 @@
-//! Calls that crash their server. After the third crash in a row they are refused, and the server stays
-//! available for all other calls.
+//! Calls that crash their server. After three crashes in a row the call is refused, and the server
+//! stays available for other calls.
 
 use futures_util::future::join_all;
 use mainstay_core::record::{State, Status};
@@ -13,13 +13,13 @@ use crate::{
     rest_client::Rest,
 };
 
-/// The kind of failure of a call that crashes the server, or that is refused.
+/// The failure kind of a call that crashes the server or is refused.
 async fn crash(client: &Http, arguments: Value) -> Value {
     let result = client.call("x__crash", arguments).await;
     failure(&result)["kind"].clone()
 }
 
-/// Makes this call three times.
+/// Calls tool `crash` with these arguments three times.
 async fn crash_three_times(client: &Http) {
     for _ in 0..3 {
         assert_eq!(crash(client, json!({})).await, "outcome_unknown");
@@ -28,8 +28,8 @@ async fn crash_three_times(client: &Http) {
 
 /// The data of the events of this type.
 async fn event_data(rest: &Rest, kind: &str) -> Vec<Value> {
-    let recent = rest.get("/api/events/recent").await;
-    let events = recent["events"].as_array().expect("a list").iter();
+    let recent_response = rest.get("/api/events/recent").await;
+    let events = recent_response["events"].as_array().expect("a list").iter();
     let of_kind = events.filter(|event| event["type"] == kind);
     of_kind.map(|event| event["data"].clone()).collect()
 }
@@ -43,44 +43,50 @@ async fn until_event(rest: &Rest, kind: &str) -> Vec<Value> {
     .await
 }
 
-/// One client makes six such calls within seconds. Three reach the server. Good calls wait for one start at
-/// most.
+/// Three of six such calls reach the server, and other calls wait for at most one start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_crashes_its_server_is_refused_and_the_server_stays() {
     let backend = Backend::stdio().await;
-    let recorded = Recorded::with_backend(&backend).await;
-    let gateway = &recorded.gateway;
+    let fixture = Recorded::with_backend(&backend).await;
+    let gateway = &fixture.gateway;
     let (attacker, client) = (gateway.client().await, gateway.client().await);
     let mut kinds = Vec::new();
     for _ in 0..6 {
         kinds.push(crash(&attacker, json!({"secret": "of-the-arguments"})).await);
         client.assert_echo("x__echo").await;
     }
-    let (unknown, refused) = ("outcome_unknown", "call_crashes_server");
+    let (unknown_kind, refused_kind) = ("outcome_unknown", "call_crashes_server");
     assert_eq!(
         kinds,
-        [unknown, unknown, unknown, refused, refused, refused]
+        [
+            unknown_kind,
+            unknown_kind,
+            unknown_kind,
+            refused_kind,
+            refused_kind,
+            refused_kind
+        ]
     );
     assert_eq!((backend.runs("crash"), backend.count("initialize")), (3, 4));
 
     let result = attacker
         .call("x__crash", json!({"secret": "of-the-arguments"}))
         .await;
-    let words = text(&result);
+    let message = text(&result);
     for part in [
         "Tool 'crash' of server 'x'",
         "3 crashes",
         "was not sent",
         "mainstay restart x",
     ] {
-        assert!(words.contains(part), "{part}: {words}");
+        assert!(message.contains(part), "{part}: {message}");
     }
-    let told_again = failure(&result)["retryAfterMs"].as_u64();
+    let retry_after = failure(&result)["retryAfterMs"].as_u64();
     assert!(
-        told_again.is_some_and(|wait| (500_000..=600_000).contains(&wait)),
+        retry_after.is_some_and(|wait| (500_000..=600_000).contains(&wait)),
         "{result}"
     );
-    let record = recorded.latest().await;
+    let record = fixture.latest().await;
     assert_eq!(
         (record.state, record.status),
         (State::NotSent, Status::Refused),
@@ -93,14 +99,14 @@ async fn a_call_that_crashes_its_server_is_refused_and_the_server_stays() {
     let events = event_data(&rest, "call_refused").await;
     let expected = json!({"name": "x", "method": "tools/call", "tool": "crash", "arguments": "same", "crashes": 3, "retryAfterMs": 600_000});
     assert_eq!(events, [expected]);
-    let all = rest.get("/api/events/recent").await.to_string();
-    assert!(!all.contains("of-the-arguments"), "{all}");
-    let metrics = rest_metrics(&recorded).await;
+    let all_text = rest.get("/api/events/recent").await.to_string();
+    assert!(!all_text.contains("of-the-arguments"), "{all_text}");
+    let metrics = rest_metrics(&fixture).await;
     assert!(metrics.contains("call_crashes_server"), "{metrics}");
 }
 
-async fn rest_metrics(recorded: &Recorded) -> String {
-    let metrics = recorded.gateway.stranger("/metrics");
+async fn rest_metrics(fixture: &Recorded) -> String {
+    let metrics = fixture.gateway.stranger("/metrics");
     let headers = metrics.headers("text/plain");
     let answer = metrics
         .send(http::Method::GET, headers, "")
@@ -110,7 +116,7 @@ async fn rest_metrics(recorded: &Recorded) -> String {
     answer.text
 }
 
-/// A frequent call is in flight at every crash, but it is also answered in between.
+/// A call that is in flight at every crash is not refused, because it is also answered in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frequent_call_is_not_blamed_for_the_crashes_of_another() {
     let backend = Backend::stdio().await;
@@ -118,12 +124,12 @@ async fn a_frequent_call_is_not_blamed_for_the_crashes_of_another() {
     let (attacker, client) = (gateway.client().await, gateway.client().await);
     let sleep = || client.call("x__sleep", json!({"ms": 1000}));
     for round in 1..=3 {
-        let answered = sleep().await;
-        assert!(answered["isError"].is_null(), "{answered}");
-        let before = backend.runs("sleep");
+        let sleep_result = sleep().await;
+        assert!(sleep_result["isError"].is_null(), "{sleep_result}");
+        let previous_count = backend.runs("sleep");
         let attack = async {
             until("the frequent call to be in flight", || {
-                backend.runs("sleep") > before
+                backend.runs("sleep") > previous_count
             })
             .await;
             crash(&attacker, json!({})).await
@@ -132,13 +138,13 @@ async fn a_frequent_call_is_not_blamed_for_the_crashes_of_another() {
         assert_eq!(kind, "outcome_unknown", "{round}");
     }
     assert_eq!(crash(&attacker, json!({})).await, "call_crashes_server");
-    let answered = sleep().await;
-    assert!(answered["isError"].is_null(), "{answered}");
-    let refused = event_data(&gateway.rest(), "call_refused").await;
-    assert_eq!(refused.len(), 1, "{refused:?}");
+    let sleep_result = sleep().await;
+    assert!(sleep_result["isError"].is_null(), "{sleep_result}");
+    let refusal_event = event_data(&gateway.rest(), "call_refused").await;
+    assert_eq!(refusal_event.len(), 1, "{refusal_event:?}");
 }
 
-/// A tool that crashes the server with any arguments is refused with all arguments.
+/// A tool that crashes with three different arguments is refused with all arguments.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_crashes_with_any_arguments_is_refused_with_any() {
     let backend = Backend::stdio().await;
@@ -157,7 +163,7 @@ async fn a_tool_that_crashes_with_any_arguments_is_refused_with_any() {
     );
 }
 
-/// Calls that waited for the start after the third crash are refused like later ones.
+/// Calls that waited for a start are also refused after the third crash.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_that_wait_for_the_server_are_refused_too() {
     let backend = Backend::stdio().await;
@@ -170,7 +176,7 @@ async fn calls_that_wait_for_the_server_are_refused_too() {
     assert_eq!(backend.count("initialize"), 4);
 }
 
-/// The operator's restart allows the call again, and reports that.
+/// A restart by the operator allows the call again. The event reports this.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_allows_the_call_again() {
     let backend = Backend::stdio().await;

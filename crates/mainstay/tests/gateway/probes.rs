@@ -1,5 +1,5 @@
-//! Health checks that do no harm (docs/dev/requirements.md, "Health checks"; Y2): their times, their requests,
-//! and their consequences.
+//! Health checks (docs/dev/requirements.md, "Health checks"; Y2): their times, requests and
+//! effects.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::{io::AsyncReadExt as _, net::TcpListener};
 use crate::{
     backend::{Backend, BackendKind},
     gateway::{Gateway, soon},
-    rest_client::{health_checks, promptly},
+    rest_client::{health_checks, prompt_retry},
 };
 
 const OFTEN: Duration = Duration::from_millis(100);
@@ -21,8 +21,8 @@ fn failures(server: &Value) -> u64 {
 }
 
 over_every_transport! {
-    /// toolhive#5890: the probe sends a second `initialize`. kuadrant#1419: the probe has no session, is
-    /// refused, and the tools vanish. Here a probe is a request in the current session.
+    /// A probe is a request in the current session (toolhive#5890: second `initialize`;
+    /// kuadrant#1419: probe without a session is refused, and the tools vanish).
     async fn a_probe_is_a_request_of_the_live_session(kind) {
         let backend = Backend::start(kind, &[]).await.option("health", health_checks(OFTEN, "reconnect"));
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -35,13 +35,13 @@ over_every_transport! {
             assert_eq!(backend.fake().sessions(), 1);
         }
         if kind == BackendKind::Http {
-            let received = backend.fake().received();
-            let pings = received.iter().filter(|request| request.method().as_deref() == Some("ping"));
+            let received_requests = backend.fake().received();
+            let pings = received_requests.iter().filter(|request| request.method().as_deref() == Some("ping"));
             assert!(pings.into_iter().all(|ping| ping.headers.contains_key("mcp-session-id")));
         }
     }
 
-    /// H13: a server without `ping` answers with an error, and is healthy.
+    /// H13: an error for `ping` counts as an answer.
     async fn a_server_that_knows_no_ping_is_well(kind) {
         let mut health = health_checks(OFTEN, "reconnect");
         health["threshold"] = json!(1);
@@ -53,7 +53,7 @@ over_every_transport! {
         assert_eq!(backend.count("initialize"), 1);
     }
 
-    /// H14: a server that answers calls is not probed.
+    /// H14: a server with recent answers is not probed.
     async fn a_server_with_traffic_is_not_asked(kind) {
         let interval = Duration::from_millis(1500);
         let backend = Backend::start(kind, &[]).await.option("health", health_checks(interval, "verify"));
@@ -63,12 +63,11 @@ over_every_transport! {
             client.call_text("x__sleep", json!({"ms": 150})).await;
         }
         assert_eq!(backend.count("ping"), 0);
-        // Without traffic it is probed.
         backend.until_count("ping", 1).await;
     }
 
-    /// toolhive#3221: one failed probe removes a server. Here `threshold` failed probes only make it degraded.
-    /// Its tools stay, and work.
+    /// `threshold` failed probes degrade a server, and its tools stay (toolhive#3221: one failed
+    /// probe removes a server).
     async fn failed_probes_remove_no_server(kind) {
         let backend = Backend::start(kind, &["--ignore-ping"]).await.option("health", health_checks(OFTEN, "verify"));
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -78,26 +77,25 @@ over_every_transport! {
         assert_eq!(server["healthStatus"] == "degraded", failures(&server) >= 3, "{server}");
         let server_view = rest.until("x", "degraded", |server| server["healthStatus"] == "degraded").await;
         assert!(failures(&server_view) >= 3, "{server_view}");
-        let since = server_view["degradedSince"].clone();
-        assert!(since.is_string(), "{server_view}");
-        let later = rest.until("x", "asked once more", |server| failures(server) > failures(&server_view)).await;
-        assert_eq!(later["degradedSince"], since, "{later}");
+        let degraded_since = server_view["degradedSince"].clone();
+        assert!(degraded_since.is_string(), "{server_view}");
+        let later_view = rest.until("x", "asked once more", |server| failures(server) > failures(&server_view)).await;
+        assert_eq!(later_view["degradedSince"], degraded_since, "{later_view}");
         assert_eq!((&server_view["status"], &server_view["lastError"]), (&json!("connected"), &json!("ping timed out after 0.1s")), "{server_view}");
         assert_eq!(client.tools().await, tools);
         client.assert_echo("x__echo").await;
         assert_eq!(backend.count("initialize"), 1);
-        // Traffic is evidence, and ends the alarm.
+        // An answered call ends the degradation.
         let server = rest.until("x", "well again", |server| failures(server) == 0).await;
         assert!(server["degradedSince"].is_null(), "{server}");
     }
 }
 
-/// Traffic ends the alarm, however frequent it is: a server that sends a message every 100 ms is probed like a
-/// silent one.
+/// A server that sends a message every 100 ms is still probed while degraded.
 #[tokio::test]
 async fn a_degraded_server_that_never_stops_talking_is_looked_at() {
     let mut health = health_checks(Duration::from_millis(200), "verify");
-    // Only the call that times out makes a probe due.
+    // Only the timed-out call schedules a probe.
     health["intervalMs"] = json!(3_600_000);
     health["threshold"] = json!(1);
     let backend = Backend::start(BackendKind::Http, &["--ignore-ping"]).await;
@@ -108,23 +106,24 @@ async fn a_degraded_server_that_never_stops_talking_is_looked_at() {
     rest.until("x", "degraded", |server| failures(server) > 0)
         .await;
     let message = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "on"}});
-    let mut often = tokio::time::interval(OFTEN);
-    let talking = async {
+    let mut interval = tokio::time::interval(OFTEN);
+    let publisher = async {
         loop {
-            often.tick().await;
+            interval.tick().await;
             backend.fake().publish(&message.to_string());
         }
     };
     tokio::select! {
-        () = talking => {}
+        () = publisher => {}
         _ = rest.until("x", "well again", |server| failures(server) == 0) => {}
     }
 }
 
-/// Y2: the consequence of the threshold.
+/// Y2: each action at the threshold.
 #[tokio::test]
 async fn each_policy_does_what_it_says() {
-    // At the end the server is silent for longer than `hangAfterMs`, which is evidence for two of the policies.
+    // The server is silent for longer than `hangAfterMs`, which two of the policies treat as a
+    // hang.
     for (action, reconnects) in [
         ("event", false),
         ("log", false),
@@ -136,7 +135,7 @@ async fn each_policy_does_what_it_says() {
         let backend = Backend::start(BackendKind::Http, &["--ignore-ping"]).await;
         let backend = backend
             .option("health", health)
-            .option("reconnect", promptly());
+            .option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         if reconnects {
             backend.until_count("initialize", 2).await;
@@ -150,51 +149,56 @@ async fn each_policy_does_what_it_says() {
     }
 }
 
-/// Y2: for `verify` a timeout alone is no hard evidence. For `reconnect` it is, at its threshold.
+/// Y2: timeouts alone do not reconnect a server under `verify`. Under `reconnect` they do.
 #[tokio::test]
 async fn late_answers_alone_are_evidence_for_one_policy() {
     let flags = ["--ignore-ping"];
-    let verifying = Backend::start(BackendKind::Http, &flags).await;
-    let verifying = verifying.option("health", health_checks(OFTEN, "verify"));
-    let reconnecting = Backend::start(BackendKind::Http, &flags).await;
-    let reconnecting = reconnecting
+    let verifying_backend = Backend::start(BackendKind::Http, &flags).await;
+    let verifying_backend = verifying_backend.option("health", health_checks(OFTEN, "verify"));
+    let reconnecting_backend = Backend::start(BackendKind::Http, &flags).await;
+    let reconnecting_backend = reconnecting_backend
         .option("health", health_checks(OFTEN, "reconnect"))
-        .option("reconnect", promptly());
-    let gateway = Gateway::with_servers(&[("v", &verifying), ("r", &reconnecting)]).await;
-    reconnecting.until_count("initialize", 2).await;
+        .option("reconnect", prompt_retry());
+    let gateway =
+        Gateway::with_servers(&[("v", &verifying_backend), ("r", &reconnecting_backend)]).await;
+    reconnecting_backend.until_count("initialize", 2).await;
     let rest = gateway.rest();
     rest.until("v", "asked ten times", |server| failures(server) >= 10)
         .await;
-    assert_eq!(verifying.count("initialize"), 1);
+    assert_eq!(verifying_backend.count("initialize"), 1);
 }
 
-/// `off`, `false` and an interval of 0 send no probe.
+/// `off`, `false` and an interval of 0 disable probes.
 #[tokio::test]
 async fn without_health_checks_nobody_is_asked() {
-    let mut silent = Vec::new();
+    let mut silent_backends = Vec::new();
     for health in [json!("off"), json!(false), json!({"intervalMs": 0})] {
-        silent.push(Backend::http().await.option("health", health));
+        silent_backends.push(Backend::http().await.option("health", health));
     }
-    let probed = Backend::http()
+    let probed_backend = Backend::http()
         .await
         .option("health", health_checks(OFTEN, "verify"));
     let gateway = Gateway::with_servers(&[
-        ("a", &silent[0]),
-        ("b", &silent[1]),
-        ("c", &silent[2]),
-        ("asked", &probed),
+        ("a", &silent_backends[0]),
+        ("b", &silent_backends[1]),
+        ("c", &silent_backends[2]),
+        ("asked", &probed_backend),
     ])
     .await;
     gateway.client().await.assert_echo("a__echo").await;
-    probed.until_count("ping", 10).await;
-    assert!(silent.iter().all(|backend| backend.count("ping") == 0));
+    probed_backend.until_count("ping", 10).await;
+    assert!(
+        silent_backends
+            .iter()
+            .all(|backend| backend.count("ping") == 0)
+    );
 }
 
-/// H4: a 404 on a health URL causes an endless loop. Here it is only reported that the URL is wrong. Trouble
-/// that the server itself reports still counts.
+/// H4: a 404 from a health URL is reported as a wrong URL. An error from the server itself still
+/// counts.
 #[tokio::test]
 async fn a_wrong_health_url_is_not_a_death() {
-    for (status, well) in [(404, true), (405, true), (204, true), (500, false)] {
+    for (status, is_well) in [(404, true), (405, true), (204, true), (500, false)] {
         let flags = ["--health", &status.to_string()];
         let backend = Backend::start(BackendKind::Http, &flags).await;
         let url = format!("http://{}/health", backend.fake().address());
@@ -203,12 +207,12 @@ async fn a_wrong_health_url_is_not_a_death() {
         let backend = backend
             .option("health", health)
             .option("healthCheckUrl", url)
-            .option("reconnect", promptly());
+            .option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        if well {
+        if is_well {
             let looks = || {
-                let received = backend.fake().received();
-                received
+                let received_requests = backend.fake().received();
+                received_requests
                     .iter()
                     .filter(|request| request.path == "/health")
                     .count()
@@ -227,18 +231,19 @@ async fn a_wrong_health_url_is_not_a_death() {
     }
 }
 
-/// The configured headers contain secrets of the server. Only the server's own origin gets them.
+/// Configured headers may contain secrets, so a health URL gets them only at the server's own
+/// origin.
 #[tokio::test]
 async fn a_health_url_elsewhere_gets_no_headers_of_the_server() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let elsewhere = listener.local_addr().expect("a bound socket");
+    let other_address = listener.local_addr().expect("a bound socket");
     let backend = Backend::start(BackendKind::Http, &[])
         .await
         .option("bearerToken", json!("topsecret"))
         .option("headers", json!({"x-api-key": "topsecret"}))
         .option(
             "healthCheckUrl",
-            json!(format!("http://{elsewhere}/health")),
+            json!(format!("http://{other_address}/health")),
         );
     let mut health = health_checks(OFTEN, "verify");
     health["method"] = json!("http");
@@ -253,13 +258,13 @@ async fn a_health_url_elsewhere_gets_no_headers_of_the_server() {
     assert!(head.starts_with("GET /health HTTP/1.1\r\n"), "{head}");
     assert!(!head.contains("topsecret"), "{head}");
 
-    // The server's own origin gets them.
+    // A health URL at the server's origin.
     let url = format!("http://{}/health", backend.fake().address());
     let backend = backend.option("healthCheckUrl", url);
     let _gateway = Gateway::with_servers(&[("x", &backend)]).await;
     crate::gateway::until("a probe with the headers", || {
-        let received = backend.fake().received();
-        received.iter().any(|request| {
+        let received_requests = backend.fake().received();
+        received_requests.iter().any(|request| {
             request.path == "/health"
                 && request.headers["x-api-key"] == "topsecret"
                 && request.headers["authorization"] == "Bearer topsecret"
@@ -268,7 +273,7 @@ async fn a_health_url_elsewhere_gets_no_headers_of_the_server() {
     .await;
 }
 
-/// 1mcp#547: "healthy" without any tools.
+/// 1mcp#547: a server without its tools is not healthy.
 #[tokio::test]
 async fn a_server_without_its_tools_is_not_green() {
     let backend = Backend::http().await;
@@ -294,7 +299,7 @@ async fn a_server_without_its_tools_is_not_green() {
     assert!(reason.contains("it lists no tools; it had "), "{reason}");
     let health = rest.get("/api/health").await;
     assert_eq!(health["servers"][0]["status"], "unhealthy", "{health}");
-    // It stays degraded after other reconnects, until it has tools.
+    // The server stays degraded after a reconnect without tools.
     rest.done("x", "reconnect").await;
     assert_eq!(rest.server("x").await["healthStatus"], "degraded");
     backend.fake().edit(|script| script.no_tools = false);

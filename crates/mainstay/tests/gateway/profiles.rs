@@ -1,4 +1,4 @@
-//! Profiles: the items that each endpoint shows. No other items can be reached there.
+//! Profiles: the servers and items that each endpoint exposes.
 
 use http::StatusCode;
 use mainstay::daemon::DaemonOptions;
@@ -17,11 +17,15 @@ const TOOLS: &str = "notifications/tools/list_changed";
 const PROMPTS: &str = "notifications/prompts/list_changed";
 
 /// A gateway with these profiles and the servers `x` and `y`.
-async fn gateway(x: &Backend, y: &Backend, profiles: Value) -> Gateway {
-    Gateway::with_settings(&[("x", x), ("y", y)], json!({"profiles": profiles})).await
+async fn gateway(first_backend: &Backend, second_backend: &Backend, profiles: Value) -> Gateway {
+    Gateway::with_settings(
+        &[("x", first_backend), ("y", second_backend)],
+        json!({"profiles": profiles}),
+    )
+    .await
 }
 
-/// The items of the client's tools, as raw text.
+/// The client's tools as raw JSON texts.
 async fn items(client: &Http) -> Vec<String> {
     let answer = client.ask("tools/list", "{}").await;
     let list = raw(raw(&answer, "result"), "tools");
@@ -30,20 +34,20 @@ async fn items(client: &Http) -> Vec<String> {
 }
 
 over_every_transport! {
-    /// No spelling reaches a tool that the profile does not list.
-    async fn what_is_denied_is_reached_by_no_spelling(kind) {
-        let (x, y) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
+    /// A tool that the profile hides cannot be called by any spelling.
+    async fn a_denied_tool_has_no_callable_spelling(kind) {
+        let (first_backend, second_backend) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
         let profiles = json!({"safe": {"servers": ["y"], "tools": {"deny": ["*/echo"]}}});
-        let gateway = gateway(&x, &y, profiles).await;
-        let all = gateway.client().await;
+        let gateway = gateway(&first_backend, &second_backend, profiles).await;
+        let all_client = gateway.client().await;
         for spelling in ["x__echo", "y__echo", "x/echo", "y/echo", "mcp__y__echo"] {
-            all.assert_echo(spelling).await;
+            all_client.assert_echo(spelling).await;
         }
-        let (x_ran, y_ran) = (x.runs("echo"), y.runs("echo"));
-        let safe = gateway.client_at("/mcp/safe").await;
+        let (first_runs, second_runs) = (first_backend.runs("echo"), second_backend.runs("echo"));
+        let safe_client = gateway.client_at("/mcp/safe").await;
         let modern = Modern::at(&gateway, "/mcp/safe");
         let mut pipe = gateway.pipe_for_profile("safe").await;
-        let tools = safe.tools().await;
+        let tools = safe_client.tools().await;
         assert!(tools.iter().all(|tool| tool.starts_with("y__") && tool != "y__echo"), "{tools:?}");
         assert!(tools.contains(&"y__count".to_owned()));
         for spelling in [
@@ -51,35 +55,35 @@ over_every_transport! {
             "x__count", "Y__echo", "y__echo_", "",
         ] {
             let call = json!({"name": spelling, "arguments": {"text": "hello"}});
-            let error = safe.error("tools/call", call.clone()).await;
+            let error = safe_client.error("tools/call", call.clone()).await;
             assert_eq!(error["code"], -32602, "{spelling}: {error}");
             let (_, error) = modern.error("tools/call", call.clone()).await;
             assert_eq!(error["code"], -32602, "{spelling}: {error}");
             let answer = pipe.ask("tools/call", &call.to_string()).await;
             assert!(answer.contains("-32602"), "{spelling}: {answer}");
         }
-        assert_eq!((x.runs("echo"), y.runs("echo")), (x_ran, y_ran));
-        // Clients whose profile lacks a server get no status of it.
-        let error = safe.error("tools/call", json!({"name": "x__echo"})).await;
+        assert_eq!((first_backend.runs("echo"), second_backend.runs("echo")), (first_runs, second_runs));
+        // The error does not contain the status of a server that the profile lacks.
+        let error = safe_client.error("tools/call", json!({"name": "x__echo"})).await;
         assert!(!error.to_string().contains("connected"), "{error}");
-        assert_eq!(safe.call("y__count", json!({})).await["isError"], Value::Null);
+        assert_eq!(safe_client.call("y__count", json!({})).await["isError"], Value::Null);
     }
 
-    /// Prompts, resources and other items are those of the profile's servers.
+    /// Prompts and resources follow the profile's servers.
     async fn prompts_and_resources_follow_the_servers(kind) {
-        let (x, y) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
-        let gateway = gateway(&x, &y, json!({"one": {"servers": ["y"]}})).await;
-        let one = gateway.client_at("/mcp/one").await;
-        let prompts = names(&one.result("prompts/list", json!({})).await["prompts"]);
+        let (first_backend, second_backend) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
+        let gateway = gateway(&first_backend, &second_backend, json!({"one": {"servers": ["y"]}})).await;
+        let first_client = gateway.client_at("/mcp/one").await;
+        let prompts = names(&first_client.result("prompts/list", json!({})).await["prompts"]);
         assert!(prompts.iter().all(|prompt| prompt.starts_with("y__")), "{prompts:?}");
-        let resources = one.result("resources/list", json!({})).await;
-        // No other server has the resource here.
+        let resources = first_client.result("resources/list", json!({})).await;
+        // The resource of the other server is hidden.
         assert_eq!(resources["resources"][0]["uri"], "fake://text");
-        one.result("resources/read", json!({"uri": "fake://text"})).await;
-        one.result("resources/read", json!({"uri": "fake://item/3"})).await;
-        one.result("resources/read", json!({"uri": "mainstay+y:fake://text"})).await;
-        one.result("prompts/get", json!({"name": "plain"})).await;
-        assert_eq!((x.count("resources/read"), y.count("resources/read")), (0, 3));
+        first_client.result("resources/read", json!({"uri": "fake://text"})).await;
+        first_client.result("resources/read", json!({"uri": "fake://item/3"})).await;
+        first_client.result("resources/read", json!({"uri": "mainstay+y:fake://text"})).await;
+        first_client.result("prompts/get", json!({"name": "plain"})).await;
+        assert_eq!((first_backend.count("resources/read"), second_backend.count("resources/read")), (0, 3));
         for (method, params) in [
             ("resources/read", json!({"uri": "mainstay+x:fake://text"})),
             ("resources/read", json!({"uri": "mainstay+x:fake://item/3"})),
@@ -95,21 +99,21 @@ over_every_transport! {
                 "argument": {"name": "id", "value": "1"}
             })),
         ] {
-            one.error(method, params).await;
-            assert_eq!(x.count(method), 0, "{method}");
+            first_client.error(method, params).await;
+            assert_eq!(first_backend.count(method), 0, "{method}");
         }
     }
 
-    /// A client whose list has not changed gets no notification.
-    async fn a_change_is_told_where_it_is_one(kind) {
-        let (x, y) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
+    /// A client is notified only if its own list changed.
+    async fn only_changed_lists_are_announced(kind) {
+        let (first_backend, second_backend) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
         let profiles = json!({
             "x": {"servers": ["x"]},
             "y": {"servers": ["y"]},
             "blind": {"tools": {"deny": ["*/extra"]}},
         });
-        let gateway = gateway(&x, &y, profiles).await;
-        let all = gateway.client().await;
+        let gateway = gateway(&first_backend, &second_backend, profiles).await;
+        let all_client = gateway.client().await;
         let mut streams = Vec::new();
         for name in ["x", "y", "blind", "meta"] {
             let client = gateway.client_at(&format!("/mcp/{name}")).await;
@@ -117,11 +121,11 @@ over_every_transport! {
             streams.push((name, client.listen().await));
         }
         let mut pipe = gateway.pipe_for_profile("x").await;
-        // Adds a tool with the name `extra`.
-        all.call("x__change_tools", json!({})).await;
-        assert_eq!(all.listen().await.message().await["method"], TOOLS);
-        // These change everywhere but at `x`.
-        all.call("y__change_prompts", json!({})).await;
+        // Adds tool `extra`.
+        all_client.call("x__change_tools", json!({})).await;
+        assert_eq!(all_client.listen().await.message().await["method"], TOOLS);
+        // These lists change only for profiles with `y`.
+        all_client.call("y__change_prompts", json!({})).await;
         for (name, stream) in &mut streams {
             let expected = if *name == "x" { TOOLS } else { PROMPTS };
             assert_eq!(stream.message().await["method"], expected, "{name}");
@@ -130,58 +134,58 @@ over_every_transport! {
     }
 }
 
-/// Two profiles at once: each has its own names, and one tool has the configured name and description.
+/// Each profile has its own names. One tool has a configured name and description.
 #[tokio::test]
 async fn each_profile_has_names_of_its_own() {
-    let (x, y) = (Backend::http().await, Backend::http().await);
+    let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
     let profiles = json!({
         "bare": {"servers": ["x"], "naming": "none"},
         "slashed": {"naming": "slash", "rename": {"x/weird": "odd"}, "descriptions": {
             "x/weird": "What \"no\" model holds", "x/echo": "Says it again.",
         }},
     });
-    let gateway = gateway(&x, &y, profiles).await;
-    let bare = gateway.client_at("/mcp/bare").await;
-    let slashed = gateway.client_at("/mcp/slashed").await;
-    bare.assert_echo("echo").await;
-    slashed.assert_echo("x/echo").await;
-    slashed.ask("tools/call", r#"{"name":"odd"}"#).await;
-    assert_eq!(x.runs("weird"), 1);
-    assert!(bare.tools().await.contains(&"weird".to_owned()));
-    let tools = slashed.tools().await;
+    let gateway = gateway(&first_backend, &second_backend, profiles).await;
+    let bare_client = gateway.client_at("/mcp/bare").await;
+    let slashed_client = gateway.client_at("/mcp/slashed").await;
+    bare_client.assert_echo("echo").await;
+    slashed_client.assert_echo("x/echo").await;
+    slashed_client.ask("tools/call", r#"{"name":"odd"}"#).await;
+    assert_eq!(first_backend.runs("weird"), 1);
+    assert!(bare_client.tools().await.contains(&"weird".to_owned()));
+    let tools = slashed_client.tools().await;
     assert!(tools.contains(&"odd".to_owned()) && !tools.contains(&"x/weird".to_owned()));
     assert!(tools.contains(&"y/weird".to_owned()));
 
     // Invariant 5: only the name and the description differ.
-    let plain = items(&bare).await;
-    let plain = plain
+    let plain_items = items(&bare_client).await;
+    let plain_items = plain_items
         .iter()
         .find(|tool| tool.contains("\"weird\""))
         .expect("it");
-    let listed = items(&slashed).await;
-    let renamed = listed
+    let listed_items = items(&slashed_client).await;
+    let renamed_tool = listed_items
         .iter()
         .find(|tool| tool.contains("\"odd\""))
         .expect("it");
-    let description = raw(plain, "description");
-    let expected = plain
+    let description = raw(plain_items, "description");
+    let expected = plain_items
         .replace("\"weird\"", "\"odd\"")
         .replace(description, r#""What \"no\" model holds""#);
-    assert_eq!(*renamed, expected);
+    assert_eq!(*renamed_tool, expected);
 }
 
-/// `meta` hides only tools, and says how to reach them.
+/// `meta` hides the servers' tools, and its instructions name the replacement.
 #[tokio::test]
 async fn meta_lists_no_tools_of_servers() {
-    let (x, y) = (Backend::http().await, Backend::http().await);
-    let gateway = gateway(&x, &y, json!({})).await;
+    let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
+    let gateway = gateway(&first_backend, &second_backend, json!({})).await;
     let client = gateway.client_at("/mcp/meta").await;
     let tools = client.tools().await;
     assert!(!tools.iter().any(|tool| tool.contains("echo")), "{tools:?}");
     let error = client.error("tools/call", json!({"name": "x__echo"})).await;
     let message = error["message"].as_str().expect("words");
     assert!(message.contains("execute_tool"), "{message}");
-    assert_eq!(x.runs("echo"), 0);
+    assert_eq!(first_backend.runs("echo"), 0);
     let prompts = names(&client.result("prompts/list", json!({})).await["prompts"]);
     assert!(prompts.contains(&"x__greet".to_owned()));
     client
@@ -189,25 +193,33 @@ async fn meta_lists_no_tools_of_servers() {
         .await;
 }
 
-/// The configuration may change the profile at `/mcp`. The operator's door still shows everything.
+/// `/mcp` can use a configured profile. REST shows all servers.
 #[tokio::test]
 async fn the_default_profile_is_one_of_them() {
-    let (x, y) = (Backend::http().await, Backend::http().await);
-    let gateway = gateway(&x, &y, json!({"default": {"servers": ["y"]}})).await;
+    let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
+    let gateway = gateway(
+        &first_backend,
+        &second_backend,
+        json!({"default": {"servers": ["y"]}}),
+    )
+    .await;
     let tools = gateway.client().await.tools().await;
     assert!(
         tools.iter().all(|tool| tool.starts_with("y__")),
         "{tools:?}"
     );
     assert_eq!(gateway.client_at("/mcp/default").await.tools().await, tools);
-    let all = gateway.rest().get("/api/mcp-tools").await.to_string();
-    assert!(all.contains("x/echo") && all.contains("y/echo"), "{all}");
+    let all_text = gateway.rest().get("/api/mcp-tools").await.to_string();
+    assert!(
+        all_text.contains("x/echo") && all_text.contains("y/echo"),
+        "{all_text}"
+    );
 }
 
 #[tokio::test]
-async fn what_is_no_profile_is_not_found() {
-    let (x, y) = (Backend::http().await, Backend::http().await);
-    let gateway = gateway(&x, &y, json!({"one": {}})).await;
+async fn an_unknown_profile_is_not_found() {
+    let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
+    let gateway = gateway(&first_backend, &second_backend, json!({"one": {}})).await;
     for path in ["/mcp/two", "/mcp/One", "/mcp/one%20"] {
         let client = gateway.stranger(path);
         let answer = client
@@ -225,12 +237,12 @@ async fn what_is_no_profile_is_not_found() {
     }
 }
 
-/// A session belongs to its endpoint, also in a later run.
+/// A session is valid only at its endpoint, also after a restart.
 #[tokio::test]
 async fn a_session_is_of_one_profile() {
-    let (x, y) = (Backend::http().await, Backend::http().await);
+    let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
     let settings = json!({"profiles": {"one": {"servers": ["y"]}, "two": {}}});
-    let config = config(&[("x", &x), ("y", &y)], settings);
+    let config = config(&[("x", &first_backend), ("y", &second_backend)], settings);
     let run = async || {
         let options = DaemonOptions {
             session_key: Some(Secret::new("a key that is kept")),
@@ -241,8 +253,8 @@ async fn a_session_is_of_one_profile() {
     let gateway = run().await;
     let client = gateway.client_at("/mcp/one").await;
     let session = client.session.clone();
-    let later = run().await;
-    for (gateway, place) in [(&gateway, "in its own run"), (&later, "in a later run")] {
+    let later_run = run().await;
+    for (gateway, place) in [(&gateway, "in its own run"), (&later_run, "in a later run")] {
         for (path, expected) in [
             ("/mcp", StatusCode::NOT_FOUND),
             ("/mcp/two", StatusCode::NOT_FOUND),
@@ -259,11 +271,16 @@ async fn a_session_is_of_one_profile() {
     }
 }
 
-/// Clients without a session: discovery and the listen stream are the profile's (2026-07-28).
+/// Discovery and listen streams of clients without a session use the profile (2026-07-28).
 #[tokio::test]
 async fn a_modern_client_has_the_profile_too() {
-    let (x, y) = (Backend::http().await, Backend::http().await);
-    let gateway = gateway(&x, &y, json!({"one": {"servers": ["y"]}})).await;
+    let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
+    let gateway = gateway(
+        &first_backend,
+        &second_backend,
+        json!({"one": {"servers": ["y"]}}),
+    )
+    .await;
     let client = Modern::at(&gateway, "/mcp/one");
     let tools = names(&client.result("tools/list", json!({})).await["tools"]);
     assert!(
@@ -283,26 +300,26 @@ async fn a_modern_client_has_the_profile_too() {
         first["params"]["notifications"]["resourceSubscriptions"],
         json!(["mainstay+y:fake://text"])
     );
-    let all = gateway.client().await;
-    all.call("x__change_tools", json!({})).await;
-    assert_eq!(all.listen().await.message().await["method"], TOOLS);
-    all.call("y__change_prompts", json!({})).await;
+    let all_client = gateway.client().await;
+    all_client.call("x__change_tools", json!({})).await;
+    assert_eq!(all_client.listen().await.message().await["method"], TOOLS);
+    all_client.call("y__change_prompts", json!({})).await;
     assert_eq!(stream.message().await["method"], PROMPTS);
 }
 
-/// Issue 5: a profile can be added, changed and removed without a restart (A28).
+/// Issue 5: profiles are added, changed and removed by a reload (A28).
 #[tokio::test]
 async fn a_reload_brings_and_takes_profiles() {
-    let (x, y) = (
+    let (first_backend, second_backend) = (
         Backend::http().await,
         Backend::start(BackendKind::Sse, &[]).await,
     );
-    let servers = [("x", &x), ("y", &y)];
+    let servers = [("x", &first_backend), ("y", &second_backend)];
     let file = File::with_servers(&servers);
     let gateway = file.run().await;
-    let all = gateway.client().await;
-    all.assert_echo("y__echo").await;
-    let mut unconcerned = all.listen().await;
+    let all_client = gateway.client().await;
+    all_client.assert_echo("y__echo").await;
+    let mut unaffected_stream = all_client.listen().await;
 
     file.write_with(&servers, json!({"profiles": {"new": {"servers": ["x"]}}}));
     let plan = reload(&gateway).await;
@@ -315,7 +332,7 @@ async fn a_reload_brings_and_takes_profiles() {
     let profiles = json!({"new": {"tools": {"deny": ["x/echo"]}, "naming": "slash"}});
     file.write_with(&servers, json!({"profiles": profiles}));
     reload(&gateway).await;
-    // Prompts and resources of another server have been added, too.
+    // The prompts and resources of the added server are announced first.
     while stream.message().await["method"] != TOOLS {}
     client.error("tools/call", json!({"name": "x/echo"})).await;
     client.assert_echo("y/echo").await;
@@ -323,19 +340,24 @@ async fn a_reload_brings_and_takes_profiles() {
     file.write_with(&servers, json!({}));
     reload(&gateway).await;
     while stream.next().await.is_some() {}
-    let gone = client.post(client.request_text("tools/list", "{}")).await;
-    assert_eq!(gone.status, StatusCode::NOT_FOUND, "{}", gone.text);
-    // None of this concerned the profile at `/mcp`, or the servers.
-    all.call("x__change_prompts", json!({})).await;
-    assert_eq!(unconcerned.message().await["method"], PROMPTS);
-    assert_eq!(x.count("initialize"), 1);
+    let removed_response = client.post(client.request_text("tools/list", "{}")).await;
+    assert_eq!(
+        removed_response.status,
+        StatusCode::NOT_FOUND,
+        "{}",
+        removed_response.text
+    );
+    // The profile at `/mcp` and the servers are unchanged.
+    all_client.call("x__change_prompts", json!({})).await;
+    assert_eq!(unaffected_stream.message().await["method"], PROMPTS);
+    assert_eq!(first_backend.count("initialize"), 1);
 }
 
-/// The last server can be removed, and profiles can still be added.
+/// A reload can remove the last server and add a profile.
 #[tokio::test]
 async fn a_reload_without_servers_has_profiles() {
-    let x = Backend::http().await;
-    let file = File::with_servers(&[("x", &x)]);
+    let x_backend = Backend::http().await;
+    let file = File::with_servers(&[("x", &x_backend)]);
     let gateway = file.run().await;
     let client = gateway.client().await;
     client.assert_echo("x__echo").await;
@@ -343,7 +365,7 @@ async fn a_reload_without_servers_has_profiles() {
     reload(&gateway).await;
     assert_eq!(client.tools().await, [""; 0]);
     assert_eq!(gateway.client_at("/mcp/new").await.tools().await, [""; 0]);
-    file.write_with(&[("x", &x)], json!({"profiles": {"new": {}}}));
+    file.write_with(&[("x", &x_backend)], json!({"profiles": {"new": {}}}));
     reload(&gateway).await;
     gateway
         .client_at("/mcp/new")

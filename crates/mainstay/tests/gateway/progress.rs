@@ -13,7 +13,8 @@ fn params(tool: &str, token: &Value) -> String {
         .to_string()
 }
 
-/// Asserts that five steps arrived in order under the client's token, and no other messages before the result.
+/// Asserts that five progress notifications with the client's token arrive in order before the
+/// result.
 fn check(messages: &[Value], token: &Value) {
     assert_eq!(messages.len(), 6, "{messages:?}");
     for (step, message) in (1..=5).zip(messages) {
@@ -46,16 +47,16 @@ over_every_transport! {
             messages.push(value(&answer));
             check(&messages, token);
         }
-        // Upstream, each call has its own token of Mainstay's, although clients use the same ones.
+        // Each upstream call has its own token, although the clients' tokens are equal.
         let calls = backend.of_method("tools/call");
         let sent: Vec<_> = calls.iter().map(|call| call["params"]["_meta"]["progressToken"].to_string()).collect();
-        let shared = sent.iter().take(5).chain(sent.iter().skip(10));
-        let distinct: std::collections::HashSet<_> = shared.collect();
+        let shared_steps = sent.iter().take(5).chain(sent.iter().skip(10));
+        let distinct: std::collections::HashSet<_> = shared_steps.collect();
         assert_eq!(distinct.len(), 10, "{sent:?}");
         assert!(calls.iter().all(|call| call["params"]["_meta"]["other"] == 1));
     }
 
-    /// Two concurrent calls may use the same token. Each gets its own progress.
+    /// Concurrent calls with equal tokens get their own progress.
     async fn progress_finds_its_call(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -68,7 +69,7 @@ over_every_transport! {
         }
     }
 
-    /// A client that does not request progress gets none, and the server is not asked for any.
+    /// Without a token, progress is neither requested nor sent.
     async fn progress_is_not_forced_on_anyone(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -83,7 +84,7 @@ over_every_transport! {
     }
 }
 
-/// Several messages in one piece of an event stream are all read, in order.
+/// Several messages in one chunk of an event stream are read in order.
 #[tokio::test]
 async fn messages_of_one_write_are_told_apart() {
     let backend = Backend::start(BackendKind::Http, &["--coalesce", "--answer", "sse"]).await;
@@ -101,7 +102,7 @@ async fn messages_of_one_write_are_told_apart() {
     );
 }
 
-/// Invariant 5: only the token of a notification is replaced.
+/// Invariant 5: only the token of a notification changes.
 #[tokio::test]
 async fn a_progress_notification_keeps_its_other_bytes() {
     let entry = crate::rogue::start(|id| {

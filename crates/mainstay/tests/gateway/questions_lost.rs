@@ -1,4 +1,4 @@
-//! The questions of a server that is gone are refused at once. An answer to them is an error (G12).
+//! Questions of a lost server are refused immediately, and answers to them fail (G12).
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -7,37 +7,40 @@ use crate::{
     backend::{Backend, BackendKind},
     client::Http,
     gateway::{Gateway, found},
-    questions::{SAMPLING, open_question, willing},
+    questions::{SAMPLING, open_question, willing_client},
     rest_client::Rest,
 };
 
-/// The requests that wait for an answer by hand.
-async fn waiting(rest: &Rest) -> Vec<Value> {
+/// Server requests that wait for an answer over REST.
+async fn waiting_requests(rest: &Rest) -> Vec<Value> {
     let requests = rest.get("/api/server-requests").await;
     requests["requests"].as_array().expect("a list").clone()
 }
 
-/// The outcome of each ended request, oldest first.
+/// The outcome of each finished server request, oldest first.
 async fn outcomes(rest: &Rest) -> Vec<Value> {
-    let recent = rest
+    let recent_response = rest
         .get("/api/events/recent?type=server_request_settled")
         .await;
-    let events = recent["events"].as_array().expect("a list").iter();
+    let events = recent_response["events"].as_array().expect("a list").iter();
     events
         .map(|event| event["data"]["outcome"].clone())
         .collect()
 }
 
-/// Waits for a request and ends its server. Asserts that the request is gone and cannot be answered.
-async fn is_refused(rest: &Rest, end: impl AsyncFnOnce()) {
-    let request = found("a request", async || waiting(rest).await.pop()).await;
-    let before = outcomes(rest).await.len();
+/// Waits for a server request, runs `end`, and asserts that the request is refused.
+async fn assert_refused(rest: &Rest, end: impl AsyncFnOnce()) {
+    let request = found("a request", async || waiting_requests(rest).await.pop()).await;
+    let previous_count = outcomes(rest).await.len();
     end().await;
     found("no request", async || {
-        waiting(rest).await.is_empty().then_some(())
+        waiting_requests(rest).await.is_empty().then_some(())
     })
     .await;
-    assert_eq!(outcomes(rest).await[before..], [json!("disconnected")]);
+    assert_eq!(
+        outcomes(rest).await[previous_count..],
+        [json!("disconnected")]
+    );
     let path = format!("/api/server-requests/{}", request["id"]);
     let (status, answer) = rest.post(&path, json!({"result": {"model": "late"}})).await;
     assert_eq!(
@@ -59,25 +62,25 @@ over_every_transport! {
     async fn a_request_ends_with_its_server(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("serverRequests", "queue");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (client, other, rest) = (gateway.client().await, gateway.client().await, gateway.rest());
-        let gone = async || {
-            backend.leave(&other).await;
-            // A call shows that a server over HTTP has gone.
-            other.call("x__echo", json!({})).await;
+        let (client, other_client, rest) = (gateway.client().await, gateway.client().await, gateway.rest());
+        let leave_client = async || {
+            backend.leave(&other_client).await;
+            // A failed call reveals the loss of a server over HTTP.
+            other_client.call("x__echo", json!({})).await;
         };
-        tokio::join!(ask(&client), is_refused(&rest, gone));
+        tokio::join!(ask(&client), assert_refused(&rest, leave_client));
         backend.come_back().await;
         client.assert_echo("x__echo").await;
         for operation in ["reconnect", "restart", "stop"] {
             let end = async || { rest.done("x", operation).await; };
-            tokio::join!(ask(&client), is_refused(&rest, end));
+            tokio::join!(ask(&client), assert_refused(&rest, end));
         }
         rest.done("x", "start").await;
         let end = async || { assert_eq!(rest.delete("/api/servers/x").await.0, StatusCode::OK); };
-        tokio::join!(ask(&client), is_refused(&rest, end));
+        tokio::join!(ask(&client), assert_refused(&rest, end));
     }
 
-    /// A request of an isolated session ends with that session, too.
+    /// A server request of an isolated session ends with the session.
     async fn a_request_ends_with_its_isolated_session(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("serverRequests", "queue");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -86,16 +89,16 @@ over_every_transport! {
         client.initialize_with(&json!({})).await;
         let params = json!({"name": "ask", "arguments": {"method": SAMPLING}}).to_string();
         let _call = client.begin(client.request_text("tools/call", &params)).await;
-        is_refused(&rest, async || { client.delete().await; }).await;
+        assert_refused(&rest, async || { client.delete().await; }).await;
     }
 
-    /// The client gets a message that its answer would reach no server.
+    /// The client receives a cancellation for its open question.
     async fn a_client_is_told_that_its_answer_would_reach_nobody(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("serverRequests", "forward");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
         for path in ["/mcp", "/servers/x/mcp"] {
-            let client = willing(&gateway, path).await;
+            let client = willing_client(&gateway, path).await;
             let mut listen = client.listen().await;
             let tool = if path == "/mcp" { "x__ask" } else { "ask" };
             let (mut stream, question) = open_question(&client, tool, SAMPLING).await;
@@ -112,7 +115,7 @@ over_every_transport! {
     }
 }
 
-/// Withdraws the server's question. The fake numbers its requests.
+/// Withdraws the server's request, whose id the fake assigns.
 fn take_back(backend: &Backend) {
     for number in 0..20 {
         let id = format!("fake-{number}");
@@ -122,10 +125,10 @@ fn take_back(backend: &Backend) {
     }
 }
 
-/// A server that withdraws a request needs no answer. The client gets the withdrawal under its own id, on
-/// shared sessions, too, and no answer by hand is requested.
+/// A withdrawn server request is cancelled at the client under the client's id, also on shared
+/// sessions.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_takes_back_needs_no_answer() {
+async fn a_withdrawn_server_request_needs_no_answer() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &[])
             .await
@@ -133,7 +136,7 @@ async fn what_a_server_takes_back_needs_no_answer() {
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
         for path in ["/mcp", "/servers/x/mcp"] {
-            let client = willing(&gateway, path).await;
+            let client = willing_client(&gateway, path).await;
             let mut listen = client.listen().await;
             let tool = if path == "/mcp" { "x__ask" } else { "ask" };
             let (_stream, question) = open_question(&client, tool, SAMPLING).await;
@@ -157,10 +160,10 @@ async fn what_a_server_takes_back_needs_no_answer() {
         let _call = client
             .begin(client.request_text("tools/call", &params))
             .await;
-        found("a request", async || waiting(&rest).await.pop()).await;
+        found("a request", async || waiting_requests(&rest).await.pop()).await;
         take_back(&backend);
-        let ended = async || waiting(&rest).await.is_empty().then_some(());
-        found("no request", ended).await;
+        let all_ended = async || waiting_requests(&rest).await.is_empty().then_some(());
+        found("no request", all_ended).await;
         assert_eq!(outcomes(&rest).await, [json!("taken_back")], "{kind:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Every call is recorded, for every door and every outcome (docs/dev/requirements.md, "Records").
+//! Records of calls at every door, with every outcome (docs/dev/requirements.md, "Records").
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,7 +40,11 @@ impl Recorded {
     }
 
     /// Starts with these settings at the top of the configuration.
-    async fn with_journal(backend: &Backend, top: Value, settings: config::Journal) -> Self {
+    async fn with_journal(
+        backend: &Backend,
+        settings_json: Value,
+        settings: config::Journal,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let journal = mainstay_journal_store::open(folder.path(), &settings).expect("a journal");
         let journal = Arc::new(journal);
@@ -48,7 +52,8 @@ impl Recorded {
             journal: Some(Arc::clone(&journal)),
             ..GatewayOptions::default()
         };
-        let gateway = Gateway::with_options(&config(&[("x", backend)], top), options).await;
+        let gateway =
+            Gateway::with_options(&config(&[("x", backend)], settings_json), options).await;
         Self {
             gateway,
             journal,
@@ -70,9 +75,9 @@ impl Recorded {
 
     /// The only record.
     pub async fn one(&self) -> Record {
-        let mut all = self.all().await;
-        assert_eq!(all.len(), 1, "{all:?}");
-        all.remove(0)
+        let mut all_records = self.all().await;
+        assert_eq!(all_records.len(), 1, "{all_records:?}");
+        all_records.remove(0)
     }
 
     pub async fn object(&self, cid: Cid) -> String {
@@ -80,7 +85,7 @@ impl Recorded {
         String::from_utf8(object).expect("UTF-8")
     }
 
-    /// Asserts the record of a successful call of `echo`, with its door and path.
+    /// Asserts the record of a successful `echo` call with this door and path.
     async fn check(&self, door: Door, path: &str) {
         let record = self.one().await;
         assert_eq!(record.origin.door, door, "{path}");
@@ -112,48 +117,48 @@ async fn echo() -> Backend {
 
 /// MCP over HTTP, with a session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_session() {
+async fn call_of_a_session_is_recorded() {
     for (path, name) in [("/mcp", "x__echo"), ("/servers/x/mcp", "echo")] {
         let backend = echo().await;
-        let recorded = Recorded::with_backend(&backend).await;
-        let client = recorded.gateway.client_at(path).await;
+        let fixture = Recorded::with_backend(&backend).await;
+        let client = fixture.gateway.client_at(path).await;
         client.ask("tools/call", &ECHO.replace("NAME", name)).await;
-        recorded.check(Door::McpHttp, path).await;
-        let origin = recorded.one().await.origin;
+        fixture.check(Door::McpHttp, path).await;
+        let origin = fixture.one().await.origin;
         let session = origin.session.as_deref().expect("a session");
         assert_eq!(session.len(), 12, "not the id itself: {session}");
         assert!(origin.client.is_some(), "{origin:?}");
     }
 }
 
-/// The record of a call names its profile.
+/// The record contains the profile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_profile() {
+async fn call_of_a_profile_is_recorded() {
     let backend = echo().await;
     let settings = json!({"profiles": {"some": {"servers": ["x"]}}});
-    let recorded = Recorded::with_journal(&backend, settings, config::Journal::default()).await;
-    let client = recorded.gateway.client_at("/mcp/some").await;
+    let fixture = Recorded::with_journal(&backend, settings, config::Journal::default()).await;
+    let client = fixture.gateway.client_at("/mcp/some").await;
     client
         .ask("tools/call", &ECHO.replace("NAME", "x__echo"))
         .await;
-    recorded.check(Door::McpHttp, "/mcp/some").await;
-    let profile = recorded.one().await.origin.profile;
+    fixture.check(Door::McpHttp, "/mcp/some").await;
+    let profile = fixture.one().await.origin.profile;
     assert_eq!(profile.as_deref(), Some("some"));
 }
 
 /// MCP over HTTP, without a session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_client_without_a_session() {
+async fn call_without_a_session_is_recorded() {
     for (path, name) in [("/mcp", "x__echo"), ("/servers/x/mcp", "echo")] {
         let backend = echo().await;
-        let recorded = Recorded::with_backend(&backend).await;
-        let client = Modern::at(&recorded.gateway, path);
+        let fixture = Recorded::with_backend(&backend).await;
+        let client = Modern::at(&fixture.gateway, path);
         let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let client = client.with("traceparent", trace);
         let params: Value = value(&ECHO.replace("NAME", name));
-        let done = client.result("tools/call", params).await;
-        assert_eq!(text(&done), "hé");
-        let record = recorded.one().await;
+        let final_result = client.result("tools/call", params).await;
+        assert_eq!(text(&final_result), "hé");
+        let record = fixture.one().await;
         assert_eq!(record.origin.door, Door::McpHttp, "{path}");
         assert_eq!((record.state, record.status), (State::Answered, Status::Ok));
         let trace = record.trace.expect("a trace").to_string();
@@ -162,34 +167,34 @@ async fn of_a_client_without_a_session() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_stdio() {
+async fn calls_over_stdio_are_recorded() {
     let backend = echo().await;
-    let recorded = Recorded::with_backend(&backend).await;
-    let mut pipe = recorded.gateway.pipe().await;
+    let fixture = Recorded::with_backend(&backend).await;
+    let mut pipe = fixture.gateway.pipe().await;
     let id = pipe
         .begin("tools/call", &ECHO.replace("NAME", "x__echo"))
         .await;
     pipe.answer(&id).await;
-    recorded.check(Door::McpStdio, "stdio").await;
+    fixture.check(Door::McpStdio, "stdio").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_http_and_sse() {
+async fn calls_over_http_sse_are_recorded() {
     let backend = echo().await;
-    let recorded = Recorded::with_backend(&backend).await;
-    let mut client = Sse::greeted(&recorded.gateway, "/sse").await;
+    let fixture = Recorded::with_backend(&backend).await;
+    let mut client = Sse::greeted(&fixture.gateway, "/sse").await;
     client
         .call("x__echo", json!({"arguments": {"text": "hé"}}))
         .await;
-    recorded.check(Door::McpSse, "/sse").await;
+    fixture.check(Door::McpSse, "/sse").await;
 }
 
-/// L7, M13: the record of a call, over REST.
+/// L7, M13: the record of a call over REST.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rest_tells_of_calls() {
     let backend = echo().await;
-    let recorded = Recorded::with_backend(&backend).await;
-    let rest = recorded.gateway.rest();
+    let fixture = Recorded::with_backend(&backend).await;
+    let rest = fixture.gateway.rest();
     let call = json!({"tool": "x/echo", "arguments": {"text": "hé"}});
     let (status, _) = rest.post("/api/mcp-tools/call", call).await;
     assert_eq!(status, StatusCode::OK);
@@ -217,24 +222,24 @@ async fn rest_tells_of_calls() {
         assert!(!record[member].is_null(), "{member}: {record}");
     }
     let id = record["id"].as_str().expect("an id");
-    let whole = rest.get(&format!("/api/call-records/{id}")).await;
-    assert_eq!(whole["call"], *record);
-    assert_eq!(whole["arguments"], json!({"text": "hé"}));
-    assert_eq!(text(&whole["result"]), "hé");
+    let full_response = rest.get(&format!("/api/call-records/{id}")).await;
+    assert_eq!(full_response["call"], *record);
+    assert_eq!(full_response["arguments"], json!({"text": "hé"}));
+    assert_eq!(text(&full_response["result"]), "hé");
     let cid = record["result_cid"].as_str().expect("a CID");
     assert_eq!(
         rest.get(&format!("/api/objects/{cid}")).await,
-        whole["result"]
+        full_response["result"]
     );
 }
 
-/// A caller over REST finds its own calls by its trace, including refused ones.
+/// A REST caller finds its calls by trace id, also refused calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_over_rest_are_of_their_callers_trace() {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
     let backend = echo().await;
-    let recorded = Recorded::with_backend(&backend).await;
-    let rest = recorded.gateway.rest();
+    let fixture = Recorded::with_backend(&backend).await;
+    let rest = fixture.gateway.rest();
     let parent = format!("00-{TRACE}-b7ad6b7169203331-01");
     let mut headers = HeaderMap::new();
     headers.insert("traceparent", parent.parse().expect("a header"));
@@ -247,7 +252,6 @@ async fn calls_over_rest_are_of_their_callers_trace() {
         let path = "/api/mcp-tools/call";
         let (status, answer) = rest.post_of(headers.clone(), path, call.clone()).await;
         assert_eq!(status, expected, "{answer}");
-        // A call without a trace.
         let (status, _) = rest.post(path, call).await;
         assert_eq!(status, expected);
         let page = rest.get("/api/call-records").await;
@@ -262,19 +266,19 @@ async fn calls_over_rest_are_of_their_callers_trace() {
     let names = ["/calls/0/name", "/calls/1/name"].map(|path| of_trace.pointer(path));
     assert_eq!(names, [Some(&json!("x/nope")), Some(&json!("x/echo"))]);
     assert_eq!(of_trace["total_count"], 2, "{of_trace}");
-    let (status, refused) = rest
+    let (status, refusal_body) = rest
         .try_get("/api/call-records?trace_id=0af7651916cd43dd")
         .await;
-    assert_eq!(status, StatusCode::BAD_REQUEST, "{refused}");
-    let sent = backend.of_method("tools/call");
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{refusal_body}");
+    let sent_result = backend.of_method("tools/call");
     let meta = json!({"traceparent": parent, "tracestate": "a=b"});
-    assert_eq!(sent[0]["params"]["_meta"], meta);
-    assert_eq!(sent[1]["params"].get("_meta"), None);
+    assert_eq!(sent_result[0]["params"]["_meta"], meta);
+    assert_eq!(sent_result[1]["params"].get("_meta"), None);
 }
 
-/// L1: a call that reaches no server is recorded, too: each kind of unknown name, at each door.
+/// L1: calls with an unknown name are recorded, for each kind of name and each door.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_what_nobody_knows() {
+async fn calls_with_unknown_names_are_recorded() {
     let arguments = r#"{"text":"hé"}"#;
     for (path, method, params, name) in [
         (
@@ -291,10 +295,10 @@ async fn of_what_nobody_knows() {
         ),
     ] {
         let backend = echo().await;
-        let recorded = Recorded::with_backend(&backend).await;
-        let client = recorded.gateway.client_at(path).await;
+        let fixture = Recorded::with_backend(&backend).await;
+        let client = fixture.gateway.client_at(path).await;
         client.ask(method, &params.replace("ARGS", arguments)).await;
-        let record = recorded.all().await.remove(0);
+        let record = fixture.all().await.remove(0);
         assert_eq!(
             (&*record.target.method, &*record.target.tool),
             (method, name)
@@ -335,10 +339,10 @@ async fn of_what_nobody_knows() {
         ),
     ] {
         let backend = echo().await;
-        let recorded = Recorded::with_backend(&backend).await;
-        let (answered, answer) = recorded.gateway.rest().post(path, body).await;
-        assert_eq!(answered, status, "{answer}");
-        let record = recorded.one().await;
+        let fixture = Recorded::with_backend(&backend).await;
+        let (actual_status, answer) = fixture.gateway.rest().post(path, body).await;
+        assert_eq!(actual_status, status, "{answer}");
+        let record = fixture.one().await;
         assert_eq!(
             (&*record.target.tool, record.status),
             (name, Status::Refused)
@@ -347,13 +351,13 @@ async fn of_what_nobody_knows() {
     }
 }
 
-/// REST (L5), and the commands, which are recognised by their user agent.
+/// Calls over REST (L5), and calls of commands, recognised by their user agent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_rest_and_the_command_line() {
+async fn calls_of_rest_and_commands_are_recorded() {
     for (agent, door) in [("curl/8", Door::Rest), (api::USER_AGENT, Door::Cli)] {
         let backend = echo().await;
-        let recorded = Recorded::with_backend(&backend).await;
-        let http = recorded.gateway.stranger("/api/mcp-tools/call");
+        let fixture = Recorded::with_backend(&backend).await;
+        let http = fixture.gateway.stranger("/api/mcp-tools/call");
         let mut headers = http.headers("application/json");
         let bearer = format!("Bearer {TOKEN}");
         for (name, text) in [
@@ -365,56 +369,59 @@ async fn of_rest_and_the_command_line() {
         let body = r#"{"tool":"x/echo","arguments":{"text":"hé"}}"#;
         let answer = http.send(Method::POST, headers, body).await.whole().await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
-        recorded.check(door, agent).await;
-        let principal = recorded.one().await.origin.principal;
+        fixture.check(door, agent).await;
+        let principal = fixture.one().await.origin.principal;
         assert_eq!(principal.as_deref(), Some("operator"));
     }
 }
 
-/// Reads of resources and gets of prompts are calls, too.
+/// `resources/read` and `prompts/get` are recorded as calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_resources_and_prompts() {
+async fn resource_reads_and_prompt_gets_are_recorded() {
     let backend = echo().await;
-    let recorded = Recorded::with_backend(&backend).await;
-    let client = recorded.gateway.client().await;
+    let fixture = Recorded::with_backend(&backend).await;
+    let client = fixture.gateway.client().await;
     client
         .result("resources/read", json!({"uri": "fake://text"}))
         .await;
-    let nothing = json!({"uri": "fake://nothing"});
-    client.error("resources/read", nothing.clone()).await;
-    let of_x = recorded.gateway.client_at("/servers/x/mcp").await;
-    of_x.error("resources/read", nothing).await;
-    let all = recorded.all().await;
-    let [missing, unknown, read] = all.as_slice() else {
-        panic!("{all:?}");
+    let missing_params = json!({"uri": "fake://nothing"});
+    client.error("resources/read", missing_params.clone()).await;
+    let of_x = fixture.gateway.client_at("/servers/x/mcp").await;
+    of_x.error("resources/read", missing_params).await;
+    let all_records = fixture.all().await;
+    let [missing_record, unknown_record, read_record] = all_records.as_slice() else {
+        panic!("{all_records:?}");
     };
-    assert_eq!(read.target.method, "resources/read");
-    assert_eq!(&*read.target.tool, "fake://text");
-    assert_eq!((read.status, read.state), (Status::Ok, State::Answered));
+    assert_eq!(read_record.target.method, "resources/read");
+    assert_eq!(&*read_record.target.tool, "fake://text");
     assert_eq!(
-        (missing.status, missing.state),
+        (read_record.status, read_record.state),
+        (Status::Ok, State::Answered)
+    );
+    assert_eq!(
+        (missing_record.status, missing_record.state),
         (Status::Error, State::Answered)
     );
-    let error = missing.error.as_ref().expect("an error");
+    let error = missing_record.error.as_ref().expect("an error");
     assert!(error.text.contains("-32002"), "{error:?}");
-    // No server has it. The requests to the servers are no calls.
+    // No server has the resource. The search requests are not recorded.
     assert_eq!(
-        (unknown.status, unknown.state),
+        (unknown_record.status, unknown_record.state),
         (Status::Refused, State::NotSent)
     );
-    let error = unknown.error.as_ref().expect("an error");
+    let error = unknown_record.error.as_ref().expect("an error");
     assert_eq!(error.kind, "resource_not_found");
 }
 
-/// L2: a tool that reports a failure has failed.
+/// L2: a tool result with `isError` is recorded as failed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_tool_that_failed() {
+async fn failed_tool_results_are_recorded() {
     let backend = echo().await;
-    let recorded = Recorded::with_backend(&backend).await;
-    let client = recorded.gateway.client().await;
+    let fixture = Recorded::with_backend(&backend).await;
+    let client = fixture.gateway.client().await;
     let result = client.call("x__error", json!({})).await;
     assert_eq!(result["isError"], true, "{result}");
-    let record = recorded.one().await;
+    let record = fixture.one().await;
     assert_eq!(
         (record.status, record.state),
         (Status::Error, State::Answered)
@@ -424,14 +431,18 @@ async fn of_a_tool_that_failed() {
     assert_eq!(error.text, text(&result));
 }
 
-/// A call that times out, a cancelled one, and one whose server dies: the known facts of each.
+/// Records of a timeout, a cancellation, and a lost server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_calls_that_were_never_answered() {
+async fn unanswered_calls_are_recorded() {
     let backend = echo().await.option("timeout", 1000);
-    let recorded = Recorded::with_backend(&backend).await;
-    let client = recorded.gateway.client().await;
-    let late = client.call("x__sleep", json!({"ms": 60_000})).await;
-    assert_eq!(failure(&late)["kind"], "call_timeout", "{late}");
+    let fixture = Recorded::with_backend(&backend).await;
+    let client = fixture.gateway.client().await;
+    let late_result = client.call("x__sleep", json!({"ms": 60_000})).await;
+    assert_eq!(
+        failure(&late_result)["kind"],
+        "call_timeout",
+        "{late_result}"
+    );
 
     let params = json!({"name": "x__sleep", "arguments": {"ms": 60_000}}).to_string();
     let request = client.request_text("tools/call", &params);
@@ -446,10 +457,14 @@ async fn of_calls_that_were_never_answered() {
     })
     .await;
 
-    let lost = client.call("x__crash", json!({})).await;
-    assert_eq!(failure(&lost)["kind"], "outcome_unknown", "{lost}");
-    let all = recorded.all().await;
-    let ends: Vec<_> = all
+    let lost_result = client.call("x__crash", json!({})).await;
+    assert_eq!(
+        failure(&lost_result)["kind"],
+        "outcome_unknown",
+        "{lost_result}"
+    );
+    let all_records = fixture.all().await;
+    let ends: Vec<_> = all_records
         .iter()
         .map(|record| (record.state, record.status))
         .collect();
@@ -458,29 +473,29 @@ async fn of_calls_that_were_never_answered() {
         (State::Sent, Status::Cancelled),
         (State::Sent, Status::Timeout),
     ];
-    assert_eq!(ends, expected, "the newest first: {all:?}");
-    let kinds = all
+    assert_eq!(ends, expected, "the newest first: {all_records:?}");
+    let kinds = all_records
         .iter()
         .map(|record| record.error.as_ref().map(|error| &*error.kind));
     let kinds: Vec<_> = kinds.flatten().collect();
     assert_eq!(kinds, ["outcome_unknown", "cancelled", "call_timeout"]);
 }
 
-/// A server that cannot be started never gets the call, and the record says so.
+/// A call to a server that cannot start is recorded as not sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_call_that_was_not_sent() {
+async fn unsent_calls_are_recorded() {
     let backend = Backend::start(BackendKind::Http, &[]).await;
     backend.fake().refuse(true).await.expect("the fake runs");
-    let recorded = Recorded::with_backend(&backend).await;
-    let client = recorded.gateway.client_at("/mcp").await;
-    let (status, _) = recorded
+    let fixture = Recorded::with_backend(&backend).await;
+    let client = fixture.gateway.client_at("/mcp").await;
+    let (status, _) = fixture
         .gateway
         .rest()
         .post("/api/servers/x/tools/echo/call", json!({}))
         .await;
     drop(client);
     assert_eq!(status, StatusCode::OK, "[003] says it in the answer");
-    let record = recorded.one().await;
+    let record = fixture.one().await;
     assert_eq!(
         (record.state, record.status),
         (State::NotSent, Status::Refused)
@@ -489,25 +504,32 @@ async fn of_a_call_that_was_not_sent() {
     assert!(record.error.is_some());
 }
 
-/// In strict mode every answered call is recorded, and can be read at once.
+/// In strict mode the record is written before the answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn strictly_before_the_answer() {
+async fn strict_records_precede_the_answer() {
     let backend = echo().await;
     let settings = config::Journal {
         durability: Durability::Strict,
         ..config::Journal::default()
     };
-    let recorded = Recorded::with(&backend, settings).await;
-    let client = recorded.gateway.client().await;
+    let fixture = Recorded::with(&backend, settings).await;
+    let client = fixture.gateway.client().await;
     for number in 1..=5 {
         client.call("x__echo", json!({"text": "a"})).await;
-        let page = recorded.journal.records(RecordFilter::default(), 10).await;
+        let page = fixture.journal.records(RecordFilter::default(), 10).await;
         assert_eq!(page.expect("it reads").total_count, number);
     }
-    recorded.journal.close().await;
-    let refused = client.call("x__echo", json!({"text": "a"})).await;
-    assert_eq!(failure(&refused)["kind"], "not_recorded", "{refused}");
-    assert!(text(&refused).contains("was not sent"), "{refused}");
+    fixture.journal.close().await;
+    let refused_result = client.call("x__echo", json!({"text": "a"})).await;
+    assert_eq!(
+        failure(&refused_result)["kind"],
+        "not_recorded",
+        "{refused_result}"
+    );
+    assert!(
+        text(&refused_result).contains("was not sent"),
+        "{refused_result}"
+    );
     assert_eq!(
         backend.runs("echo"),
         5,
@@ -515,7 +537,7 @@ async fn strictly_before_the_answer() {
     );
 }
 
-/// L7: after a restart of Mainstay a session still belongs to its client.
+/// L7: records of a revived session have the client's name.
 #[tokio::test]
 async fn a_session_that_goes_on_says_whose_it_is() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -534,14 +556,13 @@ async fn a_session_that_goes_on_says_whose_it_is() {
         };
         Gateway::with_options(&config(&[("x", &backend)], json!({})), options).await
     };
-    // A journal ends with its gateway.
     let gateway = run(None).await;
     let client = gateway.client().await;
     gateway.stop().await;
     let gateway = run(Some(&journal)).await;
-    let mut revived = gateway.stranger("/mcp");
-    revived.session.clone_from(&client.session);
-    revived.assert_echo("x__echo").await;
+    let mut revived_client = gateway.stranger("/mcp");
+    revived_client.session.clone_from(&client.session);
+    revived_client.assert_echo("x__echo").await;
     journal.flush().await.expect("it writes");
     let page = journal.records(RecordFilter::default(), 1).await;
     let record = page.expect("readable").calls.remove(0);

@@ -1,4 +1,4 @@
-//! Lost connections that return, over every transport and for every kind of loss (G8, G11, K9; W5, W26).
+//! Lost connections that are restored, for every transport and kind of loss (G8, G11, K9; W5, W26).
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::{
     client::{Http, failure, text},
     gateway::{Gateway, config, soon, until},
     loss::{kill, pid},
-    rest_client::{health_checks, never, promptly},
+    rest_client::{health_checks, never_retry, prompt_retry},
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -24,14 +24,16 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-fn contains_words(value: &Value, words: &str) -> bool {
-    value.as_str().is_some_and(|text| text.contains(words))
+fn contains_words(value: &Value, expected_text: &str) -> bool {
+    value
+        .as_str()
+        .is_some_and(|text| text.contains(expected_text))
 }
 
-/// The failure of a call that found no session. A call that was written to a dying connection has an unknown
-/// outcome, and the next one has this failure.
+/// The failure of a call without a session. If the first call was sent on a dying connection, the
+/// second call is used.
 async fn not_connected(client: &Http) -> Value {
-    let found = async {
+    let matching_result = async {
         loop {
             let result = client.call("x__echo", json!({"text": "hello"})).await;
             if failure(&result)["kind"] == "server_not_connected" {
@@ -39,13 +41,13 @@ async fn not_connected(client: &Http) -> Value {
             }
         }
     };
-    soon("a call that finds no session", found).await
+    soon("a call that finds no session", matching_result).await
 }
 
 over_every_transport! {
-    /// G8, G9: calls that find their server gone share one attempt. It begins at once, whatever the schedule.
+    /// G8, G9: concurrent calls to a lost server share one immediate attempt.
     async fn calls_share_one_attempt(kind) {
-        let backend = Backend::start(kind, &["--handshake-delay", "300"]).await.option("reconnect", never());
+        let backend = Backend::start(kind, &["--handshake-delay", "300"]).await.option("reconnect", never_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         client.call("x__crash", json!({})).await;
@@ -54,9 +56,9 @@ over_every_transport! {
         assert_eq!(backend.runs("echo"), 10);
     }
 
-    /// K9: a call whose attempt failed reports the number of the attempt, and the time of the next one.
+    /// K9: the error contains the attempt number and the time of the next attempt.
     async fn a_failed_attempt_says_when_the_next_one_comes(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         backend.leave(&client).await;
@@ -70,9 +72,9 @@ over_every_transport! {
         client.assert_echo("x__echo").await;
     }
 
-    /// sparfenyuk/mcp-proxy#247, #75: the child is dead, and answers are 200 with an empty error.
+    /// sparfenyuk/mcp-proxy#247, #75: the process is dead, and answers are 200 with an empty error.
     async fn a_dead_backend_is_not_reported_healthy(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
@@ -87,31 +89,31 @@ over_every_transport! {
         assert!(contains_words(&health["servers"][0]["message"], "reconnecting: "), "{health}");
     }
 
-    /// envoy ai-gateway#1924: one flapping backend makes every client's tool list flicker.
+    /// envoy ai-gateway#1924: a flapping server must not change the clients' tool lists.
     async fn a_flapping_backend_does_not_flicker(kind) {
-        let backend = Backend::start(kind, &[]).await.option("reconnect", promptly());
-        let calm = Backend::http().await;
-        let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
+        let backend = Backend::start(kind, &[]).await.option("reconnect", prompt_retry());
+        let calm_backend = Backend::http().await;
+        let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm_backend)]).await;
         let client = gateway.client().await;
         let mut stream = client.listen().await;
         let tools = client.tools().await;
         for round in 2..=3 {
             client.call("x__crash", json!({})).await;
-            let back = async {
+            let restored_count = async {
                 while backend.count("tools/list") < round {
                     assert_eq!(client.tools().await, tools);
                 }
             };
-            soon("it to be back", back).await;
+            soon("it to be back", restored_count).await;
             client.assert_echo("x__echo").await;
         }
-        // This is the first announcement.
+        // No announcement came before this one.
         client.call("calm__change_prompts", json!({})).await;
         assert_eq!(stream.message().await["method"], "notifications/prompts/list_changed");
         assert_eq!(client.tools().await, tools);
     }
 
-    /// G11: when the machine wakes, a connected server is probed at once, in its current session.
+    /// G11: after a system sleep a connected server is probed in its session.
     async fn after_a_sleep_a_server_is_asked(kind) {
         let backend = Backend::start(kind, &[]).await;
         let clock = SleepClock::manual();
@@ -126,44 +128,44 @@ over_every_transport! {
     }
 }
 
-/// Recovery for a call does not wait for the schedule: a server that was up for a second is tried at once.
+/// A call reconnects a server immediately, even if its last session lasted a second.
 #[tokio::test]
 async fn a_call_does_not_wait_for_the_schedule() {
-    let backend = Backend::stdio().await.option("reconnect", never());
+    let backend = Backend::stdio().await.option("reconnect", never_retry());
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    // A busy machine makes a start longer, and never shorter. The shortest of several counts.
-    let mut shortest = Duration::MAX;
+    // Load only lengthens a start, so the minimum of several pauses is used.
+    let mut shortest_pause = Duration::MAX;
     for _ in 0..5 {
         let first = pid(&client, "x__pid").await;
         client.call("x__sleep", json!({"ms": 1000})).await;
         kill(&first);
         gateway.rest().until_status("x", "reconnecting").await;
-        let since = Instant::now();
+        let start = Instant::now();
         assert_ne!(pid(&client, "x__pid").await, first);
-        shortest = shortest.min(since.elapsed());
-        // Less than the pause between attempts, and far below the schedule.
-        if shortest < Duration::from_millis(800) {
+        shortest_pause = shortest_pause.min(start.elapsed());
+        // Below the delay between attempts.
+        if shortest_pause < Duration::from_millis(800) {
             return;
         }
     }
-    panic!("{shortest:?}");
+    panic!("{shortest_pause:?}");
 }
 
-/// K9: a call waits for a hanging handshake until its own deadline, and no longer.
+/// K9: a call waits for a hanging handshake until its own deadline.
 #[tokio::test]
 async fn a_call_waits_within_its_own_deadline() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::start(kind, &[]).await;
         let backend = backend
-            .option("reconnect", never())
+            .option("reconnect", never_retry())
             .option("timeout_s", 1)
             .option("connectTimeoutMs", 3000);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         backend.fake().edit(|script| script.hang_at_start = true);
         client.call("x__crash", json!({})).await;
-        let since = Instant::now();
+        let start = Instant::now();
         let rest = gateway.rest();
         let has_failed = |server: &Value| {
             let last_error = server["lastError"].as_str();
@@ -173,11 +175,11 @@ async fn a_call_waits_within_its_own_deadline() {
             result = client.call("x__echo", json!({})) => result,
             _ = rest.until("x", "tried", has_failed) => panic!("it waits for the handshake's end"),
         };
-        let waited = since.elapsed();
+        let elapsed = start.elapsed();
         assert_eq!(failure(&result)["status"], "reconnecting", "{result}");
-        assert!(waited >= Duration::from_millis(900), "{waited:?}");
+        assert!(elapsed >= Duration::from_millis(900), "{elapsed:?}");
         backend.fake().edit(|script| script.hang_at_start = false);
-        // On a busy machine the handshake may arrive so late that it is answered.
+        // Under load the handshake may be answered before the deadline.
         let is_over =
             |server: &Value| server["nextRetryMs"].is_u64() || server["status"] == "connected";
         rest.until("x", "waiting or back", is_over).await;
@@ -185,22 +187,22 @@ async fn a_call_waits_within_its_own_deadline() {
     }
 }
 
-/// mcphub#970, #1111: a short network failure is an outage for ever, and no next attempt is shown.
+/// mcphub#970, #1111: a short network failure must not last forever. The next attempt is shown.
 #[tokio::test]
 async fn a_network_blip_is_shown_and_heals() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
         let (backend, gate) = Backend::gated(kind, &[]).await;
-        let backend = backend.option("reconnect", promptly());
+        let backend = backend.option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         client.assert_echo("x__echo").await;
         until("the stream upstream", || backend.fake().streams() == 1).await;
         gate.set(GateMode::Closed).await.expect("the gate stands");
         gate.reset();
-        let retried = |server: &Value| {
+        let is_retried = |server: &Value| {
             number(&server["reconnectAttempt"]) >= 2 && server["nextRetryMs"].is_u64()
         };
-        let server = rest.until("x", "tried again", retried).await;
+        let server = rest.until("x", "tried again", is_retried).await;
         assert_eq!(server["status"], "reconnecting", "{server}");
         assert!(
             contains_words(&server["lastError"], "cannot connect"),
@@ -212,7 +214,7 @@ async fn a_network_blip_is_shown_and_heals() {
     }
 }
 
-/// No call is lost because an idle connection was reset.
+/// A reset idle connection fails no call.
 #[tokio::test]
 async fn connections_that_were_reset_cost_no_call() {
     let (backend, gate) = Backend::gated(BackendKind::Http, &["--no-get"]).await;
@@ -227,11 +229,11 @@ async fn connections_that_were_reset_cost_no_call() {
     assert_eq!((backend.count("initialize"), backend.runs("echo")), (1, 6));
 }
 
-/// HTTP+SSE has no session without its stream.
+/// An HTTP+SSE session ends with its stream.
 #[tokio::test]
 async fn an_sse_stream_that_drops_is_a_new_session() {
     let backend = Backend::start(BackendKind::Sse, &[]).await;
-    let backend = backend.option("reconnect", promptly());
+    let backend = backend.option("reconnect", prompt_retry());
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     for round in 2..=3 {
@@ -242,13 +244,13 @@ async fn an_sse_stream_that_drops_is_a_new_session() {
     }
 }
 
-/// HTTP `Retry-After`: the server is not asked earlier, and the reason says so.
+/// `Retry-After`: the next attempt is not earlier, and the reason contains the time.
 #[tokio::test]
 async fn a_server_that_says_when_is_not_asked_before() {
     let flags = "--status 503 --status-on-all --status-times 1 --retry-after 2";
     for kind in [BackendKind::Http, BackendKind::Sse] {
         let (backend, gate) = Backend::gated(kind, &flags.split(' ').collect::<Vec<_>>()).await;
-        let backend = backend.option("reconnect", promptly());
+        let backend = backend.option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
         let server_view = rest
@@ -271,13 +273,13 @@ async fn a_server_that_says_when_is_not_asked_before() {
     }
 }
 
-/// A host name that does not resolve now may resolve later: a laptop without a network yet.
+/// A host name that does not resolve is retried.
 #[tokio::test]
 async fn a_name_that_nobody_knows_is_tried_again() {
-    let mut lost = Backend::http().await.option("reconnect", promptly());
-    lost.entry["url"] = "http://nobody.invalid/mcp".into();
-    let calm = Backend::http().await;
-    let gateway = Gateway::with_servers(&[("x", &lost), ("calm", &calm)]).await;
+    let mut lost_backend = Backend::http().await.option("reconnect", prompt_retry());
+    lost_backend.entry["url"] = "http://nobody.invalid/mcp".into();
+    let calm_backend = Backend::http().await;
+    let gateway = Gateway::with_servers(&[("x", &lost_backend), ("calm", &calm_backend)]).await;
     let server = gateway
         .rest()
         .until("x", "tried again", |server| {
@@ -291,11 +293,13 @@ async fn a_name_that_nobody_knows_is_tried_again() {
     gateway.client().await.assert_echo("calm__echo").await;
 }
 
-/// G11: when the machine wakes, a waiting attempt is made at once.
+/// G11: after a system sleep a waiting attempt starts immediately.
 #[tokio::test]
 async fn after_a_sleep_a_waiting_server_is_tried() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
-        let backend = Backend::start(kind, &[]).await.option("reconnect", never());
+        let backend = Backend::start(kind, &[])
+            .await
+            .option("reconnect", never_retry());
         backend.fake().refuse(true).await.expect("the fake runs");
         let clock = SleepClock::manual();
         let options = GatewayOptions {
@@ -314,7 +318,7 @@ async fn after_a_sleep_a_waiting_server_is_tried() {
     }
 }
 
-/// W26: the laptop slept for five seconds, and the connections got no reset.
+/// W26: connections that died during a five-second sleep without a reset.
 #[tokio::test]
 async fn after_a_sleep_dead_connections_are_replaced() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -335,7 +339,7 @@ async fn after_a_sleep_dead_connections_are_replaced() {
         gate.strand();
         clock.sleep(Duration::from_secs(5));
         if kind == BackendKind::Http {
-            // The probe uses a new connection, and shows that the server and its session work.
+            // A probe on a new connection finds the session alive.
             backend.until_count("ping", 1).await;
         } else {
             backend.until_count("initialize", 2).await;
@@ -347,18 +351,18 @@ async fn after_a_sleep_dead_connections_are_replaced() {
     }
 }
 
-/// metamcp#264: an error is stored, and its server is skipped for ever. Here a start by hand and the next run
-/// try it again at once.
+/// metamcp#264: a stored error skips its server forever. Here a start by hand and the next run
+/// retry.
 #[tokio::test]
 async fn an_error_is_not_for_ever() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let backend = Backend::start(BackendKind::Http, &["--status", "401"]).await;
-    let all = config(&[("x", &backend)], json!({}));
+    let config_json = config(&[("x", &backend)], json!({}));
     let options = || GatewayOptions {
         catalogs: Some(folder.path().to_owned()),
         ..GatewayOptions::default()
     };
-    let gateway = Gateway::with_options(&all, options()).await;
+    let gateway = Gateway::with_options(&config_json, options()).await;
     let rest = gateway.rest();
     let server = rest.until_status("x", "error").await;
     assert!(
@@ -375,53 +379,52 @@ async fn an_error_is_not_for_ever() {
     rest.until_status("x", "error").await;
     gateway.stop().await;
     backend.fake().edit(|script| script.status = None);
-    let gateway = Gateway::with_options(&all, options()).await;
+    let gateway = Gateway::with_options(&config_json, options()).await;
     gateway.rest().until_status("x", "connected").await;
 }
 
-/// mcpproxy#310: a refresh loop of 23 million retries. After a refusal only a person retries at once. Calls
-/// retry once a minute, whatever their number.
+/// mcpproxy#310: 23 million retries. After a refusal, calls retry once a minute, and a person can
+/// retry immediately.
 #[tokio::test]
 async fn a_refusal_is_not_tried_again_at_once() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
         let flags = ["--status", "401", "--status-on-all"];
         let backend = Backend::start(kind, &flags).await;
-        let backend = backend.option("reconnect", promptly());
+        let backend = backend.option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         rest.until_status("x", "error").await;
         let requests = || backend.fake().received().len();
-        let once = requests();
+        let first_count = requests();
         for _ in 0..20 {
             client.error("tools/call", json!({"name": "x__echo"})).await;
         }
-        assert_eq!(requests(), once);
+        assert_eq!(requests(), first_count);
         let (status, answer) = rest.operate("x", "reconnect").await;
         assert!(
             status.is_server_error() && contains_words(&answer["message"], "401"),
             "{answer}"
         );
-        assert_eq!(requests(), 2 * once);
+        assert_eq!(requests(), 2 * first_count);
     }
 }
 
-/// A temporary error does not last for ever: a program that is missing, or not executable, while it is
-/// replaced.
+/// A missing or non-executable program is retried.
 #[tokio::test]
 async fn a_program_that_comes_later_is_started() {
-    for is_there in [false, true] {
+    for has_program in [false, true] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let program = folder.path().join("server");
-        if is_there {
-            // The program may not be executable yet.
+        if has_program {
+            // The file is not executable yet.
             std::fs::write(&program, "").expect("written");
         }
-        let mut backend = Backend::stdio().await.option("reconnect", promptly());
+        let mut backend = Backend::stdio().await.option("reconnect", prompt_retry());
         backend.entry["command"] = program.to_str().expect("UTF-8").into();
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
-        let retried = |server: &Value| number(&server["reconnectAttempt"]) >= 2;
-        let server = rest.until("x", "tried again", retried).await;
+        let is_retried = |server: &Value| number(&server["reconnectAttempt"]) >= 2;
+        let server = rest.until("x", "tried again", is_retried).await;
         assert!(
             contains_words(&server["lastError"], "cannot start: "),
             "{server}"
@@ -434,40 +437,40 @@ async fn a_program_that_comes_later_is_started() {
     }
 }
 
-/// A call makes an attempt, whatever the schedule.
+/// A call starts the program before the scheduled attempt.
 #[tokio::test]
 async fn a_call_starts_a_program_that_has_come() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let program = folder.path().join("server");
     let link = || std::os::unix::fs::symlink(fake_server::binary(), &program).expect("a link");
     link();
-    let mut backend = Backend::stdio().await.option("reconnect", never());
+    let mut backend = Backend::stdio().await.option("reconnect", never_retry());
     backend.entry["command"] = program.to_str().expect("UTF-8").into();
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     client.assert_echo("x__echo").await;
     std::fs::remove_file(&program).expect("it was there");
     client.call("x__crash", json!({})).await;
-    let missing = |server: &Value| contains_words(&server["lastError"], "command not found");
-    let tried = async {
-        while !missing(&gateway.rest().server("x").await) {
+    let is_missing = |server: &Value| contains_words(&server["lastError"], "command not found");
+    let tried_result = async {
+        while !is_missing(&gateway.rest().server("x").await) {
             client.call("x__echo", json!({})).await;
         }
     };
-    soon("an attempt that finds nothing", tried).await;
+    soon("an attempt that finds nothing", tried_result).await;
     link();
     client.assert_echo("x__echo").await;
 }
 
-/// An error in the answer to the handshake is temporary, too.
+/// An error response to `initialize` is retried.
 #[tokio::test]
 async fn a_handshake_that_fails_is_tried_again() {
     let backend = Backend::start(BackendKind::Http, &["--initialize-error"]).await;
-    let backend = backend.option("reconnect", promptly());
+    let backend = backend.option("reconnect", prompt_retry());
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let rest = gateway.rest();
-    let retried = |server: &Value| number(&server["reconnectAttempt"]) >= 2;
-    let server = rest.until("x", "tried again", retried).await;
+    let is_retried = |server: &Value| number(&server["reconnectAttempt"]) >= 2;
+    let server = rest.until("x", "tried again", is_retried).await;
     assert!(
         contains_words(&server["lastError"], "initialize failed"),
         "{server}"
@@ -480,7 +483,7 @@ async fn a_handshake_that_fails_is_tried_again() {
     gateway.client().await.assert_echo("x__echo").await;
 }
 
-/// A server that refuses Mainstay is retried rarely, and is shown as an error until then.
+/// A refusing server is retried at long intervals, with status `error`.
 #[tokio::test]
 async fn a_server_that_lets_us_in_again_is_connected() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -488,8 +491,8 @@ async fn a_server_that_lets_us_in_again_is_connected() {
         let backend = backend.option("reconnect", json!({"unauthorizedDelayMs": 300}));
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
-        let retried = |server: &Value| number(&server["reconnectAttempt"]) >= 2;
-        let server = rest.until("x", "tried again", retried).await;
+        let is_retried = |server: &Value| number(&server["reconnectAttempt"]) >= 2;
+        let server = rest.until("x", "tried again", is_retried).await;
         assert_eq!(server["status"], "error", "{server}");
         assert!(
             contains_words(&server["lastError"], "unauthorized: "),
@@ -500,10 +503,10 @@ async fn a_server_that_lets_us_in_again_is_connected() {
     }
 }
 
-/// toolhive#5786: a backend that recovers stays invisible to live sessions.
+/// toolhive#5786: a recovered server must be visible in existing sessions.
 #[tokio::test]
 async fn a_backend_that_recovers_is_announced() {
-    let backend = Backend::http().await.option("reconnect", promptly());
+    let backend = Backend::http().await.option("reconnect", prompt_retry());
     backend.fake().refuse(true).await.expect("the fake runs");
     let gateway =
         Gateway::with_settings(&[("x", &backend)], json!({"startup": {"waitMs": 100}})).await;
@@ -515,19 +518,19 @@ async fn a_backend_that_recovers_is_announced() {
     client.assert_echo("x__echo").await;
 }
 
-/// mcphub#405: a restart of the gateway invalidates all clients. Here a session continues at both endpoints:
-/// its calls, its stream and its end. No other id works, and no id of another endpoint.
+/// mcphub#405: a restart invalidates all clients. Here a session continues at its endpoint with its
+/// stream. Unknown ids and ids of other endpoints are refused.
 #[tokio::test]
 async fn a_restart_of_ours_costs_no_client_its_session() {
     let backend = Backend::http().await;
-    let all = config(&[("x", &backend)], json!({}));
+    let config_json = config(&[("x", &backend)], json!({}));
     let run = async |key: &str| {
         let session_key = Some(Secret::new(key));
         let options = DaemonOptions {
             session_key,
             ..DaemonOptions::default()
         };
-        Gateway::with_options(&all, options).await
+        Gateway::with_options(&config_json, options).await
     };
     let gateway = run("the key of this house").await;
     let mut sessions = Vec::new();
@@ -537,7 +540,7 @@ async fn a_restart_of_ours_costs_no_client_its_session() {
         sessions.push((path, tool, client.session.expect("a session")));
     }
     let status = |client: Http| async move { client.delete().await };
-    let unknown = |gateway: &Gateway, path: &str, id: &str| {
+    let unknown_client = |gateway: &Gateway, path: &str, id: &str| {
         let mut client = gateway.stranger(path);
         client.session = Some(id.to_owned());
         status(client)
@@ -546,31 +549,40 @@ async fn a_restart_of_ours_costs_no_client_its_session() {
 
     let gateway = run("another").await;
     for (path, _, id) in &sessions {
-        assert_eq!(unknown(&gateway, path, id).await, StatusCode::NOT_FOUND);
+        assert_eq!(
+            unknown_client(&gateway, path, id).await,
+            StatusCode::NOT_FOUND
+        );
     }
     gateway.stop().await;
 
     let gateway = run("the key of this house").await;
     for (path, tool, id) in &sessions {
-        let other = if *path == "/mcp" {
+        let other_path = if *path == "/mcp" {
             "/servers/x/mcp"
         } else {
             "/mcp"
         };
-        assert_eq!(unknown(&gateway, other, id).await, StatusCode::NOT_FOUND);
+        assert_eq!(
+            unknown_client(&gateway, other_path, id).await,
+            StatusCode::NOT_FOUND
+        );
         let mut client = gateway.stranger(path);
         client.session = Some(id.clone());
         client.assert_echo(tool).await;
         let mut stream = client.listen().await;
         if *path == "/mcp" {
-            // The client's list may be out of date.
+            // The client's list may have changed during the restart.
             assert_eq!(
                 stream.message().await["method"],
                 "notifications/tools/list_changed"
             );
         }
         assert!(client.delete().await.is_success());
-        assert_eq!(unknown(&gateway, path, id).await, StatusCode::NOT_FOUND);
+        assert_eq!(
+            unknown_client(&gateway, path, id).await,
+            StatusCode::NOT_FOUND
+        );
     }
     gateway.stop().await;
 }

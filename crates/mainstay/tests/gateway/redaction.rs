@@ -1,5 +1,5 @@
-//! Secrets in records, logs and states are redacted: secrets with known names or forms, and secrets of the
-//! configuration that a server may repeat.
+//! Redaction in records, logs and server states: secrets with known names or forms, and configured
+//! secrets that a server repeats.
 
 use std::sync::Arc;
 
@@ -19,8 +19,7 @@ use crate::{
     rogue,
 };
 
-/// A token with characters that encodings change: plain, percent-encoded, in base64 after a name, and as a
-/// header.
+/// A token with characters that encodings change.
 const SECRET: &str = "top/secret+token?1";
 const FORMS: [&str; 5] = [
     SECRET,
@@ -50,19 +49,19 @@ impl StoredCalls {
             state: Some(folder.path().to_owned()),
             ..GatewayOptions::default()
         };
-        let all = json!({"mcpServers": {"x": server}});
+        let config_json = json!({"mcpServers": {"x": server}});
         Self {
-            gateway: Gateway::with_options(&all, options).await,
+            gateway: Gateway::with_options(&config_json, options).await,
             journal,
             folder,
         }
     }
 
-    /// All stored data of calls: the records over REST, and their objects.
-    async fn everything(&self) -> String {
+    /// All stored data of calls, from the records and their objects.
+    async fn stored_text(&self) -> String {
         self.journal.flush().await.expect("it writes");
         let page = self.journal.records(RecordFilter::default(), 100).await;
-        let mut all = String::new();
+        let mut text = String::new();
         for record in page.expect("it reads").calls {
             let id = record.id;
             let details = self
@@ -70,9 +69,9 @@ impl StoredCalls {
                 .rest()
                 .get(&format!("/api/call-records/{id}"))
                 .await;
-            all.push_str(&details.to_string());
+            text.push_str(&details.to_string());
             for payload in [record.arguments, record.result].into_iter().flatten() {
-                // A call without arguments stores none.
+                // A call without arguments stores no object.
                 let Some(cid) = payload.cid else { continue };
                 let object = self.journal.object(cid).await.expect("kept");
                 assert_eq!(
@@ -80,38 +79,37 @@ impl StoredCalls {
                     cid,
                     "the identifier is that of what is kept"
                 );
-                all.push_str(&String::from_utf8(object).expect("UTF-8"));
+                text.push_str(&String::from_utf8(object).expect("UTF-8"));
             }
         }
-        all
+        text
     }
 }
 
-fn hides(text: &str) {
+fn assert_hides(text: &str) {
     for secret in FORMS.iter().chain(&["secret+token", "secret%2"]) {
         assert!(!text.contains(secret), "{secret}: {text}");
     }
 }
 
-/// Without a setting in the configuration. The server gets the client's text, and the client gets the server's
-/// text.
+/// Default rules. Client and server still exchange the original texts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_hide_what_is_known_to_be_secret() {
     let text_sent = "password: hunter2, Bearer abcdef, ghp_0123456789abcdefghijkl";
-    for (defaults, is_kept) in [(true, false), (false, true)] {
+    for (use_defaults, is_kept) in [(true, false), (false, true)] {
         let backend = Backend::start(BackendKind::Stdio, &[]).await;
         let rules = Redact {
-            defaults,
+            defaults: use_defaults,
             ..Redact::default()
         };
-        let stored = StoredCalls::with_server(&backend.entry, rules).await;
-        let client = stored.gateway.client().await;
+        let fixture = StoredCalls::with_server(&backend.entry, rules).await;
+        let client = fixture.gateway.client().await;
         let arguments = json!({"text": text_sent, "api_key": "k3y", "deep": [{"Password": 4711}]});
         let result = client.call("x__echo", arguments.clone()).await;
         assert_eq!(text(&result), text_sent);
-        let received = &backend.of_method("tools/call")[0]["params"]["arguments"];
-        assert_eq!(received, &arguments);
-        let all = stored.everything().await;
+        let received_result = &backend.of_method("tools/call")[0]["params"]["arguments"];
+        assert_eq!(received_result, &arguments);
+        let records_text = fixture.stored_text().await;
         for secret in [
             "hunter2",
             "abcdef",
@@ -119,23 +117,27 @@ async fn records_hide_what_is_known_to_be_secret() {
             "k3y",
             "4711",
         ] {
-            assert_eq!(all.contains(secret), is_kept, "{secret}: {all}");
-            // A guess does not find the secret, either.
+            assert_eq!(
+                records_text.contains(secret),
+                is_kept,
+                "{secret}: {records_text}"
+            );
+            // A search for the secret finds no record.
             let path = format!("/api/call-records?text={secret}");
-            let found = stored.gateway.rest().get(&path).await;
-            assert_eq!(found["total_count"], u64::from(is_kept), "{secret}");
+            let found_page = fixture.gateway.rest().get(&path).await;
+            assert_eq!(found_page["total_count"], u64::from(is_kept), "{secret}");
         }
-        assert_eq!(all.contains("[redacted]"), !is_kept);
-        stored.gateway.stop().await;
+        assert_eq!(records_text.contains("[redacted]"), !is_kept);
+        fixture.gateway.stop().await;
     }
 }
 
-/// Other forms: a pair of name and value, the value of an option, and headers of several words.
+/// Name-value pairs, command-line options, and headers with several words.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_hide_secrets_in_every_form() {
     let backend = Backend::start(BackendKind::Stdio, &[]).await;
-    let stored = StoredCalls::with_server(&backend.entry, Redact::default()).await;
-    let client = stored.gateway.client().await;
+    let fixture = StoredCalls::with_server(&backend.entry, Redact::default()).await;
+    let client = fixture.gateway.client().await;
     let text_sent = "Authorization: ApiKey hush-1\nCookie: a=b; c=hush-2\npassword: \"a hush-3\" <pwd>hush-4</pwd>";
     let arguments = json!({
         "text": text_sent,
@@ -145,13 +147,13 @@ async fn records_hide_secrets_in_every_form() {
         "max_tokens": 4096,
     });
     client.call("x__echo", arguments).await;
-    let all = stored.everything().await;
-    assert!(!all.contains("hush"), "{all}");
-    assert!(all.contains("4096"), "{all}");
-    stored.gateway.stop().await;
+    let records_text = fixture.stored_text().await;
+    assert!(!records_text.contains("hush"), "{records_text}");
+    assert!(records_text.contains("4096"), "{records_text}");
+    fixture.gateway.stop().await;
 }
 
-fn quoting() -> String {
+fn quoting_server() -> String {
     format!("not for {}", FORMS.join(" or "))
 }
 
@@ -160,101 +162,109 @@ fn entry(mut server: Value) -> Value {
     server
 }
 
-/// A server repeats the headers of Mainstay's request in its answer. The client gets the server's text, and
-/// Mainstay stores no secret.
+/// A server repeats the request headers in its answer. The client gets the original answer, and no
+/// secret is stored.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_that_a_server_says_back_is_not_recorded() {
     let answers: [fn(&Value) -> String; 4] = [
         |id| {
-            let error =
-                json!({"code": -32000, "message": quoting(), "data": {"headers": [quoting()]}});
+            let error = json!({"code": -32000, "message": quoting_server(), "data": {"headers": [quoting_server()]}});
             rogue::http(
                 "application/json",
                 &json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string(),
             )
         },
         |id| {
-            let result = json!({"isError": true, "content": [{"type": "text", "text": quoting()}]});
+            let result =
+                json!({"isError": true, "content": [{"type": "text", "text": quoting_server()}]});
             rogue::http(
                 "application/json",
                 &json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string(),
             )
         },
         |id| {
-            let inside = json!({"said": quoting()}).to_string();
-            let result = json!({"content": [{"type": "text", "text": inside}]});
+            let inner_text = json!({"said": quoting_server()}).to_string();
+            let result = json!({"content": [{"type": "text", "text": inner_text}]});
             rogue::http(
                 "application/json",
                 &json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string(),
             )
         },
-        |_| format!("HTTP/1.1 500 No\r\nconnection: close\r\n\r\n{}", quoting()),
+        |_| {
+            format!(
+                "HTTP/1.1 500 No\r\nconnection: close\r\n\r\n{}",
+                quoting_server()
+            )
+        },
     ];
     for (index, answer) in answers.into_iter().enumerate() {
         let server = entry(rogue::start(answer).await);
-        // Even if all other redaction is off.
-        let off = Redact {
+        // Configured secrets are redacted even if the default rules are off.
+        let no_defaults = Redact {
             defaults: false,
             ..Redact::default()
         };
-        let stored = StoredCalls::with_server(&server, off).await;
-        let client = stored.gateway.client().await;
+        let fixture = StoredCalls::with_server(&server, no_defaults).await;
+        let client = fixture.gateway.client().await;
         let messages = client
             .exchange("tools/call", r#"{"name":"x__act"}"#)
             .await
             .concat();
-        // The page of an HTTP error is quoted in Mainstay's own text.
+        // Mainstay's own error text quotes the error page.
         assert_eq!(messages.contains(SECRET), index < 3, "{messages}");
-        let all = stored.everything().await;
-        assert!(all.contains("[redacted]"), "{index}: {all}");
-        hides(&all);
-        let rest = stored.gateway.rest();
-        hides(&rest.server("x").await.to_string());
-        hides(&rest.get("/api/events/recent").await.to_string());
+        let records_text = fixture.stored_text().await;
+        assert!(
+            records_text.contains("[redacted]"),
+            "{index}: {records_text}"
+        );
+        assert_hides(&records_text);
+        let rest = fixture.gateway.rest();
+        assert_hides(&rest.server("x").await.to_string());
+        assert_hides(&rest.get("/api/events/recent").await.to_string());
     }
 }
 
-/// The secret is not in the server's state, and not in events and logs.
+/// The secret is in neither the server's state nor events and logs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_that_a_server_says_back_is_not_shown() {
-    let server = entry(rogue::unwilling(&quoting()).await);
-    let stored = StoredCalls::with_server(&server, Redact::default()).await;
-    let rest = stored.gateway.rest();
+    let server = entry(rogue::start_unwilling(&quoting_server()).await);
+    let fixture = StoredCalls::with_server(&server, Redact::default()).await;
+    let rest = fixture.gateway.rest();
     let server = rest
         .until("x", "refused", |server| {
             server["lastError"].to_string().contains("[redacted]")
         })
         .await;
-    hides(&server.to_string());
-    hides(&rest.get("/api/servers").await.to_string());
-    hides(&rest.get("/api/events/recent").await.to_string());
-    hides(&rest.get("/api/health").await.to_string());
-    let client = stored.gateway.client().await;
-    hides(
+    assert_hides(&server.to_string());
+    assert_hides(&rest.get("/api/servers").await.to_string());
+    assert_hides(&rest.get("/api/events/recent").await.to_string());
+    assert_hides(&rest.get("/api/health").await.to_string());
+    let client = fixture.gateway.client().await;
+    assert_hides(
         &client
             .exchange("tools/call", r#"{"name":"x__act"}"#)
             .await
             .concat(),
     );
-    hides(&stored.everything().await);
+    assert_hides(&fixture.stored_text().await);
     let StoredCalls {
         gateway, folder, ..
-    } = stored;
+    } = fixture;
     gateway.stop().await;
     for file in ["mcp-x.log", "mcp-errors.log"] {
         let log = std::fs::read_to_string(folder.path().join("logs").join(file)).expect("a log");
         assert!(log.contains("[redacted]"), "{log}");
-        hides(&log);
+        assert_hides(&log);
     }
 }
 
-/// The environment that the configuration gives to a process, in the output of the process.
+/// A configured environment variable that the process prints.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_variable_that_a_process_prints_is_not_logged() {
     let script = "echo \"cannot log in with $FOO, nor $(printf %s \"$FOO\" | base64)\" >&2; exit 3";
     let server = json!({"command": "sh", "args": ["-c", script], "env": {"FOO": "topsecret123"}});
-    let stored = StoredCalls::with_server(&server, Redact::default()).await;
-    let rest = stored.gateway.rest();
+    let fixture = StoredCalls::with_server(&server, Redact::default()).await;
+    let rest = fixture.gateway.rest();
     let server = found("its last words", async || {
         let server = rest.server("x").await.to_string();
         server.contains("cannot log in").then_some(server)
@@ -266,7 +276,7 @@ async fn a_variable_that_a_process_prints_is_not_logged() {
     );
     let StoredCalls {
         gateway, folder, ..
-    } = stored;
+    } = fixture;
     gateway.stop().await;
     let log = std::fs::read_to_string(folder.path().join("logs/mcp-x.log")).expect("a log");
     assert!(

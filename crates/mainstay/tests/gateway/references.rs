@@ -1,4 +1,4 @@
-//! References to files and variables: they have limits, and none can block Mainstay.
+//! References to files and variables: size limits, and no blocking reads.
 
 use std::{
     os::unix::{fs::symlink, net::UnixListener},
@@ -23,12 +23,12 @@ fn fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, mode, 0).expect("a FIFO can be made");
 }
 
-/// Paths that no reference may read, with a part of the error.
-fn unreadable(folder: &Path) -> Vec<(PathBuf, &'static str)> {
+/// Unreadable paths, each with a part of the error.
+fn unreadable_paths(folder: &Path) -> Vec<(PathBuf, &'static str)> {
     let path = |name: &str| folder.join(name);
     fifo(&path("fifo"));
     symlink(path("fifo"), path("link")).expect("linked");
-    // The name remains after the listener is gone.
+    // The socket file remains after the listener is dropped.
     drop(UnixListener::bind(path("socket")).expect("bound"));
     std::fs::write(path("large"), vec![b'x'; MIB + 1]).expect("written");
     std::fs::write(path("binary"), b"\xff\xfe").expect("written");
@@ -45,8 +45,8 @@ fn unreadable(folder: &Path) -> Vec<(PathBuf, &'static str)> {
     ]
 }
 
-/// The entry of a server that gets the value of a reference.
-fn sent(url: &Value, value: &str) -> Value {
+/// An entry that sends the value of a reference in a header.
+fn sending_entry(url: &Value, value: &str) -> Value {
     json!({"url": url, "headers": {"x-value": value}})
 }
 
@@ -54,47 +54,50 @@ fn file(path: &Path) -> String {
     format!("${{file:{}}}", path.display())
 }
 
-/// An unreadable reference fails only its server, in a reload and in an addition. Nothing else waits for it.
+/// An unreadable reference fails only its own server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_read_fails_its_server_alone() {
-    let (backend, other) = (Backend::http().await, Backend::http().await);
+async fn an_unreadable_reference_fails_only_its_server() {
+    let (backend, other_backend) = (Backend::http().await, Backend::http().await);
     let world = TestConfig::new_json(&json!({"mcpServers": {"calm": backend.entry}}));
     let gateway = world.run().await;
     let (rest, client) = (gateway.rest(), gateway.client().await);
-    for (path, reason) in unreadable(world.folder.path()) {
-        let bad = sent(&other.entry["url"], &file(&path));
-        world.write(&json!({"mcpServers": {"calm": backend.entry, "bad": bad}}));
+    for (path, reason) in unreadable_paths(world.folder.path()) {
+        let bad_entry = sending_entry(&other_backend.entry["url"], &file(&path));
+        world.write(&json!({"mcpServers": {"calm": backend.entry, "bad": bad_entry}}));
         ok(soon("the reload", rest.post("/api/reload", json!({}))).await);
         let description = format!("refused for {}: {reason}", path.display());
-        rest.until("bad", &description, |found| {
-            let error = found["lastError"].as_str().unwrap_or_default();
+        rest.until("bad", &description, |server| {
+            let error = server["lastError"].as_str().unwrap_or_default();
             error.contains(reason) && error.contains("headers.x-value")
         })
         .await;
         client.assert_echo("calm__echo").await;
 
-        let mut added = bad.clone();
+        let mut added = bad_entry.clone();
         added["name"] = "added".into();
         let answer = soon("the addition", rest.post("/api/servers", added)).await;
         let answer = refused(StatusCode::BAD_REQUEST, "invalid_config", answer);
         let message = answer["message"].as_str().expect("words");
         assert!(message.contains(reason), "{}: {message}", path.display());
     }
-    assert!(other.received().is_empty(), "nothing of them was reached");
+    assert!(
+        other_backend.received().is_empty(),
+        "nothing of them was reached"
+    );
 }
 
-/// Lines that double the lines above them end at the limit of an entry, for all its texts together.
+/// Variables that double in each line stop at the size limit of an entry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_entry_expands_to_a_mebibyte_at_most() {
-    let (backend, other) = (Backend::http().await, Backend::http().await);
-    let url = &other.entry["url"];
+    let (backend, other_backend) = (Backend::http().await, Backend::http().await);
+    let url = &other_backend.entry["url"];
     let world = TestConfig::new_json(&json!({"mcpServers": {"calm": backend.entry}}));
     let gateway = world.run().await;
     let (rest, client) = (gateway.rest(), gateway.client().await);
     let mut env = serde_json::Map::from_iter([("A0".to_owned(), "x".repeat(16).into())]);
     for line in 1..=12 {
-        let above = format!("${{A{}}}", line - 1);
-        env.insert(format!("A{line}"), above.repeat(16).into());
+        let above_text = format!("${{A{}}}", line - 1);
+        env.insert(format!("A{line}"), above_text.repeat(16).into());
     }
     let secret = world.folder.path().join("secret");
     std::fs::write(&secret, "x".repeat(MIB * 3 / 4)).expect("written");
@@ -107,27 +110,26 @@ async fn an_entry_expands_to_a_mebibyte_at_most() {
     ] {
         world.write(&json!({"mcpServers": {"calm": backend.entry, "bad": entry}}));
         ok(soon("the reload", rest.post("/api/reload", json!({}))).await);
-        rest.until("bad", "refused", |found| {
-            let error = found["lastError"].as_str().unwrap_or_default();
+        rest.until("bad", "refused", |server| {
+            let error = server["lastError"].as_str().unwrap_or_default();
             error.contains("more than 1 MiB")
         })
         .await;
         client.assert_echo("calm__echo").await;
     }
-    assert!(other.received().is_empty());
+    assert!(other_backend.received().is_empty());
 }
 
-/// The references of an entry are not read before its server is approved. At the approval they are read, and an
-/// error is reported to the person who approves.
+/// References of a pending entry are read at the approval, which reports read errors.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_of_what_waits_for_approval_is_read() {
+async fn references_of_pending_servers_are_not_read() {
     let backend = Backend::http().await;
     let world = TestConfig::new_json(&json!({"mcpServers": {}, "ownTools": ["control"]}));
     let secret = world.folder.path().join("secret");
     fifo(&secret);
     let gateway = world.run().await;
     let (rest, client) = (gateway.rest(), operator(&gateway).await);
-    let mut entry = sent(&backend.entry["url"], &file(&secret));
+    let mut entry = sending_entry(&backend.entry["url"], &file(&secret));
     entry["name"] = "new".into();
     entry["env"] = json!({"A": "${NOT_SET_ANYWHERE:-}${A_VARIABLE_THAT_IS_NOT_SET:-x}"});
     let added = soon(
@@ -153,25 +155,25 @@ async fn nothing_of_what_waits_for_approval_is_read() {
     ok(rest.post("/api/servers/new/approve", approval).await);
     rest.until_status("new", "connected").await;
     until("the header", || {
-        let received = backend.fake().received();
+        let received_requests = backend.fake().received();
         let header = |request: &fake_server::Received| request.headers.get("x-value").cloned();
-        received
+        received_requests
             .iter()
             .filter_map(header)
             .any(|value| value == "from the file")
     })
     .await;
 
-    // A reference that is wrong whatever its value is refused at once.
+    // A malformed reference is refused immediately.
     for reference in ["${", "${vault:x}", "${keyring:x}", "${A:-${B}}"] {
-        let mut entry = sent(&backend.entry["url"], reference);
+        let mut entry = sending_entry(&backend.entry["url"], reference);
         entry["name"] = "wrong".into();
         let failure = call_failing(&client, "add_server", entry).await;
         assert_eq!(failure["error"], "invalid_config", "{reference}: {failure}");
     }
 }
 
-/// A configuration that is no regular file, or is too large, changes nothing.
+/// A configuration that is too large or not a regular file is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_configuration_that_is_no_file_changes_nothing() {
     let backend = Backend::http().await;

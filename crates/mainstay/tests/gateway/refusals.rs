@@ -1,4 +1,4 @@
-//! Every refused call is recorded once and counted once: at each door, for each reason that the door can have.
+//! Every refused call has one record and one count, at each door and for each reason.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::{
     client::{Http, LATEST, cancelled, initialize},
     gateway::{Gateway, soon, until},
     modern::Modern,
-    rest_client::{Rest, never},
+    rest_client::{Rest, never_retry},
     sse::Sse,
 };
 
-/// The client for which `y` is off.
+/// The client that has `y` switched off.
 const LIMITED: &str = "limited";
 
 /// The door of a call.
@@ -26,7 +26,7 @@ const LIMITED: &str = "limited";
 enum CallDoor {
     /// A session over HTTP at this path.
     Mcp(&'static str),
-    /// Like `Mcp`, for the client with a switch.
+    /// Like `Mcp`, for the client [`LIMITED`].
     Limited,
     /// Like `Mcp`, in a batch.
     Batch,
@@ -35,9 +35,9 @@ enum CallDoor {
     SseNotification,
     StdioNotification,
     ModernNotification,
-    /// Like `Mcp`, from a client that is one of Mainstay's own servers.
+    /// Like `Mcp`, with the chain header of one of Mainstay's own servers.
     Loop,
-    /// An unknown session id, or none.
+    /// A request with an unknown session id or without one.
     UnknownSession,
     NoSession,
     /// HTTP+SSE.
@@ -47,11 +47,11 @@ enum CallDoor {
     StdioUngreeted,
     /// A client without a session, at this path.
     Modern(&'static str),
-    /// Like `Modern`, with headers that differ from the request.
+    /// Like `Modern`, with headers that differ from the body.
     Mismatched,
     /// Like `Modern`, over stdio.
     ModernStdio,
-    /// This path of REST. The body is the arguments of the case.
+    /// A REST request to this path, with the content as its body.
     Rest(&'static str),
 }
 
@@ -67,7 +67,7 @@ struct Case {
     arguments: Option<&'static str>,
 }
 
-/// A table of cases: door, method, params, then server, name, kind and arguments of the record.
+/// A table of cases: door, method, params, then the record's server, name, kind and arguments.
 macro_rules! cases {
     ($($door:expr, $method:literal, $content:literal => $server:expr, $name:literal, $kind:literal, $arguments:expr;)*) => {
         [$(Case {
@@ -77,8 +77,8 @@ macro_rules! cases {
     };
 }
 
-/// The servers: `x` and `y` are connected and alike, `down` is stopped, `failed` cannot be started, `off` is
-/// disabled in the file, and `wait` waits for approval.
+/// A gateway with servers: `x` and `y` are connected, `down` is stopped, `failed` cannot start,
+/// `off` is disabled, and `wait` is pending.
 struct Refusing {
     gateway: Gateway,
     journal: Arc<Journal>,
@@ -92,7 +92,7 @@ impl Refusing {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default());
         let journal = Arc::new(journal.expect("a journal"));
-        let (x, y, down) = (
+        let (first_backend, second_backend, down_backend) = (
             Backend::http()
                 .await
                 .option("disabledTools", json!(["add"])),
@@ -101,8 +101,8 @@ impl Refusing {
         );
         let settings = json!({
             "mcpServers": {
-                "x": x.entry, "y": y.entry, "down": down.entry,
-                "failed": {"command": "/nonexistent/mainstay-test", "reconnect": never()},
+                "x": first_backend.entry, "y": second_backend.entry, "down": down_backend.entry,
+                "failed": {"command": "/nonexistent/mainstay-test", "reconnect": never_retry()},
                 "off": {"command": "/nonexistent/mainstay-test", "disabled": true},
             },
             "ownTools": ["meta", "external", "activity", "records", "control"],
@@ -116,12 +116,13 @@ impl Refusing {
         };
         let gateway = Gateway::with_options(&settings, options).await;
         let rest = gateway.rest();
-        for up in ["x", "y", "down"] {
-            rest.until_status(up, "connected").await;
+        for server in ["x", "y", "down"] {
+            rest.until_status(server, "connected").await;
         }
         rest.done("down", "stop").await;
-        let off = json!({"server": "y", "enabled": false});
-        rest.put(&format!("/api/switches/{LIMITED}"), off).await;
+        let switch_body = json!({"server": "y", "enabled": false});
+        rest.put(&format!("/api/switches/{LIMITED}"), switch_body)
+            .await;
         let operator = operator(&gateway).await;
         let added = operator
             .call("add_server", json!({"name": "wait", "command": "true"}))
@@ -131,7 +132,7 @@ impl Refusing {
             gateway,
             journal,
             rest,
-            _backends: vec![x, y, down],
+            _backends: vec![first_backend, second_backend, down_backend],
             _folder: folder,
         }
     }
@@ -143,19 +144,19 @@ impl Refusing {
         page.expect("it reads").calls
     }
 
-    /// Number of counted calls: calls of servers, and refused calls.
-    async fn counted(&self) -> f64 {
+    /// Sum of the counters for calls and refused calls.
+    async fn call_count(&self) -> f64 {
         let door = self.gateway.stranger("/metrics");
         let answer = door.send(Method::GET, door.headers("text/plain"), "").await;
         let text = answer.whole().await.text;
         let counters = ["mainstay_calls_total{", "mainstay_refused_calls_total{"];
-        let of_calls = |line: &&str| counters.iter().any(|name| line.starts_with(name));
-        let values = text.lines().filter(of_calls);
+        let is_call_counter = |line: &&str| counters.iter().any(|name| line.starts_with(name));
+        let values = text.lines().filter(is_call_counter);
         let value = |line: &str| line.rsplit(' ').next()?.parse::<f64>().ok();
         values.map(|line| value(line).expect("a value")).sum()
     }
 
-    /// Makes a call.
+    /// Sends the call of a case.
     async fn make(&self, case: &Case) {
         let Case {
             method, content, ..
@@ -166,8 +167,9 @@ impl Refusing {
             CallDoor::Mcp(path) => drop(self.gateway.client_at(path).await.post(request).await),
             CallDoor::Limited => {
                 let mut client = self.gateway.stranger("/mcp");
-                let greeting = initialize(LATEST).replace("\"tests\"", &format!("\"{LIMITED}\""));
-                client.greet(&greeting).await;
+                let greeting_text =
+                    initialize(LATEST).replace("\"tests\"", &format!("\"{LIMITED}\""));
+                client.greet(&greeting_text).await;
                 client.post(request).await;
             }
             CallDoor::Batch => {
@@ -252,18 +254,18 @@ impl Refusing {
         }
     }
 
-    /// Makes a call. Returns the error in its record or count, if there is one.
+    /// Sends a call, and returns a mismatch in its record or count.
     async fn check(&self, case: &Case) -> Result<(), String> {
-        let (before, counted) = (self.records().await, self.counted().await);
+        let (records_before, counts_before) = (self.records().await, self.call_count().await);
         soon("an answer", self.make(case)).await;
         let mut after = self.records().await;
-        after.truncate(after.len() - before.len());
-        let counted = self.counted().await - counted;
+        after.truncate(after.len() - records_before.len());
+        let counts_before = self.call_count().await - counts_before;
         let [record] = after.as_slice() else {
-            return Err(format!("{} records, counted {counted}", after.len()));
+            return Err(format!("{} records, counted {counts_before}", after.len()));
         };
         let error = record.error.as_ref();
-        let found = (
+        let actual_target = (
             record.target.server.as_ref().map(ToString::to_string),
             &*record.target.method,
             &*record.target.tool,
@@ -283,26 +285,26 @@ impl Refusing {
             case.arguments,
             ("not_sent", "refused", 0),
         );
-        if found != expected {
-            return Err(format!("{found:?}\n    expected {expected:?}"));
+        if actual_target != expected {
+            return Err(format!("{actual_target:?}\n    expected {expected:?}"));
         }
-        if (counted - 1.0).abs() > f64::EPSILON {
-            return Err(format!("counted {counted} times"));
+        if (counts_before - 1.0).abs() > f64::EPSILON {
+            return Err(format!("counted {counts_before} times"));
         }
         Ok(())
     }
 
     async fn check_all(&self, cases: &[Case]) {
-        let mut wrong = Vec::new();
+        let mut mismatches = Vec::new();
         for (number, case) in cases.iter().enumerate() {
             if let Err(reason) = self.check(case).await {
-                wrong.push(format!(
+                mismatches.push(format!(
                     "{number}: {:?} {} {}\n    {reason}",
                     case.door, case.method, case.content
                 ));
             }
         }
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert!(mismatches.is_empty(), "{}", mismatches.join("\n"));
     }
 }
 
@@ -315,10 +317,10 @@ async fn operator(gateway: &Gateway) -> Http {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn by_every_mcp_door() {
-    let refusing = Refusing::start().await;
+async fn mcp_doors_record_refused_calls() {
+    let fixture = Refusing::start().await;
     let args = Some(r#"{"a":1}"#);
-    refusing.check_all(&cases![
+    fixture.check_all(&cases![
         CallDoor::Mcp("/mcp"), "tools/call", r#"{"name":"nope","arguments":{"a":1}}"# => None, "nope", "tool_not_found", args;
         CallDoor::Mcp("/mcp"), "tools/call", r#"{"name":"x__nope","arguments":{"a":1}}"# => Some("x"), "nope", "tool_not_found", args;
         CallDoor::Mcp("/mcp"), "tools/call", r#"{"name":"x__add"}"# => Some("x"), "add", "tool_not_found", None;
@@ -365,14 +367,14 @@ async fn by_every_mcp_door() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn by_rest() {
-    let refusing = Refusing::start().await;
+async fn rest_records_refused_calls() {
+    let fixture = Refusing::start().await;
     let args = Some(r#"{"a":1}"#);
     let call = CallDoor::Rest("/api/mcp-tools/call");
     let get = CallDoor::Rest("/api/mcp-prompts/get");
-    let read = CallDoor::Rest("/api/mcp-resources/read");
-    let whole = CallDoor::Rest("/api/resources/read");
-    refusing.check_all(&cases![
+    let read_door = CallDoor::Rest("/api/mcp-resources/read");
+    let full_door = CallDoor::Rest("/api/resources/read");
+    fixture.check_all(&cases![
         call, "tools/call", r#"{"tool":"nobody/echo","arguments":{"a":1}}"# => None, "nobody/echo", "server_not_found", args;
         call, "tools/call", r#"{"tool":"x/nope"}"# => Some("x"), "nope", "tool_not_found", Some("{}");
         call, "tools/call", r#"{"tool":"echo"}"# => None, "echo", "tool_not_found", Some("{}");
@@ -385,12 +387,12 @@ async fn by_rest() {
         get, "prompts/get", r#"{"prompt":"x/nope"}"# => Some("x"), "nope", "prompt_not_found", None;
         get, "prompts/get", r#"{"prompt":"nobody/plain"}"# => None, "nobody/plain", "server_not_found", None;
         get, "prompts/get", "{}" => None, "", "invalid_request", None;
-        read, "resources/read", r#"{"server":"nobody","uri":"fake://text"}"# => None, "fake://text", "server_not_found", None;
-        read, "resources/read", r#"{"uri":"fake://text"}"# => None, "fake://text", "invalid_request", None;
-        read, "resources/read", r#"{"server":"down","uri":"fake://text"}"# => Some("down"), "fake://text", "server_not_connected", None;
-        whole, "resources/read", r#"{"uri":"fake://nothing"}"# => None, "fake://nothing", "resource_not_found", None;
-        whole, "resources/read", "{}" => None, "", "invalid_request", None;
-        whole, "resources/read", "7" => None, "", "invalid_request", None;
+        read_door, "resources/read", r#"{"server":"nobody","uri":"fake://text"}"# => None, "fake://text", "server_not_found", None;
+        read_door, "resources/read", r#"{"uri":"fake://text"}"# => None, "fake://text", "invalid_request", None;
+        read_door, "resources/read", r#"{"server":"down","uri":"fake://text"}"# => Some("down"), "fake://text", "server_not_connected", None;
+        full_door, "resources/read", r#"{"uri":"fake://nothing"}"# => None, "fake://nothing", "resource_not_found", None;
+        full_door, "resources/read", "{}" => None, "", "invalid_request", None;
+        full_door, "resources/read", "7" => None, "", "invalid_request", None;
         CallDoor::Rest("/api/servers/nobody/tools/echo/call"), "tools/call", r#"{"arguments":{"a":1}}"# => None, "nobody/echo", "server_not_found", args;
         CallDoor::Rest("/api/servers/down/tools/echo/call"), "tools/call", r#"{"arguments":{"a":1}}"# => Some("down"), "echo", "server_not_connected", args;
         CallDoor::Rest("/api/servers/failed/tools/echo/call"), "tools/call", "{}" => Some("failed"), "echo", "server_not_connected", Some("{}");
@@ -404,11 +406,11 @@ async fn by_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn by_own_tools() {
-    let refusing = Refusing::start().await;
+async fn own_tools_record_refused_calls() {
+    let fixture = Refusing::start().await;
     let args = Some(r#"{"a":1}"#);
     let mcp = CallDoor::Mcp("/mcp");
-    refusing.check_all(&cases![
+    fixture.check_all(&cases![
         mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"nope","arguments":{"a":1}}}"# => None, "nope", "tool_not_found", args;
         mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"x__nope","arguments":{"a":1}}}"# => Some("x"), "nope", "tool_not_found", args;
         mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"echo"}}"# => None, "echo", "tool_not_found", None;
@@ -421,7 +423,7 @@ async fn by_own_tools() {
         mcp, "tools/call", r#"{"name":"external_call_tool","arguments":{"tool":"failed/echo"}}"# => Some("failed"), "echo", "server_not_connected", None;
     ])
     .await;
-    // These tools read a resource or get a prompt by a call of a tool.
+    // Own tools that read a resource or get a prompt.
     for (content, method, server, name, kind) in [
         (
             r#"{"name":"external_read_resource","arguments":{"server":"nobody","uri":"a:b"}}"#,
@@ -452,45 +454,45 @@ async fn by_own_tools() {
             "prompt_not_found",
         ),
     ] {
-        let before = refusing.records().await.len();
-        let client = refusing.gateway.client().await;
+        let previous_count = fixture.records().await.len();
+        let client = fixture.gateway.client().await;
         client.ask("tools/call", content).await;
-        let all = refusing.records().await;
-        assert_eq!(all.len(), before + 1, "{content}");
-        let target = &all[0].target;
-        let found = (
+        let all_records = fixture.records().await;
+        assert_eq!(all_records.len(), previous_count + 1, "{content}");
+        let target = &all_records[0].target;
+        let actual_call = (
             &*target.method,
             target.server.as_ref().map(ToString::to_string),
             &*target.tool,
         );
         assert_eq!(
-            found,
+            actual_call,
             (method, server.map(str::to_owned), name),
             "{content}"
         );
-        let error = all[0].error.as_ref().expect("an error");
+        let error = all_records[0].error.as_ref().expect("an error");
         assert_eq!(
-            (all[0].status.as_str(), &*error.kind),
+            (all_records[0].status.as_str(), &*error.kind),
             ("refused", kind),
             "{content}"
         );
     }
-    // Tools that call no server leave no record, whether they succeed or fail.
-    let before = refusing.records().await.len();
-    let client = refusing.gateway.client().await;
+    // Tools without a call to a server leave no record.
+    let previous_count = fixture.records().await.len();
+    let client = fixture.gateway.client().await;
     client.call("search_tools", json!({"query": "echo"})).await;
     client.call("search_tools", json!({"quary": "echo"})).await;
     client.call("read_object", json!({"cid": "nope"})).await;
     let object = json!({"uri": "mainstay://objects/nope"});
     client.error("resources/read", object).await;
-    assert_eq!(refusing.records().await.len(), before);
+    assert_eq!(fixture.records().await.len(), previous_count);
 }
 
-/// The places of refusals: REST, its statistics, and a client's own records.
+/// Refused calls in REST records, in statistics, and in a client's own records.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn they_can_be_read_everywhere() {
-    let refusing = Refusing::start().await;
-    let client = refusing.gateway.client_at("/mcp/some").await;
+async fn refused_calls_are_readable_at_every_door() {
+    let fixture = Refusing::start().await;
+    let client = fixture.gateway.client_at("/mcp/some").await;
     for number in 0..20 {
         let name = format!("x__nope_{number}");
         client.request("tools/call", json!({"name": name})).await;
@@ -498,12 +500,14 @@ async fn they_can_be_read_everywhere() {
     client
         .request("tools/call", json!({"name": "y__echo"}))
         .await;
-    let long = "n".repeat(100_000);
-    client.request("tools/call", json!({"name": long})).await;
-    let page = refusing.rest.get("/api/call-records?status=refused").await;
+    let long_text = "n".repeat(100_000);
+    client
+        .request("tools/call", json!({"name": long_text}))
+        .await;
+    let page = fixture.rest.get("/api/call-records?status=refused").await;
     assert_eq!(page["total_count"], 22, "{page}");
-    let newest = &page["calls"][0];
-    let name = newest["tool"].as_str().expect("a name");
+    let newest_call = &page["calls"][0];
+    let name = newest_call["tool"].as_str().expect("a name");
     assert!(
         name.len() <= 260 && name.starts_with("nnn"),
         "{}",
@@ -514,11 +518,11 @@ async fn they_can_be_read_everywhere() {
         ("state", json!("not_sent")),
         ("door", json!("mcp_http")),
     ] {
-        assert_eq!(newest[member], expected, "{newest}");
+        assert_eq!(newest_call[member], expected, "{newest_call}");
     }
-    // Names that clients invent share one series with a server, and one without.
-    refusing.journal.close().await;
-    let statistics = refusing.rest.get("/api/statistics").await;
+    // Invented names share one series for each server, and one without a server.
+    fixture.journal.close().await;
+    let statistics = fixture.rest.get("/api/statistics").await;
     let series = statistics["tools"].as_array().expect("a list");
     let calls = series
         .iter()
@@ -527,22 +531,26 @@ async fn they_can_be_read_everywhere() {
     assert_eq!((series.len(), calls), (2, 22), "{statistics}");
 }
 
-/// A client reads its own refused calls, even if it may not read the calls of others.
+/// A client can read its own refused calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_sees_its_own() {
-    let refusing = Refusing::start().await;
-    let (one, other) = (
-        refusing.gateway.client_at("/mcp").await,
-        refusing.gateway.client_at("/mcp").await,
+async fn a_client_reads_its_own_refused_calls() {
+    let fixture = Refusing::start().await;
+    let (first_client, other_client) = (
+        fixture.gateway.client_at("/mcp").await,
+        fixture.gateway.client_at("/mcp").await,
     );
-    let limited = async || {
-        let mut client = refusing.gateway.stranger("/mcp");
-        let greeting = initialize(LATEST).replace("\"tests\"", &format!("\"{LIMITED}\""));
-        client.greet(&greeting).await;
+    let limited_client = async || {
+        let mut client = fixture.gateway.stranger("/mcp");
+        let greeting_text = initialize(LATEST).replace("\"tests\"", &format!("\"{LIMITED}\""));
+        client.greet(&greeting_text).await;
         client
     };
-    let (limited, its_double) = (limited().await, limited().await);
-    for (client, name) in [(&one, "one"), (&limited, "y__echo"), (&limited, "nobody")] {
+    let (limited_client, second_client) = (limited_client().await, limited_client().await);
+    for (client, name) in [
+        (&first_client, "one"),
+        (&limited_client, "y__echo"),
+        (&limited_client, "nobody"),
+    ] {
         client.request("tools/call", json!({"name": name})).await;
     }
     let own_calls = async |client: &Http| {
@@ -554,51 +562,43 @@ async fn a_client_sees_its_own() {
         let names = calls.map(|call| call["tool"].as_str().expect("a name").to_owned());
         names.collect::<Vec<_>>()
     };
-    assert_eq!(own_calls(&limited).await, ["nobody", "echo"]);
+    assert_eq!(own_calls(&limited_client).await, ["nobody", "echo"]);
     assert_eq!(
-        own_calls(&its_double).await,
+        own_calls(&second_client).await,
         [""; 0],
         "they are another session's"
     );
-    assert_eq!(own_calls(&other).await, ["nobody", "echo", "one"]);
+    assert_eq!(own_calls(&other_client).await, ["nobody", "echo", "one"]);
 }
 
-/// A batch that is refused as a whole: each call in it is recorded, up to the limit of a batch.
+/// Each call of a refused batch is recorded, up to the batch limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_batches_that_are_refused() {
+async fn calls_of_refused_batches_are_recorded() {
     const MAX_MESSAGES: usize = 100;
-    let refusing = Refusing::start().await;
+    let fixture = Refusing::start().await;
     let batch = |calls: usize| {
         let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x__echo"}}"#;
         let ping = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
         format!("[{}{ping}]", format!("{call},").repeat(calls))
     };
     let mut expected = 0;
-    let mut old = refusing.gateway.stranger("/mcp");
-    old.initialize("2025-03-26").await;
-    old.post(batch(MAX_MESSAGES)).await;
+    let mut old_client = fixture.gateway.stranger("/mcp");
+    old_client.initialize("2025-03-26").await;
+    old_client.post(batch(MAX_MESSAGES)).await;
     expected += MAX_MESSAGES;
-    assert_eq!(
-        refusing.records().await.len(),
-        expected,
-        "too many messages"
-    );
-    refusing.gateway.client().await.post(batch(2)).await;
+    assert_eq!(fixture.records().await.len(), expected, "too many messages");
+    fixture.gateway.client().await.post(batch(2)).await;
     expected += 2;
-    assert_eq!(refusing.records().await.len(), expected, "a later revision");
-    refusing.gateway.stranger("/mcp").post(batch(3)).await;
+    assert_eq!(fixture.records().await.len(), expected, "a later revision");
+    fixture.gateway.stranger("/mcp").post(batch(3)).await;
     expected += 3;
-    assert_eq!(
-        refusing.records().await.len(),
-        expected,
-        "without a session"
-    );
-    let mut pipe = refusing.gateway.pipe().await;
+    assert_eq!(fixture.records().await.len(), expected, "without a session");
+    let mut pipe = fixture.gateway.pipe().await;
     pipe.send(batch(4)).await;
     pipe.message().await;
     pipe.close().await;
     expected += 4;
-    let records = refusing.records().await;
+    let records = fixture.records().await;
     assert_eq!(records.len(), expected, "over stdio");
     assert!(
         records
@@ -607,27 +607,27 @@ async fn in_batches_that_are_refused() {
     );
 }
 
-/// More requests than may be in flight: each refused one is recorded.
+/// Calls beyond the limit of requests in flight are recorded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn by_the_limit_of_a_conversation() {
+async fn calls_beyond_the_conversation_limit_are_recorded() {
     const MAX_UNANSWERED: usize = 1024;
-    let refusing = Refusing::start().await;
-    let mut pipe = refusing.gateway.pipe().await;
+    let fixture = Refusing::start().await;
+    let mut pipe = fixture.gateway.pipe().await;
     let call = r#"{"name":"x__sleep","arguments":{"ms":60000}}"#;
     let mut ids = Vec::new();
     for _ in 0..=MAX_UNANSWERED {
         ids.push(pipe.begin("tools/call", call).await);
     }
-    let refused = pipe.message().await;
-    assert!(refused["error"].is_object(), "{refused}");
-    let records = refusing.records().await;
-    let refused = records
+    let refused_message = pipe.message().await;
+    assert!(refused_message["error"].is_object(), "{refused_message}");
+    let records = fixture.records().await;
+    let refused_message = records
         .iter()
         .filter(|record| record.status.as_str() == "refused");
-    assert_eq!(refused.count(), 1);
+    assert_eq!(refused_message.count(), 1);
     for id in ids {
         pipe.send(cancelled(&id)).await;
     }
     drop(pipe.close().await);
-    until("the end of all calls", || refusing.journal.depth().0 == 0).await;
+    until("the end of all calls", || fixture.journal.depth().0 == 0).await;
 }

@@ -1,5 +1,5 @@
-//! A reload of the configuration while calls run (invariant 11; W4). Signals, the watched file and the command
-//! are in `tests/cli`.
+//! Reloads while calls run (invariant 11; W4). `tests/cli` covers signals, the watched file and the
+//! command.
 
 use http::StatusCode;
 use mainstay_gateway::GatewayOptions;
@@ -11,10 +11,10 @@ use crate::{
     backend::{Backend, BackendKind},
     client::failure,
     gateway::{Gateway, config, until},
-    rest_client::{never, promptly},
+    rest_client::{never_retry, prompt_retry},
 };
 
-/// A configuration in a file that can be reloaded.
+/// A configuration file for reloads.
 pub struct File(TempDir);
 
 impl File {
@@ -60,46 +60,46 @@ pub async fn reload(gateway: &Gateway) -> Value {
 }
 
 over_every_transport! {
-    /// Unchanged servers keep their connections and their calls in flight, while other servers are added,
-    /// removed and changed.
+    /// Unchanged servers keep their sessions and calls while other servers are added, removed and
+    /// changed.
     async fn unchanged_servers_keep_their_connections_and_calls(kind) {
-        let (unchanged, removed, comes) = (
+        let (unchanged_backend, removed_backend, new_backend) = (
             Backend::start(kind, &[]).await,
             Backend::start(kind, &[]).await,
             Backend::start(kind, &[]).await,
         );
         let changes = Backend::start(kind, &[]).await;
-        let file = File::with_servers(&[("stays", &unchanged), ("goes", &removed), ("changes", &changes)]);
+        let file = File::with_servers(&[("stays", &unchanged_backend), ("goes", &removed_backend), ("changes", &changes)]);
         let gateway = file.run().await;
         let client = gateway.client().await;
         let mut stream = client.listen().await;
         client.assert_echo("changes__echo").await;
-        let other = Backend::start(kind, &[]).await;
-        let (text, lost, ()) = tokio::join!(
+        let other_backend = Backend::start(kind, &[]).await;
+        let (text, lost_result, ()) = tokio::join!(
             client.call_text("stays__sleep", json!({"ms": 1500})),
             client.call("goes__hang", json!({})),
             async {
-                unchanged.until_called("sleep").await;
-                removed.until_called("hang").await;
-                file.write(&[("comes", &comes), ("stays", &unchanged), ("changes", &other)]);
+                unchanged_backend.until_called("sleep").await;
+                removed_backend.until_called("hang").await;
+                file.write(&[("comes", &new_backend), ("stays", &unchanged_backend), ("changes", &other_backend)]);
                 reload(&gateway).await;
             }
         );
         assert_eq!(text, "slept 1500 ms");
-        assert_eq!(lost["isError"], true, "{lost}");
-        assert_eq!((unchanged.count("initialize"), unchanged.runs("sleep")), (1, 1));
+        assert_eq!(lost_result["isError"], true, "{lost_result}");
+        assert_eq!((unchanged_backend.count("initialize"), unchanged_backend.runs("sleep")), (1, 1));
         while stream.message().await["method"] != "notifications/tools/list_changed" {}
         client.assert_echo("stays__echo").await;
         client.assert_echo("comes__echo").await;
         client.assert_echo("changes__echo").await;
-        assert_eq!((other.count("initialize"), other.runs("echo")), (1, 1));
+        assert_eq!((other_backend.count("initialize"), other_backend.runs("echo")), (1, 1));
         let tools = client.tools().await;
         assert!(tools[0].starts_with("comes__"), "the file's order: {tools:?}");
         assert!(!tools.iter().any(|tool| tool.starts_with("goes__")), "{tools:?}");
     }
 }
 
-/// A server whose limits change keeps its session.
+/// Changed limits do not restart the session.
 #[tokio::test]
 async fn new_limits_hold_without_a_new_session() {
     let backend = Backend::http().await;
@@ -120,11 +120,11 @@ async fn new_limits_hold_without_a_new_session() {
 
 #[tokio::test]
 async fn a_dry_run_changes_nothing() {
-    let (one, two) = (Backend::http().await, Backend::http().await);
-    let file = File::with_servers(&[("one", &one)]);
+    let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
+    let file = File::with_servers(&[("one", &first_backend)]);
     let gateway = file.run().await;
     gateway.client().await.assert_echo("one__echo").await;
-    file.write(&[("two", &two)]);
+    file.write(&[("two", &second_backend)]);
     let rest = gateway.rest();
     let (status, answer) = rest.post("/api/reload", json!({"dryRun": true})).await;
     assert_eq!(
@@ -136,16 +136,16 @@ async fn a_dry_run_changes_nothing() {
         summary.contains("one") && summary.contains("two"),
         "{summary}"
     );
-    assert_eq!(one.count("initialize"), 1);
-    assert_eq!(two.received(), Vec::<Value>::new());
+    assert_eq!(first_backend.count("initialize"), 1);
+    assert_eq!(second_backend.received(), Vec::<Value>::new());
     gateway.client().await.assert_echo("one__echo").await;
-    // The dry run did not count as a reload.
+    // The dry run changed nothing.
     assert_eq!(reload(&gateway).await["plan"], answer["plan"]);
     gateway.client().await.assert_echo("two__echo").await;
-    assert_eq!(one.fake().sessions(), 0);
+    assert_eq!(first_backend.fake().sessions(), 0);
 }
 
-/// Invariant 11.
+/// Invariant 11: an invalid file changes nothing.
 #[tokio::test]
 async fn a_bad_file_changes_nothing_and_says_why() {
     let backend = Backend::http().await;
@@ -178,14 +178,14 @@ async fn a_bad_file_changes_nothing_and_says_why() {
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// Reloads run one after the other: an added server is started once.
+/// Concurrent reloads run one after the other, and start an added server once.
 #[tokio::test]
 async fn two_reloads_at_once_are_one_after_the_other() {
-    let (one, two) = (Backend::http().await, Backend::http().await);
-    let file = File::with_servers(&[("one", &one)]);
+    let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
+    let file = File::with_servers(&[("one", &first_backend)]);
     let gateway = file.run().await;
     gateway.client().await.assert_echo("one__echo").await;
-    file.write(&[("one", &one), ("two", &two)]);
+    file.write(&[("one", &first_backend), ("two", &second_backend)]);
     let answers = tokio::join!(reload(&gateway), reload(&gateway), reload(&gateway));
     let plans = [answers.0, answers.1, answers.2].map(|answer| answer["plan"].to_string());
     let adding = plans.iter().filter(|plan| plan.contains("added"));
@@ -193,29 +193,35 @@ async fn two_reloads_at_once_are_one_after_the_other() {
     let client = gateway.client().await;
     client.assert_echo("one__echo").await;
     client.assert_echo("two__echo").await;
-    assert_eq!((one.count("initialize"), two.count("initialize")), (1, 1));
+    assert_eq!(
+        (
+            first_backend.count("initialize"),
+            second_backend.count("initialize")
+        ),
+        (1, 1)
+    );
 }
 
-/// W4: a server that is removed while it reconnects is gone, and is not tried again.
+/// W4: removing a reconnecting server ends its attempts.
 #[tokio::test]
 async fn a_server_may_be_removed_while_it_reconnects() {
     for (kind, schedule) in [
-        (BackendKind::Http, promptly()),
-        (BackendKind::Sse, promptly()),
-        (BackendKind::Http, never()),
+        (BackendKind::Http, prompt_retry()),
+        (BackendKind::Sse, prompt_retry()),
+        (BackendKind::Http, never_retry()),
     ] {
         let backend = Backend::start(kind, &[])
             .await
             .option("reconnect", schedule);
-        let calm = Backend::http().await;
-        let file = File::with_servers(&[("x", &backend), ("calm", &calm)]);
+        let calm_backend = Backend::http().await;
+        let file = File::with_servers(&[("x", &backend), ("calm", &calm_backend)]);
         let gateway = file.run().await;
         let client = gateway.client().await;
         client.assert_echo("x__echo").await;
         backend.leave(&client).await;
         client.call("x__echo", json!({})).await;
         gateway.rest().until_status("x", "reconnecting").await;
-        file.write(&[("calm", &calm)]);
+        file.write(&[("calm", &calm_backend)]);
         reload(&gateway).await;
         backend.come_back().await;
         let servers = gateway.rest().get("/api/servers").await["servers"].clone();

@@ -1,4 +1,4 @@
-//! Every kind of request, at both endpoints, to a server over each transport (J1, J15, K1–K3).
+//! Every kind of request at both endpoints, over each transport (J1, J15, K1–K3).
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ over_every_transport! {
             client.assert_echo(&format!("{prefix}echo")).await;
             let sum = client.call_text(&format!("{prefix}add"), json!({"a": 2, "b": 40})).await;
             assert_eq!(sum, "42");
-            // K1: a call without arguments is valid, too.
+            // K1: `arguments` are optional.
             let pid = client.result("tools/call", json!({"name": format!("{prefix}pid")})).await;
             assert!(text(&pid).parse::<u32>().is_ok());
         }
@@ -33,8 +33,8 @@ over_every_transport! {
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for path in ["/mcp", "/servers/x/mcp"] {
             let client = gateway.client_at(path).await;
-            let listed = client.result("resources/list", json!({})).await;
-            assert_eq!(uris(&listed["resources"]), ["fake://text", "fake://blob"]);
+            let listed_result = client.result("resources/list", json!({})).await;
+            assert_eq!(uris(&listed_result["resources"]), ["fake://text", "fake://blob"]);
             let templates = client.result("resources/templates/list", json!({})).await;
             assert_eq!(templates["resourceTemplates"][0]["uriTemplate"], "fake://item/{id}");
             for (uri, member, content) in [
@@ -42,9 +42,9 @@ over_every_transport! {
                 ("fake://blob", "blob", "AAECAwQ="),
                 ("fake://item/7", "text", "item 7"),
             ] {
-                let read = client.result("resources/read", json!({"uri": uri})).await;
-                assert_eq!(read["contents"][0][member], content, "{uri}");
-                assert_eq!(read["contents"][0]["uri"], uri);
+                let read_result = client.result("resources/read", json!({"uri": uri})).await;
+                assert_eq!(read_result["contents"][0][member], content, "{uri}");
+                assert_eq!(read_result["contents"][0]["uri"], uri);
             }
             let error = client.error("resources/read", json!({"uri": "fake://nothing"})).await;
             assert_eq!(error["code"], -32002, "{error}");
@@ -57,13 +57,13 @@ over_every_transport! {
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, prefix) in [("/mcp", "x__"), ("/servers/x/mcp", "")] {
             let client = gateway.client_at(path).await;
-            let listed = client.result("prompts/list", json!({})).await;
-            let [greet, plain] = ["greet", "plain"].map(|name| format!("{prefix}{name}"));
-            assert_eq!(names(&listed["prompts"]), [greet.as_str(), plain.as_str()]);
+            let listed_result = client.result("prompts/list", json!({})).await;
+            let [greet, plain_name] = ["greet", "plain"].map(|name| format!("{prefix}{name}"));
+            assert_eq!(names(&listed_result["prompts"]), [greet.as_str(), plain_name.as_str()]);
             let params = json!({"name": greet, "arguments": {"name": "Ada"}});
             let prompt = client.result("prompts/get", params).await;
             assert_eq!(prompt["messages"][0]["content"]["text"], "Please greet Ada.");
-            // The server's own error, unchanged.
+            // The server's error is unchanged.
             let error = client.error("prompts/get", json!({"name": greet})).await;
             assert_eq!((&error["code"], &error["message"]), (&json!(-32602), &json!("missing argument: name")));
         }
@@ -76,18 +76,18 @@ over_every_transport! {
             let client = gateway.client_at(path).await;
             let prompt = json!({"type": "ref/prompt", "name": format!("{prefix}greet")});
             let template = json!({"type": "ref/resource", "uri": "fake://item/{id}"});
-            assert_eq!(complete(&client, prompt, "name", "A").await, json!(["Ada", "Alan"]));
-            assert_eq!(complete(&client, template, "id", "1").await, json!(["1", "10"]));
+            assert_eq!(completion_values(&client, prompt, "name", "A").await, json!(["Ada", "Alan"]));
+            assert_eq!(completion_values(&client, template, "id", "1").await, json!(["1", "10"]));
         }
     }
 
-    /// Specification, logging: each client gets its own level, and the server sends the most verbose of these
-    /// levels.
+    /// Specification, logging: each client has its own level. The server's level is the most
+    /// verbose of them.
     async fn log_messages_are_filtered_by_the_level_of_each_client(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (terse, verbose) = (gateway.client().await, gateway.client().await);
-        for (client, level, upstream) in [(&terse, "error", "error"), (&verbose, "info", "info")] {
+        let (terse_client, verbose) = (gateway.client().await, gateway.client().await);
+        for (client, level, upstream) in [(&terse_client, "error", "error"), (&verbose, "info", "info")] {
             client.result("logging/setLevel", json!({"level": level})).await;
             until("the level upstream", || {
                 let levels = backend.of_method("logging/setLevel");
@@ -95,31 +95,31 @@ over_every_transport! {
             })
             .await;
         }
-        assert_eq!(logged(&terse, "info").await, 0);
-        assert_eq!(logged(&terse, "error").await, 2);
-        assert_eq!(logged(&verbose, "info").await, 2);
-        // The most verbose level is requested, and nothing beyond it.
-        assert_eq!(logged(&verbose, "debug").await, 0);
+        assert_eq!(log_count(&terse_client, "info").await, 0);
+        assert_eq!(log_count(&terse_client, "error").await, 2);
+        assert_eq!(log_count(&verbose, "info").await, 2);
+        // No client requested `debug`.
+        assert_eq!(log_count(&verbose, "debug").await, 0);
 
-        let error = terse.error("logging/setLevel", json!({"level": "loud"})).await;
+        let error = terse_client.error("logging/setLevel", json!({"level": "loud"})).await;
         assert_eq!(error["code"], -32602);
     }
 
-    /// The level of a transparent client is that of its own session.
+    /// A client at the transparent endpoint sets the level of its own session.
     async fn a_transparent_client_sets_its_own_level(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client_at("/servers/x/mcp").await;
-        let other = gateway.client_at("/servers/x/mcp").await;
+        let other_client = gateway.client_at("/servers/x/mcp").await;
         client.result("logging/setLevel", json!({"level": "error"})).await;
         let count = async |client: &Http| {
             let params = json!({"name": "log", "arguments": {"n": 2, "level": "info"}});
             client.exchange("tools/call", &params.to_string()).await.len() - 1
         };
-        assert_eq!((count(&client).await, count(&other).await), (0, 2));
+        assert_eq!((count(&client).await, count(&other_client).await), (0, 2));
     }
 
-    /// A ping is answered where it arrives, in both directions: no server waits for another (invariant 7).
+    /// Pings are answered without a request to the peer's peer (invariant 7).
     async fn pings_are_answered_locally(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -133,7 +133,7 @@ over_every_transport! {
         assert_eq!(backend.count("ping"), 0);
     }
 
-    /// E14: a request that needs a person is refused, and the connection remains usable.
+    /// E14: a server request for a person is refused, and the connection stays usable.
     async fn a_servers_request_is_refused_and_the_connection_lives_on(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -147,16 +147,16 @@ over_every_transport! {
         }
     }
 
-    /// E15, K13: calls are multiplexed, and answered in the order of the server's answers.
+    /// E15, K13: concurrent calls are answered in the server's order.
     async fn answers_out_of_order_reach_their_calls(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (client, other) = (gateway.client().await, gateway.client().await);
-        let (first, second) = tokio::join!(client.call_text("x__out_of_order", json!({})), async {
+        let (client, other_client) = (gateway.client().await, gateway.client().await);
+        let (first, second_text) = tokio::join!(client.call_text("x__out_of_order", json!({})), async {
             backend.until_called("out_of_order").await;
-            other.call_text("x__out_of_order", json!({})).await
+            other_client.call_text("x__out_of_order", json!({})).await
         });
-        assert_eq!((first.as_str(), second.as_str()), ("called first", "called second"));
+        assert_eq!((first.as_str(), second_text.as_str()), ("called first", "called second"));
         let calls = (0..50).map(|n| {
             let client = &client;
             async move { client.call_text("x__echo", json!({"text": n.to_string()})).await }
@@ -165,7 +165,7 @@ over_every_transport! {
         assert!(answers.iter().enumerate().all(|(n, answer)| *answer == n.to_string()));
     }
 
-    /// K15: large arguments and results pass completely.
+    /// K15: large arguments and results pass unchanged.
     async fn large_messages_pass_whole(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -190,28 +190,29 @@ fn text_length(result: &Value) -> usize {
     text(result).len()
 }
 
-async fn complete(client: &Http, reference: Value, name: &str, typed: &str) -> Value {
-    let params = json!({"ref": reference, "argument": {"name": name, "value": typed}});
+async fn completion_values(client: &Http, reference: Value, name: &str, prefix: &str) -> Value {
+    let params = json!({"ref": reference, "argument": {"name": name, "value": prefix}});
     let result = client.result("completion/complete", params).await;
     result["completion"]["values"].clone()
 }
 
-/// Number of messages that a call with this level produces.
-async fn logged(client: &Http, level: &str) -> usize {
+/// Number of log messages that a call with this level produces.
+async fn log_count(client: &Http, level: &str) -> usize {
     let params = json!({"name": "x__log", "arguments": {"n": 2, "level": level}});
     let messages = client.exchange("tools/call", &params.to_string()).await;
     messages.len() - 1
 }
 
-/// A log message outside of calls reaches every client that wants its level.
+/// A log message outside of calls reaches every client with a matching level.
 #[tokio::test]
 async fn log_messages_outside_of_calls_reach_those_who_want_them() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let (terse, silent) = (gateway.client().await, gateway.client().await);
-    let (mut stream, mut also) = (terse.listen().await, silent.listen().await);
+    let (terse_client, silent_client) = (gateway.client().await, gateway.client().await);
+    let (mut stream, mut second_stream) =
+        (terse_client.listen().await, silent_client.listen().await);
     until("the stream upstream", || backend.fake().streams() == 1).await;
-    terse
+    terse_client
         .result("logging/setLevel", json!({"level": "warning"}))
         .await;
     backend.until_count("logging/setLevel", 1).await;
@@ -222,7 +223,7 @@ async fn log_messages_outside_of_calls_reach_those_who_want_them() {
         backend.fake().publish(&message.to_string());
     }
     assert_eq!(stream.message().await["params"]["data"], "loud");
-    // A client that never set a level gets all messages of the server.
-    assert_eq!(also.message().await["params"]["data"], "quiet");
-    assert_eq!(also.message().await["params"]["data"], "loud");
+    // A client without a level gets all messages.
+    assert_eq!(second_stream.message().await["params"]["data"], "quiet");
+    assert_eq!(second_stream.message().await["params"]["data"], "loud");
 }

@@ -24,7 +24,7 @@ impl Rest {
 
     async fn send_with(
         &self,
-        more: HeaderMap,
+        extra_headers: HeaderMap,
         method: Method,
         path: &str,
         body: String,
@@ -34,7 +34,7 @@ impl Rest {
         let bearer = format!("Bearer {TOKEN}");
         let bearer = HeaderValue::from_str(&bearer).expect("ASCII");
         headers.insert(header::AUTHORIZATION, bearer);
-        headers.extend(more);
+        headers.extend(extra_headers);
         let answer = http.send(method, headers, body).await.whole().await;
         (answer.status, answer.json())
     }
@@ -53,13 +53,13 @@ impl Rest {
         self.send(Method::POST, path, body.to_string()).await
     }
 
-    /// Posts as a part of the trace in these headers.
+    /// Posts with trace headers.
     pub async fn post_of(&self, trace: HeaderMap, path: &str, body: Value) -> (StatusCode, Value) {
         let body = body.to_string();
         self.send_with(trace, Method::POST, path, body).await
     }
 
-    /// Posts a body that need not be JSON.
+    /// Posts a body that may be invalid JSON.
     pub async fn raw(&self, path: &str, body: &str) -> (StatusCode, Value) {
         self.send(Method::POST, path, body.to_owned()).await
     }
@@ -86,7 +86,7 @@ impl Rest {
         self.post(&path, json!({})).await
     }
 
-    /// Like [`Rest::operate`], but must succeed.
+    /// Runs an operation that must succeed.
     pub async fn done(&self, server: &str, operation: &str) -> Value {
         let (status, answer) = self.operate(server, operation).await;
         assert_eq!(status, StatusCode::OK, "{operation}: {answer}");
@@ -101,7 +101,7 @@ impl Rest {
         server.expect("a server of this name").clone()
     }
 
-    /// Waits until a server meets the condition, and returns the server.
+    /// Waits until the condition is true for a server. Returns the server.
     pub async fn until(
         &self,
         name: &str,
@@ -111,7 +111,7 @@ impl Rest {
         self.until_so(name, description, &condition).await
     }
 
-    /// [`Rest::until`], compiled once.
+    /// The non-generic part of [`Rest::until`].
     async fn until_so(
         &self,
         name: &str,
@@ -132,13 +132,13 @@ impl Rest {
     }
 }
 
-/// A schedule that makes no attempt during a test.
-pub fn never() -> Value {
+/// Retry settings without an attempt during a test.
+pub fn never_retry() -> Value {
     json!({"initialDelayMs": 3_600_000, "maxDelayMs": 3_600_000})
 }
 
-/// A schedule that makes each attempt almost at once.
-pub fn promptly() -> Value {
+/// Retry settings with almost immediate attempts.
+pub fn prompt_retry() -> Value {
     json!({"initialDelayMs": 100, "maxDelayMs": 200, "jitter": 0})
 }
 

@@ -1,5 +1,5 @@
-//! Event streams that break or are closed, and continue (specification 2025-11-25, transports, "Resumability
-//! and Redelivery"; SEP-1699): streams of clients, and streams of servers.
+//! Interrupted event streams that are resumed, of clients and of servers (specification 2025-11-25,
+//! transports, "Resumability and Redelivery"; SEP-1699).
 
 use std::{
     collections::HashSet,
@@ -20,7 +20,7 @@ use crate::{
 const PATHS: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
 
 /// Calls `progress` with this number of steps.
-async fn count(client: &Http, tool: &str, steps: u64, interval_ms: u64) -> Stream {
+async fn call_progress(client: &Http, tool: &str, steps: u64, interval_ms: u64) -> Stream {
     let params = json!({
         "name": tool,
         "arguments": {"steps": steps, "intervalMs": interval_ms},
@@ -36,7 +36,7 @@ async fn event(stream: &mut Stream) -> SseEvent {
     stream.event().await.expect("the stream goes on")
 }
 
-/// The steps up to the result, which ends the stream.
+/// The steps in the progress up to the result.
 async fn steps(stream: &mut Stream) -> Vec<u64> {
     let mut steps = Vec::new();
     loop {
@@ -55,14 +55,14 @@ async fn steps(stream: &mut Stream) -> Vec<u64> {
     }
 }
 
-async fn resumed(client: &Http, last_event: &str) -> Stream {
+async fn resume_stream(client: &Http, last_event: &str) -> Stream {
     let stream = client.resume(last_event).await;
     assert_eq!(stream.status, StatusCode::OK);
     stream
 }
 
-/// The first event has the place and the time for a resumption, and each event has a unique id. Clients of
-/// earlier revisions do not expect an event without a message.
+/// The first event has an id and a retry time, and ids are unique. Clients of earlier revisions get
+/// no priming event.
 #[tokio::test]
 async fn streams_are_primed_where_the_revision_knows_it() {
     let backend = Backend::http().await;
@@ -73,7 +73,7 @@ async fn streams_are_primed_where_the_revision_knows_it() {
             client.initialize(revision).await;
             let mut ids = HashSet::new();
             for _ in 0..2 {
-                let mut stream = count(&client, &format!("{prefix}progress"), 3, 0).await;
+                let mut stream = call_progress(&client, &format!("{prefix}progress"), 3, 0).await;
                 let mut events = Vec::new();
                 while let Some(event) = stream.event().await {
                     events.push(event);
@@ -97,46 +97,46 @@ async fn streams_are_primed_where_the_revision_knows_it() {
 }
 
 over_every_transport! {
-    /// The messages after the client's last event: all of them, once, in order.
+    /// A resumed stream sends each missed message once, in order.
     async fn a_call_whose_stream_broke_is_resumed(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, prefix) in PATHS {
             let client = gateway.client_at(path).await;
             let tool = format!("{prefix}progress");
-            let mut stream = count(&client, &tool, 6, 100).await;
+            let mut stream = call_progress(&client, &tool, 6, 100).await;
             let primer = event(&mut stream).await.id();
             assert_eq!(event(&mut stream).await.json()["params"]["progress"], 1);
-            let last = event(&mut stream).await.id();
+            let last_id = event(&mut stream).await.id();
             drop(stream);
-            let mut rest = resumed(&client, &last).await;
+            let mut rest = resume_stream(&client, &last_id).await;
             assert_eq!(steps(&mut rest).await, [3, 4, 5, 6]);
-            // The call ran once. The client may have missed messages that were sent to it.
-            let mut whole = resumed(&client, &primer).await;
-            assert_eq!(steps(&mut whole).await, [1, 2, 3, 4, 5, 6]);
+            // The call ran once. All messages are sent again after the priming event.
+            let mut full_stream = resume_stream(&client, &primer).await;
+            assert_eq!(steps(&mut full_stream).await, [1, 2, 3, 4, 5, 6]);
         }
         assert_eq!(backend.runs("progress"), 2);
     }
 
-    /// The result waits for a client that is away.
+    /// The result is stored for a disconnected client.
     async fn a_result_is_kept_for_a_client_that_was_away(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, prefix) in PATHS {
             let client = gateway.client_at(path).await;
-            let mut other = count(&client, &format!("{prefix}progress"), 2, 100).await;
-            let mut stream = count(&client, &format!("{prefix}progress"), 1, 100).await;
+            let mut other_stream = call_progress(&client, &format!("{prefix}progress"), 2, 100).await;
+            let mut stream = call_progress(&client, &format!("{prefix}progress"), 1, 100).await;
             let primer = event(&mut stream).await.id();
             drop(stream);
-            // Once the later call is answered, both are.
-            assert_eq!(steps(&mut other).await, [1, 2]);
-            let mut rest = resumed(&client, &primer).await;
-            // No messages of the other stream.
+            // The earlier call has ended before this answer.
+            assert_eq!(steps(&mut other_stream).await, [1, 2]);
+            let mut rest = resume_stream(&client, &primer).await;
+            // Only messages of the resumed stream.
             assert_eq!(steps(&mut rest).await, [1]);
         }
     }
 
-    /// The stream of messages outside of calls continues where it was.
+    /// The GET stream is resumed.
     async fn a_sessions_own_stream_is_resumed(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -146,86 +146,85 @@ over_every_transport! {
             let primer = event(&mut stream).await;
             assert!(primer.retry.is_some() && primer.data.as_deref() == Some(""), "{primer:?}");
             client.call(&format!("{prefix}change_tools"), json!({})).await;
-            let changed = event(&mut stream).await;
-            assert_eq!(changed.json()["method"], "notifications/tools/list_changed");
+            let change_event = event(&mut stream).await;
+            assert_eq!(change_event.json()["method"], "notifications/tools/list_changed");
             drop(stream);
             client.call(&format!("{prefix}change_prompts"), json!({})).await;
-            let mut rest = resumed(&client, &changed.id()).await;
+            let mut rest = resume_stream(&client, &change_event.id()).await;
             assert_eq!(rest.message().await["method"], "notifications/prompts/list_changed");
             drop(rest);
-            let mut whole = resumed(&client, &primer.id()).await;
-            assert_eq!(event(&mut whole).await.id(), primer.id());
-            assert_eq!(event(&mut whole).await, changed);
-            assert_eq!(whole.message().await["method"], "notifications/prompts/list_changed");
+            let mut full_stream = resume_stream(&client, &primer.id()).await;
+            assert_eq!(event(&mut full_stream).await.id(), primer.id());
+            assert_eq!(event(&mut full_stream).await, change_event);
+            assert_eq!(full_stream.message().await["method"], "notifications/prompts/list_changed");
         }
     }
 }
 
-/// A client may notice a dead connection before Mainstay does. The old connection ends.
+/// A client can resume a stream before Mainstay notices the dead connection, which then ends.
 #[tokio::test]
 async fn a_connection_that_resumes_takes_the_place_of_the_one_before() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    let mut stream = count(&client, "x__progress", 8, 100).await;
+    let mut stream = call_progress(&client, "x__progress", 8, 100).await;
     let primer = event(&mut stream).await.id();
-    let mut rest = resumed(&client, &primer).await;
+    let mut rest = resume_stream(&client, &primer).await;
     while stream.event().await.is_some() {}
     assert_eq!(steps(&mut rest).await, [1, 2, 3, 4, 5, 6, 7, 8]);
 
-    let mut listening = client.listen().await;
-    let primer = event(&mut listening).await.id();
-    let mut again = resumed(&client, &primer).await;
-    assert_eq!(listening.event().await, None);
+    let mut listen_stream = client.listen().await;
+    let primer = event(&mut listen_stream).await.id();
+    let mut resumed_stream = resume_stream(&client, &primer).await;
+    assert_eq!(listen_stream.event().await, None);
     client.call("x__change_tools", json!({})).await;
     assert_eq!(
-        again.message().await["method"],
+        resumed_stream.message().await["method"],
         "notifications/tools/list_changed"
     );
 }
 
-/// Events that are no longer stored are not replayed, and the client gets an error. No session can replay
-/// another session's events.
+/// Dropped events and events of other sessions are refused with an error.
 #[tokio::test]
-async fn what_is_kept_no_longer_is_said_to_be_gone() {
+async fn dropped_events_cannot_be_resumed() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let (client, other) = (gateway.client().await, gateway.client().await);
-    let mut stream = count(&client, "x__progress", 1, 0).await;
+    let (client, other_client) = (gateway.client().await, gateway.client().await);
+    let mut stream = call_progress(&client, "x__progress", 1, 0).await;
     let primer = event(&mut stream).await.id();
     assert_eq!(steps(&mut stream).await, [1]);
-    for (asker, id) in [
-        (&other, primer.clone()),
+    for (asking_client, id) in [
+        (&other_client, primer.clone()),
         (&client, primer.replace("-c1-", "-c7-")),
         (&client, primer.replace("-c1-0", "-c1-9")),
     ] {
-        let answer = asker.resume(&id).await.whole().await;
+        let answer = asking_client.resume(&id).await.whole().await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{id}");
         let reason = answer.json()["error"]["message"].clone();
         assert!(
             reason
                 .as_str()
-                .is_some_and(|words| words.contains("no longer")),
+                .is_some_and(|text| text.contains("no longer")),
             "{reason}"
         );
     }
-    // Without events to wait for, the stream is an ordinary one.
+    // An unknown event id opens an ordinary stream.
     for id in ["", "x", "1", "-", "00000000-s1-0", "00000000-x1-0"] {
-        let mut fresh = resumed(&client, id).await;
-        assert_ne!(event(&mut fresh).await.id(), id);
+        let mut fresh_stream = resume_stream(&client, id).await;
+        assert_ne!(event(&mut fresh_stream).await.id(), id);
     }
     assert!(client.delete().await.is_success());
     assert_eq!(client.resume(&primer).await.status, StatusCode::NOT_FOUND);
 }
 
-/// A server that closes its streams with an id. It records each request and its time.
+/// A server that closes its streams, and records the requested event ids with times.
 struct Polling {
     entry: Value,
     requests: Arc<Mutex<Vec<(Instant, String)>>>,
 }
 
 impl Polling {
-    /// `answer` gets the call's id and the number of the requested event. 0 is the call.
+    /// `answer` gets the call's id and the requested event number, which is 0 for the call.
     async fn start(answer: fn(&Value, u64) -> String) -> Self {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let call = Mutex::new(Value::Null);
@@ -253,41 +252,43 @@ impl Polling {
         Gateway::start(&json!({"mcpServers": {"x": self.entry}})).await
     }
 
-    /// The requested events, each with the time since the last request.
+    /// The requested event ids, each with the time since the last request.
     fn requests(&self) -> Vec<(String, Duration)> {
         let requests = self.requests.lock().expect("no panic");
-        let mut before = None;
-        let since = |(at, event): &(Instant, String)| {
-            let pause = before.replace(*at).map(|before| *at - before);
+        let mut previous_time = None;
+        let pause_before = |(time, event): &(Instant, String)| {
+            let pause = previous_time
+                .replace(*time)
+                .map(|previous_time| *time - previous_time);
             (event.clone(), pause.unwrap_or_default())
         };
-        requests.iter().map(since).collect()
+        requests.iter().map(pause_before).collect()
     }
 }
 
-fn closing(number: u64, retry: u64) -> String {
+fn closing_response(number: u64, retry: u64) -> String {
     let body = format!("id: e{number}\nretry: {retry}\ndata: \n\n");
     rogue::http("text/event-stream", &body)
 }
 
-fn done(id: &Value) -> String {
+fn final_response(id: &Value) -> String {
     let result = json!({"content": [{"type": "text", "text": "resumed"}]});
     let response = json!({"jsonrpc": "2.0", "id": id, "result": result});
     rogue::http("text/event-stream", &rogue::event(&response))
 }
 
-/// A server's stream that ends early is requested again at the time that the server named, as often as
-/// necessary (conformance: `sse-retry`).
+/// A server's stream that ends early is resumed after the server's retry time, repeatedly
+/// (conformance: `sse-retry`).
 #[tokio::test]
 async fn a_servers_stream_is_resumed_when_it_says() {
     const RETRIES: [u128; 2] = [500, 300];
-    // A busy machine makes a pause longer, and never shorter. The shortest of several counts.
-    let mut shortest = [u128::MAX; 2];
+    // Load only lengthens a pause, so the minimum of several pauses is used.
+    let mut shortest_pauses = [u128::MAX; 2];
     for _ in 0..5 {
         let server = Polling::start(|id, event| match event {
-            0 => closing(1, 500),
-            1 => closing(2, 300),
-            _ => done(id),
+            0 => closing_response(1, 500),
+            1 => closing_response(2, 300),
+            _ => final_response(id),
         })
         .await;
         let gateway = server.gateway().await;
@@ -299,24 +300,24 @@ async fn a_servers_stream_is_resumed_when_it_says() {
         for (place, (_, pause)) in requests.iter().skip(1).enumerate() {
             let (pause, retry) = (pause.as_millis(), RETRIES[place]);
             assert!(pause >= retry - 50, "{pause} ms for {retry}");
-            shortest[place] = shortest[place].min(pause);
+            shortest_pauses[place] = shortest_pauses[place].min(pause);
         }
-        let in_time = |(pause, retry): (&u128, &u128)| *pause < retry + 200;
-        if shortest.iter().zip(&RETRIES).all(in_time) {
+        let is_in_time = |(pause, retry): (&u128, &u128)| *pause < retry + 200;
+        if shortest_pauses.iter().zip(&RETRIES).all(is_in_time) {
             return;
         }
     }
-    panic!("{shortest:?} ms for {RETRIES:?}");
+    panic!("{shortest_pauses:?} ms for {RETRIES:?}");
 }
 
-/// A busy server is asked again. If a server refuses, the answer is lost, and the call may have run.
+/// Resuming is retried on 503. After a refusal the call's outcome is unknown.
 #[tokio::test]
 async fn a_stream_that_cannot_be_resumed_ends_its_call() {
     const BUSY: &str = "HTTP/1.1 503 Busy\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
     const NO: &str = "HTTP/1.1 400 No\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
     let server = Polling::start(|_, event| {
         if event == 0 {
-            closing(1, 100)
+            closing_response(1, 100)
         } else {
             BUSY.to_owned()
         }
@@ -332,7 +333,7 @@ async fn a_stream_that_cannot_be_resumed_ends_its_call() {
     );
     let server = Polling::start(|_, event| {
         if event == 0 {
-            closing(1, 100)
+            closing_response(1, 100)
         } else {
             NO.to_owned()
         }
@@ -345,15 +346,15 @@ async fn a_stream_that_cannot_be_resumed_ends_its_call() {
     assert_eq!(server.requests().len(), 2);
 }
 
-/// SEP-1699: if a server closes the connection of a call, Mainstay does the same for the client at the
-/// transparent endpoint, with the same pause. On `/mcp` Mainstay resumes by itself.
+/// SEP-1699: at the transparent endpoint, Mainstay closes the client's connection when the server
+/// does, with the same retry time. At `/mcp` only Mainstay reconnects.
 #[tokio::test]
 async fn a_server_that_has_its_client_poll_has_it_poll_us() {
     let server = Polling::start(|id, event| {
         if event == 0 {
-            closing(1, 700)
+            closing_response(1, 700)
         } else {
-            done(id)
+            final_response(id)
         }
     })
     .await;
@@ -366,22 +367,21 @@ async fn a_server_that_has_its_client_poll_has_it_poll_us() {
         if parts {
             assert_eq!(event(&mut stream).await.retry, Some(700));
             assert_eq!(stream.event().await, None);
-            stream = resumed(&client, &primer.id()).await;
+            stream = resume_stream(&client, &primer.id()).await;
         }
         assert_eq!(text(&stream.message().await["result"]), "resumed");
         assert_eq!(stream.next().await, None);
     }
 }
 
-/// A client that returns for the rest makes Mainstay ask the server at once: the server's pause is for clients
-/// that wait.
+/// A client that resumes early makes Mainstay resume the upstream stream early.
 #[tokio::test]
 async fn a_client_that_returns_has_the_server_asked_at_once() {
     let server = Polling::start(|id, event| {
         if event == 0 {
-            closing(1, 3_600_000)
+            closing_response(1, 3_600_000)
         } else {
-            done(id)
+            final_response(id)
         }
     })
     .await;
@@ -396,11 +396,10 @@ async fn a_client_that_returns_has_the_server_asked_at_once() {
             assert_eq!(event(&mut stream).await.retry, Some(3_600_000));
             assert_eq!(stream.event().await, None);
         }
-        // On `/mcp` a client does not notice that the server's stream is closed. The client's own stream may
-        // break repeatedly.
+        // At `/mcp` the client's stream stays open. The client can still disconnect and resume.
         drop(stream);
         let mut rest = found("the server to be asked", async || {
-            let rest = resumed(&client, &primer.id()).await;
+            let rest = resume_stream(&client, &primer.id()).await;
             (server.requests().len() >= calls + 2).then_some(rest)
         })
         .await;
@@ -408,15 +407,14 @@ async fn a_client_that_returns_has_the_server_asked_at_once() {
     }
 }
 
-/// If a network breaks a stream during a call, the call loses nothing, provided that the server's events have
-/// ids.
+/// A network failure during a call loses nothing if the server's events have ids.
 #[tokio::test]
 async fn a_servers_stream_that_breaks_off_is_resumed() {
     let server = Polling::start(|id, event| {
         if event > 0 {
-            return done(id);
+            return final_response(id);
         }
-        // The header announces more bytes than arrive.
+        // `content-length` exceeds the body.
         "HTTP/1.1 200 OK\r\ncontent-length: 5000\r\ncontent-type: text/event-stream\r\n\r\nid: e1\nretry: 100\ndata: \n\n".to_owned()
     })
     .await;
@@ -425,8 +423,7 @@ async fn a_servers_stream_that_breaks_off_is_resumed() {
     assert_eq!(client.call_text("x__act", json!({})).await, "resumed");
 }
 
-/// Without resumption nothing changes for a call that is dropped (cancellation.rs). A client that reads slowly
-/// still gets its result.
+/// A slow client gets its result from a resumable stream.
 #[tokio::test]
 async fn a_slow_reader_of_a_resumable_stream_gets_its_result() {
     let backend = Backend::start(BackendKind::Stdio, &[]).await;
@@ -441,7 +438,8 @@ async fn a_slow_reader_of_a_resumable_stream_gets_its_result() {
     loop {
         let message = stream.message().await;
         match message["params"]["data"].as_str() {
-            // Messages that belong to no call are dropped beyond a rate, and a message reports that.
+            // Notifications outside of calls are dropped beyond a rate, and a message reports the
+            // number.
             Some(text) => lines.extend(text.strip_prefix("line ").map(|line| {
                 let number: u64 = line.parse().expect("a number");
                 number

@@ -1,4 +1,4 @@
-//! A backend on Streamable HTTP that answers calls with any bytes.
+//! A Streamable HTTP server that answers calls with arbitrary bytes.
 
 use std::{
     net::Ipv4Addr,
@@ -18,8 +18,8 @@ use tokio::{
 
 use crate::client::value;
 
-/// The entry of a server with one tool, `act`. `answer` gets the id of a call and returns the HTTP response.
-/// The end of the connection ends the response.
+/// Starts a server with one tool, `act`, and returns its entry. `answer` maps a call's id to the
+/// HTTP response, which ends with the connection.
 pub async fn start(answer: fn(&Value) -> String) -> Value {
     start_resumable(move |request| match request {
         RogueRequest::Call(id) => answer(id),
@@ -30,16 +30,16 @@ pub async fn start(answer: fn(&Value) -> String) -> Value {
 
 /// A request that a test answers.
 pub enum RogueRequest<'a> {
-    /// A call of `act`, by its id.
+    /// A call of `act` with this id.
     Call(&'a Value),
-    /// A request for the messages after this event.
+    /// A request to resume after this event.
     Rest(&'a str),
 }
 
 const NOT_ALLOWED: &str =
     "HTTP/1.1 405 Method Not Allowed\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// Like [`start`], but clients can resume a stream.
+/// Starts a server whose streams can be resumed.
 pub async fn start_resumable(
     answer: impl Fn(RogueRequest) -> String + Send + Sync + 'static,
 ) -> Value {
@@ -56,21 +56,21 @@ pub async fn start_resumable(
 /// The input of a scripted server.
 pub enum RogueInput<'a> {
     Message(&'a Value),
-    /// A request for the messages after this event.
+    /// A request to resume after this event.
     Rest(&'a str),
 }
 
 /// The reply of a scripted server.
 pub enum RogueReply {
-    /// These bytes are the whole HTTP response.
+    /// A complete HTTP response.
     Http(String),
-    /// The whole HTTP response, after this time.
+    /// A complete HTTP response after this time.
     Late(Duration, String),
-    /// No byte.
+    /// No response.
     Never,
-    /// The pieces of the response. The response ends with the channel.
+    /// The chunks of a response, which ends with the channel.
     Pieces(mpsc::UnboundedReceiver<String>),
-    /// The beginning of the response, and then `x` without end. The bytes that the client reads are counted.
+    /// The beginning of the response, then `x` without end. Counts the bytes read.
     Endless(String, Arc<EndlessProgress>),
 }
 
@@ -78,11 +78,12 @@ pub enum RogueReply {
 #[derive(Debug, Default)]
 pub struct EndlessProgress {
     pub bytes: AtomicUsize,
-    /// True once the client has closed the connection.
+    /// True after the client has closed the connection.
     pub is_over: AtomicBool,
 }
 
-/// The entry of a server that follows `script`. Where `script` returns `None`, the server has one tool, `act`.
+/// Starts a server that follows `script`, and returns its entry. If `script` returns `None`, the
+/// server answers like one with the tool `act`.
 pub async fn start_scripted(
     script: impl Fn(RogueInput) -> Option<RogueReply> + Send + Sync + 'static,
 ) -> Value {
@@ -104,26 +105,30 @@ async fn start_with(script: Script) -> Value {
     json!({"type": "http", "url": format!("http://{address}/mcp")})
 }
 
-/// The entry of a server that refuses every request with this text.
-pub async fn unwilling(words: &str) -> Value {
+/// Starts a server that refuses every request with this text, and returns its entry.
+pub async fn start_unwilling(reason: &str) -> Value {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
         .expect("a free port");
     let address = listener.local_addr().expect("a bound socket");
-    let error = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": words}});
+    let error = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": reason}});
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let mut stream = BufReader::new(stream);
             let mut line = String::new();
             let mut length = 0;
-            while stream.read_line(&mut line).await.is_ok_and(|read| read > 2) {
+            while stream
+                .read_line(&mut line)
+                .await
+                .is_ok_and(|line_length| line_length > 2)
+            {
                 if let Some(text) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                     length = text.trim().parse().expect("a number");
                 }
                 line.clear();
             }
             let mut body = vec![0; length];
-            // The client notices a broken connection.
+            // Errors of the connection end the request.
             stream.read_exact(&mut body).await.ok();
             let id = serde_json::from_slice::<Value>(&body).unwrap_or_default()["id"].take();
             let mut error = error.clone();
@@ -136,7 +141,7 @@ pub async fn unwilling(words: &str) -> Value {
     json!({"type": "http", "url": format!("http://{address}/mcp")})
 }
 
-/// Serves one request. The client notices a broken connection.
+/// Serves one request. `None` if the connection breaks.
 async fn serve(stream: TcpStream, script: Script) -> Option<()> {
     let mut stream = BufReader::new(stream);
     let (mut length, mut last_event) = (0, None);
@@ -229,7 +234,7 @@ pub fn error(id: &Value, code: i64, message: &str) -> String {
     http("application/json", &answer.to_string())
 }
 
-/// A response whose body ends with its connection.
+/// A response without `content-length`.
 pub fn http(kind: &str, body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: {kind}\r\n\r\n{body}")
 }

@@ -1,4 +1,4 @@
-//! `isolation: "shared"` on `/servers/<name>/mcp`: all clients share one upstream session.
+//! `isolation: "shared"` at `/servers/<name>/mcp`: one upstream session for all clients.
 
 use serde_json::{Value, json};
 
@@ -12,16 +12,16 @@ use crate::{
 const PATH: &str = "/servers/x/mcp";
 const UPDATED: &str = "notifications/resources/updated";
 
-async fn shared(kind: BackendKind) -> Backend {
+async fn start_shared(kind: BackendKind) -> Backend {
     Backend::start(kind, &[])
         .await
         .option("isolation", "shared")
 }
 
 over_every_transport! {
-    /// Far more clients than `maxSessions`, and one upstream session.
+    /// More clients than `maxSessions` share one upstream session.
     async fn clients_share_the_one_session(kind) {
-        let backend = shared(kind).await.option("maxSessions", 1);
+        let backend = start_shared(kind).await.option("maxSessions", 1);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let aggregate = gateway.client().await;
         aggregate.assert_echo("x__echo").await;
@@ -34,73 +34,73 @@ over_every_transport! {
         assert_eq!(backend.count("initialize"), 1);
     }
 
-    /// Mainstay stores the subscriptions and the log level of each client, and news reach only the clients that
-    /// they concern.
-    async fn what_a_session_keeps_is_kept_for_each_client(kind) {
-        let backend = shared(kind).await;
+    /// Subscriptions and log levels are stored for each client, which gets only matching
+    /// notifications.
+    async fn settings_of_a_shared_session_are_stored_per_client(kind) {
+        let backend = start_shared(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (one, two) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
-        let (mut first, mut second) = (one.listen().await, two.listen().await);
+        let (first_client, second_client) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
+        let (mut first, mut second_stream) = (first_client.listen().await, second_client.listen().await);
         let subscribe = json!({"uri": "fake://text"});
-        one.result("resources/subscribe", subscribe.clone()).await;
-        one.result("logging/setLevel", json!({"level": "error"})).await;
+        first_client.result("resources/subscribe", subscribe.clone()).await;
+        first_client.result("logging/setLevel", json!({"level": "error"})).await;
         backend.until_count("logging/setLevel", 1).await;
-        two.call("touch", json!({"uri": "fake://text"})).await;
+        second_client.call("touch", json!({"uri": "fake://text"})).await;
         assert_eq!(first.message().await["method"], UPDATED);
-        two.result("resources/subscribe", subscribe.clone()).await;
+        second_client.result("resources/subscribe", subscribe.clone()).await;
         assert_eq!(backend.count("resources/subscribe"), 1);
-        one.result("resources/unsubscribe", subscribe).await;
-        two.call("touch", json!({"uri": "fake://text"})).await;
-        assert_eq!(second.message().await["method"], UPDATED);
-        two.call("change_prompts", json!({})).await;
-        for stream in [&mut first, &mut second] {
+        first_client.result("resources/unsubscribe", subscribe).await;
+        second_client.call("touch", json!({"uri": "fake://text"})).await;
+        assert_eq!(second_stream.message().await["method"], UPDATED);
+        second_client.call("change_prompts", json!({})).await;
+        for stream in [&mut first, &mut second_stream] {
             let message = stream.message().await;
             assert_eq!(message["method"], "notifications/prompts/list_changed", "{message}");
         }
         assert_eq!(backend.count("initialize"), 1);
     }
 
-    /// A client's handshake uses its own revision, and a lost session returns for all clients.
+    /// Each client negotiates its own revision. A lost session is replaced for all clients.
     async fn the_session_is_the_servers_own(kind) {
-        let backend = shared(kind).await;
+        let backend = start_shared(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let mut old = gateway.stranger(PATH);
-        let greeting = old.initialize("2025-03-26").await;
-        assert_eq!(greeting["protocolVersion"], "2025-03-26", "{greeting}");
-        assert_ne!(greeting["serverInfo"]["name"], "mainstay", "{greeting}");
+        let mut old_client = gateway.stranger(PATH);
+        let greeting_answer = old_client.initialize("2025-03-26").await;
+        assert_eq!(greeting_answer["protocolVersion"], "2025-03-26", "{greeting_answer}");
+        assert_ne!(greeting_answer["serverInfo"]["name"], "mainstay", "{greeting_answer}");
         let client = gateway.client_at(PATH).await;
         client.call("crash", json!({})).await;
         client.assert_echo("echo").await;
     }
 }
 
-/// A client without a session uses it, too, and gets the messages that it requested.
+/// A client without a session shares the upstream session.
 #[tokio::test]
 async fn clients_without_a_session_share_it() {
-    let backend = shared(BackendKind::Stdio).await;
+    let backend = start_shared(BackendKind::Stdio).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let pid = gateway.client().await.call_text("x__pid", json!({})).await;
     let client = Modern::at(&gateway, PATH);
     assert_eq!(text(&client.call("pid", json!({})).await), pid);
     let filter = json!({"notifications": {"promptsListChanged": true, "resourceSubscriptions": ["fake://text"]}});
     let mut stream = client.begin("subscriptions/listen", filter).await;
-    let acknowledged = stream.message().await;
+    let acknowledged_message = stream.message().await;
     assert_eq!(
-        acknowledged["params"]["notifications"]["promptsListChanged"], true,
-        "{acknowledged}"
+        acknowledged_message["params"]["notifications"]["promptsListChanged"], true,
+        "{acknowledged_message}"
     );
     client.call("touch", json!({"uri": "fake://text"})).await;
     assert_eq!(stream.message().await["method"], UPDATED);
     client.call("change_prompts", json!({})).await;
-    let changed = stream.message().await;
+    let changed_message = stream.message().await;
     assert_eq!(
-        changed["method"], "notifications/prompts/list_changed",
-        "{changed}"
+        changed_message["method"], "notifications/prompts/list_changed",
+        "{changed_message}"
     );
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// Requests that Mainstay does not know are forwarded, and the pages of lists are the server's own.
+/// Unknown requests are forwarded, and list pages are the server's own.
 #[tokio::test]
 async fn requests_are_forwarded_as_they_are() {
     let backend = Backend::start(BackendKind::Http, &["--tools", "20", "--page-size", "7"]).await;
@@ -111,9 +111,9 @@ async fn requests_are_forwarded_as_they_are() {
     assert_eq!(error["code"], -32601);
     let page = value(&client.ask("tools/list", "{}").await);
     assert!(page["result"]["nextCursor"].is_string(), "{page}");
-    let mut stranger = gateway.stranger(PATH);
+    let mut unauthenticated_client = gateway.stranger(PATH);
     assert_ne!(
-        stranger.initialize(LATEST).await["capabilities"],
+        unauthenticated_client.initialize(LATEST).await["capabilities"],
         Value::Null
     );
 }

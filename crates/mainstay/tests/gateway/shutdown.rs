@@ -1,5 +1,5 @@
-//! The end of Mainstay: calls in flight are answered, new calls are refused, and the record has the unknown
-//! outcomes.
+//! Shutdown of Mainstay: calls in flight can finish, new calls are refused, and unknown outcomes
+//! are recorded.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::{
     modern::Modern,
 };
 
-/// A Mainstay with a journal, and with this grace for calls at the end.
-async fn recorded(servers: &[(&str, &Backend)], grace: u64) -> (Gateway, TempDir) {
+/// A gateway with a journal and this grace period for calls.
+async fn start_recorded(servers: &[(&str, &Backend)], grace: u64) -> (Gateway, TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default());
     let options = GatewayOptions {
@@ -30,8 +30,8 @@ async fn recorded(servers: &[(&str, &Backend)], grace: u64) -> (Gateway, TempDir
     (gateway, folder)
 }
 
-/// The tool, status and kind of error in each record, in the order of their ends.
-async fn on_record(folder: &TempDir) -> Vec<(String, Status, Option<String>)> {
+/// Tool, status and failure kind of each record, ordered by end.
+async fn recorded_calls(folder: &TempDir) -> Vec<(String, Status, Option<String>)> {
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default())
         .expect("it ended well");
     let page = journal.records(RecordFilter::default(), 500).await;
@@ -45,34 +45,34 @@ async fn on_record(folder: &TempDir) -> Vec<(String, Status, Option<String>)> {
 
 /// Waits until Mainstay refuses new calls.
 async fn until_closing(machine: &Http) {
-    let ready = async || {
+    let is_ready = async || {
         let answer = machine.send(Method::GET, HeaderMap::new(), "").await;
         answer.status == StatusCode::OK
     };
-    let closing = async { while ready().await {} };
-    soon("the end to begin", closing).await;
+    let closing_wait = async { while is_ready().await {} };
+    soon("the end to begin", closing_wait).await;
 }
 
 over_every_transport! {
-    /// A call in flight has its grace. Meanwhile no new call begins, at any door.
+    /// Calls in flight finish within the grace period. New calls are refused at every door.
     async fn calls_at_work_are_answered(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let (gateway, folder) = recorded(&[("x", &backend)], 60_000).await;
-        let (client, stranger) = (gateway.client().await, gateway.stranger("/mcp"));
+        let (gateway, folder) = start_recorded(&[("x", &backend)], 60_000).await;
+        let (client, unauthenticated_client) = (gateway.client().await, gateway.stranger("/mcp"));
         let machine = gateway.stranger("/readyz");
         let (rest, modern) = (gateway.rest(), Modern::at(&gateway, "/mcp"));
         let (sleep, echo) = (json!({"name": "x__sleep", "arguments": {"ms": 2000}}), json!({"name": "x__echo"}));
         let request = |params: &Value| client.request_text("tools/call", &params.to_string());
-        let turned_away = async {
+        let refused_requests = async {
             until_closing(&machine).await;
-            // With any other status, a client might give up its session, and the call in flight with it.
+            // A client may drop its session on other statuses.
             let response = client.post(request(&echo)).await;
             assert_eq!(response.status, StatusCode::OK, "{}", response.text);
             assert_eq!(response.headers[header::RETRY_AFTER], "5");
             let error = &response.json()["error"];
             assert_eq!(error["message"], "Mainstay is shutting down", "{error}");
             for response in [
-                stranger.post(initialize(LATEST)).await,
+                unauthenticated_client.post(initialize(LATEST)).await,
                 modern.ask("tools/call", echo.clone()).await,
             ] {
                 assert_eq!(response.status, StatusCode::SERVICE_UNAVAILABLE, "{}", response.text);
@@ -82,36 +82,36 @@ over_every_transport! {
             let (status, body) = rest.post("/api/mcp-tools/call", json!({"tool": "x/echo"})).await;
             assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
             assert_eq!(body["error"], "shutting_down", "{body}");
-            // Requests that may belong to a call in flight are served.
+            // Other requests are answered.
             assert_eq!(client.result("ping", json!({})).await, json!({}));
         };
-        let (slept, ()) = tokio::join!(client.post(request(&sleep)), async {
+        let (sleep_response, ()) = tokio::join!(client.post(request(&sleep)), async {
             backend.until_called("sleep").await;
-            tokio::join!(gateway.stop(), turned_away);
+            tokio::join!(gateway.stop(), refused_requests);
         });
-        assert_eq!(text(&slept.json()["result"]), "slept 2000 ms");
+        assert_eq!(text(&sleep_response.json()["result"]), "slept 2000 ms");
         assert_eq!(backend.of_method("tools/call").len(), 1);
-        let refused = |tool: &str| (tool.to_owned(), Status::Refused, Some("shutting_down".to_owned()));
-        let slept = ("sleep".to_owned(), Status::Ok, None);
-        // A long call is recorded before it ends: among the other records, or after them.
-        let mut records = on_record(&folder).await;
-        records.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+        let refused_row = |tool: &str| (tool.to_owned(), Status::Refused, Some("shutting_down".to_owned()));
+        let sleep_response = ("sleep".to_owned(), Status::Ok, None);
+        // The long call may be recorded before or after the other calls.
+        let mut records = recorded_calls(&folder).await;
+        records.sort_by(|(first_record, ..), (second_record, ..)| first_record.cmp(second_record));
         assert_eq!(
             records,
-            [refused("echo"), slept, refused("x__echo"), refused("x__echo")]
+            [refused_row("echo"), sleep_response, refused_row("x__echo"), refused_row("x__echo")]
         );
     }
 
-    /// The outcome of a call that does not end in time is unknown, at every door.
+    /// A call that outlasts the grace period has an unknown outcome.
     async fn calls_that_do_not_end_are_unknown(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let (gateway, folder) = recorded(&[("x", &backend)], 300).await;
+        let (gateway, folder) = start_recorded(&[("x", &backend)], 300).await;
         let (client, modern) = (gateway.client().await, Modern::at(&gateway, "/mcp"));
-        let (rest, hang) = (gateway.rest(), json!({"name": "x__hang"}));
+        let (rest, hang_params) = (gateway.rest(), json!({"name": "x__hang"}));
         let direct = gateway.client_at("/servers/x/mcp").await;
-        let (one, two, three, four, ()) = tokio::join!(
-            client.post(client.request_text("tools/call", &hang.to_string())),
-            modern.ask("tools/call", hang.clone()),
+        let (first_response, second_response, third_response, fourth_response, ()) = tokio::join!(
+            client.post(client.request_text("tools/call", &hang_params.to_string())),
+            modern.ask("tools/call", hang_params.clone()),
             direct.post(direct.request_text("tools/call", r#"{"name":"hang"}"#)),
             rest.post("/api/mcp-tools/call", json!({"tool": "x/hang"})),
             async {
@@ -123,20 +123,20 @@ over_every_transport! {
                 gateway.stop().await;
             }
         );
-        for answer in [one.text, two.text, three.text, four.1.to_string()] {
+        for answer in [first_response.text, second_response.text, third_response.text, fourth_response.1.to_string()] {
             assert!(answer.contains("may or may not have run"), "{answer}");
         }
-        assert_eq!(four.1["error"], "outcome_unknown", "{}", four.1);
-        let unknown = ("hang".to_owned(), Status::Unknown, Some("outcome_unknown".to_owned()));
-        assert_eq!(on_record(&folder).await, vec![unknown; 4]);
+        assert_eq!(fourth_response.1["error"], "outcome_unknown", "{}", fourth_response.1);
+        let unknown_row = ("hang".to_owned(), Status::Unknown, Some("outcome_unknown".to_owned()));
+        assert_eq!(recorded_calls(&folder).await, vec![unknown_row; 4]);
     }
 }
 
-/// A call that waits for its server was never sent, and its client gets that answer.
+/// A waiting call fails as not sent.
 #[tokio::test]
 async fn calls_that_were_not_sent_say_so() {
     let backend = Backend::start(BackendKind::Stdio, &["--handshake-delay", "60000"]).await;
-    let (gateway, folder) = recorded(&[("x", &backend)], 300).await;
+    let (gateway, folder) = start_recorded(&[("x", &backend)], 300).await;
     let rest = gateway.rest();
     let (answer, ()) = tokio::join!(
         rest.post("/api/servers/x/tools/echo/call", json!({})),
@@ -150,15 +150,15 @@ async fn calls_that_were_not_sent_say_so() {
         "{}",
         answer.1
     );
-    let refused = (
+    let refused_row = (
         "echo".to_owned(),
         Status::Refused,
         Some("shutting_down".to_owned()),
     );
-    assert_eq!(on_record(&folder).await, [refused]);
+    assert_eq!(recorded_calls(&folder).await, [refused_row]);
 }
 
-/// The requests that a client on stdio sent before it closed its input are answered.
+/// Requests before the end of stdin are answered.
 #[tokio::test]
 async fn the_end_of_stdin_waits_for_the_answers() {
     let backend = Backend::stdio().await;
@@ -166,7 +166,7 @@ async fn the_end_of_stdin_waits_for_the_answers() {
     let mut pipe = gateway.pipe().await;
     let call = r#"{"name":"x__sleep","arguments":{"ms":700}}"#;
     let first = pipe.begin("tools/call", call).await;
-    let second = pipe.begin("tools/call", call).await;
+    let second_result = pipe.begin("tools/call", call).await;
     let mut answered: Vec<Value> = pipe
         .close()
         .await
@@ -174,5 +174,5 @@ async fn the_end_of_stdin_waits_for_the_answers() {
         .map(|message| message["id"].clone())
         .collect();
     answered.sort_by_key(Value::as_u64);
-    assert_eq!(answered, [first, second]);
+    assert_eq!(answered, [first, second_result]);
 }

@@ -1,5 +1,4 @@
-//! `mainstay mcp`: one client, to which all servers belong. By default the servers' questions reach that
-//! client.
+//! `mainstay mcp`: one client on stdio owns all servers, and receives their requests by default.
 
 use serde_json::{Value, json};
 
@@ -14,7 +13,7 @@ use crate::{
 const SAMPLING: &str = "sampling/createMessage";
 
 /// A Mainstay for one client on stdio, as `mainstay mcp` starts it.
-async fn alone(servers: &[(&str, &Backend)]) -> Gateway {
+async fn start_for_sole_client(servers: &[(&str, &Backend)]) -> Gateway {
     let options = mainstay_gateway::GatewayOptions {
         sole_client: true,
         ..mainstay_gateway::GatewayOptions::default()
@@ -22,9 +21,9 @@ async fn alone(servers: &[(&str, &Backend)]) -> Gateway {
     Gateway::with_options(&config(servers, json!({})), options).await
 }
 
-async fn greet(pipe: &mut Pipe, capabilities: &Value) {
-    let declared = format!(r#""capabilities":{capabilities}"#);
-    let text = initialize(LATEST).replace(r#""capabilities":{}"#, &declared);
+async fn send_initialize(pipe: &mut Pipe, capabilities: &Value) {
+    let declared_text = format!(r#""capabilities":{capabilities}"#);
+    let text = initialize(LATEST).replace(r#""capabilities":{}"#, &declared_text);
     pipe.send(text).await;
     loop {
         let message = pipe.message().await;
@@ -57,12 +56,12 @@ async fn reply(pipe: &mut Pipe, question: &Value, result: Value) {
 }
 
 over_every_transport! {
-    /// The shared session declares the client's capabilities, and its questions reach the client.
+    /// The shared session declares the client's capabilities, and server requests reach the client.
     async fn the_servers_ask_the_one_client(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = alone(&[("x", &backend)]).await;
+        let gateway = start_for_sole_client(&[("x", &backend)]).await;
         let mut pipe = gateway.silent_pipe();
-        greet(&mut pipe, &capabilities()).await;
+        send_initialize(&mut pipe, &capabilities()).await;
         for method in [SAMPLING, "roots/list"] {
             let params = json!({"name": "x__ask", "arguments": {"method": method}}).to_string();
             let id = pipe.begin("tools/call", &params).await;
@@ -72,34 +71,33 @@ over_every_transport! {
             let answer = value(&pipe.answer(&id).await);
             assert!(text(&answer["result"]).contains(method), "{answer}");
         }
-        // A capability that the client did not declare is not declared upstream, and such a question is not
-        // asked.
-        let refused = text(&pipe.call("x__ask", json!({"method": "elicitation/create"})).await);
-        assert!(refused.contains("-32601"), "{refused}");
+        // Capabilities that the client did not declare are not declared upstream.
+        let refused_result = text(&pipe.call("x__ask", json!({"method": "elicitation/create"})).await);
+        assert!(refused_result.contains("-32601"), "{refused_result}");
         let greetings = backend.of_method("initialize");
         assert_eq!(greetings.len(), 1, "{greetings:?}");
         assert_eq!(greetings[0]["params"]["capabilities"], capabilities());
     }
 
-    /// `serverRequests: "reject"` overrides this.
+    /// `serverRequests: "reject"` overrides the default.
     async fn the_configuration_says_otherwise(kind) {
         let backend = Backend::start(kind, &[]).await.option("serverRequests", "reject");
-        let gateway = alone(&[("x", &backend)]).await;
+        let gateway = start_for_sole_client(&[("x", &backend)]).await;
         let mut pipe = gateway.silent_pipe();
-        greet(&mut pipe, &capabilities()).await;
-        let refused = text(&pipe.call("x__ask", json!({"method": SAMPLING})).await);
-        assert!(refused.contains("-32601"), "{refused}");
+        send_initialize(&mut pipe, &capabilities()).await;
+        let refused_result = text(&pipe.call("x__ask", json!({"method": SAMPLING})).await);
+        assert!(refused_result.contains("-32601"), "{refused_result}");
         assert_eq!(backend.of_method("initialize")[0]["params"]["capabilities"], json!({}));
     }
 }
 
-/// A question outside of calls reaches the one client, too.
+/// A server request outside of a call reaches the client.
 #[tokio::test]
 async fn a_question_outside_a_call_reaches_the_one_client() {
     let backend = Backend::http().await;
-    let gateway = alone(&[("x", &backend)]).await;
+    let gateway = start_for_sole_client(&[("x", &backend)]).await;
     let mut pipe = gateway.silent_pipe();
-    greet(&mut pipe, &capabilities()).await;
+    send_initialize(&mut pipe, &capabilities()).await;
     pipe.assert_echo("x__echo").await;
     backend
         .fake()
@@ -112,28 +110,28 @@ async fn a_question_outside_a_call_reaches_the_one_client() {
     )
     .await;
     until("the answer", || {
-        let received = backend.received();
-        received
+        let messages = backend.received();
+        messages
             .iter()
             .any(|message| message["result"]["roots"][0]["uri"] == "file:///mine")
     })
     .await;
 }
 
-/// Another client may share the servers. A server that has asked the one client outside of calls knows that
-/// client. Other clients that can be asked get an isolated session, which declares their capabilities.
+/// Another client with capabilities gets an isolated session if the server has sent a request
+/// outside of calls.
 #[tokio::test]
 async fn another_client_is_asked_for_its_own_roots() {
     let backend = Backend::http().await;
-    let gateway = alone(&[("x", &backend)]).await;
+    let gateway = start_for_sole_client(&[("x", &backend)]).await;
     let mut pipe = gateway.silent_pipe();
-    greet(&mut pipe, &capabilities()).await;
+    send_initialize(&mut pipe, &capabilities()).await;
     pipe.assert_echo("x__echo").await;
     let capabilities = json!({"roots": {"listChanged": true}, "elicitation": {}});
     let mut guest = gateway.stranger("/mcp");
     guest.initialize_with(&capabilities).await;
-    let mute = gateway.client().await;
-    for client in [&guest, &mute] {
+    let mute_client = gateway.client().await;
+    for client in [&guest, &mute_client] {
         assert_eq!(
             client.call_text("x__echo", json!({"text": "shared"})).await,
             "shared"
@@ -141,8 +139,8 @@ async fn another_client_is_asked_for_its_own_roots() {
     }
     assert_eq!(backend.of_method("initialize").len(), 1);
 
-    let published = r#"{"jsonrpc":"2.0","id":"q7","method":"roots/list"}"#;
-    backend.fake().publish(published);
+    let published_text = r#"{"jsonrpc":"2.0","id":"q7","method":"roots/list"}"#;
+    backend.fake().publish(published_text);
     let request = question(&mut pipe).await;
     reply(&mut pipe, &request, json!({"roots": []})).await;
 
@@ -159,7 +157,9 @@ async fn another_client_is_asked_for_its_own_roots() {
         "{answer}"
     );
     assert_eq!(
-        mute.call_text("x__echo", json!({"text": "shared"})).await,
+        mute_client
+            .call_text("x__echo", json!({"text": "shared"}))
+            .await,
         "shared"
     );
     assert_eq!(
@@ -170,22 +170,22 @@ async fn another_client_is_asked_for_its_own_roots() {
     assert_eq!(greetings.len(), 2, "{greetings:?}");
     assert_eq!(greetings[1]["params"]["capabilities"], capabilities);
 
-    // The roots belong to the client's own session, and reach no other client.
-    let changed = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
-    guest.post(changed.to_owned()).await;
+    // The roots of the client's session reach no other client.
+    let changed_text = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
+    guest.post(changed_text.to_owned()).await;
     let method = "notifications/roots/list_changed";
     backend.until_count(method, 1).await;
     pipe.call("x__echo", json!({"text": "own"})).await;
     assert_eq!(backend.of_method(method).len(), 1);
 }
 
-/// A change of the client's roots reaches the servers, which have no other client.
+/// Changed roots are announced to the servers.
 #[tokio::test]
 async fn changed_roots_are_passed_on() {
     let backend = Backend::stdio().await;
-    let gateway = alone(&[("x", &backend)]).await;
+    let gateway = start_for_sole_client(&[("x", &backend)]).await;
     let mut pipe = gateway.silent_pipe();
-    greet(&mut pipe, &capabilities()).await;
+    send_initialize(&mut pipe, &capabilities()).await;
     pipe.send(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#)
         .await;
     backend
@@ -193,14 +193,14 @@ async fn changed_roots_are_passed_on() {
         .await;
 }
 
-/// A client without a session declares its capabilities for the servers with its first request.
+/// A client without a session declares its capabilities in its first request.
 #[tokio::test]
 async fn a_client_without_a_session_declares_by_its_first_request() {
     let backend = Backend::stdio().await;
-    let gateway = alone(&[("x", &backend)]).await;
+    let gateway = start_for_sole_client(&[("x", &backend)]).await;
     let mut pipe = gateway.silent_pipe();
-    let able = modern::Modern::at(&gateway, "/mcp").able(json!({"sampling": {}}));
-    let (_, request) = able.request(
+    let modern_client = modern::Modern::at(&gateway, "/mcp").able(json!({"sampling": {}}));
+    let (_, request) = modern_client.request(
         "tools/call",
         json!({"name": "x__echo", "arguments": {"text": "hello"}}),
     );
@@ -215,17 +215,17 @@ async fn a_client_without_a_session_declares_by_its_first_request() {
     );
 }
 
-/// If a client is silent for long, its servers are started anyway. Its later capabilities count: in the
-/// handshakes of servers that are still starting, and in new sessions of the others.
+/// After a time limit, servers start without the client's capabilities. A later `initialize`
+/// applies to handshakes from then on.
 #[tokio::test]
 async fn a_client_that_speaks_late_is_declared_late() {
     for greets_after in ["0", "500"] {
         let backend =
             Backend::start(BackendKind::Stdio, &["--handshake-delay", greets_after]).await;
-        let gateway = alone(&[("x", &backend)]).await;
+        let gateway = start_for_sole_client(&[("x", &backend)]).await;
         let mut pipe = gateway.silent_pipe();
         backend.until_count("initialize", 1).await;
-        greet(&mut pipe, &capabilities()).await;
+        send_initialize(&mut pipe, &capabilities()).await;
         backend.until_count("initialize", 2).await;
         let answer = pipe.call("x__echo", json!({"text": "hello"})).await;
         assert_eq!(text(&answer), "hello");
@@ -235,36 +235,36 @@ async fn a_client_that_speaks_late_is_declared_late() {
     }
 }
 
-/// A client that declares the same capabilities as an earlier client gets the stored offer of the servers at
-/// once. A client that declares more waits for its own offer.
+/// Stored lists answer a client with the same capabilities as an earlier client. A client with more
+/// capabilities waits for new lists.
 #[tokio::test]
-async fn what_another_client_was_offered_is_no_answer() {
+async fn stored_lists_depend_on_client_capabilities() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let backend = Backend::http().await;
-    let listed = async |declared: &Value| {
+    let list_tools = async |capabilities: &Value| {
         let options = mainstay_gateway::GatewayOptions {
             sole_client: true,
             catalogs: Some(folder.path().to_owned()),
             ..mainstay_gateway::GatewayOptions::default()
         };
-        let all = config(&[("x", &backend)], json!({}));
-        let gateway = Gateway::with_options(&all, options).await;
+        let config_json = config(&[("x", &backend)], json!({}));
+        let gateway = Gateway::with_options(&config_json, options).await;
         let mut pipe = gateway.silent_pipe();
-        greet(&mut pipe, declared).await;
+        send_initialize(&mut pipe, capabilities).await;
         let list = pipe.result("tools/list", json!({})).await;
         pipe.close().await;
         gateway.stop().await;
         list["tools"].to_string()
     };
-    let first = listed(&json!({})).await;
+    let first = list_tools(&json!({})).await;
     assert!(!first.contains("x__tool_1"), "{first}");
     backend.offer(1);
-    let second = listed(&capabilities()).await;
-    assert!(second.contains("x__tool_1"), "{second}");
-    // Both clients get the same offer, and both offers are stored.
-    assert_eq!(listed(&json!({})).await, second);
+    let second_list = list_tools(&capabilities()).await;
+    assert!(second_list.contains("x__tool_1"), "{second_list}");
+    // Lists for both sets of capabilities are stored.
+    assert_eq!(list_tools(&json!({})).await, second_list);
     backend.fake().edit(|script| script.hang_at_start = true);
-    for declared in [json!({}), capabilities()] {
-        assert_eq!(listed(&declared).await, second);
+    for client_capabilities in [json!({}), capabilities()] {
+        assert_eq!(list_tools(&client_capabilities).await, second_list);
     }
 }

@@ -1,5 +1,5 @@
-//! HTTP+SSE downstream, for clients of revision 2024-11-05 (specification of that revision, "Transports"). A
-//! stream is a session, and a POST is a message.
+//! HTTP+SSE for clients of revision 2024-11-05 (specification, "Transports"). A stream is a
+//! session, and each POST has a message.
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::{Value, json};
@@ -18,14 +18,14 @@ const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 /// A client whose stream is open.
 pub struct Sse {
     stream: Stream,
-    /// The URL for its messages.
+    /// The URL for POST requests.
     message: String,
     post: Http,
     next_id: u64,
 }
 
 impl Sse {
-    /// Opens the stream. The first event has the URL for messages.
+    /// Opens a stream, and reads the URL for POST requests from its first event.
     async fn open(gateway: &Gateway, path: &str) -> Self {
         let mut stream = gateway.stranger(path).listen().await;
         let message = stream.next().await.expect("an endpoint");
@@ -84,7 +84,10 @@ impl Sse {
         let mut messages = Vec::new();
         loop {
             messages.push(self.stream.message().await);
-            if messages.last().is_some_and(|last| last["id"] == *id) {
+            if messages
+                .last()
+                .is_some_and(|last_message| last_message["id"] == *id)
+            {
                 return messages;
             }
         }
@@ -111,20 +114,25 @@ async fn the_first_event_says_where_to_post() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for (path, _) in PATHS {
-        let (one, two) = tokio::join!(Sse::open(&gateway, path), Sse::open(&gateway, path));
+        let (first_client, second_client) =
+            tokio::join!(Sse::open(&gateway, path), Sse::open(&gateway, path));
         assert_eq!(
-            one.stream.headers[header::CONTENT_TYPE],
+            first_client.stream.headers[header::CONTENT_TYPE],
             "text/event-stream"
         );
-        let id = one
+        let id = first_client
             .message
             .strip_prefix(&format!("{path}/message?sessionId="));
-        assert!(id.is_some_and(|id| id.len() >= 32), "{}", one.message);
-        assert_ne!(one.message, two.message);
+        assert!(
+            id.is_some_and(|id| id.len() >= 32),
+            "{}",
+            first_client.message
+        );
+        assert_ne!(first_client.message, second_client.message);
     }
 }
 
-/// A message outlives its POST and the connection. Small messages count, too: together they are as large.
+/// Waiting messages share a memory limit, small messages included.
 #[tokio::test]
 async fn messages_that_wait_are_bounded_together() {
     let backend = Backend::http().await;
@@ -136,7 +144,7 @@ async fn messages_that_wait_are_bounded_together() {
         let params = json!({"name": "x__hang", "arguments": arguments});
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
     };
-    // Memory is reserved in powers of two: six times 64 KiB.
+    // Buffers grow in powers of two: six times 64 KiB.
     for id in 0..6 {
         client.accepted(call(id)).await;
     }
@@ -148,7 +156,7 @@ async fn messages_that_wait_are_bounded_together() {
         response.text
     );
     assert_eq!(response.headers[header::RETRY_AFTER], "5");
-    // A call releases its memory when it ends.
+    // A finished call releases its memory.
     for id in 0..6 {
         client.tell(&cancelled(&id.into())).await;
     }
@@ -166,8 +174,8 @@ async fn any_revision_is_spoken() {
     for (path, prefix) in PATHS {
         for revision in REVISIONS {
             let mut client = Sse::open(&gateway, path).await;
-            let greeting = client.initialize(revision).await;
-            assert_eq!(greeting["protocolVersion"], revision, "{path}");
+            let greeting_answer = client.initialize(revision).await;
+            assert_eq!(greeting_answer["protocolVersion"], revision, "{path}");
             client.assert_echo(&format!("{prefix}echo")).await;
         }
     }
@@ -192,16 +200,16 @@ over_every_transport! {
         }
     }
 
-    /// Messages that belong to no call arrive on the same stream.
+    /// List change notifications arrive on the stream.
     async fn changes_are_announced(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, prefix) in PATHS {
             let mut client = Sse::greeted(&gateway, path).await;
             let id = client.begin(&format!("{prefix}change_tools"), json!({})).await;
-            let both = [client.stream.message().await, client.stream.message().await];
-            let changed = both.iter().find(|message| message["method"] == "notifications/tools/list_changed");
-            assert!(changed.is_some() && both.iter().any(|message| message["id"] == id), "{both:?}");
+            let both_message = [client.stream.message().await, client.stream.message().await];
+            let change_message = both_message.iter().find(|message| message["method"] == "notifications/tools/list_changed");
+            assert!(change_message.is_some() && both_message.iter().any(|message| message["id"] == id), "{both_message:?}");
         }
     }
 
@@ -217,13 +225,13 @@ over_every_transport! {
         client.assert_echo("x__echo").await;
     }
 
-    /// The stream is the session. Its end ends the calls, the URL and the upstream session.
+    /// Closing the stream ends its calls, its URL and the upstream session.
     async fn a_stream_that_closes_ends_its_session(kind) {
         for (path, prefix) in PATHS {
             let backend = Backend::start(kind, &[]).await;
             let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-            let other = gateway.client().await;
-            other.assert_echo("x__echo").await;
+            let other_client = gateway.client().await;
+            other_client.assert_echo("x__echo").await;
             let mut client = Sse::greeted(&gateway, path).await;
             client.begin(&format!("{prefix}hang"), json!({})).await;
             let upstream = backend.until_called("hang").await;
@@ -240,20 +248,20 @@ over_every_transport! {
             until("the upstream session to end", || sessions() == 1).await;
             assert_eq!(post.post(PING).await.status, StatusCode::NOT_FOUND);
             assert_eq!(gateway.sessions(), 1);
-            other.assert_echo("x__echo").await;
+            other_client.assert_echo("x__echo").await;
         }
     }
 }
 
-/// A server's question arrives on the stream. A POST has the answer.
+/// A server request arrives on the stream, and a POST has the answer.
 #[tokio::test]
 async fn a_server_may_ask() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let mut client = Sse::open(&gateway, "/servers/x/sse").await;
-    let greeting =
+    let greeting_text =
         initialize(LATEST).replace(r#""capabilities":{}"#, r#""capabilities":{"sampling":{}}"#);
-    client.accepted(greeting).await;
+    client.accepted(greeting_text).await;
     client.stream.message().await;
     let arguments = json!({"method": "sampling/createMessage"});
     let id = client.begin("ask", json!({"arguments": arguments})).await;
@@ -265,30 +273,31 @@ async fn a_server_may_ask() {
     assert!(answers[0].to_string().contains("model"), "{answers:?}");
 }
 
-/// Answers find their questions in any order.
+/// Answers can arrive in any order.
 #[tokio::test]
 async fn many_calls_share_the_stream() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let mut client = Sse::greeted(&gateway, "/sse").await;
-    let mut open = std::collections::HashMap::new();
+    let mut open_streams = std::collections::HashMap::new();
     for number in 0..50 {
         let text = format!("number {number}");
         let id = client
             .begin("x__echo", json!({"arguments": {"text": text}}))
             .await;
-        open.insert(id.to_string(), text);
+        open_streams.insert(id.to_string(), text);
     }
-    while !open.is_empty() {
+    while !open_streams.is_empty() {
         let answer = client.stream.message().await;
-        let expected = open
+        let expected = open_streams
             .remove(&answer["id"].to_string())
             .expect("asked, and once");
         assert_eq!(answer["result"]["content"][0]["text"], expected);
     }
 }
 
-/// Specification, lifecycle: only pings before the handshake, and one handshake.
+/// Specification, lifecycle: requests except pings fail before the handshake, and a second
+/// handshake fails.
 #[tokio::test]
 async fn requests_wait_for_the_handshake() {
     let backend = Backend::http().await;
@@ -297,8 +306,8 @@ async fn requests_wait_for_the_handshake() {
         let mut client = Sse::open(&gateway, path).await;
         client.accepted(PING).await;
         assert_eq!(client.stream.message().await["result"], json!({}));
-        let early = client.call(&format!("{prefix}echo"), json!({})).await;
-        assert_eq!(early[0]["error"]["code"], -32600, "{early:?}");
+        let early_result = client.call(&format!("{prefix}echo"), json!({})).await;
+        assert_eq!(early_result[0]["error"]["code"], -32600, "{early_result:?}");
         client.initialize(LATEST).await;
         client.assert_echo(&format!("{prefix}echo")).await;
     }
@@ -330,10 +339,10 @@ async fn batches_are_taken_where_the_revision_knows_them() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_taken_is_refused_with_a_reason() {
-    let (backend, other) = (Backend::http().await, Backend::http().await);
+async fn unusable_entries_are_refused_with_a_reason() {
+    let (backend, other_backend) = (Backend::http().await, Backend::http().await);
     let settings = json!({"http": {"maxBodyBytes": 4096}});
-    let gateway = Gateway::with_settings(&[("x", &backend), ("y", &other)], settings).await;
+    let gateway = Gateway::with_settings(&[("x", &backend), ("y", &other_backend)], settings).await;
     for (path, _) in PATHS {
         let mut client = Sse::greeted(&gateway, path).await;
         let send =
@@ -351,21 +360,21 @@ async fn what_cannot_be_taken_is_refused_with_a_reason() {
                 drop(headers.insert(name, HeaderValue::from_static(text)))
             }
         };
-        let plain = |_: &mut HeaderMap| {};
+        let unchanged_headers = |_: &mut HeaderMap| {};
         let message = client.message.clone();
-        let long = format!(
+        let long_text = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"a":"{}"}}}}"#,
             "x".repeat(5000)
         );
 
-        for (sent, expected) in [
+        for (sent_body, expected) in [
             ("{", StatusCode::BAD_REQUEST),
             ("", StatusCode::BAD_REQUEST),
             (r#"{"id":1,"method":"ping"}"#, StatusCode::BAD_REQUEST),
-            (long.as_str(), StatusCode::PAYLOAD_TOO_LARGE),
+            (long_text.as_str(), StatusCode::PAYLOAD_TOO_LARGE),
         ] {
-            let answer = send(&message, Method::POST, &plain, sent).await;
-            assert_eq!(answer.status, expected, "{sent:.20}");
+            let answer = send(&message, Method::POST, &unchanged_headers, sent_body).await;
+            assert_eq!(answer.status, expected, "{sent_body:.20}");
             assert!(
                 answer.json()["error"]["message"].is_string(),
                 "{}",
@@ -397,51 +406,57 @@ async fn what_cannot_be_taken_is_refused_with_a_reason() {
             let answer = send(path, Method::GET, &set(name, text), "").await;
             assert_eq!(answer.status, expected, "{name}: {text}");
         }
-        // A client that tries Streamable HTTP first learns from 405 that this endpoint does not speak it
-        // (specification, "Backwards Compatibility").
-        for (at, method, allowed) in [
+        // A 405 tells a client that the endpoint does not support Streamable HTTP (specification,
+        // "Backwards Compatibility").
+        for (request_path, method, allowed) in [
             (path, Method::POST, "GET"),
             (path, Method::DELETE, "GET"),
             (&message, Method::GET, "POST"),
             (&message, Method::PUT, "POST"),
         ] {
-            let answer = send(at, method, &plain, PING).await;
-            assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED, "{at}");
+            let answer = send(request_path, method, &unchanged_headers, PING).await;
+            assert_eq!(
+                answer.status,
+                StatusCode::METHOD_NOT_ALLOWED,
+                "{request_path}"
+            );
             assert_eq!(answer.headers[header::ALLOW], allowed);
         }
-        // Unknown, missing, and of another endpoint.
+        // Unknown id, missing id, and id of another endpoint.
         let id = message.split_once('?').expect("a query").1;
-        let elsewhere = if path == "/sse" {
+        let other_path = if path == "/sse" {
             "/servers/y/sse/message"
         } else {
             "/sse/message"
         };
-        for (at, expected) in [
+        for (request_path, expected) in [
             (
                 format!("{path}/message?sessionId=0123456789abcdef0123456789abcdef"),
                 StatusCode::NOT_FOUND,
             ),
             (format!("{path}/message"), StatusCode::BAD_REQUEST),
-            (format!("{elsewhere}?{id}"), StatusCode::NOT_FOUND),
+            (format!("{other_path}?{id}"), StatusCode::NOT_FOUND),
             (
                 format!("/servers/none/sse/message?{id}"),
                 StatusCode::NOT_FOUND,
             ),
         ] {
             assert_eq!(
-                send(&at, Method::POST, &plain, PING).await.status,
+                send(&request_path, Method::POST, &unchanged_headers, PING)
+                    .await
+                    .status,
                 expected,
-                "{at}"
+                "{request_path}"
             );
         }
         assert_eq!(
-            send("/servers/none/sse", Method::GET, &plain, "")
+            send("/servers/none/sse", Method::GET, &unchanged_headers, "")
                 .await
                 .status,
             StatusCode::NOT_FOUND
         );
 
-        // None of these messages reached the stream.
+        // The stream received none of these messages.
         client.accepted(PING).await;
         assert_eq!(
             client.stream.message().await,
@@ -450,13 +465,12 @@ async fn what_cannot_be_taken_is_refused_with_a_reason() {
     }
 }
 
-/// A client that does not read delays no other client. It may lose messages, but no result, and the order
-/// stays.
+/// A client that does not read may lose notifications, but no result, and delays no other client.
 #[tokio::test]
 async fn a_client_that_does_not_read_loses_no_result() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let other = gateway.client().await;
+    let other_client = gateway.client().await;
     let mut client = Sse::greeted(&gateway, "/sse").await;
     let token = "t".repeat(4000);
     let params = json!({"arguments": {"steps": 3000}, "_meta": {"progressToken": token}});
@@ -465,32 +479,32 @@ async fn a_client_that_does_not_read_loses_no_result() {
         .begin("x__echo", json!({"arguments": {"text": "late"}}))
         .await;
     until("the call to run", || backend.fake().runs("echo") == 1).await;
-    other.assert_echo("x__echo").await;
-    let (mut steps, mut answered) = (Vec::new(), Vec::new());
-    while answered.len() < 2 {
+    other_client.assert_echo("x__echo").await;
+    let (mut steps, mut answered_ids) = (Vec::new(), Vec::new());
+    while answered_ids.len() < 2 {
         let message = client.stream.message().await;
         match message["params"]["progress"].as_u64() {
             Some(step) => steps.push(step),
-            None => answered.push(message["id"].clone()),
+            None => answered_ids.push(message["id"].clone()),
         }
     }
-    assert!(answered.contains(&flood) && answered.contains(&call));
+    assert!(answered_ids.contains(&flood) && answered_ids.contains(&call));
     assert!(steps.is_sorted());
 }
 
-/// T1: at shutdown streams close in order.
+/// T1: shutdown closes streams with a final chunk.
 #[tokio::test]
 async fn stopping_closes_the_streams() {
     let backend = Backend::http().await;
     let settings = json!({"shutdown": {"graceMs": 100}});
     let gateway = Gateway::with_settings(&[("x", &backend)], settings).await;
-    let mut silent = Sse::open(&gateway, "/sse").await;
-    let mut busy = Sse::greeted(&gateway, "/servers/x/sse").await;
-    busy.begin("hang", json!({})).await;
+    let mut silent_client = Sse::open(&gateway, "/sse").await;
+    let mut busy_client = Sse::greeted(&gateway, "/servers/x/sse").await;
+    busy_client.begin("hang", json!({})).await;
     backend.until_called("hang").await;
     gateway.stop().await;
-    assert_eq!(silent.stream.next().await, None);
-    let answer = busy.stream.next().await.expect("the call has ended");
+    assert_eq!(silent_client.stream.next().await, None);
+    let answer = busy_client.stream.next().await.expect("the call has ended");
     assert!(answer.contains("outcome_unknown"), "{answer}");
-    assert_eq!(busy.stream.next().await, None);
+    assert_eq!(busy_client.stream.next().await, None);
 }

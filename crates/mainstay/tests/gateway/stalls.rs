@@ -1,5 +1,5 @@
-//! Servers that stop answering. After the second unanswered call in a row further calls are refused at once,
-//! until the server answers again. A working server is left alone.
+//! Servers that stop answering. After two unanswered calls in a row, calls are refused until the
+//! server answers. A working server is excluded.
 
 use mainstay_core::record::{State, Status};
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ use crate::{
     records::Recorded,
 };
 
-/// A server with a short time limit for calls, which is probed only after an unanswered call.
-async fn unprobed(kind: BackendKind, flags: &[&str]) -> Backend {
+/// A server with a short call timeout, which is probed only after an unanswered call.
+async fn start_unprobed(kind: BackendKind, flags: &[&str]) -> Backend {
     let backend = Backend::start(kind, flags).await;
     let health = json!({"intervalMs": 0});
     backend.option("health", health).option("timeout_s", 1)
@@ -23,32 +23,32 @@ async fn kind_of_failure(client: &Http, tool: &str) -> Value {
     failure(&result)["kind"].clone()
 }
 
-/// Makes calls after the first unanswered one, until a call is refused. An answer to a list request may arrive
-/// during the first call, which then does not count.
+/// Repeats calls until a call is refused. A call does not count if the server sent a message
+/// meanwhile.
 async fn until_refused(client: &Http, tool: &str) {
-    for unanswered in 1.. {
+    for unanswered_count in 1.. {
         let kind = kind_of_failure(client, tool).await;
         if kind == "server_not_answering" {
-            assert!(unanswered > 1, "refused after the first");
+            assert!(unanswered_count > 1, "refused after the first");
             return;
         }
         assert_eq!(kind, "call_timeout");
-        assert!(unanswered < 3, "not refused");
+        assert!(unanswered_count < 3, "not refused");
     }
 }
 
 async fn is_degraded(gateway: &Gateway) -> Value {
-    let degraded = |server: &Value| server["healthStatus"] == "degraded";
-    gateway.rest().until("x", "degraded", degraded).await
+    let is_degraded = |server: &Value| server["healthStatus"] == "degraded";
+    gateway.rest().until("x", "degraded", is_degraded).await
 }
 
 over_every_transport! {
-    /// Two calls use up their time. The third is refused, is recorded like every refused call, and has the
-    /// reason. A message of the server ends this, in the same session.
+    /// The third call is refused and recorded with its reason. A message of the server allows calls
+    /// again in the same session.
     async fn calls_to_a_server_that_does_not_answer_are_refused(kind) {
-        let backend = unprobed(kind, &[]).await;
-        let recorded = Recorded::with_backend(&backend).await;
-        let client = recorded.gateway.client().await;
+        let backend = start_unprobed(kind, &[]).await;
+        let fixture = Recorded::with_backend(&backend).await;
+        let client = fixture.gateway.client().await;
         client.assert_echo("x__echo").await;
         assert_eq!(kind_of_failure(&client, "x__hang_server").await, "call_timeout");
         until_refused(&client, "x__echo").await;
@@ -56,13 +56,13 @@ over_every_transport! {
             let result = client.call("x__echo", json!({"text": "hello"})).await;
             assert_eq!(failure(&result)["kind"], "server_not_answering", "{result}");
             assert_eq!(failure(&result)["server"], "x", "{result}");
-            let words = text(&result);
-            assert!(words.contains("2 calls in a row got no answer") && words.contains("was not sent"), "{words}");
+            let message = text(&result);
+            assert!(message.contains("2 calls in a row got no answer") && message.contains("was not sent"), "{message}");
         }
-        let record = recorded.latest().await;
+        let record = fixture.latest().await;
         assert_eq!((record.state, record.status), (State::NotSent, Status::Refused), "{record:?}");
         assert_eq!(record.error.expect("an error").kind, "server_not_answering");
-        let server = is_degraded(&recorded.gateway).await;
+        let server = is_degraded(&fixture.gateway).await;
         assert_eq!(server["status"], "connected", "{server}");
         let reason = server["lastError"].as_str().unwrap_or_default();
         assert!(reason.contains("calls in a row were not answered"), "{server}");
@@ -70,18 +70,18 @@ over_every_transport! {
             return;
         }
         backend.fake().hang(false);
-        let answered = async {
+        let answered_result = async {
             while client.call("x__echo", json!({"text": "hello"})).await["isError"] == true {}
         };
-        soon("the server to answer again", answered).await;
+        soon("the server to answer again", answered_result).await;
         assert_eq!(backend.count("initialize"), 1);
-        let healthy = |server: &Value| server["healthStatus"] == "healthy";
-        recorded.gateway.rest().until("x", "healthy", healthy).await;
+        let is_healthy = |server: &Value| server["healthStatus"] == "healthy";
+        fixture.gateway.rest().until("x", "healthy", is_healthy).await;
     }
 
-    /// A tool that hangs is not a server that hangs: the probe is answered at once, and calls continue.
+    /// If the probe is answered, calls to a hanging tool continue.
     async fn a_tool_that_hangs_refuses_no_calls(kind) {
-        let backend = unprobed(kind, &[]).await;
+        let backend = start_unprobed(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         for _ in 0..2 {
@@ -93,7 +93,7 @@ over_every_transport! {
 
     /// A server that answers pings but no calls is degraded until it answers a call.
     async fn calls_that_all_run_out_of_time_degrade_a_server(kind) {
-        let backend = unprobed(kind, &[]).await;
+        let backend = start_unprobed(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         client.assert_echo("x__echo").await;
@@ -104,23 +104,23 @@ over_every_transport! {
         let counts = |server: &Value| server["failingCalls"]["failed"] == 3;
         let server = rest.until("x", "degraded by its calls", counts).await;
         assert_eq!(server["failingCalls"]["of"], 4, "{server}");
-        let pinged = |server: &Value| {
+        let has_ping_failure = |server: &Value| {
             let reason = server["lastError"].as_str().unwrap_or_default();
             reason == "answers pings; its last 3 calls failed: no answer in time"
         };
-        let server = rest.until("x", "said to answer pings", pinged).await;
+        let server = rest.until("x", "said to answer pings", has_ping_failure).await;
         assert_eq!(server["healthStatus"], "degraded", "{server}");
         client.assert_echo("x__echo").await;
-        let healthy = |server: &Value| server["healthStatus"] == "healthy";
-        let server = rest.until("x", "healthy", healthy).await;
+        let is_healthy = |server: &Value| server["healthStatus"] == "healthy";
+        let server = rest.until("x", "healthy", is_healthy).await;
         assert!(server.get("failingCalls").is_none(), "{server}");
     }
 
-    /// The documents of the other presets have no such rule, and a policy may disable it.
+    /// Presets of other documents do not refuse calls, and a policy can disable refusals.
     async fn other_policies_go_on_calling(kind) {
-        let backend = unprobed(kind, &[]).await;
+        let backend = start_unprobed(kind, &[]).await;
         let backend = backend.option("health", json!({"intervalMs": 0, "unansweredCalls": 0}));
-        let manual = unprobed(kind, &[]).await.option("preset", "manual");
+        let manual = start_unprobed(kind, &[]).await.option("preset", "manual");
         for backend in [backend, manual] {
             let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             let client = gateway.client().await;
@@ -132,25 +132,25 @@ over_every_transport! {
     }
 }
 
-/// An isolated session refuses calls and is probed like the shared one.
+/// An isolated session refuses calls in the same way.
 #[tokio::test]
 async fn an_isolated_session_refuses_calls_as_well() {
-    let backend = unprobed(BackendKind::Http, &[]).await;
+    let backend = start_unprobed(BackendKind::Http, &[]).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client_at("/servers/x/mcp").await;
     client.assert_echo("echo").await;
     client.call("hang_server", json!({})).await;
     until_refused(&client, "echo").await;
     backend.fake().hang(false);
-    let answered =
+    let answered_result =
         async { while client.call("echo", json!({"text": "hello"})).await["isError"] == true {} };
-    soon("the server to answer again", answered).await;
+    soon("the server to answer again", answered_result).await;
 }
 
-/// A server that computes works, however many calls time out.
+/// A server that uses CPU time is not refused after timeouts.
 #[tokio::test]
 async fn a_server_that_computes_refuses_no_calls() {
-    let backend = unprobed(BackendKind::Stdio, &[]).await;
+    let backend = start_unprobed(BackendKind::Stdio, &[]).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     client.assert_echo("x__echo").await;
@@ -160,13 +160,13 @@ async fn a_server_that_computes_refuses_no_calls() {
     }
 }
 
-async fn kind_of_failure_of(client: &Http, busy: u64) -> Value {
-    let result = client.call("x__busy", json!({"ms": busy})).await;
+async fn kind_of_failure_of(client: &Http, busy_ms: u64) -> Value {
+    let result = client.call("x__busy", json!({"ms": busy_ms})).await;
     failure(&result)["kind"].clone()
 }
 
-/// A health URL shows that a page is served, and not that calls are answered. A server whose calls are refused
-/// is probed by a message of the protocol.
+/// A health URL does not prove that calls are answered, so a protocol probe is sent while calls are
+/// refused.
 #[tokio::test]
 async fn a_health_url_keeps_no_server_from_being_called_again() {
     let backend = Backend::start(BackendKind::Http, &["--health", "200"]).await;
@@ -182,8 +182,8 @@ async fn a_health_url_keeps_no_server_from_being_called_again() {
     for _ in 0..2 {
         assert_eq!(kind_of_failure(&client, "x__hang").await, "call_timeout");
     }
-    let answered = async {
+    let answered_result = async {
         while client.call("x__echo", json!({"text": "hello"})).await["isError"] == true {}
     };
-    soon("calls to be sent again", answered).await;
+    soon("calls to be sent again", answered_result).await;
 }

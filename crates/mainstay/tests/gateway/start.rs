@@ -1,4 +1,5 @@
-//! Servers that start badly, or not at all, delay no other server (invariant 7; C6, C14, Y12).
+//! Servers that fail to start or start slowly do not delay other servers (invariant 7; C6, C14,
+//! Y12).
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +10,10 @@ use crate::{
     backend::{Backend, BackendKind},
     client::{Http, LATEST, initialize},
     gateway::{Gateway, found, soon},
-    rest_client::never,
+    rest_client::never_retry,
 };
 
-/// Far below the 30 s that a handshake may take, which is the time that would be lost by waiting.
+/// Far below the handshake timeout of 30 s.
 const AT_ONCE: Duration = Duration::from_secs(10);
 
 /// The error of a call to a server that was never connected.
@@ -23,76 +24,76 @@ async fn refusal(client: &Http, server: &str) -> Value {
         .await
 }
 
-/// A gateway with a working server and one in trouble, and a client of the working one.
+/// A gateway with the working server `calm` and the server `trouble`, and a client of `calm`.
 async fn with_calm_server(trouble: &Backend) -> (Gateway, Backend, Http) {
-    let calm = Backend::http().await;
-    let servers = [("trouble", trouble), ("calm", &calm)];
+    let calm_backend = Backend::http().await;
+    let servers = [("trouble", trouble), ("calm", &calm_backend)];
     let gateway = Gateway::with_settings(&servers, json!({"startup": {"waitMs": 300}})).await;
-    let since = Instant::now();
+    let start = Instant::now();
     let client = gateway.client().await;
     assert!(client.tools().await.contains(&"calm__echo".to_owned()));
     client.assert_echo("calm__echo").await;
-    assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
-    (gateway, calm, client)
+    assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
+    (gateway, calm_backend, client)
 }
 
-/// Waits until the text of the refusal has all of these words.
-async fn until_refused_with(client: &Http, words: &[&str]) -> Value {
-    found(&format!("an error with {words:?}"), async || {
+/// Waits until the error contains all of these texts.
+async fn until_refused_with(client: &Http, texts: &[&str]) -> Value {
+    found(&format!("an error with {texts:?}"), async || {
         let error = refusal(client, "trouble").await;
         let text = error.to_string();
-        words
+        texts
             .iter()
-            .all(|word| text.contains(word))
+            .all(|expected_text| text.contains(expected_text))
             .then_some(error)
     })
     .await
 }
 
 over_every_transport! {
-    /// cline#13639, docker#336: one hanging server blocks the start of all.
+    /// cline#13639, docker#336: a hanging server must not block the start.
     async fn a_server_that_hangs_at_start_delays_nobody(kind) {
-        // Only a call to this server waits for it, until the deadline of the call.
-        let hanging = Backend::start(kind, &["--hang-at-start"]).await.option("timeout_s", 1);
-        let (_gateway, _calm, client) = with_calm_server(&hanging).await;
+        // A call to the hanging server waits until its own deadline.
+        let hanging_backend = Backend::start(kind, &["--hang-at-start"]).await.option("timeout_s", 1);
+        let (_gateway, _calm, client) = with_calm_server(&hanging_backend).await;
         let error = refusal(&client, "trouble").await;
         assert_eq!(error["data"]["kind"], "call_timeout", "{error}");
         let message = error["message"].as_str().expect("words");
         assert!(message.contains("'trouble' is connecting"), "{message}");
     }
 
-    /// mcpproxy#760: a fixed limit kills servers that fill a cache. Here the limit is configurable.
+    /// mcpproxy#760: a fixed timeout kills servers with slow starts. Here it is configurable.
     async fn a_slow_handshake_has_the_time_that_it_is_given(kind) {
-        let slow = Backend::start(kind, &["--handshake-delay", "1500"]).await.option("connectTimeoutMs", 10_000);
-        let (gateway, _calm, client) = with_calm_server(&slow).await;
+        let slow_backend = Backend::start(kind, &["--handshake-delay", "1500"]).await.option("connectTimeoutMs", 10_000);
+        let (gateway, _calm, client) = with_calm_server(&slow_backend).await;
         gateway.rest().until("trouble", "listed", |server| server["toolsReady"] == true).await;
         client.assert_echo("trouble__echo").await;
-        assert_eq!(slow.count("initialize"), 1);
+        assert_eq!(slow_backend.count("initialize"), 1);
     }
 
-    /// E7: an attempt has a time limit, and its error names the limit.
+    /// E7: a connection attempt has a timeout, and the error names it.
     async fn a_handshake_has_a_time_limit(kind) {
-        let hanging = Backend::start(kind, &["--hang-at-start"]).await.option("connectTimeoutMs", 400);
-        let (gateway, _calm, client) = with_calm_server(&hanging).await;
+        let hanging_backend = Backend::start(kind, &["--hang-at-start"]).await.option("connectTimeoutMs", 400);
+        let (gateway, _calm, client) = with_calm_server(&hanging_backend).await;
         until_refused_with(&client, &["no handshake within 400 ms"]).await;
-        let since = Instant::now();
+        let start = Instant::now();
         let direct = gateway.stranger("/servers/trouble/mcp").post(initialize(LATEST)).await;
         assert!(direct.json()["error"].is_object(), "{}", direct.text);
-        assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
+        assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
         client.assert_echo("calm__echo").await;
     }
 }
 
-/// supergateway#139: a crash during `initialize` blocks the client for 60 s, and no cause is shown. Here the
-/// error of a call has the reason and the last lines of stderr.
+/// supergateway#139: a crash in `initialize` blocks the client for 60 s. Here the error has the
+/// reason and the last stderr lines.
 #[tokio::test]
 async fn a_server_that_crashes_at_start_says_why() {
-    let crashing = Backend::start(
+    let crashing_backend = Backend::start(
         BackendKind::Stdio,
         &["--crash-at-start", "7", "--stderr", "no licence found"],
     )
     .await;
-    let (gateway, _calm, client) = with_calm_server(&crashing).await;
+    let (gateway, _calm, client) = with_calm_server(&crashing_backend).await;
     let error = until_refused_with(&client, &["code 7"]).await;
     assert_eq!(error["data"]["server"], "trouble", "{error}");
     let stderr = error["data"]["stderr"].to_string();
@@ -108,17 +109,17 @@ async fn a_server_that_crashes_at_start_says_why() {
     client.assert_echo("calm__echo").await;
 }
 
-/// C6: a server that cannot be started has the reason, and is retried.
+/// C6: a missing program is reported and retried.
 #[tokio::test]
 async fn a_command_that_is_not_there_says_so() {
-    let mut missing = Backend::stdio().await;
-    missing.entry = json!({"command": "no-such-command-anywhere"});
-    let (gateway, _calm, client) = with_calm_server(&missing).await;
-    let words = [
+    let mut missing_backend = Backend::stdio().await;
+    missing_backend.entry = json!({"command": "no-such-command-anywhere"});
+    let (gateway, _calm, client) = with_calm_server(&missing_backend).await;
+    let expected_texts = [
         "'trouble' is reconnecting",
         "command not found: no-such-command-anywhere",
     ];
-    until_refused_with(&client, &words).await;
+    until_refused_with(&client, &expected_texts).await;
     let direct = gateway
         .stranger("/servers/trouble/mcp")
         .post(initialize(LATEST))
@@ -131,7 +132,7 @@ async fn a_command_that_is_not_there_says_so() {
     until_refused_with(&client, &["/no/such/folder"]).await;
 }
 
-/// A server that is started after the client is found, too.
+/// A server that is started later is connected.
 #[tokio::test]
 async fn a_server_that_refuses_connections_says_so() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -140,9 +141,9 @@ async fn a_server_that_refuses_connections_says_so() {
         let (_gateway, _calm, client) = with_calm_server(&backend).await;
         until_refused_with(&client, &["refused"]).await;
         backend.fake().refuse(false).await.expect("the fake runs");
-        // It returns by itself.
-        let back = async { while !client.tools().await.contains(&"trouble__echo".to_owned()) {} };
-        soon("the server to come back", back).await;
+        let restored_list =
+            async { while !client.tools().await.contains(&"trouble__echo".to_owned()) {} };
+        soon("the server to come back", restored_list).await;
         client.assert_echo("trouble__echo").await;
     }
 }
@@ -156,7 +157,7 @@ async fn a_server_that_answers_with_an_error_page_says_so() {
     }
 }
 
-/// A process that exits right after the handshake is a loss, not a success (Y12).
+/// Y12: a process exit right after the handshake is a loss.
 #[tokio::test]
 async fn a_server_that_exits_after_the_handshake_is_lost() {
     let backend = Backend::start(BackendKind::Stdio, &["--exit-after-initialize"]).await;
@@ -165,12 +166,12 @@ async fn a_server_that_exits_after_the_handshake_is_lost() {
     client.assert_echo("calm__echo").await;
 }
 
-/// A list waits for a slow start, up to `startup.waitMs` after the start.
+/// The first list request waits up to `startup.waitMs` for a slow server.
 #[tokio::test]
 async fn the_first_list_waits_for_a_slow_starter() {
-    let slow = Backend::start(BackendKind::Stdio, &["--slow-start", "700"]).await;
-    let calm = Backend::http().await;
-    let servers = [("slow", &slow), ("calm", &calm)];
+    let slow_backend = Backend::start(BackendKind::Stdio, &["--slow-start", "700"]).await;
+    let calm_backend = Backend::http().await;
+    let servers = [("slow", &slow_backend), ("calm", &calm_backend)];
     let gateway = Gateway::with_settings(&servers, json!({"startup": {"waitMs": 12000}})).await;
     let mut pipe = gateway.pipe().await;
     let tools = pipe.result("tools/list", json!({})).await.to_string();
@@ -178,39 +179,44 @@ async fn the_first_list_waits_for_a_slow_starter() {
     pipe.assert_echo("slow__echo").await;
 }
 
-/// Once its time is over, no list waits for a hanging server again.
+/// After that time, list requests do not wait.
 #[tokio::test]
 async fn later_lists_wait_for_nobody() {
-    let hanging = Backend::start(BackendKind::Http, &["--hang-at-start"]).await;
-    let (gateway, _calm, client) = with_calm_server(&hanging).await;
-    let since = Instant::now();
-    // If each list waited 300 ms, these would take 18 s.
+    let hanging_backend = Backend::start(BackendKind::Http, &["--hang-at-start"]).await;
+    let (gateway, _calm, client) = with_calm_server(&hanging_backend).await;
+    let start = Instant::now();
+    // With a wait of 300 ms each, these take 18 s.
     for _ in 0..60 {
         client.tools().await;
     }
     gateway.client().await.assert_echo("calm__echo").await;
-    assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
+    assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
 }
 
-/// E17 and stderr: a server's output at the start delays nothing.
+/// E17: output during the start delays nothing.
 #[tokio::test]
 async fn floods_at_start_hold_nobody_up() {
     let flags = ["--flood-stdout", "3000000", "--flood-stderr", "3000000"];
     let backend = Backend::start(BackendKind::Stdio, &flags).await;
     let (_gateway, _calm, client) = with_calm_server(&backend).await;
-    let ready = async { while !client.tools().await.contains(&"trouble__echo".to_owned()) {} };
-    soon("the server behind the flood", ready).await;
+    let restored_list =
+        async { while !client.tools().await.contains(&"trouble__echo".to_owned()) {} };
+    soon("the server behind the flood", restored_list).await;
     client.assert_echo("trouble__echo").await;
 }
 
-/// A disabled server is neither started nor listed, and a call gets an error.
+/// A disabled server is neither started nor listed, and its calls fail.
 #[tokio::test]
 async fn a_disabled_server_is_left_alone() {
     let disabled = Backend::stdio().await.option("disabled", true);
     let manual = Backend::http().await.option("autoStart", false);
-    let calm = Backend::http().await;
-    let gateway =
-        Gateway::with_servers(&[("off", &disabled), ("manual", &manual), ("calm", &calm)]).await;
+    let calm_backend = Backend::http().await;
+    let gateway = Gateway::with_servers(&[
+        ("off", &disabled),
+        ("manual", &manual),
+        ("calm", &calm_backend),
+    ])
+    .await;
     let client = gateway.client().await;
     assert!(
         client
@@ -219,12 +225,12 @@ async fn a_disabled_server_is_left_alone() {
             .iter()
             .all(|tool| tool.starts_with("calm__"))
     );
-    for (server, words) in [
+    for (server, expected_text) in [
         ("off", "Server 'off' is disabled"),
         ("manual", "Server 'manual' is disconnected: it is stopped"),
     ] {
         let error = refusal(&client, server).await;
-        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.to_string().contains(expected_text), "{error}");
     }
     let direct = gateway
         .stranger("/servers/off/mcp")
@@ -234,11 +240,11 @@ async fn a_disabled_server_is_left_alone() {
     assert_eq!((disabled.received().len(), manual.received().len()), (0, 0));
 }
 
-/// Mainstay is ready once every server has had its first attempt, whatever their number.
+/// `/readyz` succeeds after every server's first attempt.
 #[tokio::test]
 async fn readiness_holds_for_hundreds_of_servers() {
-    // No program listens there: the first attempt ends at once.
-    let entry = json!({"url": "http://127.0.0.1:1/mcp", "reconnect": never()});
+    // Refused connections end the first attempt immediately.
+    let entry = json!({"url": "http://127.0.0.1:1/mcp", "reconnect": never_retry()});
     let servers: serde_json::Map<String, Value> = (0..300)
         .map(|number| (format!("s{number}"), entry.clone()))
         .collect();

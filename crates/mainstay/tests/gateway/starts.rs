@@ -1,5 +1,5 @@
-//! Many processes that start at once, and slow starts: a start that works continues, and a start that hangs
-//! delays no other.
+//! Many concurrent and slow starts. A working start is not interrupted, and a hanging start blocks
+//! no other.
 
 use mainstay_core::{ids::ServerName, lifecycle::SessionState};
 use mainstay_gateway::GatewayOptions;
@@ -9,17 +9,20 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, BackendKind},
     gateway::{Gateway, config, soon, until},
-    rest_client::never,
+    rest_client::never_retry,
 };
 
-/// A server for each of these lists of flags: `s0`, `s1`, … No server is retried.
+/// Servers `s0`, `s1`, … with these flags and without retries.
 async fn servers<'f, F: AsRef<[&'f str]>>(
     flags: impl IntoIterator<Item = F>,
 ) -> Vec<(String, Backend)> {
     let mut servers = Vec::new();
     for (number, flags) in flags.into_iter().enumerate() {
         let backend = Backend::start(BackendKind::Stdio, flags.as_ref()).await;
-        servers.push((format!("s{number}"), backend.option("reconnect", never())));
+        servers.push((
+            format!("s{number}"),
+            backend.option("reconnect", never_retry()),
+        ));
     }
     servers
 }
@@ -42,34 +45,34 @@ fn state(gateway: &Gateway, name: &str) -> (SessionState, u64) {
 
 const UP: (SessionState, u64) = (SessionState::Connected, 1);
 
-/// The limit of a start counts silence: a process that computes, writes output, or does I/O may take longer.
-/// The first start by `npx` or `uvx` does so, and is not begun twice.
+/// The start timeout measures inactivity, because the first start by `npx` or `uvx` downloads
+/// packages.
 #[tokio::test]
 async fn a_start_at_work_is_not_cut_short() {
-    for work in ["--burn", "--download", "--churn"] {
-        let servers = servers([[work, "4000"].as_slice()]).await;
+    for load_flag in ["--burn", "--download", "--churn"] {
+        let servers = servers([[load_flag, "4000"].as_slice()]).await;
         let settings = json!({"connectTimeoutMs": 1500});
         let gateway = start(&servers, settings, GatewayOptions::default()).await;
-        // Four seconds of CPU time take much longer on a busy machine.
+        // CPU time, which takes longer on a busy machine.
         let is_up = || state(&gateway, "s0").0 == SessionState::Connected;
-        mainstay_testkit::until(PROGRAMS, work, is_up).await;
-        assert_eq!(state(&gateway, "s0"), UP, "{work}");
+        mainstay_testkit::until(PROGRAMS, load_flag, is_up).await;
+        assert_eq!(state(&gateway, "s0"), UP, "{load_flag}");
         gateway.stop().await;
     }
 }
 
-/// The limit of a working start also ends.
+/// A working start has a longer timeout.
 #[tokio::test]
 async fn a_start_at_work_has_a_limit() {
     let servers = servers([["--download", "60000"].as_slice()]).await;
     let settings = json!({"connectTimeoutMs": 1000, "startTimeoutMs": 2500});
     let gateway = start(&servers, settings, GatewayOptions::default()).await;
     let rest = gateway.rest();
-    let given_up = |server: &Value| {
+    let is_given_up = |server: &Value| {
         let reason = server["lastError"].as_str().unwrap_or_default();
         reason == "no handshake within 2500 ms"
     };
-    rest.until("s0", "given up", given_up).await;
+    rest.until("s0", "given up", is_given_up).await;
 }
 
 #[tokio::test]
@@ -77,10 +80,10 @@ async fn a_start_says_what_it_does() {
     let servers = servers([["--download", "60000"].as_slice(), &["--hang-at-start"]]).await;
     let gateway = start(&servers, json!({}), GatewayOptions::default()).await;
     let rest = gateway.rest();
-    let starts_with = |words: &'static str| {
+    let starts_with = |prefix: &'static str| {
         move |server: &Value| {
-            let starting = server["starting"].as_str().unwrap_or_default();
-            server["status"] == "connecting" && starting.starts_with(words)
+            let starting_text = server["starting"].as_str().unwrap_or_default();
+            server["status"] == "connecting" && starting_text.starts_with(prefix)
         }
     };
     let downloads = rest
@@ -100,88 +103,95 @@ async fn a_start_says_what_it_does() {
     );
 }
 
-/// A start keeps its slot until the handshake, and not only for two seconds. Otherwise many starts share the
-/// processors, and no handshake is in time.
+/// A start holds its slot until the handshake, so that starts do not compete for the processors.
 #[tokio::test]
 async fn a_slot_is_held_until_the_handshake() {
     let servers = servers([["--download", "4000"].as_slice(), &[]]).await;
     let settings = json!({"startup": {"maxConcurrent": 1}});
     let gateway = start(&servers, settings, GatewayOptions::default()).await;
-    let (first, second) = ("s0", "s1");
+    let (first, second_name) = ("s0", "s1");
     until("the second", || {
-        state(&gateway, second).0 == SessionState::Connected
+        state(&gateway, second_name).0 == SessionState::Connected
     })
     .await;
     assert_eq!(state(&gateway, first), UP);
 }
 
-/// The processes do not compute, so that each makes room for another one before it is known to hang.
+/// Idle processes release their slots before the timeout.
 #[tokio::test]
 async fn forty_that_hang_delay_nobody() {
-    let hanging = std::iter::repeat_n(["--hang-at-start"].as_slice(), 40);
-    let servers = servers(hanging.chain([[].as_slice()])).await;
+    let hanging_servers = std::iter::repeat_n(["--hang-at-start"].as_slice(), 40);
+    let servers = servers(hanging_servers.chain([[].as_slice()])).await;
     let gateway = start(&servers, json!({}), GatewayOptions::default()).await;
     until("the last", || {
         state(&gateway, "s40").0 == SessionState::Connected
     })
     .await;
-    let hanging = (0..40).filter(|number| {
+    let hanging_servers = (0..40).filter(|number| {
         let (state, attempts) = state(&gateway, &format!("s{number}"));
         state == SessionState::Connecting && attempts == 1
     });
-    assert_eq!(hanging.count(), 40);
+    assert_eq!(hanging_servers.count(), 40);
 }
 
 /// A start that works for a second.
 const SLOW: &[&str] = &["--download", "1000"];
 
-/// Number of connected servers among the first `servers` ones.
-fn up(gateway: &Gateway, servers: usize) -> usize {
+/// Number of connected servers among the first `servers`.
+fn connected_count(gateway: &Gateway, servers: usize) -> usize {
     let names = (0..servers).map(|number| format!("s{number}"));
     names.filter(|name| state(gateway, name) == UP).count()
 }
 
-/// A client that calls a server does not wait for the starts of others.
+/// A server that a client calls starts before the queued servers.
 #[tokio::test]
-async fn what_a_client_asks_for_starts_first() {
-    let slow = std::iter::repeat_n(SLOW, 8);
-    let servers = servers(slow.chain([[].as_slice()])).await;
+async fn a_called_server_starts_before_queued_servers() {
+    let slow_servers = std::iter::repeat_n(SLOW, 8);
+    let servers = servers(slow_servers.chain([[].as_slice()])).await;
     let settings = json!({"startup": {"maxConcurrent": 1, "waitMs": 100}});
     let gateway = start(&servers, settings, GatewayOptions::default()).await;
     let client = gateway.client().await;
     soon("an answer", client.assert_echo("s8__echo")).await;
-    assert!(up(&gateway, 8) <= 4, "{} were first", up(&gateway, 8));
+    assert!(
+        connected_count(&gateway, 8) <= 4,
+        "{} were first",
+        connected_count(&gateway, 8)
+    );
 }
 
-/// Processes that compute without end use all processors. A server that a client requests starts nevertheless.
+/// A called server starts even if other processes use all CPU time.
 #[tokio::test]
-async fn what_a_client_asks_for_starts_beside_those_that_compute() {
+async fn a_called_server_starts_under_cpu_load() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let computing = std::iter::repeat_n(["--burn", "600000"].as_slice(), cores + 1);
     let servers = servers(computing.chain([[].as_slice()])).await;
     let settings = json!({"startup": {"waitMs": 100}});
     let gateway = start(&servers, settings, GatewayOptions::default()).await;
     let client = gateway.client().await;
-    let last = cores + 1;
-    soon("an answer", client.assert_echo(&format!("s{last}__echo"))).await;
-    assert_eq!(up(&gateway, last), 0);
+    let last_index = cores + 1;
+    soon(
+        "an answer",
+        client.assert_echo(&format!("s{last_index}__echo")),
+    )
+    .await;
+    assert_eq!(connected_count(&gateway, last_index), 0);
     gateway.stop().await;
 }
 
-/// A server whose tools clients know from the last run starts before unknown servers.
+/// Servers with stored catalogs start first.
 #[tokio::test]
-async fn what_was_listed_before_starts_first() {
+async fn servers_with_stored_lists_start_first() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let options = || GatewayOptions {
         catalogs: Some(folder.path().to_owned()),
         ..GatewayOptions::default()
     };
-    let slow = std::iter::repeat_n(SLOW, 8);
-    let mut servers = servers(slow.chain([[].as_slice()])).await;
+    let slow_servers = std::iter::repeat_n(SLOW, 8);
+    let mut servers = servers(slow_servers.chain([[].as_slice()])).await;
     let listed_before = servers.split_off(8);
     let gateway = start(&listed_before, json!({}), options()).await;
-    let listed = |server: &Value| server["listsStale"] == false && server["toolsReady"] == true;
-    gateway.rest().until("s8", "listed", listed).await;
+    let has_lists = |server: &Value| server["listsStale"] == false && server["toolsReady"] == true;
+    gateway.rest().until("s8", "listed", has_lists).await;
     gateway.stop().await;
 
     servers.extend(listed_before);
@@ -191,5 +201,9 @@ async fn what_was_listed_before_starts_first() {
         state(&gateway, "s8").0 == SessionState::Connected
     })
     .await;
-    assert!(up(&gateway, 8) <= 4, "{} were first", up(&gateway, 8));
+    assert!(
+        connected_count(&gateway, 8) <= 4,
+        "{} were first",
+        connected_count(&gateway, 8)
+    );
 }

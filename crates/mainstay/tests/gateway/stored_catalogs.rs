@@ -1,4 +1,4 @@
-//! Stored catalogs: the offer of servers that are away, also between runs (G13, G17).
+//! Stored catalogs: the tools of disconnected servers, also after a restart (G13, G17).
 
 use http::{Method, StatusCode};
 use mainstay_gateway::GatewayOptions;
@@ -9,34 +9,33 @@ use crate::{
     backend::{Backend, BackendKind},
     client::Http,
     gateway::{Gateway, config, found, soon},
-    rest_client::promptly,
+    rest_client::prompt_retry,
 };
 
-async fn run(all: &Value, folder: &TempDir) -> Gateway {
+async fn run(config_json: &Value, folder: &TempDir) -> Gateway {
     let options = GatewayOptions {
         catalogs: Some(folder.path().to_owned()),
         ..GatewayOptions::default()
     };
-    Gateway::with_options(all, options).await
+    Gateway::with_options(config_json, options).await
 }
 
-/// Lists wait longer for a server's first attempt than these tests wait for a list.
-fn patient() -> Value {
+/// List requests wait longer for a first attempt than these tests run.
+fn patient_settings() -> Value {
     json!({"startup": {"waitMs": 600_000}})
 }
 
-/// Lists of an earlier run are served at once. They are no attempt of this run, and `/readyz` waits for an
-/// attempt.
+/// Stored lists are served immediately, but `/readyz` waits for an attempt in this run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kept_lists_do_not_make_a_second_run_ready() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let backend = Backend::start(BackendKind::Stdio, &["--handshake-delay", "1500"]).await;
-    let all = config(&[("x", &backend)], patient());
-    let gateway = run(&all, &folder).await;
+    let config_json = config(&[("x", &backend)], patient_settings());
+    let gateway = run(&config_json, &folder).await;
     let tools = gateway.client().await.tools().await;
     gateway.stop().await;
 
-    let gateway = run(&all, &folder).await;
+    let gateway = run(&config_json, &folder).await;
     let client = gateway.stranger("/readyz");
     let readiness = async || {
         client
@@ -64,20 +63,20 @@ async fn until_listed(client: &Http, tool: &str) {
 }
 
 over_every_transport! {
-    /// A client lists while a server is still starting, or is unavailable. It gets the last known offer at
-    /// once. The server is marked as having lists of an earlier run.
+    /// While a server starts or is down, clients get the stored lists, and the server is marked
+    /// `listsStale`.
     async fn the_next_run_lists_what_the_last_one_knew(kind) {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", promptly()).option("connectTimeoutMs", 1000);
-        let all = config(&[("x", &backend)], patient());
-        let gateway = run(&all, &folder).await;
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", prompt_retry()).option("connectTimeoutMs", 1000);
+        let config_json = config(&[("x", &backend)], patient_settings());
+        let gateway = run(&config_json, &folder).await;
         let client = gateway.client().await;
         let tools = client.tools().await;
         assert!(tools.contains(&"x__echo".to_owned()));
         backend.leave(&client).await;
         gateway.stop().await;
 
-        let gateway = run(&all, &folder).await;
+        let gateway = run(&config_json, &folder).await;
         let client = gateway.client().await;
         assert_eq!(client.tools().await, tools);
         let server = gateway.rest().server("x").await;
@@ -92,11 +91,11 @@ over_every_transport! {
         client.assert_echo("x__echo").await;
     }
 
-    /// A reconnect is announced only if it changed a list.
+    /// A reconnect is announced only if a list changed.
     async fn a_reconnect_is_announced_if_the_lists_differ(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", promptly());
-        let calm = Backend::http().await;
-        let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm)]).await;
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", prompt_retry());
+        let calm_backend = Backend::http().await;
+        let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm_backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         let mut stream = client.listen().await;
         rest.done("x", "reconnect").await;
@@ -109,34 +108,36 @@ over_every_transport! {
     }
 }
 
-/// A server that hangs in its handshake does not delay clients, because its catalog of the last run is known.
+/// A stored catalog is served while its server hangs in the handshake.
 #[tokio::test]
 async fn a_server_that_hangs_at_start_is_listed_as_it_was() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let backend = Backend::start(kind, &[]).await;
-        let all = config(&[("x", &backend)], patient());
-        let gateway = run(&all, &folder).await;
+        let config_json = config(&[("x", &backend)], patient_settings());
+        let gateway = run(&config_json, &folder).await;
         let tools = gateway.client().await.tools().await;
         gateway.stop().await;
         backend.fake().edit(|script| script.hang_at_start = true);
-        let gateway = run(&all, &folder).await;
+        let gateway = run(&config_json, &folder).await;
         assert_eq!(gateway.client().await.tools().await, tools);
         let server = gateway.rest().server("x").await;
         assert_eq!(server["status"], "connecting", "{server}");
     }
 }
 
-/// Another server with this name does not get the old server's catalog.
+/// A new server with the same name does not inherit the catalog.
 #[tokio::test]
 async fn another_server_of_the_same_name_begins_without() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (one, other) = (Backend::http().await, Backend::http().await);
-    let gateway = run(&config(&[("x", &one)], json!({})), &folder).await;
+    let (first_backend, other_backend) = (Backend::http().await, Backend::http().await);
+    let gateway = run(&config(&[("x", &first_backend)], json!({})), &folder).await;
     gateway.client().await.assert_echo("x__echo").await;
     gateway.stop().await;
-    other.fake().edit(|script| script.hang_at_start = true);
+    other_backend
+        .fake()
+        .edit(|script| script.hang_at_start = true);
     let settings = json!({"startup": {"waitMs": 100}});
-    let gateway = run(&config(&[("x", &other)], settings), &folder).await;
+    let gateway = run(&config(&[("x", &other_backend)], settings), &folder).await;
     assert_eq!(gateway.client().await.tools().await, Vec::<String>::new());
 }

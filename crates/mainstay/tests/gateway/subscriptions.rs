@@ -1,4 +1,4 @@
-//! Resource subscriptions: routed, counted, and announced to exactly the subscribers (specification, resources,
+//! Resource subscriptions: routing, counting and delivery (specification, resources,
 //! "Subscriptions").
 
 use mainstay_testkit::{glances, limits::GLANCE};
@@ -37,7 +37,7 @@ async fn assert_update(stream: &mut Stream, uri: &str) {
     );
 }
 
-/// Changes a list, so that every client gets a message. Asserts that no other message came before.
+/// Changes a list, and asserts that the list change is the next message.
 async fn assert_no_update(client: &Http, streams: &mut [&mut Stream]) {
     client.call("x__change_prompts", json!({})).await;
     for stream in streams {
@@ -54,52 +54,52 @@ over_every_transport! {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let clients = [gateway.client().await, gateway.client().await, gateway.client().await];
-        let [plain, addressed, neither] = &clients;
-        let mut streams = [plain.listen().await, addressed.listen().await, neither.listen().await];
-        let [first, second, third] = &mut streams;
-        subscribe(plain, "fake://text").await;
+        let [plain_client, addressed, unsubscribed_client] = &clients;
+        let mut streams = [plain_client.listen().await, addressed.listen().await, unsubscribed_client.listen().await];
+        let [first, second_stream, third_stream] = &mut streams;
+        subscribe(plain_client, "fake://text").await;
         subscribe(addressed, "mainstay+x:fake://text").await;
-        subscribe(neither, "fake://blob").await;
+        subscribe(unsubscribed_client, "fake://blob").await;
 
-        let text = neither.call_text("x__touch", json!({"uri": "fake://text"})).await;
+        let text = unsubscribed_client.call_text("x__touch", json!({"uri": "fake://text"})).await;
         assert_eq!(text, "1 sessions told");
         assert_update(first, "fake://text").await;
-        assert_update(second, "mainstay+x:fake://text").await;
-        assert_no_update(plain, &mut [first, second, third]).await;
+        assert_update(second_stream, "mainstay+x:fake://text").await;
+        assert_no_update(plain_client, &mut [first, second_stream, third_stream]).await;
     }
 
-    /// Two subscribers share one upstream subscription. The last one to leave ends it.
+    /// Subscribers share one upstream subscription, which the last unsubscribe ends.
     async fn subscriptions_are_counted(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (one, two) = (gateway.client().await, gateway.client().await);
-        let mut stream = two.listen().await;
-        subscribe(&one, "fake://text").await;
-        subscribe(&two, "fake://text").await;
-        subscribe(&two, "fake://text").await;
+        let (first_client, second_client) = (gateway.client().await, gateway.client().await);
+        let mut stream = second_client.listen().await;
+        subscribe(&first_client, "fake://text").await;
+        subscribe(&second_client, "fake://text").await;
+        subscribe(&second_client, "fake://text").await;
         assert_eq!(backend.count(SUBSCRIBE), 1);
 
-        unsubscribe(&one, "fake://text").await;
-        // The end of a subscription that does not exist has no effect.
-        unsubscribe(&one, "fake://text").await;
-        unsubscribe(&one, "fake://blob").await;
-        one.call("x__touch", json!({"uri": "fake://text"})).await;
+        unsubscribe(&first_client, "fake://text").await;
+        // Unsubscribing twice has no effect.
+        unsubscribe(&first_client, "fake://text").await;
+        unsubscribe(&first_client, "fake://blob").await;
+        first_client.call("x__touch", json!({"uri": "fake://text"})).await;
         assert_update(&mut stream, "fake://text").await;
         assert_eq!(backend.count(UNSUBSCRIBE), 0);
 
-        unsubscribe(&two, "fake://text").await;
+        unsubscribe(&second_client, "fake://text").await;
         backend.until_count(UNSUBSCRIBE, 1).await;
-        assert_eq!(one.call_text("x__touch", json!({"uri": "fake://text"})).await, "0 sessions told");
-        assert_no_update(&one, &mut [&mut stream]).await;
+        assert_eq!(first_client.call_text("x__touch", json!({"uri": "fake://text"})).await, "0 sessions told");
+        assert_no_update(&first_client, &mut [&mut stream]).await;
 
-        // Once more from the beginning.
-        subscribe(&one, "fake://text").await;
+        // Repeat from a clean state.
+        subscribe(&first_client, "fake://text").await;
         assert_eq!(backend.count(SUBSCRIBE), 2);
         assert_eq!(backend.count(UNSUBSCRIBE), 1);
     }
 
-    /// An unsubscription and a new subscription reach the server in this order, or not at all.
-    async fn who_leaves_and_comes_again_hears(kind) {
+    /// An unsubscribe and a following subscribe reach the server in order, or not at all.
+    async fn a_client_that_subscribes_again_gets_updates(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
@@ -115,18 +115,18 @@ over_every_transport! {
     async fn the_end_of_a_session_ends_its_subscriptions(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (one, two) = (gateway.client().await, gateway.client().await);
+        let (first_client, second_client) = (gateway.client().await, gateway.client().await);
         let mut pipe = gateway.pipe().await;
-        subscribe(&one, "fake://text").await;
+        subscribe(&first_client, "fake://text").await;
         pipe.result(SUBSCRIBE, json!({"uri": "fake://blob"})).await;
-        assert!(one.delete().await.is_success());
+        assert!(first_client.delete().await.is_success());
         backend.until_count(UNSUBSCRIBE, 1).await;
         pipe.close().await;
         backend.until_count(UNSUBSCRIBE, 2).await;
-        assert_eq!(two.call("x__subscriptions", json!({})).await["structuredContent"], json!({}));
+        assert_eq!(second_client.call("x__subscriptions", json!({})).await["structuredContent"], json!({}));
     }
 
-    /// A server that returns gets the subscriptions again.
+    /// Subscriptions are restored after a reconnect.
     async fn subscriptions_survive_a_lost_server(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -134,15 +134,14 @@ over_every_transport! {
         let mut stream = client.listen().await;
         subscribe(&client, "fake://text").await;
         client.result("logging/setLevel", json!({"level": "error"})).await;
-        // The level is passed on in the background, and the crash must not overtake it.
+        // Wait for the level, which is sent in the background, before the crash.
         backend.until_count("logging/setLevel", 1).await;
         client.call("x__crash", json!({})).await;
         client.assert_echo("x__echo").await;
         backend.until_count(SUBSCRIBE, 2).await;
         backend.until_count("logging/setLevel", 2).await;
-        // Touch it repeatedly: the fake counts a request before it has handled it, and the session may be lost
-        // once more, with the connections that the crash breaks.
-        let touching = async {
+        // Repeat, because the session may be lost again with the connections of the crash.
+        let touch_task = async {
             let mut glances = glances(GLANCE);
             loop {
                 glances.tick().await;
@@ -152,27 +151,27 @@ over_every_transport! {
         let receiving = async { while stream.message().await["method"] != UPDATED {} };
         tokio::select! {
             () = receiving => {}
-            () = touching => {}
+            () = touch_task => {}
         }
     }
 
     async fn a_transparent_subscription_is_the_clients_own(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (one, two) = (gateway.client_at("/servers/x/mcp").await, gateway.client_at("/servers/x/mcp").await);
-        let (mut first, mut second) = (one.listen().await, two.listen().await);
-        subscribe(&one, "fake://text").await;
-        for client in [&one, &two] {
+        let (first_client, second_client) = (gateway.client_at("/servers/x/mcp").await, gateway.client_at("/servers/x/mcp").await);
+        let (mut first, mut second_stream) = (first_client.listen().await, second_client.listen().await);
+        subscribe(&first_client, "fake://text").await;
+        for client in [&first_client, &second_client] {
             client.call("touch", json!({"uri": "fake://text"})).await;
             client.call("change_prompts", json!({})).await;
         }
         assert_update(&mut first, "fake://text").await;
-        while second.message().await["method"] == Value::Null {}
+        while second_stream.message().await["method"] == Value::Null {}
         assert_eq!(backend.count(SUBSCRIBE), 1);
     }
 }
 
-/// A refused subscription subscribes no client.
+/// A failed subscription is not stored.
 #[tokio::test]
 async fn a_refused_subscription_is_none() {
     let backend = Backend::http().await;
@@ -189,21 +188,33 @@ async fn a_refused_subscription_is_none() {
     assert_eq!(backend.count(UNSUBSCRIBE), 0);
 }
 
-/// A subscription is sent to the server of its resource.
+/// A subscription is sent to the resource's server.
 #[tokio::test]
 async fn subscriptions_are_routed() {
-    let (one, two) = (
+    let (first_backend, second_backend) = (
         Backend::http().await,
         Backend::start(BackendKind::Sse, &[]).await,
     );
-    let gateway = Gateway::with_servers(&[("x", &one), ("y", &two)]).await;
+    let gateway = Gateway::with_servers(&[("x", &first_backend), ("y", &second_backend)]).await;
     let client = gateway.client().await;
     let mut stream = client.listen().await;
     subscribe(&client, "mainstay+y:fake://text").await;
-    assert_eq!((one.count(SUBSCRIBE), two.count(SUBSCRIBE)), (0, 1));
-    assert_eq!(two.of_method(SUBSCRIBE)[0]["params"]["uri"], "fake://text");
+    assert_eq!(
+        (
+            first_backend.count(SUBSCRIBE),
+            second_backend.count(SUBSCRIBE)
+        ),
+        (0, 1)
+    );
+    assert_eq!(
+        second_backend.of_method(SUBSCRIBE)[0]["params"]["uri"],
+        "fake://text"
+    );
     client.call("x__touch", json!({"uri": "fake://text"})).await;
     client.call("y__touch", json!({"uri": "fake://text"})).await;
     assert_update(&mut stream, "mainstay+y:fake://text").await;
-    until("the session upstream", || two.fake().sessions() == 1).await;
+    until("the session upstream", || {
+        second_backend.fake().sessions() == 1
+    })
+    .await;
 }

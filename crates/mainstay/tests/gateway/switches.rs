@@ -1,4 +1,4 @@
-//! Servers and tools that are off for one client (A36).
+//! Servers and tools that are switched off for one client (A36).
 
 use http::StatusCode;
 use mainstay::daemon::DaemonOptions;
@@ -25,25 +25,26 @@ async fn switch(gateway: &Gateway, client: &str, switch: Value) {
 /// A client with this name.
 async fn client(gateway: &Gateway, name: &str) -> Http {
     let mut client = gateway.stranger("/mcp");
-    let greeting = initialize(LATEST).replace("\"tests\"", &format!("\"{name}\""));
-    client.greet(&greeting).await;
+    let greeting_text = initialize(LATEST).replace("\"tests\"", &format!("\"{name}\""));
+    client.greet(&greeting_text).await;
     client
 }
 
-async fn has(client: &Http, tool: &str) -> bool {
+async fn has_tool(client: &Http, tool: &str) -> bool {
     client.tools().await.contains(&tool.to_owned())
 }
 
 #[tokio::test]
 async fn a_switch_is_one_clients() {
-    let (x, y) = (Backend::http().await, Backend::http().await);
-    let gateway = Gateway::with_servers(&[("x", &x), ("y", &y)]).await;
-    let (one, other) = (
+    let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
+    let gateway = Gateway::with_servers(&[("x", &first_backend), ("y", &second_backend)]).await;
+    let (first_client, other_client) = (
         client(&gateway, "one").await,
         client(&gateway, "other").await,
     );
-    let (mut one_stream, mut other_stream) = (one.listen().await, other.listen().await);
-    one.assert_echo("x__echo").await;
+    let (mut one_stream, mut other_stream) =
+        (first_client.listen().await, other_client.listen().await);
+    first_client.assert_echo("x__echo").await;
     assert_eq!(
         gateway.rest().get("/api/switches").await,
         json!({"clients": {}})
@@ -62,25 +63,38 @@ async fn a_switch_is_one_clients() {
     );
     assert_eq!(one_stream.message().await["method"], TOOLS);
     for tool in ["x__echo", "x__count", "y__echo"] {
-        assert!(!has(&one, tool).await && has(&other, tool).await, "{tool}");
-        other.call(tool, json!({"text": "hello"})).await;
+        assert!(
+            !has_tool(&first_client, tool).await && has_tool(&other_client, tool).await,
+            "{tool}"
+        );
+        other_client.call(tool, json!({"text": "hello"})).await;
     }
-    let (calls, read) = (x.runs("echo") + y.runs("echo"), x.count("resources/read"));
+    let (calls, read_count) = (
+        first_backend.runs("echo") + second_backend.runs("echo"),
+        first_backend.count("resources/read"),
+    );
     for spelling in ["x__echo", "x/echo", "mcp__x__echo", "y__echo", "y/echo"] {
-        let error = one.error("tools/call", json!({"name": spelling})).await;
+        let error = first_client
+            .error("tools/call", json!({"name": spelling}))
+            .await;
         assert_eq!(error["code"], -32602, "{spelling}: {error}");
         let message = error["message"].as_str().expect("words");
         assert!(message.contains("switched off"), "{message}");
     }
     let resource = json!({"uri": "mainstay+x:fake://text"});
-    one.error("resources/read", resource.clone()).await;
-    one.error("prompts/get", json!({"name": "x__plain"})).await;
+    first_client.error("resources/read", resource.clone()).await;
+    first_client
+        .error("prompts/get", json!({"name": "x__plain"}))
+        .await;
     assert_eq!(
-        (x.runs("echo") + y.runs("echo"), x.count("resources/read")),
-        (calls, read)
+        (
+            first_backend.runs("echo") + second_backend.runs("echo"),
+            first_backend.count("resources/read")
+        ),
+        (calls, read_count)
     );
-    one.call("y__count", json!({})).await;
-    // A person's own calls belong to no client.
+    first_client.call("y__count", json!({})).await;
+    // Switches do not apply to REST calls.
     let (status, _) = gateway
         .rest()
         .post(
@@ -91,17 +105,19 @@ async fn a_switch_is_one_clients() {
     assert_eq!(status, StatusCode::OK);
 
     switch(&gateway, "one", json!({"server": "x", "enabled": true})).await;
-    one.assert_echo("x__echo").await;
-    one.error("tools/call", json!({"name": "y__echo"})).await;
+    first_client.assert_echo("x__echo").await;
+    first_client
+        .error("tools/call", json!({"name": "y__echo"}))
+        .await;
     let (status, _) = gateway.rest().delete("/api/switches/one").await;
     assert_eq!(status, StatusCode::OK);
-    one.assert_echo("y__echo").await;
+    first_client.assert_echo("y__echo").await;
     assert_eq!(
         gateway.rest().get("/api/switches").await,
         json!({"clients": {}})
     );
-    // No other client got any of these messages.
-    other.call("x__change_resources", json!({})).await;
+    // The other client received none of these messages.
+    other_client.call("x__change_resources", json!({})).await;
     let first = other_stream.message().await;
     assert_eq!(
         first["method"], "notifications/resources/list_changed",
@@ -109,45 +125,50 @@ async fn a_switch_is_one_clients() {
     );
 }
 
-/// A client without a session is identified by the client information in each request (2026-07-28).
+/// A client without a session is identified by its client information (2026-07-28).
 #[tokio::test]
 async fn switches_hold_for_clients_without_a_session() {
-    let x = Backend::http().await;
-    let gateway = Gateway::with_servers(&[("x", &x)]).await;
-    let one = Modern::at(&gateway, "/mcp")
+    let x_backend = Backend::http().await;
+    let gateway = Gateway::with_servers(&[("x", &x_backend)]).await;
+    let first_client = Modern::at(&gateway, "/mcp")
         .with(&key("clientInfo"), json!({"name": "a / b", "version": "1"}));
-    let other = Modern::at(&gateway, "/mcp");
+    let other_client = Modern::at(&gateway, "/mcp");
     let listen = json!({"notifications": {"toolsListChanged": true}});
-    let mut stream = one.begin("subscriptions/listen", listen).await;
+    let mut stream = first_client.begin("subscriptions/listen", listen).await;
     stream.message().await;
     let path = "/api/switches/a%20%2F%20b";
-    let off = json!({"server": "x", "tool": "echo", "enabled": false});
-    let (status, answer) = gateway.rest().put(path, off).await;
+    let switch_body = json!({"server": "x", "tool": "echo", "enabled": false});
+    let (status, answer) = gateway.rest().put(path, switch_body).await;
     assert_eq!(
         (status, &answer["client"]),
         (StatusCode::OK, &json!("a / b"))
     );
     assert_eq!(stream.message().await["method"], TOOLS);
-    let (_, error) = one.error("tools/call", json!({"name": "x__echo"})).await;
+    let (_, error) = first_client
+        .error("tools/call", json!({"name": "x__echo"}))
+        .await;
     assert_eq!(error["code"], -32602, "{error}");
-    assert_eq!(x.runs("echo"), 0);
-    let tools = one.result("tools/list", json!({})).await.to_string();
+    assert_eq!(x_backend.runs("echo"), 0);
+    let tools = first_client
+        .result("tools/list", json!({}))
+        .await
+        .to_string();
     assert!(!tools.contains("x__echo") && tools.contains("x__count"));
-    other.call("x__echo", json!({"text": "hello"})).await;
+    other_client.call("x__echo", json!({"text": "hello"})).await;
     assert_eq!(
         gateway.rest().delete("/api/switches").await.0,
         StatusCode::OK
     );
     assert_eq!(stream.message().await["method"], TOOLS);
-    one.call("x__echo", json!({"text": "hello"})).await;
+    first_client.call("x__echo", json!({"text": "hello"})).await;
 }
 
-/// Stored (A36): a session that survives a restart of Mainstay keeps its switches.
+/// A36: switches are stored, and apply to revived sessions.
 #[tokio::test]
 async fn a_restart_forgets_no_switch() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let x = Backend::http().await;
-    let config = config(&[("x", &x)], json!({}));
+    let x_backend = Backend::http().await;
+    let config = config(&[("x", &x_backend)], json!({}));
     let run = async || {
         let options = DaemonOptions {
             gateway: GatewayOptions {
@@ -160,26 +181,26 @@ async fn a_restart_forgets_no_switch() {
         Gateway::with_options(&config, options).await
     };
     let gateway = run().await;
-    let (one, other) = (
+    let (first_client, other_client) = (
         client(&gateway, "one").await,
         client(&gateway, "other").await,
     );
     switch(&gateway, "one", json!({"server": "x", "enabled": false})).await;
     gateway.stop().await;
     let gateway = run().await;
-    for (client, expected) in [(&one, false), (&other, true)] {
-        let mut revived = gateway.stranger("/mcp");
-        revived.session.clone_from(&client.session);
-        assert_eq!(has(&revived, "x__echo").await, expected);
+    for (client, expected) in [(&first_client, false), (&other_client, true)] {
+        let mut revived_client = gateway.stranger("/mcp");
+        revived_client.session.clone_from(&client.session);
+        assert_eq!(has_tool(&revived_client, "x__echo").await, expected);
     }
-    assert!(!has(&client(&gateway, "one").await, "x__echo").await);
+    assert!(!has_tool(&client(&gateway, "one").await, "x__echo").await);
 }
 
-/// A wrong name is reported. An item that is gone can be switched on.
+/// An unknown name is refused. A removed item can be switched on.
 #[tokio::test]
-async fn only_what_is_there_is_switched_off() {
-    let x = Backend::http().await;
-    let gateway = Gateway::with_servers(&[("x", &x)]).await;
+async fn only_existing_items_can_be_switched_off() {
+    let x_backend = Backend::http().await;
+    let gateway = Gateway::with_servers(&[("x", &x_backend)]).await;
     gateway.client().await.assert_echo("x__echo").await;
     for (body, status, code) in [
         (
@@ -199,9 +220,9 @@ async fn only_what_is_there_is_switched_off() {
             "invalid_request",
         ),
     ] {
-        let (found, answer) = gateway.rest().put("/api/switches/one", body).await;
+        let (actual_status, answer) = gateway.rest().put("/api/switches/one", body).await;
         assert_eq!(
-            (found.as_u16(), &answer["error"]),
+            (actual_status.as_u16(), &answer["error"]),
             (status, &json!(code)),
             "{answer}"
         );
@@ -209,7 +230,7 @@ async fn only_what_is_there_is_switched_off() {
     let (status, answer) = gateway.rest().delete("/api/switches/%FF").await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     assert_eq!(answer["error"], "invalid_request", "{answer}");
-    let on = json!({"server": "z", "enabled": true});
-    let (status, _) = gateway.rest().put("/api/switches/one", on).await;
+    let switch_body = json!({"server": "z", "enabled": true});
+    let (status, _) = gateway.rest().put("/api/switches/one", switch_body).await;
     assert_eq!(status, StatusCode::OK);
 }

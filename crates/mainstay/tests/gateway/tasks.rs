@@ -15,7 +15,7 @@ const TASKS: &[&str] = &["--revisions", "2026-07-28", "--tasks"];
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// A client at the aggregate that declares the extension.
-fn able(gateway: &Gateway) -> Modern {
+fn task_client(gateway: &Gateway) -> Modern {
     Modern::at(gateway, "/mcp").able(json!({"extensions": {EXTENSION: {}}}))
 }
 
@@ -25,7 +25,7 @@ fn id(task: &Value) -> String {
 
 /// Waits until the task has this status, and returns the task.
 async fn until_status(client: &Modern, id: &str, status: &str) -> Value {
-    let reached = async {
+    let reached_result = async {
         loop {
             let task = client.result("tasks/get", json!({"taskId": id})).await;
             assert_eq!(task["taskId"], id, "{task}");
@@ -34,29 +34,29 @@ async fn until_status(client: &Modern, id: &str, status: &str) -> Value {
             }
         }
     };
-    soon(&format!("status {status}"), reached).await
+    soon(&format!("status {status}"), reached_result).await
 }
 
-/// Both directions: the client has Mainstay's name of a task, and the server has its own. The name is valid on
-/// any connection, and keeps the tasks of two servers apart.
+/// The client sees Mainstay's task ids, and each server its own. An id is valid on every
+/// connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_is_led_to_its_server() {
     for kind in [BackendKind::Stdio, BackendKind::Http] {
-        let (x, y) = (
+        let (first_backend, second_backend) = (
             Backend::start(kind, TASKS).await,
             Backend::start(kind, TASKS).await,
         );
-        let gateway = Gateway::with_servers(&[("x", &x), ("y", &y)]).await;
-        let client = able(&gateway);
-        for (server, backend) in [("x", &x), ("y", &y)] {
+        let gateway = Gateway::with_servers(&[("x", &first_backend), ("y", &second_backend)]).await;
+        let client = task_client(&gateway);
+        for (server, backend) in [("x", &first_backend), ("y", &second_backend)] {
             let tool = format!("{server}__task");
-            let created = client.call(&tool, json!({"ms": 1})).await;
-            assert_eq!(created["resultType"], "task", "{created}");
-            let name = id(&created);
-            let other = able(&gateway);
-            let done = until_status(&other, &name, "completed").await;
-            assert_eq!(done["resultType"], "complete", "{done}");
-            assert_eq!(text(&done["result"]), "the task is done");
+            let created_result = client.call(&tool, json!({"ms": 1})).await;
+            assert_eq!(created_result["resultType"], "task", "{created_result}");
+            let name = id(&created_result);
+            let other_client = task_client(&gateway);
+            let final_task = until_status(&other_client, &name, "completed").await;
+            assert_eq!(final_task["resultType"], "complete", "{final_task}");
+            assert_eq!(text(&final_task["result"]), "the task is done");
             for get in backend.of_method("tasks/get") {
                 let original_name = get["params"]["taskId"].as_str().expect("a name");
                 assert!(
@@ -73,7 +73,7 @@ async fn a_task_is_led_to_its_server() {
 async fn a_task_is_answered_and_cancelled() {
     let backend = Backend::start(BackendKind::Http, TASKS).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let client = able(&gateway);
+    let client = task_client(&gateway);
     let task_name = id(&client.call("x__task", json!({"ask": true})).await);
     let task = until_status(&client, &task_name, "input_required").await;
     let (key, _) = task["inputRequests"]
@@ -83,45 +83,49 @@ async fn a_task_is_answered_and_cancelled() {
     let answers = json!({key: {"action": "accept", "content": {"name": "Ada"}}});
     let update = json!({"taskId": task_name, "inputResponses": answers});
     client.result("tasks/update", update).await;
-    let done = until_status(&client, &task_name, "completed").await;
-    assert!(text(&done["result"]).contains("Ada"), "{done}");
+    let final_task = until_status(&client, &task_name, "completed").await;
+    assert!(text(&final_task["result"]).contains("Ada"), "{final_task}");
 
-    let long = id(&client.call("x__task", json!({"ms": 600_000})).await);
-    client.result("tasks/cancel", json!({"taskId": long})).await;
-    until_status(&client, &long, "cancelled").await;
+    let long_result = id(&client.call("x__task", json!({"ms": 600_000})).await);
+    client
+        .result("tasks/cancel", json!({"taskId": long_result}))
+        .await;
+    until_status(&client, &long_result, "cancelled").await;
 
-    let failing = id(&client.call("x__task", json!({"fail": true})).await);
-    let failed = until_status(&client, &failing, "failed").await;
-    assert_eq!(failed["error"]["code"], -32603);
+    let failing_result = id(&client.call("x__task", json!({"fail": true})).await);
+    let failed_task = until_status(&client, &failing_result, "failed").await;
+    assert_eq!(failed_task["error"]["code"], -32603);
 }
 
-/// Section 5: only Mainstay's names are known, nothing works without the extension, and methods outside of the
-/// extension are unknown. The server gets none of these requests.
+/// Section 5: unknown ids, requests without the extension, and unknown methods fail without a
+/// request to the server.
 #[tokio::test]
-async fn what_is_no_request_about_a_task_is_refused() {
+async fn invalid_task_requests_are_refused() {
     let backend = Backend::start(BackendKind::Http, TASKS).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let client = able(&gateway);
+    let client = task_client(&gateway);
     let name = id(&client.call("x__task", json!({"ms": 600_000})).await);
     let original_name = name.split_once('/').expect("a server").1;
-    let forged = format!("{}-x/{original_name}", "0".repeat(32));
-    let other = name.replacen("-x/", "-y/", 1);
+    let forged_text = format!("{}-x/{original_name}", "0".repeat(32));
+    let other_name = name.replacen("-x/", "-y/", 1);
     for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
-        for bad in ["", original_name, &forged, &other, &name[1..]] {
-            let params = json!({"taskId": bad, "inputResponses": {}});
+        for bad_id in ["", original_name, &forged_text, &other_name, &name[1..]] {
+            let params = json!({"taskId": bad_id, "inputResponses": {}});
             let (_, error) = client.error(method, params).await;
-            assert_eq!(error["code"], -32602, "{method} {bad}");
+            assert_eq!(error["code"], -32602, "{method} {bad_id}");
         }
         let (_, error) = client.error(method, json!({})).await;
         assert_eq!(error["code"], -32602, "{method}");
-        let unable = Modern::at(&gateway, "/mcp");
-        let (status, error) = unable.error(method, json!({"taskId": name})).await;
+        let incapable_client = Modern::at(&gateway, "/mcp");
+        let (status, error) = incapable_client
+            .error(method, json!({"taskId": name}))
+            .await;
         assert_eq!((status, &error["code"]), (400, &json!(-32021)), "{method}");
         let required = &error["data"]["requiredCapabilities"];
         assert_eq!(*required, json!({"extensions": {EXTENSION: {}}}));
         let mut request = client.request(method, json!({"taskId": name}));
-        let wrong = http::HeaderValue::from_static("another");
-        request.0.insert("mcp-name", wrong);
+        let wrong_value = http::HeaderValue::from_static("another");
+        request.0.insert("mcp-name", wrong_value);
         let response = client.send(request).await.whole().await;
         assert_eq!(response.json()["error"]["code"], -32020, "{method}");
         assert_eq!(backend.count(method), 0);
@@ -130,77 +134,86 @@ async fn what_is_no_request_about_a_task_is_refused() {
         let (status, error) = client.error(method, json!({"taskId": name})).await;
         assert_eq!((status, &error["code"]), (404, &json!(-32601)), "{method}");
     }
-    let unable = Modern::at(&gateway, "/mcp");
+    let incapable_client = Modern::at(&gateway, "/mcp");
     let listen = json!({"notifications": {"taskIds": [name]}});
-    let (_, error) = unable.error("subscriptions/listen", listen).await;
+    let (_, error) = incapable_client.error("subscriptions/listen", listen).await;
     assert_eq!(error["code"], -32021);
 }
 
 #[tokio::test]
 async fn the_extension_is_offered_where_a_server_has_it() {
-    let (with, without) = (
+    let (task_backend, plain_backend) = (
         Backend::start(BackendKind::Http, TASKS).await,
         Backend::start(BackendKind::Http, &["--revisions", "2026-07-28"]).await,
     );
-    for (servers, offered) in [
-        (&[("y", &without)][..], Value::Null),
-        (&[("x", &with), ("y", &without)][..], json!({})),
+    for (servers, offered_capability) in [
+        (&[("y", &plain_backend)][..], Value::Null),
+        (
+            &[("x", &task_backend), ("y", &plain_backend)][..],
+            json!({}),
+        ),
     ] {
         let gateway = Gateway::with_servers(servers).await;
         let client = Modern::at(&gateway, "/mcp");
-        let found = client.result("server/discover", json!({})).await;
-        assert_eq!(found["capabilities"]["extensions"][EXTENSION], offered);
+        let matching_result = client.result("server/discover", json!({})).await;
+        assert_eq!(
+            matching_result["capabilities"]["extensions"][EXTENSION],
+            offered_capability
+        );
     }
 }
 
-/// A stream has news of the tasks that it names, of any server, under Mainstay's names. Names of no task are
-/// not acknowledged. When the client's stream ends, the upstream streams end.
+/// A listen stream has updates of the listed tasks of all servers. Unknown ids are not
+/// acknowledged. Upstream streams end with the client's stream.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_listens_hears_of_tasks() {
-    let (x, y) = (
+async fn a_listener_gets_task_updates() {
+    let (first_backend, second_backend) = (
         Backend::start(BackendKind::Stdio, TASKS).await,
         Backend::start(BackendKind::Http, TASKS).await,
     );
-    let gateway = Gateway::with_servers(&[("x", &x), ("y", &y)]).await;
-    let client = able(&gateway);
-    let slow = json!({"ms": 300});
-    let (first, second) = (
-        id(&client.call("x__task", slow.clone()).await),
-        id(&client.call("y__task", slow.clone()).await),
+    let gateway = Gateway::with_servers(&[("x", &first_backend), ("y", &second_backend)]).await;
+    let client = task_client(&gateway);
+    let slow_arguments = json!({"ms": 300});
+    let (first, second_id) = (
+        id(&client.call("x__task", slow_arguments.clone()).await),
+        id(&client.call("y__task", slow_arguments.clone()).await),
     );
-    let filter = json!({"taskIds": [first, "nobodys", second]});
+    let filter = json!({"taskIds": [first, "nobodys", second_id]});
     let mut stream = client
         .begin("subscriptions/listen", json!({"notifications": filter}))
         .await;
-    let acknowledged = stream.message().await;
-    let honoured = &acknowledged["params"]["notifications"];
-    assert_eq!(*honoured, json!({"taskIds": [first, second]}));
-    let listen = &acknowledged["params"]["_meta"][key("subscriptionId")];
-    let mut done = Vec::new();
-    while done.len() < 2 {
+    let acknowledged_message = stream.message().await;
+    let honoured_filter = &acknowledged_message["params"]["notifications"];
+    assert_eq!(*honoured_filter, json!({"taskIds": [first, second_id]}));
+    let listen = &acknowledged_message["params"]["_meta"][key("subscriptionId")];
+    let mut final_ids = Vec::new();
+    while final_ids.len() < 2 {
         let news = soon("news of a task", stream.message()).await;
         assert_eq!(news["method"], "notifications/tasks", "{news}");
         assert_eq!(news["params"]["_meta"][key("subscriptionId")], *listen);
         assert_eq!(news["params"]["status"], "completed", "{news}");
         assert_eq!(text(&news["params"]["result"]), "the task is done");
-        done.push(id(&news["params"]));
+        final_ids.push(id(&news["params"]));
     }
-    done.sort();
-    let mut named = [first, second];
-    named.sort();
-    assert_eq!(done, named);
+    final_ids.sort();
+    let mut task_ids = [first, second_id];
+    task_ids.sort();
+    assert_eq!(final_ids, task_ids);
     drop(stream);
-    for backend in [&x, &y] {
-        until("the server's stream to end", || backend.given_up() > 0).await;
+    for backend in [&first_backend, &second_backend] {
+        until("the server's stream to end", || {
+            backend.cancelled_count() > 0
+        })
+        .await;
     }
 }
 
-/// Changes of a task during a time in which its server cannot report them are reported afterwards.
+/// Task changes during a disconnect are reported afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_happened_meanwhile_is_told() {
+async fn missed_task_changes_are_reported() {
     let (backend, gate) = Backend::gated(BackendKind::Http, TASKS).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let client = able(&gateway);
+    let client = task_client(&gateway);
     let task_name = id(&client
         .call("x__task", json!({"ms": 300, "ask": true}))
         .await);

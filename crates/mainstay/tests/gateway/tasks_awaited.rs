@@ -1,4 +1,4 @@
-//! Servers that turn calls into tasks (SEP-2663), and clients that do not know tasks: Mainstay follows each
+//! Servers that turn calls into tasks (SEP-2663), for clients without tasks: Mainstay polls each
 //! task to its end.
 
 use fake_server::gate::GateMode;
@@ -22,7 +22,7 @@ async fn both_kinds() -> [Backend; 2] {
     ]
 }
 
-/// Number of tasks that the server made: the calls that declare the extension.
+/// Number of calls that declared the task extension.
 fn task_count(backend: &Backend) -> usize {
     let declares = |call: &&Value| {
         let capabilities = &call["params"]["_meta"][key("clientCapabilities")];
@@ -41,18 +41,18 @@ async fn client_with_forms(gateway: &Gateway, path: &str) -> Http {
     client
 }
 
-/// The answer is the result of the task. The call was made once.
+/// The answer is the result of the task, and the call ran once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_of_any_age_gets_the_result() {
     for backend in both_kinds().await {
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (path, tool) in [("/mcp", "x__task"), ("/servers/x/mcp", "task")] {
             let client = client_with_forms(&gateway, path).await;
-            let done = client.call(tool, json!({"ms": 1})).await;
-            assert_eq!(text(&done), "the task is done", "{path}");
-            assert!(done.get("resultType").is_none(), "{done}");
-            let failed = json!({"name": tool, "arguments": {"fail": true}});
-            let error = client.error("tools/call", failed).await;
+            let final_result = client.call(tool, json!({"ms": 1})).await;
+            assert_eq!(text(&final_result), "the task is done", "{path}");
+            assert!(final_result.get("resultType").is_none(), "{final_result}");
+            let failing_params = json!({"name": tool, "arguments": {"fail": true}});
+            let error = client.error("tools/call", failing_params).await;
             assert_eq!(error["code"], -32603, "{error}");
             assert_eq!(error["message"], "the task failed");
         }
@@ -64,21 +64,21 @@ async fn a_client_of_any_age_gets_the_result() {
     }
 }
 
-/// If a server does not need a task, it makes none, and its client is answered at once.
+/// A server that does not need a task answers directly.
 #[tokio::test]
 async fn a_task_that_need_not_be_is_none() {
     let backend = Backend::start(BackendKind::Http, TASKS).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    let done = client.call("x__task", json!({"optional": true})).await;
-    assert_eq!(text(&done), "done at once");
+    let final_result = client.call("x__task", json!({"optional": true})).await;
+    assert_eq!(text(&final_result), "done at once");
     assert_eq!(backend.count("tools/call"), 1);
     assert_eq!(backend.count("tasks/get"), 0);
 }
 
-/// If the client's revision has the extension, the error tells the client to declare it (SEP-2663).
+/// A client of a revision with tasks gets an error that names the extension (SEP-2663).
 #[tokio::test]
-async fn who_could_declare_tasks_hears_so() {
+async fn a_client_that_could_declare_tasks_gets_an_error() {
     let backend = Backend::start(BackendKind::Http, TASKS).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for (path, tool) in [("/mcp", "x__task"), ("/servers/x/mcp", "task")] {
@@ -90,13 +90,13 @@ async fn who_could_declare_tasks_hears_so() {
     assert_eq!(task_count(&backend), 0);
 }
 
-/// The questions of a task reach its client, once.
+/// Each question of a task reaches its client once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_asks_its_client() {
     let answer = json!({"action": "accept", "content": {"name": "Ada"}});
     for backend in both_kinds().await {
-        let recorded = Recorded::with_backend(&backend).await;
-        let client = client_with_forms(&recorded.gateway, "/mcp").await;
+        let fixture = Recorded::with_backend(&backend).await;
+        let client = client_with_forms(&fixture.gateway, "/mcp").await;
         let params = json!({"name": "x__task", "arguments": {"ask": true}}).to_string();
         let request = client.request_text("tools/call", &params);
         let mut stream = client.begin(request).await;
@@ -104,12 +104,15 @@ async fn a_task_asks_its_client() {
         assert_eq!(question["method"], "elicitation/create", "{question}");
         let response = json!({"jsonrpc": "2.0", "id": question["id"], "result": answer});
         client.post(response.to_string()).await;
-        let done = stream.message().await;
-        assert!(text(&done["result"]).contains("Ada"), "{done}");
+        let final_message = stream.message().await;
+        assert!(
+            text(&final_message["result"]).contains("Ada"),
+            "{final_message}"
+        );
         assert_eq!(backend.count("tasks/update"), 1);
         assert_eq!(task_count(&backend), 1);
-        // The call was sent twice, the first time without the extension, and ran once.
-        let record = recorded.latest().await;
+        // The first attempt without the extension was refused.
+        let record = fixture.latest().await;
         assert_eq!(
             (record.attempts, &record.earlier[..]),
             (1, &[][..]),
@@ -118,7 +121,7 @@ async fn a_task_asks_its_client() {
     }
 }
 
-/// A client that limits silence gets progress (K16).
+/// A waiting client gets progress notifications (K16).
 #[tokio::test]
 async fn a_task_at_work_is_progress() {
     let backend = Backend::start(BackendKind::Http, TASKS).await;
@@ -132,9 +135,9 @@ async fn a_task_at_work_is_progress() {
         .iter()
         .map(|text| crate::client::value(text))
         .collect();
-    let (last, before) = messages.split_last().expect("a response");
-    assert_eq!(text(&last["result"]), "the task is done");
-    let steps: Vec<u64> = before
+    let (last_message, earlier_messages) = messages.split_last().expect("a response");
+    assert_eq!(text(&last_message["result"]), "the task is done");
+    let steps: Vec<u64> = earlier_messages
         .iter()
         .map(|message| {
             assert_eq!(message["method"], "notifications/progress", "{message}");
@@ -148,7 +151,7 @@ async fn a_task_at_work_is_progress() {
     );
 }
 
-/// A call that is cancelled, or times out, cancels its task.
+/// A cancellation or a timeout cancels the task.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_ends_early_ends_its_task() {
     for kind in [BackendKind::Stdio, BackendKind::Http] {
@@ -171,30 +174,37 @@ async fn a_call_that_ends_early_ends_its_task() {
         soon("a cancelled call", async { tokio::join!(call, cancel) }).await;
         backend.until_count("tasks/cancel", 1).await;
 
-        let late = client.call("x__task", json!({"ms": 600_000})).await;
-        assert_eq!(failure(&late)["kind"], "call_timeout", "{late}");
+        let late_result = client.call("x__task", json!({"ms": 600_000})).await;
+        assert_eq!(
+            failure(&late_result)["kind"],
+            "call_timeout",
+            "{late_result}"
+        );
         backend.until_count("tasks/cancel", 2).await;
     }
 }
 
-/// If a server dies, its task is lost. The call is not repeated, and its client gets an unknown outcome
-/// (invariant 6).
+/// If the server dies, the outcome is unknown, and the call is not repeated (invariant 6).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_is_lost_is_an_unknown_outcome() {
     let backend = Backend::start(BackendKind::Stdio, TASKS).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let (client, other) = (gateway.client().await, gateway.client().await);
+    let (client, other_client) = (gateway.client().await, gateway.client().await);
     let call = client.call("x__task", json!({"ms": 600_000}));
     let crash = async {
         backend.until_count("tasks/get", 2).await;
-        other.call("x__crash", json!({})).await
+        other_client.call("x__crash", json!({})).await
     };
-    let (lost, _) = soon("a lost task", async { tokio::join!(call, crash) }).await;
-    assert_eq!(failure(&lost)["kind"], "outcome_unknown", "{lost}");
+    let (lost_result, _) = soon("a lost task", async { tokio::join!(call, crash) }).await;
+    assert_eq!(
+        failure(&lost_result)["kind"],
+        "outcome_unknown",
+        "{lost_result}"
+    );
     assert_eq!(task_count(&backend), 1);
 }
 
-/// A task survives the loss of its connection.
+/// A task outlives a lost connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_outlives_its_connection() {
     let (backend, gate) = Backend::gated(BackendKind::Http, TASKS).await;
@@ -207,7 +217,7 @@ async fn a_task_outlives_its_connection() {
         until("a refusal", || !gate.refusals().is_empty()).await;
         gate.set(GateMode::Forward).await.expect("the gate stands");
     };
-    let (done, ()) = soon("a task", async { tokio::join!(call, trouble) }).await;
-    assert_eq!(text(&done), "the task is done");
+    let (final_result, ()) = soon("a task", async { tokio::join!(call, trouble) }).await;
+    assert_eq!(text(&final_result), "the task is done");
     assert_eq!(task_count(&backend), 1);
 }

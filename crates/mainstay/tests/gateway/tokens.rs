@@ -1,5 +1,5 @@
-//! Access: client tokens on the MCP paths, the control token on REST, and open sessions when tokens change (Q2,
-//! Q7).
+//! Access by client tokens at MCP paths and by the control token over REST, and the effect of token
+//! changes on open sessions (Q2, Q7).
 
 use http::{Method, StatusCode, header};
 use mainstay::daemon::DaemonOptions;
@@ -22,8 +22,7 @@ use crate::{
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
-/// All MCP paths, including one that names no server: a client without a token does not learn which servers
-/// exist.
+/// All MCP paths, and the path of an unknown server, which must not differ.
 const PATHS: [&str; 9] = [
     "/mcp",
     "/mcp/meta",
@@ -44,17 +43,19 @@ struct TestConfig {
 
 impl TestConfig {
     async fn new() -> Self {
-        Self::in_front_of(Backend::http().await).await
+        Self::start(Backend::http().await).await
     }
 
-    async fn in_front_of(backend: Backend) -> Self {
+    async fn start(backend: Backend) -> Self {
         let tokens = Tokens::from(Secret::new(TOKEN));
-        let all = config(&[("x", &backend)], json!({}));
-        let gateway =
-            Gateway::guarded(&all, GatewayOptions::default(), tokens.clone(), |address| {
-                address
-            })
-            .await;
+        let config_json = config(&[("x", &backend)], json!({}));
+        let gateway = Gateway::guarded(
+            &config_json,
+            GatewayOptions::default(),
+            tokens.clone(),
+            |address| address,
+        )
+        .await;
         Self {
             gateway,
             tokens,
@@ -80,11 +81,11 @@ async fn ping(client: &Http) -> StatusCode {
 }
 
 /// Reads a stream to its end.
-async fn ends(mut stream: Stream) {
+async fn until_end(mut stream: Stream) {
     stream.rest().await;
 }
 
-/// Once there is a client token, a client without one is refused at every MCP path.
+/// After the first client token is added, every MCP path requires a token.
 #[tokio::test]
 async fn with_a_clients_token_every_mcp_path_asks_for_one() {
     let world = TestConfig::new().await;
@@ -100,13 +101,20 @@ async fn with_a_clients_token_every_mcp_path_asks_for_one() {
             client.token = bearer_token.map(str::to_owned);
             for method in [Method::POST, Method::GET, Method::DELETE] {
                 let headers = client.headers("application/json, text/event-stream");
-                let refused = client.send(method.clone(), headers, PING).await;
-                assert_eq!(refused.status, StatusCode::UNAUTHORIZED, "{method} {path}");
-                assert_eq!(refused.headers[header::WWW_AUTHENTICATE], challenge);
+                let refused_response = client.send(method.clone(), headers, PING).await;
+                assert_eq!(
+                    refused_response.status,
+                    StatusCode::UNAUTHORIZED,
+                    "{method} {path}"
+                );
+                assert_eq!(
+                    refused_response.headers[header::WWW_AUTHENTICATE],
+                    challenge
+                );
             }
         }
-        let served = ping(&world.client(path, &token)).await;
-        assert_ne!(served, StatusCode::UNAUTHORIZED, "{path}");
+        let ping_status = ping(&world.client(path, &token)).await;
+        assert_ne!(ping_status, StatusCode::UNAUTHORIZED, "{path}");
     }
     for path in ["/healthz", "/readyz"] {
         let client = world.gateway.stranger(path);
@@ -114,7 +122,7 @@ async fn with_a_clients_token_every_mcp_path_asks_for_one() {
         let status = client.send(Method::GET, headers, "").await.status;
         assert_eq!(status, StatusCode::OK, "{path}");
     }
-    // A browser asks without a token whether it may send one.
+    // A browser sends preflight requests without a token.
     let client = world.gateway.stranger("/mcp");
     let mut headers = client.headers("*/*");
     headers.insert(header::ORIGIN, "http://localhost:1".parse().expect("ASCII"));
@@ -124,11 +132,11 @@ async fn with_a_clients_token_every_mcp_path_asks_for_one() {
     let mut client = world.client("/mcp", &token);
     client.initialize("2025-11-25").await;
     client.assert_echo("x__echo").await;
-    // The pipe belongs to the process that started Mainstay.
+    // The client on stdio started Mainstay, and needs no token.
     world.gateway.pipe().await.assert_echo("x__echo").await;
 }
 
-/// Only the head is answered: Mainstay neither waits for the body nor reads it.
+/// A 401 is sent before the body arrives.
 #[tokio::test]
 async fn the_body_of_a_stranger_is_not_read() {
     let world = TestConfig::new().await;
@@ -140,16 +148,19 @@ async fn the_body_of_a_stranger_is_not_read() {
         content-length: 1000000\r\n\r\n{";
     stream.write_all(head.as_bytes()).await.expect("written");
     let mut answer = [0; 64];
-    let read = soon("an answer", stream.read(&mut answer))
+    let read_message = soon("an answer", stream.read(&mut answer))
         .await
         .expect("read");
-    assert!(answer[..read].starts_with(b"HTTP/1.1 401"), "{answer:?}");
+    assert!(
+        answer[..read_message].starts_with(b"HTTP/1.1 401"),
+        "{answer:?}"
+    );
 }
 
-/// `http.requireToken`, and an address that others can reach.
+/// `http.requireToken`, and addresses beyond loopback.
 #[tokio::test]
 async fn the_configuration_and_the_address_say_who_is_asked() {
-    for (settings, exposed, with_token, expected) in [
+    for (settings, is_exposed, with_token, expected) in [
         (json!({"http": {"requireToken": true}}), false, false, 401),
         (json!({"http": {"requireToken": false}}), false, true, 400),
         (json!({}), true, false, 401),
@@ -159,23 +170,38 @@ async fn the_configuration_and_the_address_say_who_is_asked() {
         if with_token {
             tokens.add("laptop", None).expect("added");
         }
-        let all = config(&[], settings);
-        let gateway = Gateway::guarded(&all, GatewayOptions::default(), tokens, |mut address| {
-            if exposed {
-                address.set_ip([0, 0, 0, 0].into());
-            }
-            address
-        })
+        let config_json = config(&[], settings);
+        let gateway = Gateway::guarded(
+            &config_json,
+            GatewayOptions::default(),
+            tokens,
+            |mut address| {
+                if is_exposed {
+                    address.set_ip([0, 0, 0, 0].into());
+                }
+                address
+            },
+        )
         .await;
-        // Without a session, if it is let in.
-        assert_eq!(ping(&gateway.stranger("/mcp")).await, expected, "{all}");
+        // An admitted request lacks a session.
+        assert_eq!(
+            ping(&gateway.stranger("/mcp")).await,
+            expected,
+            "{config_json}"
+        );
         let metrics = gateway.stranger("/metrics");
         let mut headers = metrics.headers("*/*");
-        let scraped = metrics.send(Method::GET, headers.clone(), "").await;
-        assert_eq!(scraped.status == StatusCode::UNAUTHORIZED, exposed);
-        if exposed {
-            assert_eq!(scraped.headers[header::WWW_AUTHENTICATE], "Bearer");
-            assert_eq!(scraped.whole().await.json()["error"], "unauthorized");
+        let scraped_response = metrics.send(Method::GET, headers.clone(), "").await;
+        assert_eq!(
+            scraped_response.status == StatusCode::UNAUTHORIZED,
+            is_exposed
+        );
+        if is_exposed {
+            assert_eq!(scraped_response.headers[header::WWW_AUTHENTICATE], "Bearer");
+            assert_eq!(
+                scraped_response.whole().await.json()["error"],
+                "unauthorized"
+            );
         }
         let bearer = format!("Bearer {TOKEN}").parse().expect("ASCII");
         headers.insert(header::AUTHORIZATION, bearer);
@@ -185,18 +211,18 @@ async fn the_configuration_and_the_address_say_who_is_asked() {
     }
 }
 
-/// A session works only with the token that opened it. To other tokens it is unknown.
+/// A session is unknown to other tokens.
 #[tokio::test]
 async fn a_session_is_its_principals_alone() {
     let world = TestConfig::new().await;
-    let (mine, other) = (world.token("mine"), world.token("other"));
+    let (own_token, other_token) = (world.token("mine"), world.token("other"));
     for path in ["/mcp", "/servers/x/mcp"] {
-        let mut client = world.client(path, &mine);
+        let mut client = world.client(path, &own_token);
         client.initialize("2025-11-25").await;
         for (token, expected) in [
-            (other.as_str(), StatusCode::NOT_FOUND),
+            (other_token.as_str(), StatusCode::NOT_FOUND),
             (TOKEN, StatusCode::NOT_FOUND),
-            (&mine, StatusCode::OK),
+            (&own_token, StatusCode::OK),
         ] {
             client.token = Some(token.to_owned());
             assert_eq!(ping(&client).await, expected, "{path}");
@@ -204,50 +230,51 @@ async fn a_session_is_its_principals_alone() {
             let get = client.send(Method::GET, headers, "").await;
             assert_eq!(get.status, expected, "GET {path}");
         }
-        client.token = Some(other.clone());
+        client.token = Some(other_token.clone());
         assert_eq!(client.delete().await, StatusCode::NOT_FOUND);
-        client.token = Some(mine.clone());
+        client.token = Some(own_token.clone());
         assert!(client.delete().await.is_success());
     }
     for path in ["/sse", "/servers/x/sse"] {
-        let mut stream = world.client(path, &mine).listen().await;
+        let mut stream = world.client(path, &own_token).listen().await;
         let endpoint = stream.next().await.expect("an endpoint");
         for (token, expected) in [
-            (&other, StatusCode::NOT_FOUND),
-            (&mine, StatusCode::ACCEPTED),
+            (&other_token, StatusCode::NOT_FOUND),
+            (&own_token, StatusCode::ACCEPTED),
         ] {
-            let posted = world.client(&endpoint, token);
-            let posted = posted.post(initialize("2025-11-25")).await;
-            assert_eq!(posted.status, expected, "{path}");
+            let post_response = world.client(&endpoint, token);
+            let post_response = post_response.post(initialize("2025-11-25")).await;
+            assert_eq!(post_response.status, expected, "{path}");
         }
         assert_eq!(stream.message().await["id"], "hello");
     }
 }
 
-/// In a later run, too, which recognises the session only by its seal.
+/// After a restart, the seal in the session id identifies the token.
 #[tokio::test]
 async fn a_session_is_its_principals_after_a_restart() {
     let backend = Backend::http().await;
-    let all = config(&[("x", &backend)], json!({}));
+    let config_json = config(&[("x", &backend)], json!({}));
     let tokens = Tokens::from(Secret::new(TOKEN));
     let options = || DaemonOptions {
         session_key: Some(Secret::new("the key of this house")),
         ..DaemonOptions::default()
     };
-    let (mine, _) = tokens.add("mine", None).expect("added");
-    let (other, _) = tokens.add("other", None).expect("added");
-    let gateway = Gateway::guarded(&all, options(), tokens.clone(), |address| address).await;
+    let (own_token, _) = tokens.add("mine", None).expect("added");
+    let (other_token, _) = tokens.add("other", None).expect("added");
+    let gateway =
+        Gateway::guarded(&config_json, options(), tokens.clone(), |address| address).await;
     let mut client = gateway.stranger("/mcp");
-    client.token = Some(mine.expose().to_owned());
+    client.token = Some(own_token.expose().to_owned());
     client.initialize("2025-11-25").await;
     let session = client.session.take();
     gateway.stop().await;
 
-    let gateway = Gateway::guarded(&all, options(), tokens, |address| address).await;
+    let gateway = Gateway::guarded(&config_json, options(), tokens, |address| address).await;
     for (token, expected) in [
-        (other.expose(), StatusCode::NOT_FOUND),
-        (mine.expose(), StatusCode::OK),
-        (other.expose(), StatusCode::NOT_FOUND),
+        (other_token.expose(), StatusCode::NOT_FOUND),
+        (own_token.expose(), StatusCode::OK),
+        (other_token.expose(), StatusCode::NOT_FOUND),
     ] {
         let mut client = gateway.stranger("/mcp");
         (client.token, client.session) = (Some(token.to_owned()), session.clone());
@@ -255,88 +282,95 @@ async fn a_session_is_its_principals_after_a_restart() {
     }
 }
 
-/// A call that waits for its client's answers waits for that client only (2026-07-28, "Multi Round-Trip
-/// Requests", "Server Requirements"). Another client cannot use the state.
+/// A suspended call is bound to its client (2026-07-28, "Multi Round-Trip Requests", "Server
+/// Requirements").
 #[tokio::test]
 async fn a_parked_call_is_its_principals_alone() {
     let legacy = Backend::start(BackendKind::Http, &["--revisions", "2025-11-25"]).await;
-    let world = TestConfig::in_front_of(legacy).await;
-    let (mine, other) = (world.token("mine"), world.token("other"));
+    let world = TestConfig::start(legacy).await;
+    let (own_token, other_token) = (world.token("mine"), world.token("other"));
     let bearer = |token: &str| {
-        let able = json!({"elicitation": {"form": {}}, "sampling": {}});
-        let mut client = Modern::at(&world.gateway, "/servers/x/mcp").able(able);
+        let capabilities = json!({"elicitation": {"form": {}}, "sampling": {}});
+        let mut client = Modern::at(&world.gateway, "/servers/x/mcp").able(capabilities);
         client.http.token = Some(token.to_owned());
         client
     };
     let params = json!({"name": "ask_in_turn", "arguments": {}});
-    let required = bearer(&mine).result("tools/call", params.clone()).await;
+    let required = bearer(&own_token)
+        .result("tools/call", params.clone())
+        .await;
     let questions = required["inputRequests"].as_object().expect("questions");
     let (key, _) = questions.iter().next().expect("a question");
-    let mut next = params;
-    next["inputResponses"][key] = json!({"action": "accept", "content": {"name": "Ada"}});
-    next["requestState"] = required["requestState"].clone();
-    let (_, error) = bearer(&other).error("tools/call", next.clone()).await;
+    let mut next_params = params;
+    next_params["inputResponses"][key] = json!({"action": "accept", "content": {"name": "Ada"}});
+    next_params["requestState"] = required["requestState"].clone();
+    let (_, error) = bearer(&other_token)
+        .error("tools/call", next_params.clone())
+        .await;
     assert_eq!(error["code"], -32602, "{error}");
-    let going_on = bearer(&mine).result("tools/call", next).await;
-    assert_eq!(going_on["resultType"], "input_required", "{going_on}");
+    let resumed_result = bearer(&own_token).result("tools/call", next_params).await;
+    assert_eq!(
+        resumed_result["resultType"], "input_required",
+        "{resumed_result}"
+    );
 }
 
-/// A removed token ends its sessions and streams, and the next request is refused on the same connection.
+/// Removing a token ends its sessions and streams, also on open connections.
 #[tokio::test]
 async fn a_removed_token_opens_nothing_any_more() {
     let world = TestConfig::new().await;
-    let (mine, other) = (world.token("mine"), world.token("other"));
-    let mut client = world.client("/mcp", &mine);
+    let (own_token, other_token) = (world.token("mine"), world.token("other"));
+    let mut client = world.client("/mcp", &own_token);
     client.initialize("2025-11-25").await;
-    let mut remaining = world.client("/mcp", &other);
-    remaining.initialize("2025-11-25").await;
-    let sse = world.client("/sse", &mine).listen().await;
-    let (stream, mut remaining_stream) = (client.listen().await, remaining.listen().await);
+    let mut remaining_client = world.client("/mcp", &other_token);
+    remaining_client.initialize("2025-11-25").await;
+    let sse = world.client("/sse", &own_token).listen().await;
+    let (stream, mut remaining_stream) = (client.listen().await, remaining_client.listen().await);
 
     let mut connection = TcpStream::connect(world.gateway.address)
         .await
         .expect("accepted");
     let request = format!(
         "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
-        authorization: Bearer {mine}\r\ncontent-length: {}\r\n\r\n{PING}",
+        authorization: Bearer {own_token}\r\ncontent-length: {}\r\n\r\n{PING}",
         PING.len()
     );
     let mut status = async || {
         connection.write_all(request.as_bytes()).await.ok();
         let mut buffer = [0; 2048];
-        let read = soon("an answer", connection.read(&mut buffer))
+        let length = soon("an answer", connection.read(&mut buffer))
             .await
             .unwrap_or_default();
-        let answer = String::from_utf8_lossy(&buffer[..read]).into_owned();
+        let answer = String::from_utf8_lossy(&buffer[..length]).into_owned();
         answer.split(' ').nth(1).unwrap_or("closed").to_owned()
     };
-    // The request names no session, but was let in.
+    // The request is admitted, but lacks a session.
     assert_eq!(status().await, "400");
 
     let rest = world.gateway.rest();
-    let removed = rest.delete("/api/tokens/mine").await;
+    let removed_response = rest.delete("/api/tokens/mine").await;
     assert_eq!(
-        removed,
+        removed_response,
         (StatusCode::OK, json!({"success": true, "name": "mine"}))
     );
     assert_eq!(ping(&client).await, StatusCode::UNAUTHORIZED);
     assert!(["401", "closed"].contains(&status().await.as_str()));
-    ends(stream).await;
-    ends(sse).await;
+    until_end(stream).await;
+    until_end(sse).await;
 
-    let gone = rest.delete("/api/tokens/mine").await;
+    let second_removal = rest.delete("/api/tokens/mine").await;
     assert_eq!(
-        (gone.0, &gone.1["error"]),
+        (second_removal.0, &second_removal.1["error"]),
         (StatusCode::NOT_FOUND, &json!("token_not_found"))
     );
-    remaining.call("x__change_tools", json!({})).await;
+    remaining_client.call("x__change_tools", json!({})).await;
     assert_eq!(
         remaining_stream.message().await["method"],
         "notifications/tools/list_changed"
     );
 }
 
-/// The first token ends the sessions of clients without one.
+/// The first token ends sessions that were opened without a token.
 #[tokio::test]
 async fn the_first_token_ends_what_was_opened_without() {
     let world = TestConfig::new().await;
@@ -344,10 +378,10 @@ async fn the_first_token_ends_what_was_opened_without() {
     let stream = client.listen().await;
     world.token("laptop");
     assert_eq!(ping(&client).await, StatusCode::UNAUTHORIZED);
-    ends(stream).await;
+    until_end(stream).await;
 }
 
-/// Q2: a client token opens only MCP, and the control token opens everything.
+/// Q2: a client token opens only MCP. The control token opens everything.
 #[tokio::test]
 async fn clients_tokens_do_not_open_rest() {
     let world = TestConfig::new().await;
@@ -376,7 +410,7 @@ async fn clients_tokens_do_not_open_rest() {
     operator.assert_echo("x__echo").await;
 }
 
-/// Q7: tokens are made over REST, shown once, and listed without their values.
+/// Q7: a token's value is in the answer to its creation only.
 #[tokio::test]
 async fn tokens_are_made_and_listed_over_rest() {
     let world = TestConfig::new().await;
@@ -391,13 +425,13 @@ async fn tokens_are_made_and_listed_over_rest() {
     client.initialize("2025-11-25").await;
 
     let list = rest.get("/api/tokens").await;
-    let listed = &list["tokens"][0];
+    let listed_token = &list["tokens"][0];
     assert_eq!(
-        (&listed["name"], &listed["expired"]),
+        (&listed_token["name"], &listed_token["expired"]),
         (&json!("ci"), &json!(false))
     );
     assert_eq!(
-        (&listed["createdAt"], &listed["expiresAt"]),
+        (&listed_token["createdAt"], &listed_token["expiresAt"]),
         (&added["createdAt"], &added["expiresAt"])
     );
     assert!(!list.to_string().contains(token));
@@ -422,46 +456,49 @@ async fn tokens_are_made_and_listed_over_rest() {
         ),
         (json!({"name": "ci"}), 409, "token_exists"),
     ] {
-        let (found, answer) = rest.post("/api/tokens", body.clone()).await;
+        let (actual_status, answer) = rest.post("/api/tokens", body.clone()).await;
         assert_eq!(
-            (found.as_u16(), &answer["error"]),
+            (actual_status.as_u16(), &answer["error"]),
             (status, &json!(error)),
             "{body}"
         );
     }
 }
 
-/// The new control token works at once, the old one no longer, and its sessions end.
+/// A rotation replaces the control token and ends its sessions.
 #[tokio::test]
 async fn a_rotated_control_token_takes_over_at_once() {
     let world = TestConfig::new().await;
     let events = world.client("/api/events", TOKEN).listen().await;
-    let (status, rotated) = world
+    let (status, rotation) = world
         .gateway
         .rest()
         .post("/api/token/rotate", json!({}))
         .await;
-    assert_eq!(status, StatusCode::OK, "{rotated}");
-    let new = rotated["token"].as_str().expect("a token");
-    for (token, expected) in [(TOKEN, StatusCode::UNAUTHORIZED), (new, StatusCode::OK)] {
+    assert_eq!(status, StatusCode::OK, "{rotation}");
+    let new_text = rotation["token"].as_str().expect("a token");
+    for (token, expected) in [
+        (TOKEN, StatusCode::UNAUTHORIZED),
+        (new_text, StatusCode::OK),
+    ] {
         let client = world.client("/api/servers", token);
         let headers = client.headers("application/json");
         assert_eq!(client.send(Method::GET, headers, "").await.status, expected);
     }
-    ends(events).await;
+    until_end(events).await;
 }
 
-/// A36: the name of the token decides which switches apply, whatever name the client states.
+/// A36: the token's name selects the switches, not the client's stated name.
 #[tokio::test]
 async fn a_client_with_a_token_has_the_switches_of_its_name() {
     let world = TestConfig::new().await;
     world.gateway.client().await.assert_echo("x__echo").await;
-    let (laptop, other) = (world.token("laptop"), world.token("other"));
-    let off = json!({"server": "x", "enabled": false});
+    let (laptop_token, other_token) = (world.token("laptop"), world.token("other"));
+    let switch_body = json!({"server": "x", "enabled": false});
     let rest = world.gateway.rest();
-    let (status, _) = rest.put("/api/switches/laptop", off).await;
+    let (status, _) = rest.put("/api/switches/laptop", switch_body).await;
     assert_eq!(status, StatusCode::OK);
-    for (token, is_off) in [(&laptop, true), (&other, false)] {
+    for (token, is_off) in [(&laptop_token, true), (&other_token, false)] {
         let mut client = world.client("/mcp", token);
         client.initialize(LATEST).await;
         assert_eq!(client.tools().await.is_empty(), is_off);

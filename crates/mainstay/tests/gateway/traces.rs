@@ -1,4 +1,5 @@
-//! Traces over OTLP: one span for each call, and a span below it for its server, as part of the client's trace.
+//! OTLP traces: a span for each call with a child span for the request to the server, in the
+//! client's trace.
 
 use std::{
     io,
@@ -33,7 +34,7 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// A collector with given answers. It ends with the test.
+/// A collector with scripted answers.
 struct Collector {
     address: SocketAddr,
     requests: mpsc::UnboundedReceiver<(HeaderMap, Value)>,
@@ -48,31 +49,34 @@ impl Drop for Collector {
 
 impl Collector {
     async fn start(status: StatusCode) -> Self {
-        Self::answering(&[status]).await
+        Self::start_with_statuses(&[status]).await
     }
 
-    /// The last answer also applies to all further requests. A refused client is told to return in an hour.
-    async fn answering(statuses: &[StatusCode]) -> Self {
-        let (statuses, answered) = (statuses.to_vec(), Arc::new(AtomicUsize::new(0)));
+    /// The last status repeats. Refusals have a `Retry-After` of an hour.
+    async fn start_with_statuses(statuses: &[StatusCode]) -> Self {
+        let (statuses, answered_count) = (statuses.to_vec(), Arc::new(AtomicUsize::new(0)));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let address = listener.local_addr().expect("a bound socket");
         let (sender, requests) = mpsc::unbounded_channel();
-        let serving = tokio::spawn(async move {
+        let serve_task = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.expect("a connection");
-                let (sender, statuses, answered) =
-                    (sender.clone(), statuses.clone(), Arc::clone(&answered));
+                let (sender, statuses, answered_count) = (
+                    sender.clone(),
+                    statuses.clone(),
+                    Arc::clone(&answered_count),
+                );
                 let service = service_fn(move |request: Request<Incoming>| {
                     let sender = sender.clone();
-                    let number = answered.fetch_add(1, Relaxed).min(statuses.len() - 1);
+                    let number = answered_count.fetch_add(1, Relaxed).min(statuses.len() - 1);
                     let status = statuses[number];
                     async move {
                         assert_eq!(request.uri().path(), "/v1/traces");
                         let (head, body) = request.into_parts();
                         let body = body.collect().await?.to_bytes();
                         let body = serde_json::from_slice(&body).expect("JSON");
-                        // The test may be over.
+                        // The test may have ended.
                         sender.send((head.headers, body)).ok();
                         let mut response = Response::new(Full::new(Bytes::from("{}")));
                         *response.status_mut() = status;
@@ -90,14 +94,14 @@ impl Collector {
         Self {
             address,
             requests,
-            serving,
+            serving: serve_task,
         }
     }
 
-    fn settings(&self, more: &Value) -> Value {
+    fn settings(&self, extra_settings: &Value) -> Value {
         let mut telemetry = json!({"endpoint": format!("http://{}", self.address)});
         let telemetry = telemetry.as_object_mut().expect("an object");
-        telemetry.extend(more.as_object().cloned().unwrap_or_default());
+        telemetry.extend(extra_settings.as_object().cloned().unwrap_or_default());
         json!({"telemetry": telemetry})
     }
 
@@ -121,15 +125,17 @@ impl Collector {
 /// An attribute of a span, or null.
 fn attribute(span: &Value, key: &str) -> Value {
     let attributes = span["attributes"].as_array().expect("attributes");
-    let found = attributes.iter().find(|attribute| attribute["key"] == key);
-    found.map_or(Value::Null, |found| found["value"]["stringValue"].clone())
+    let matching_attribute = attributes.iter().find(|attribute| attribute["key"] == key);
+    matching_attribute.map_or(Value::Null, |matching_attribute| {
+        matching_attribute["value"]["stringValue"].clone()
+    })
 }
 
-fn of_kind(spans: &[Value], kind: u8) -> &Value {
-    let mut found = spans.iter().filter(|span| span["kind"] == kind);
-    let one = found.next().expect("a span");
-    assert!(found.next().is_none(), "more than one: {spans:?}");
-    one
+fn span_of_kind(spans: &[Value], kind: u8) -> &Value {
+    let mut matching_spans = spans.iter().filter(|span| span["kind"] == kind);
+    let matching_span = matching_spans.next().expect("a span");
+    assert!(matching_spans.next().is_none(), "more than one: {spans:?}");
+    matching_span
 }
 
 fn nanos(span: &Value, member: &str) -> u128 {
@@ -138,15 +144,15 @@ fn nanos(span: &Value, member: &str) -> u128 {
 }
 
 /// The `_meta` of the only call that a server received.
-fn received(backend: &Backend) -> Value {
+fn received_meta(backend: &Backend) -> Value {
     let calls = backend.of_method("tools/call");
     assert_eq!(calls.len(), 1, "{calls:?}");
     calls[0]["params"]["_meta"].clone()
 }
 
 over_every_transport! {
-    /// The client's span is the parent of Mainstay's span, which is the parent of the request to the server.
-    /// The server gets the id of that request (SEP-414).
+    /// The spans form a chain: client, call, request to the server. The server gets the id of the
+    /// last (SEP-414).
     async fn a_call_is_part_of_its_clients_trace(kind) {
         let mut collector = Collector::start(StatusCode::OK).await;
         let backend = Backend::start(kind, &[]).await;
@@ -163,7 +169,7 @@ over_every_transport! {
         let resource = &request["resourceSpans"][0]["resource"];
         assert_eq!(attribute(resource, "service.name"), "gate");
         let spans = request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().expect("spans");
-        let (call, hop) = (of_kind(spans, 2), of_kind(spans, 3));
+        let (call, hop) = (span_of_kind(spans, 2), span_of_kind(spans, 3));
         for span in [call, hop] {
             assert_eq!(span["traceId"], TRACE);
             assert_eq!(span["name"], "tools/call echo");
@@ -181,29 +187,29 @@ over_every_transport! {
         let transport = if kind == BackendKind::Stdio { "pipe" } else { "tcp" };
         assert_eq!(attribute(hop, "network.transport"), transport);
         let bounds = |span| (nanos(span, "startTimeUnixNano"), nanos(span, "endTimeUnixNano"));
-        let ((from, to), (sent, answered)) = (bounds(call), bounds(hop));
-        assert!(from <= sent && sent < answered && answered <= to, "{call} {hop}");
+        let ((from, call_end), (hop_start, hop_end)) = (bounds(call), bounds(hop));
+        assert!(from <= hop_start && hop_start < hop_end && hop_end <= call_end, "{call} {hop}");
 
         let span = hop["spanId"].as_str().expect("an id");
         let expected = json!({
             "traceparent": format!("00-{TRACE}-{span}-01"),
             "tracestate": "a=b", "baggage": "k=v", "own": [1],
         });
-        assert_eq!(received(&backend), expected);
+        assert_eq!(received_meta(&backend), expected);
         gateway.stop().await;
     }
 
-    /// Trace headers count if `_meta` has no trace. With traces off, they are passed on unchanged.
+    /// Trace headers apply if `_meta` has no trace. Without tracing they are forwarded.
     async fn without_traces_the_clients_context_goes_on(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
-        let other = "00-11111111111111111111111111111111-2222222222222222-00";
+        let other_text = "00-11111111111111111111111111111111-2222222222222222-00";
         let mut headers = client.headers("application/json, text/event-stream");
         headers.insert("traceparent", HeaderValue::from_static(TRACEPARENT));
         headers.insert("tracestate", HeaderValue::from_static("a=b"));
         for (meta, expected) in [
-            (json!({"own": 1, "traceparent": other}), json!({"own": 1, "traceparent": other})),
+            (json!({"own": 1, "traceparent": other_text}), json!({"own": 1, "traceparent": other_text})),
             (json!({"own": 1}), json!({"own": 1, "traceparent": TRACEPARENT, "tracestate": "a=b"})),
         ] {
             let params = json!({"name": "x__echo", "arguments": {"text": "hi"}, "_meta": meta});
@@ -217,10 +223,9 @@ over_every_transport! {
     }
 }
 
-/// A client over HTTP may name the parent of its request in a header. A request without a parent begins a
-/// trace.
+/// HTTP headers can name the parent. A request without a parent starts a trace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn headers_and_beginnings() {
+async fn trace_headers_set_the_parent() {
     let mut collector = Collector::start(StatusCode::OK).await;
     let backend = Backend::stdio().await;
     let gateway = Gateway::with_settings(&[("x", &backend)], collector.settings(&json!({}))).await;
@@ -239,24 +244,24 @@ async fn headers_and_beginnings() {
         .whole()
         .await;
     let spans = collector.spans(1).await;
-    assert_eq!(of_kind(&spans, 2)["parentSpanId"], PARENT);
+    assert_eq!(span_of_kind(&spans, 2)["parentSpanId"], PARENT);
 
     client.post(call()).await;
     let spans = collector.spans(1).await;
-    let (begin, hop) = (of_kind(&spans, 2), of_kind(&spans, 3));
+    let (begin, hop) = (span_of_kind(&spans, 2), span_of_kind(&spans, 3));
     assert_eq!(begin["parentSpanId"], Value::Null);
     assert_ne!(begin["traceId"], TRACE);
     let calls = backend.of_method("tools/call");
-    let carried = calls[1]["params"]["_meta"]["traceparent"]
+    let carried_text = calls[1]["params"]["_meta"]["traceparent"]
         .as_str()
         .expect("told");
-    let carried = TraceContext::parse(carried).expect("valid");
-    assert_eq!(json!(carried.trace.to_string()), begin["traceId"]);
-    assert_eq!(json!(carried.span.to_string()), hop["spanId"]);
+    let carried_text = TraceContext::parse(carried_text).expect("valid");
+    assert_eq!(json!(carried_text.trace.to_string()), begin["traceId"]);
+    assert_eq!(json!(carried_text.span.to_string()), hop["spanId"]);
     gateway.stop().await;
 }
 
-/// The status of a failed span.
+/// The status of failed spans.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failures_are_the_status() {
     let mut collector = Collector::start(StatusCode::OK).await;
@@ -270,64 +275,65 @@ async fn failures_are_the_status() {
     client.call("x__sleep", json!({"ms": 60_000})).await;
     let spans = collector.spans(3).await;
     let span = |name: &str, kind: u8| {
-        let named =
+        let is_named =
             |span: &&Value| span["name"] == format!("tools/call {name}") && span["kind"] == kind;
-        spans.iter().find(named).expect("a span")
+        spans.iter().find(is_named).expect("a span")
     };
     for (tool, error) in [("error", "tool_error"), ("sleep", "call_timeout")] {
         assert_eq!(span(tool, 2)["status"]["code"], 2, "{tool}");
         assert_eq!(attribute(span(tool, 2), "error.type"), error);
     }
-    let refused = span("rpc_error", 2);
-    let code = attribute(refused, "rpc.response.status_code");
+    let refused_span = span("rpc_error", 2);
+    let code = attribute(refused_span, "rpc.response.status_code");
     assert!(
         code.as_str().is_some_and(|code| code.starts_with('-')),
-        "{refused}"
+        "{refused_span}"
     );
-    assert_eq!(attribute(refused, "error.type"), code);
-    // The server answered, although with errors. Only the call that timed out was not answered.
+    assert_eq!(attribute(refused_span, "error.type"), code);
+    // Errors from the server are answers. The timeout is not.
     assert_eq!(span("error", 3)["status"], Value::Null);
     assert_eq!(attribute(span("sleep", 3), "error.type"), "call_timeout");
     gateway.stop().await;
 }
 
-/// The origin of a trace decides whether it is recorded. Without one, `sampleRatio` decides.
+/// The parent's flag determines sampling. Without a parent, `sampleRatio` does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_sampled_is_not_told() {
+async fn unsampled_traces_are_not_exported() {
     let mut collector = Collector::start(StatusCode::OK).await;
     let backend = Backend::http().await;
     let settings = collector.settings(&json!({"sampleRatio": 0}));
     let gateway = Gateway::with_settings(&[("x", &backend)], settings).await;
     let client = gateway.client().await;
-    let unsampled = TRACEPARENT.replace("-01", "-00");
+    let unsampled_text = TRACEPARENT.replace("-01", "-00");
     let call = |meta: Value| json!({"name": "x__echo", "arguments": {"text": "hi"}, "_meta": meta});
     client
-        .result("tools/call", call(json!({"traceparent": unsampled})))
+        .result("tools/call", call(json!({"traceparent": unsampled_text})))
         .await;
-    assert_eq!(received(&backend)["traceparent"], unsampled);
+    assert_eq!(received_meta(&backend)["traceparent"], unsampled_text);
     client.assert_echo("x__echo").await;
-    // Its parent is recorded.
+    // A sampled parent.
     client
         .result("tools/call", call(json!({"traceparent": TRACEPARENT})))
         .await;
-    // The remaining spans are sent when everything stops. There are no others.
+    // Shutdown sends the remaining spans.
     gateway.stop().await;
     let spans = collector.spans(1).await;
-    assert_eq!(of_kind(&spans, 2)["parentSpanId"], PARENT);
+    assert_eq!(span_of_kind(&spans, 2)["parentSpanId"], PARENT);
     assert!(collector.requests.try_recv().is_err());
 }
 
-/// A collector that is away, or refuses everything, costs calls no time, and shows in `/metrics`.
+/// A collector that is down or refuses spans does not delay calls, and `/metrics` counts the
+/// losses.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_collector_costs_no_call() {
-    let refusing = Collector::start(StatusCode::BAD_REQUEST).await;
-    let refusing_settings = refusing.settings(&json!({}));
-    // No program listens there.
-    let nobody = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
-    let dead = format!("http://{}", nobody.local_addr().expect("an address"));
-    drop(nobody);
+    let refusing_collector = Collector::start(StatusCode::BAD_REQUEST).await;
+    let refusing_settings = refusing_collector.settings(&json!({}));
+    // A port without a listener.
+    let idle_listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+    let dead_text = format!("http://{}", idle_listener.local_addr().expect("an address"));
+    drop(idle_listener);
     for (settings, is_dead) in [
-        (json!({"telemetry": {"endpoint": dead}}), true),
+        (json!({"telemetry": {"endpoint": dead_text}}), true),
         (refusing_settings, false),
     ] {
         let backend = Backend::http().await;
@@ -346,13 +352,13 @@ async fn a_bad_collector_costs_no_call() {
             })
             .await;
         }
-        let since = Instant::now();
+        let start = Instant::now();
         gateway.stop().await;
-        assert!(since.elapsed().as_secs() < 10, "{:?}", since.elapsed());
+        assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
     }
 }
 
-/// A collector accepts a request and never answers. Calls end meanwhile.
+/// A collector that never answers does not delay calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_collector_that_hangs_costs_no_call() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
@@ -364,39 +370,39 @@ async fn a_collector_that_hangs_costs_no_call() {
     client.assert_echo("x__echo").await;
     let (mut collector, _) = soon("a connection", listener.accept()).await.expect("one");
     let mut request = vec![0; 64 * 1024];
-    let mut filled = 0;
-    // `resourceSpans` is an object of arrays. Its end is the end of the request.
-    while !request[..filled].ends_with(b"]}]}]}") {
-        let read = soon("spans", collector.read(&mut request[filled..]))
+    let mut filled_bytes = 0;
+    // `resourceSpans` is an array of objects with nested arrays.
+    while !request[..filled_bytes].ends_with(b"]}]}]}") {
+        let length = soon("spans", collector.read(&mut request[filled_bytes..]))
             .await
             .expect("some");
-        assert_ne!(read, 0, "the connection was closed");
-        filled += read;
+        assert_ne!(length, 0, "the connection was closed");
+        filled_bytes += length;
     }
     for _ in 0..20 {
         client.assert_echo("x__echo").await;
     }
-    // The collector has ten seconds for its answer, which Mainstay waits for. The calls did not wait.
-    let still_waited_for = collector.try_read(&mut request);
-    let still_waited_for = still_waited_for.expect_err("nothing was said, and it is open");
-    assert_eq!(still_waited_for.kind(), io::ErrorKind::WouldBlock);
-    let since = Instant::now();
+    // Shutdown waits up to ten seconds for the collector. Calls did not wait.
+    let read_attempt = collector.try_read(&mut request);
+    let read_attempt = read_attempt.expect_err("nothing was said, and it is open");
+    assert_eq!(read_attempt.kind(), io::ErrorKind::WouldBlock);
+    let start = Instant::now();
     gateway.stop().await;
-    assert!(since.elapsed().as_secs() < 10, "{:?}", since.elapsed());
+    assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
 }
 
-/// Spans that a collector has refused for now are sent once more at the end, without waiting.
+/// Refused spans are sent once more at shutdown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refused_spans_are_sent_once_more_at_shutdown() {
     let answers = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK];
-    let mut collector = Collector::answering(&answers).await;
+    let mut collector = Collector::start_with_statuses(&answers).await;
     let backend = Backend::http().await;
     let gateway = Gateway::with_settings(&[("x", &backend)], collector.settings(&json!({}))).await;
     gateway.client().await.assert_echo("x__echo").await;
-    let (_, refused) = collector.request().await;
+    let (_, refused_spans) = collector.request().await;
     gateway.stop().await;
-    let (_, again) = collector.requests.try_recv().expect("it was told again");
-    assert_eq!(again, refused);
+    let (_, repeated_spans) = collector.requests.try_recv().expect("it was told again");
+    assert_eq!(repeated_spans, refused_spans);
 }
 
 /// The spans of a call are redacted like its record.

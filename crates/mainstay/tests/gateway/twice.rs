@@ -1,5 +1,5 @@
-//! A call never runs twice, unless it is known not to have run, or a second run is harmless (invariant 6; G18,
-//! Y21). The fakes count the runs.
+//! A call is sent twice only if the first attempt did not run, or if a second run is harmless
+//! (invariant 6; G18, Y21). The fakes count runs.
 
 use mainstay_core::record::{State, Status};
 use serde_json::json;
@@ -10,11 +10,11 @@ use crate::{
     gateway::Gateway,
     loss::{kill, pid},
     records::Recorded,
-    rest_client::promptly,
+    rest_client::prompt_retry,
 };
 
 over_every_transport! {
-    /// Every run of this tool ends its server. A tool that only reads runs exactly twice.
+    /// Each run crashes the server. A read-only tool runs exactly twice.
     async fn a_tool_that_only_reads_is_tried_once_more(kind) {
         let backend = Backend::start(kind, &["--hint", "readOnlyHint"]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -24,7 +24,7 @@ over_every_transport! {
         assert_eq!(backend.runs("crash"), 2);
     }
 
-    /// Any other tool runs once. Its caller gets the known facts and advice.
+    /// A tool without hints runs once. The error advises to check before a retry.
     async fn a_tool_that_may_change_something_is_not(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -32,14 +32,14 @@ over_every_transport! {
         let result = client.call("x__crash", json!({})).await;
         let failure = failure(&result);
         assert_eq!((&failure["kind"], &failure["server"]), (&json!("outcome_unknown"), &json!("x")), "{failure}");
-        let words = text(&result);
-        assert!(words.contains("Server 'x' was lost during the call"), "{words}");
-        assert!(words.contains("may or may not have run; check before you call again"), "{words}");
+        let message = text(&result);
+        assert!(message.contains("Server 'x' was lost during the call"), "{message}");
+        assert!(message.contains("may or may not have run; check before you call again"), "{message}");
         client.assert_echo("x__echo").await;
         assert_eq!(backend.runs("crash"), 1);
     }
 
-    /// A server's own hint is no proof: `idempotentHint` counts only where `callRetry` is on.
+    /// `idempotentHint` allows a second run only with `callRetry`.
     async fn an_idempotent_tool_is_tried_again_where_we_are_told_so(kind) {
         for (call_retry, runs) in [(false, 1), (true, 2)] {
             let backend = Backend::start(kind, &["--hint", "idempotentHint"]).await.option("callRetry", call_retry);
@@ -49,9 +49,9 @@ over_every_transport! {
         }
     }
 
-    /// A call that was not sent is sent to the returned server.
+    /// An unsent call is sent after the reconnect.
     async fn a_call_that_was_not_sent_is_sent(kind) {
-        let backend = Backend::start(kind, &[]).await.option("reconnect", promptly());
+        let backend = Backend::start(kind, &[]).await.option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         for round in 1..=3 {
@@ -61,7 +61,7 @@ over_every_transport! {
         }
     }
 
-    /// The transparent endpoint has the same rule.
+    /// The transparent endpoint follows the same rule.
     async fn a_private_session_has_the_same_rule(kind) {
         for (flags, runs) in [(&[][..], 1), (&["--hint", "readOnlyHint"], 2)] {
             let backend = Backend::start(kind, flags).await;
@@ -75,47 +75,46 @@ over_every_transport! {
     }
 }
 
-/// A call that only reads survives the loss of its server.
+/// A read-only call succeeds after the loss of its server.
 #[tokio::test]
 async fn a_reading_call_survives_the_death_of_its_server() {
     let backend = Backend::start(BackendKind::Stdio, &["--hint", "readOnlyHint"]).await;
-    let backend = backend.option("reconnect", promptly());
-    let recorded = Recorded::with_backend(&backend).await;
-    let client = recorded.gateway.client().await;
-    let victim = pid(&client, "x__pid").await;
+    let backend = backend.option("reconnect", prompt_retry());
+    let fixture = Recorded::with_backend(&backend).await;
+    let client = fixture.gateway.client().await;
+    let victim_pid = pid(&client, "x__pid").await;
     let (text, ()) = tokio::join!(client.call_text("x__sleep", json!({"ms": 700})), async {
         backend.until_called("sleep").await;
-        kill(&victim);
+        kill(&victim_pid);
     });
     assert_eq!(text, "slept 700 ms");
     assert_eq!(backend.runs("sleep"), 2);
-    // The record has both attempts.
-    let record = recorded.latest().await;
+    let record = fixture.latest().await;
     assert_eq!((record.attempts, record.status), (2, Status::Ok));
-    let [lost] = &record.earlier[..] else {
+    let [lost_attempt] = &record.earlier[..] else {
         panic!("{record:?}");
     };
     assert_eq!(
-        (lost.state, &*lost.error.kind),
+        (lost_attempt.state, &*lost_attempt.error.kind),
         (State::Sent, "outcome_unknown")
     );
     assert!(
-        lost.error.text.contains("was lost during the call"),
-        "{lost:?}"
+        lost_attempt.error.text.contains("was lost during the call"),
+        "{lost_attempt:?}"
     );
-    assert!(Some(lost.ended) < record.duration, "{record:?}");
+    assert!(Some(lost_attempt.ended) < record.duration, "{record:?}");
 }
 
-/// The lost attempt of a call is recorded, even if its server does not return.
+/// The lost attempt is recorded if the server does not return.
 #[tokio::test]
 async fn the_attempt_before_a_server_was_lost_for_good_is_on_record() {
     let backend = Backend::start(BackendKind::Stdio, &["--hint", "readOnlyHint"]).await;
     let backend = backend.option("restart", json!({"mode": "never"}));
-    let recorded = Recorded::with_backend(&backend).await;
-    let client = recorded.gateway.client().await;
+    let fixture = Recorded::with_backend(&backend).await;
+    let client = fixture.gateway.client().await;
     let result = client.call("x__crash", json!({})).await;
     assert!(failure(&result)["kind"].is_string(), "{result}");
-    let record = recorded.one().await;
+    let record = fixture.one().await;
     assert_eq!(
         (record.attempts, record.earlier.len()),
         (2, 1),
@@ -125,11 +124,10 @@ async fn the_attempt_before_a_server_was_lost_for_good_is_on_record() {
     assert_ne!(record.status, Status::Ok);
 }
 
-/// A proxy with 502, 503 or 504 stands for a server that may have been at work. 429 comes before anything runs,
-/// and is an answer.
+/// 502, 503 and 504 may come from a proxy, so the outcome is unknown. 429 is an answer.
 #[tokio::test]
 async fn a_gateway_error_is_an_unknown_outcome() {
-    for (status, kind, hint, sent) in [
+    for (status, kind, hint, sent_count) in [
         (502, "outcome_unknown", None, 1),
         (503, "outcome_unknown", None, 1),
         (504, "outcome_unknown", None, 1),
@@ -144,15 +142,18 @@ async fn a_gateway_error_is_an_unknown_outcome() {
             let client = gateway.client().await;
             client.assert_echo("x__echo").await;
             backend.fake().edit(|script| {
-                // The proof of the session is requested after the call.
+                // The list request that checks the session follows the call.
                 let times = if status == 500 { 1 } else { 9 };
                 (script.status, script.status_times) = (Some(status), Some(times));
             });
             let result = client.call("x__count", json!({})).await;
-            let found = failure(&result);
-            assert_eq!(found["kind"], kind, "{status} {transport:?}: {found}");
+            let failure_data = failure(&result);
+            assert_eq!(
+                failure_data["kind"], kind,
+                "{status} {transport:?}: {failure_data}"
+            );
             let calls = backend.calls_of("count").len();
-            assert_eq!(calls, sent, "{status} {transport:?}");
+            assert_eq!(calls, sent_count, "{status} {transport:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A configuration in a file, a Mainstay that reads it, and checks of REST answers.
+//! A configuration file with a gateway, and checks of REST answers.
 
 use http::StatusCode;
 use mainstay_core::config::Secret;
@@ -9,10 +9,10 @@ use tempfile::TempDir;
 
 use crate::{backend::Backend, gateway::Gateway, rest_client::TOKEN};
 
-/// A secret that must be in no answer.
+/// A secret that no answer may contain.
 pub const SECRET: &str = "s3cret-of-the-tests";
 
-/// A configuration in a file, and a Mainstay that reads it.
+/// A configuration file, and a gateway that reads it.
 pub struct TestConfig {
     pub folder: TempDir,
     name: &'static str,
@@ -50,7 +50,7 @@ impl TestConfig {
         self.run_with(GatewayOptions::default()).await
     }
 
-    /// Like [`TestConfig::run`], with other options of the daemon.
+    /// Starts with other daemon options.
     pub async fn run_with(&self, options: GatewayOptions) -> Gateway {
         let origin = ConfigurationSource {
             flag: Some(self.folder.path().join(self.name)),
@@ -69,8 +69,8 @@ pub fn none() -> TestConfig {
     TestConfig::new_json(&json!({"mcpServers": {}}))
 }
 
-/// A backend's entry with more members.
-pub fn with(backend: &Backend, members: Value) -> Value {
+/// A backend's entry with additional members.
+pub fn entry_with(backend: &Backend, members: Value) -> Value {
     let mut entry = backend.entry.clone();
     let Value::Object(members) = members else {
         panic!("no members: {members}")

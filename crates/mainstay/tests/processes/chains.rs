@@ -1,4 +1,4 @@
-//! A Mainstay behind another (X2): two work, a loop is refused, and so is a chain of five.
+//! Chains of Mainstays (X2): two work, loops and five are refused.
 
 use std::{fs, net::TcpListener};
 
@@ -13,11 +13,11 @@ const MAINSTAY: &str = env!("CARGO_BIN_EXE_mainstay");
 async fn one_that_would_launch_itself_is_refused_at_depth_one() {
     let world = TestHome::new();
     let config = world.path().join("servers.json");
-    // Every launch records the chain that it got.
+    // Records the chain of each launch.
     let script = "echo \"$MAINSTAY_CHAIN\" >> launches; exec \"$0\" mcp --config \"$1\"";
-    let itself =
+    let launch_entry =
         json!({"command": "sh", "args": ["-c", script, MAINSTAY, config], "cwd": world.path()});
-    let config = world.config("servers.json", &json!({"me": itself}));
+    let config = world.config("servers.json", &json!({"me": launch_entry}));
     let mut mainstay = world
         .serve(&config, "127.0.0.1:0", "launches itself: server \"me\"")
         .await;
@@ -36,38 +36,40 @@ async fn one_that_would_launch_itself_is_refused_at_depth_one() {
 async fn two_with_different_configurations_work() {
     let world = TestHome::new();
     let fake = json!({"fake": {"command": fake_server::binary()}});
-    let inner = world.config("inner.json", &fake);
-    let outer = json!({"inner": {"command": MAINSTAY, "args": ["mcp", "--config", inner]}});
-    let outer = world.config("outer.json", &outer);
+    let inner_config = world.config("inner.json", &fake);
+    let outer_servers =
+        json!({"inner": {"command": MAINSTAY, "args": ["mcp", "--config", inner_config]}});
+    let outer_servers = world.config("outer.json", &outer_servers);
     let call = [
         "call",
         "inner/fake__echo",
         "text=through both",
         "--config",
-        &outer,
+        &outer_servers,
     ];
     let (code, stdout, stderr) = world.run(&call, &[]).await;
     assert_eq!((code, stdout.trim()), (Some(0), "through both"), "{stderr}");
     world.assert_deserted();
 }
 
-/// X2: a client at the first Mainstay sees one slow call, and no more, however often the server behind both
-/// dies, under document 001's preset.
+/// X2: with document 001's preset, a client behind two Mainstays sees one slow call when the server
+/// dies.
 #[tokio::test]
 async fn a_server_that_dies_behind_two_costs_one_slow_call() {
     let world = TestHome::new();
     let fake = json!({"fake": {"command": fake_server::binary(), "preset": "persistent"}});
-    let inner = world.config("inner.json", &fake);
-    let args = ["mcp", "--config", &inner];
-    let outer = json!({"inner": {"command": MAINSTAY, "args": args, "preset": "persistent"}});
-    let mut mainstay = world.serve_ready(&outer).await;
+    let inner_config = world.config("inner.json", &fake);
+    let args = ["mcp", "--config", &inner_config];
+    let outer_servers =
+        json!({"inner": {"command": MAINSTAY, "args": args, "preset": "persistent"}});
+    let mut mainstay = world.serve_ready(&outer_servers).await;
     let call = ["call", "inner/fake__echo", "text=through both"];
-    let mut died = Vec::new();
+    let mut dead_leaders = Vec::new();
     for _ in 0..3 {
         let server = leader(&world.everyone()).clone();
-        assert!(!died.contains(&server.pid), "it was started anew");
+        assert!(!dead_leaders.contains(&server.pid), "it was started anew");
         server.signal(Signal::KILL);
-        died.push(server.pid);
+        dead_leaders.push(server.pid);
         let (code, stdout, stderr) = world.run(&call, &[]).await;
         assert_eq!((code, stdout.trim()), (Some(0), "through both"), "{stderr}");
     }
@@ -79,10 +81,13 @@ async fn a_server_that_dies_behind_two_costs_one_slow_call() {
 #[tokio::test]
 async fn two_work_over_http_and_itself_is_refused() {
     let world = TestHome::new();
-    // The port was free a moment ago. No other program gets it that soon.
-    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = free.local_addr().expect("a bound socket").to_string();
-    drop(free);
+    // The port stays free for a moment.
+    let free_listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = free_listener
+        .local_addr()
+        .expect("a bound socket")
+        .to_string();
+    drop(free_listener);
     let url = format!("http://{address}/mcp");
     let servers =
         json!({"fake": {"command": fake_server::binary()}, "me": {"url": url, "type": "http"}});
@@ -90,14 +95,14 @@ async fn two_work_over_http_and_itself_is_refused() {
     let mut mainstay = world
         .serve(&config, &address, "reached through itself")
         .await;
-    // Another attempt would be refused, too.
+    // The entry is an error, because retries would be refused.
     let (code, stdout, stderr) = world.run(&["get", "me", "--json"], &[]).await;
     assert_eq!(code, Some(0), "{stderr}");
-    let me: Value = serde_json::from_str(&stdout).expect("JSON");
-    let me = &me["server"];
-    assert_eq!(me["status"], "error", "{me}");
-    assert_eq!(me["retried"], false, "{me}");
-    let outer = world.config(
+    let own_entry: Value = serde_json::from_str(&stdout).expect("JSON");
+    let own_entry = &own_entry["server"];
+    assert_eq!(own_entry["status"], "error", "{own_entry}");
+    assert_eq!(own_entry["retried"], false, "{own_entry}");
+    let outer_config = world.config(
         "outer.json",
         &json!({"inner": {"url": url, "type": "http"}}),
     );
@@ -106,7 +111,7 @@ async fn two_work_over_http_and_itself_is_refused() {
         "inner/fake__echo",
         "text=through both",
         "--config",
-        &outer,
+        &outer_config,
     ];
     let (code, stdout, stderr) = world.run(&call, &[]).await;
     assert_eq!((code, stdout.trim()), (Some(0), "through both"), "{stderr}");

@@ -1,4 +1,4 @@
-//! `mainstay mcp` and the ends of its client.
+//! Ends of a `mainstay mcp` by its client.
 
 use std::process::Stdio;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::world::{TestHome, families, family};
 
-async fn mcp(world: &TestHome) -> Running {
+async fn start_mcp(world: &TestHome) -> Running {
     let config = world.config("servers.json", &json!({"it": family(&[])}));
     let mut command = world.command(&["mcp", "--config", &config]);
     command.stdin(Stdio::piped());
@@ -17,40 +17,40 @@ async fn mcp(world: &TestHome) -> Running {
     mainstay
 }
 
-/// A client closes stdin when it has finished (specification, "Shutdown").
+/// A client closes stdin (specification, "Shutdown").
 #[tokio::test]
 async fn a_client_that_closes_its_end_leaves_nobody() {
     let world = TestHome::new();
-    let mut mainstay = mcp(&world).await;
+    let mut mainstay = start_mcp(&world).await;
     drop(mainstay.child.stdin.take());
     assert_eq!(mainstay.ended().await.code(), Some(0));
     world.assert_deserted();
 }
 
-/// A client that crashes closes all pipes at once.
+/// A crashed client closes all pipes.
 #[tokio::test]
 async fn a_client_that_crashes_leaves_nobody() {
     let world = TestHome::new();
-    let mainstay = mcp(&world).await;
+    let mainstay = start_mcp(&world).await;
     drop(mainstay);
     world.until_deserted().await;
 }
 
-/// metamcp#162: some clients end their servers only with SIGKILL, and know one process.
+/// metamcp#162: clients kill only the process that they started.
 #[tokio::test]
 async fn a_client_that_kills_us_leaves_nobody() {
     let world = TestHome::new();
-    let mut mainstay = mcp(&world).await;
+    let mut mainstay = start_mcp(&world).await;
     mainstay.signal(Signal::KILL);
     mainstay.ended().await;
     world.until_deserted().await;
 }
 
-/// The terminal, or the window with the client in it, was closed.
+/// The client's terminal is closed.
 #[tokio::test]
 async fn a_terminal_that_goes_away_leaves_nobody() {
     let world = TestHome::new();
-    let mut mainstay = mcp(&world).await;
+    let mut mainstay = start_mcp(&world).await;
     mainstay.signal(Signal::HUP);
     mainstay.ended().await;
     world.assert_deserted();

@@ -1,4 +1,4 @@
-//! The end of a daemon, in order or not.
+//! Ends of a daemon.
 
 use std::os::unix::process::ExitStatusExt as _;
 
@@ -18,10 +18,13 @@ async fn an_orderly_stop_leaves_nobody() {
     let world = TestHome::new();
     let servers = json!({"one": family(&[]), "two": family(&[])});
     let mut mainstay = world.serve_ready(&servers).await;
-    let here = world.until("two families", families(2)).await;
-    // Their environment has the variables that identify them, and no others of Mainstay's.
-    for one in here.iter().filter(|one| one.server().is_some()) {
-        let mut ours: Vec<&str> = one.environment.keys().map(String::as_str).collect();
+    let processes = world.until("two families", families(2)).await;
+    // Their environment has the identifying variables, and none of Mainstay's settings.
+    for process in processes
+        .iter()
+        .filter(|process| process.server().is_some())
+    {
+        let mut ours: Vec<&str> = process.environment.keys().map(String::as_str).collect();
         ours.retain(|name| name.starts_with("MAINSTAY_"));
         ours.sort_unstable();
         assert_eq!(
@@ -34,7 +37,7 @@ async fn an_orderly_stop_leaves_nobody() {
     world.assert_deserted();
 }
 
-/// `ps`, `top` and `pidof` find both by the program's name.
+/// Guardian and daemon have the program's name in `ps`, `top` and `pidof`.
 #[tokio::test]
 async fn guardian_and_daemon_have_the_programs_name() {
     let world = TestHome::new();
@@ -45,24 +48,24 @@ async fn guardian_and_daemon_have_the_programs_name() {
     }
 }
 
-/// Huge pages would double Mainstay's memory. Servers have the setting that they would have without Mainstay.
+/// Mainstay disables huge pages for itself to save memory. Servers keep the system's setting.
 #[tokio::test]
 async fn only_servers_have_huge_pages() {
     assert_eq!(huge_pages_of_all().await, [false, false, true]);
-    // This cannot be undone: a user who starts Mainstay without huge pages means the servers, too.
+    // Disabling cannot be undone, so servers inherit it.
     disable_transparent_huge_pages(true).expect("Linux can");
-    let inherited = huge_pages_of_all().await;
+    let inherited_bytes = huge_pages_of_all().await;
     disable_transparent_huge_pages(false).expect("Linux can");
-    assert_eq!(inherited, [false, false, false]);
+    assert_eq!(inherited_bytes, [false, false, false]);
 }
 
-/// True for each of guardian, daemon and server that has them.
+/// True for each of guardian, daemon and server with huge pages.
 async fn huge_pages_of_all() -> [bool; 3] {
     let world = TestHome::new();
     let mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
-    let here = world.until("a family", families(1)).await;
+    let processes = world.until("a family", families(1)).await;
     let daemon = world.daemon_of(&mainstay).pid;
-    [mainstay.pid(), daemon, leader(&here).pid].map(|pid| {
+    [mainstay.pid(), daemon, leader(&processes).pid].map(|pid| {
         let path = format!("/proc/{}/status", pid.as_raw_pid());
         let status = std::fs::read_to_string(path).expect("it runs");
         let line = status.lines().find(|line| line.starts_with("THP_enabled"));
@@ -70,30 +73,28 @@ async fn huge_pages_of_all() -> [bool; 3] {
     })
 }
 
-/// The daemon's memory has the secrets of all servers. Servers keep the limit that they would have without
-/// Mainstay.
+/// Core dumps are disabled for the daemon, whose memory has secrets. Servers keep their limit.
 #[tokio::test]
 async fn the_daemon_leaves_no_core_dump() {
     let world = TestHome::new();
     let mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
-    let here = world.until("a family", families(1)).await;
+    let processes = world.until("a family", families(1)).await;
     let daemon = world.daemon_of(&mainstay).pid;
     let test_process = Pid::from_raw(std::process::id().cast_signed()).expect("a process id");
-    let [daemon, server, own_limit] = [daemon, leader(&here).pid, test_process].map(|pid| {
+    let [daemon, server, own_limit] = [daemon, leader(&processes).pid, test_process].map(|pid| {
         let path = format!("/proc/{}/limits", pid.as_raw_pid());
         let limits = std::fs::read_to_string(path).expect("it runs");
         let line = limits
             .lines()
             .find_map(|line| line.strip_prefix("Max core file size"));
-        let soft = line.expect("Linux says so").split_whitespace().next();
-        soft.expect("a soft limit").to_owned()
+        let soft_limit = line.expect("Linux says so").split_whitespace().next();
+        soft_limit.expect("a soft limit").to_owned()
     });
     assert_eq!(daemon, "1");
     assert_eq!(server, own_limit);
 }
 
-/// MCPJungle#271: a gateway that was killed leaves its servers behind. Here the guardian ends in the same way
-/// as the daemon.
+/// MCPJungle#271: servers outlive a killed gateway. Here the guardian ends the servers.
 #[tokio::test]
 async fn a_killed_daemon_leaves_nobody() {
     let world = TestHome::new();
@@ -105,7 +106,7 @@ async fn a_killed_daemon_leaves_nobody() {
     world.assert_deserted();
 }
 
-/// metamcp#162: clients kill the process that they started, and its children remain.
+/// metamcp#162: children outlive a killed parent. Here the daemon ends with its guardian.
 #[tokio::test]
 async fn a_killed_guardian_ends_the_daemon_in_order() {
     let world = TestHome::new();
@@ -118,16 +119,16 @@ async fn a_killed_guardian_ends_the_daemon_in_order() {
     assert!(!world.path().join("state/daemon.json").exists());
 }
 
-/// If both are gone, no process is left that could find the descendants. The servers themselves still end.
+/// Servers end by themselves if guardian and daemon are killed.
 #[tokio::test]
-async fn when_both_are_killed_the_servers_die() {
+async fn servers_die_with_guardian_and_daemon() {
     let world = TestHome::new();
     let server = json!({"command": fake_server::binary(), "args": STUBBORN});
     let mut mainstay = world
         .serve_ready(&json!({"one": server, "two": server}))
         .await;
     let daemon = world.daemon_of(&mainstay);
-    // Stopped, so that it cannot do anything in between.
+    // Stop the daemon, so that it cannot react.
     daemon.signal(Signal::STOP);
     mainstay.signal(Signal::KILL);
     daemon.signal(Signal::KILL);
@@ -135,7 +136,7 @@ async fn when_both_are_killed_the_servers_die() {
     world.until_deserted().await;
 }
 
-/// A second Ctrl-C does not wait for servers that react only to SIGKILL.
+/// A second SIGINT kills servers that ignore SIGTERM.
 #[tokio::test]
 async fn a_second_signal_leaves_nobody_at_once() {
     let world = TestHome::new();
@@ -143,17 +144,17 @@ async fn a_second_signal_leaves_nobody_at_once() {
     world.until("a family", families(1)).await;
     mainstay.signal(Signal::INT);
     mainstay.wait_for_stderr("SIGINT: stopping").await;
-    let since = std::time::Instant::now();
+    let start = std::time::Instant::now();
     mainstay.signal(Signal::TERM);
     assert_eq!(mainstay.ended().await.code(), Some(143));
     assert!(
-        since.elapsed().as_secs() < 5,
+        start.elapsed().as_secs() < 5,
         "the stop sequence alone takes 6 s"
     );
     world.assert_deserted();
 }
 
-/// The daemon has no guardian that could do it.
+/// The daemon has no guardian.
 #[tokio::test]
 async fn a_second_signal_without_a_guardian_leaves_nobody() {
     let world = TestHome::new();
@@ -166,13 +167,12 @@ async fn a_second_signal_without_a_guardian_leaves_nobody() {
     world.until_deserted().await;
 }
 
-/// systemd signals every process of a unit, so the daemon gets the signal twice: from systemd and
-/// from its guardian. The two count as one signal, so the daemon does not stop at once.
+/// systemd signals every process, so the daemon gets the signal twice. Both count as one.
 #[tokio::test]
 async fn one_signal_to_everyone_stops_in_order() {
     let world = TestHome::new();
-    let slow = json!({"command": fake_server::binary(), "args": STUBBORN});
-    let mut mainstay = world.serve_ready(&json!({"it": slow})).await;
+    let slow_entry = json!({"command": fake_server::binary(), "args": STUBBORN});
+    let mut mainstay = world.serve_ready(&json!({"it": slow_entry})).await;
     let daemon = world.daemon_of(&mainstay);
     daemon.signal(Signal::TERM);
     mainstay.signal(Signal::TERM);

@@ -1,8 +1,6 @@
-//! No process of Mainstay's outlives it, whichever process dies first and for whatever reason (C12, T8, W1). A
-//! Mainstay that would start itself is refused.
-//!
-//! In other gateways children and grandchildren survive: issues supergateway#108, metamcp#162 (from 50 to 2,018
-//! processes), docker#318, MCPJungle#271.
+//! No process of Mainstay outlives it after any exit (C12, T8, W1), and loops are refused. In other
+//! gateways processes survive: supergateway#108, metamcp#162 (from 50 to 2,018 processes),
+//! docker#318, MCPJungle#271.
 
 // Other systems have no guardian, and no /proc.
 #![cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! The end of one server, while Mainstay continues.
+//! Ends of one server.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -19,21 +19,28 @@ use serde_json::json;
 
 use crate::world::{Someone, TestHome, families, family, leader, zombies_of};
 
-/// A crashed server is restarted, and its children do not accumulate (metamcp#162: from 50 to 2,018 processes).
-/// No process of the first session is left when the second one runs.
+/// A crashed server's children are killed before its restart (metamcp#162: from 50 to 2,018
+/// processes).
 #[tokio::test]
 async fn a_crash_takes_the_grandchildren_along() {
     let world = TestHome::new();
     let mut mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
-    let before = world.until("a family", families(1)).await;
-    leader(&before).signal(Signal::KILL);
-    let second = |here: &[Someone]| here.iter().any(|one| one.server() == Some("it:2"));
-    world.until("its second process", second).await;
-    for one in before.iter().filter(|one| one.server() == Some("it:1")) {
-        test_kill_process(one.pid).expect_err(&one.words);
+    let previous_processes = world.until("a family", families(1)).await;
+    leader(&previous_processes).signal(Signal::KILL);
+    let has_second_server = |processes: &[Someone]| {
+        processes
+            .iter()
+            .any(|process| process.server() == Some("it:2"))
+    };
+    world.until("its second process", has_second_server).await;
+    for process in previous_processes
+        .iter()
+        .filter(|process| process.server() == Some("it:1"))
+    {
+        test_kill_process(process.pid).expect_err(&process.words);
     }
     world.until("its second family", families(1)).await;
-    // The guardian adopts dead processes, and reaps them (docker#318).
+    // The guardian reaps adopted processes (docker#318).
     let guardian = mainstay.pid();
     world
         .until("no zombies", |_| zombies_of(guardian) == 0)
@@ -43,7 +50,7 @@ async fn a_crash_takes_the_grandchildren_along() {
     world.assert_deserted();
 }
 
-/// The same holds for daemons that left their group, their session and their environment.
+/// A crash also kills daemons that left their group, session and environment.
 #[tokio::test]
 async fn a_crash_takes_daemons_without_an_environment_along() {
     let world = TestHome::new();
@@ -54,22 +61,22 @@ async fn a_crash_takes_daemons_without_an_environment_along() {
     );
     let entry = json!({"command": "sh", "args": ["-c", script, fake_server::binary()]});
     let mut mainstay = world.serve_ready(&json!({"it": entry})).await;
-    let strays = || -> Vec<Pid> {
+    let stray_pids = || -> Vec<Pid> {
         let text = fs::read_to_string(&ids).unwrap_or_default();
         let numbers = text.lines().filter_map(|line| line.parse().ok());
         numbers.filter_map(Pid::from_raw).collect()
     };
-    until(PROGRAMS, "the first daemon", || strays().len() == 1).await;
+    until(PROGRAMS, "the first daemon", || stray_pids().len() == 1).await;
     leader(&world.everyone()).signal(Signal::KILL);
-    until(PROGRAMS, "the second daemon", || strays().len() == 2).await;
-    let [first, second] = strays()[..] else {
-        panic!("two daemons: {:?}", strays());
+    until(PROGRAMS, "the second daemon", || stray_pids().len() == 2).await;
+    let [first, second_pid] = stray_pids()[..] else {
+        panic!("two daemons: {:?}", stray_pids());
     };
     test_kill_process(first).expect_err("it went with its server");
-    test_kill_process(second).expect("its server lives");
+    test_kill_process(second_pid).expect("its server lives");
     mainstay.signal(Signal::TERM);
     mainstay.ended().await;
-    test_kill_process(second).expect_err("it went with Mainstay");
+    test_kill_process(second_pid).expect_err("it went with Mainstay");
 }
 
 #[derive(Debug)]
@@ -80,8 +87,8 @@ impl Listener for Nobody {
     fn ask(&self, _: ServerQuestion) {}
 }
 
-/// W1, invariant 9: the end of a session is reported when no process of it is left, so that two processes of
-/// one server never exist at a time.
+/// W1, invariant 9: the end of a session is reported after its processes have ended, so processes
+/// of two sessions never overlap.
 #[tokio::test]
 async fn twenty_rapid_restarts_never_overlap() {
     let world = TestHome::new();
@@ -108,7 +115,7 @@ async fn twenty_rapid_restarts_never_overlap() {
     for _ in 0..20 {
         epoch = epoch.next();
         let stop = Stop::default();
-        let opening = Opening {
+        let opening_options = Opening {
             lineage: lineage.clone(),
             tag: format!("it:{epoch}"),
             launch: Launch::Stdio(launch.clone()),
@@ -128,19 +135,21 @@ async fn twenty_rapid_restarts_never_overlap() {
             server: server.clone(),
             stop: stop.clone(),
         };
-        let (_session, running) = soon(PROGRAMS, "its start", transport::open(opening))
-            .await
-            .expect("it opens");
-        let here = world.until("a family", families(1)).await;
+        let (_session, running_server) =
+            soon(PROGRAMS, "its start", transport::open(opening_options))
+                .await
+                .expect("it opens");
+        let processes = world.until("a family", families(1)).await;
         assert!(
-            here.iter()
-                .all(|one| one.server() == Some(&format!("it:{epoch}"))),
-            "{here:#?}"
+            processes
+                .iter()
+                .all(|process| process.server() == Some(&format!("it:{epoch}"))),
+            "{processes:#?}"
         );
-        // Every second one is stopped in order.
+        // Every second session is stopped regularly.
         if epoch.0.is_multiple_of(2) {
-            leader(&here).signal(Signal::KILL);
-            let loss = soon(PROGRAMS, "its end", running).await;
+            leader(&processes).signal(Signal::KILL);
+            let loss = soon(PROGRAMS, "its end", running_server).await;
             assert_eq!(
                 loss,
                 Loss::Crashed {
@@ -150,7 +159,7 @@ async fn twenty_rapid_restarts_never_overlap() {
             );
         } else {
             stop.close.cancel();
-            soon(PROGRAMS, "its end", running).await;
+            soon(PROGRAMS, "its end", running_server).await;
         }
         world.assert_deserted();
     }

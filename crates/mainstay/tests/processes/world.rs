@@ -1,5 +1,4 @@
-//! A separate home for every test, and its processes: a process belongs to the test if its environment says so,
-//! whatever its group and its parent.
+//! A home for each test, with its processes, which are identified by their environment.
 
 use std::{collections::HashMap, fs, path::Path, process::Stdio};
 
@@ -25,21 +24,21 @@ pub struct Someone {
 
 impl Someone {
     fn read(pid: Pid) -> Option<Self> {
-        let read = |name: &str| {
+        let read_entry = |name: &str| {
             let bytes = fs::read(format!("/proc/{}/{name}", pid.as_raw_pid())).ok()?;
             Some(String::from_utf8_lossy(&bytes).into_owned())
         };
-        let environment = read("environ")?;
+        let environment = read_entry("environ")?;
         let variables = environment
             .split('\0')
             .filter_map(|text| text.split_once('='));
-        let stat = read("stat")?;
+        let stat = read_entry("stat")?;
         let (_, state) = stat.rsplit_once(") ")?;
         let parent = state.split(' ').nth(1)?.parse().ok();
         Some(Self {
             pid,
             parent: parent.and_then(Pid::from_raw),
-            words: read("cmdline")?.replace('\0', " ").trim().to_owned(),
+            words: read_entry("cmdline")?.replace('\0', " ").trim().to_owned(),
             environment: variables
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .collect(),
@@ -47,7 +46,7 @@ impl Someone {
         .filter(|_| !state.starts_with(['Z', 'X']))
     }
 
-    /// The value that identifies the process's attempt to start a server.
+    /// Value that identifies the server start of a process.
     pub fn server(&self) -> Option<&str> {
         self.environment.get("MAINSTAY_SERVER").map(String::as_str)
     }
@@ -57,12 +56,12 @@ impl Someone {
     }
 }
 
-/// Number of children that have ended and are not reaped.
+/// Number of zombies.
 pub fn zombies_of(parent: Pid) -> usize {
     let stats = fs::read_dir("/proc").expect("Linux").flatten();
     let stats = stats.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
-    let mark = format!(") Z {} ", parent.as_raw_pid());
-    stats.filter(|stat| stat.contains(&mark)).count()
+    let mark_text = format!(") Z {} ", parent.as_raw_pid());
+    stats.filter(|stat| stat.contains(&mark_text)).count()
 }
 
 pub struct TestHome(TempDir);
@@ -89,34 +88,39 @@ impl TestHome {
         let ids = fs::read_dir("/proc").expect("Linux").flatten();
         let ids = ids.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
         let mut here: Vec<Someone> = ids.filter_map(Someone::read).collect();
-        here.retain(|one| one.environment.get("HOME").is_some_and(|its| its == home));
-        here.sort_by_key(|one| one.pid.as_raw_pid());
+        here.retain(|process| {
+            process
+                .environment
+                .get("HOME")
+                .is_some_and(|value| value == home)
+        });
+        here.sort_by_key(|process| process.pid.as_raw_pid());
         here
     }
 
     pub fn assert_deserted(&self) {
-        let left = self.everyone();
-        assert!(left.is_empty(), "{left:#?}");
+        let remaining_processes = self.everyone();
+        assert!(remaining_processes.is_empty(), "{remaining_processes:#?}");
     }
 
-    /// Waits until the processes of this home meet the condition.
+    /// Waits until the processes satisfy the condition.
     pub async fn until(
         &self,
         description: &str,
-        fits: impl Fn(&[Someone]) -> bool,
+        is_expected: impl Fn(&[Someone]) -> bool,
     ) -> Vec<Someone> {
-        let fitting = async {
+        let matching_processes = async {
             let mut glances = glances(GLANCE);
             loop {
-                let here = self.everyone();
-                if fits(&here) {
-                    return here;
+                let processes = self.everyone();
+                if is_expected(&processes) {
+                    return processes;
                 }
                 glances.tick().await;
             }
         };
-        let timely = timeout(PROGRAMS, fitting).await;
-        timely
+        let wait_result = timeout(PROGRAMS, matching_processes).await;
+        wait_result
             .unwrap_or_else(|_| panic!("waited in vain for {description}: {:#?}", self.everyone()))
     }
 
@@ -162,10 +166,10 @@ impl TestHome {
     }
 
     /// Starts `serve`, and waits for this text on stderr.
-    pub async fn serve(&self, config: &str, listen: &str, until: &str) -> Running {
+    pub async fn serve(&self, config: &str, listen: &str, ready_text: &str) -> Running {
         let command = self.command(&["serve", "--config", config, "--listen", listen]);
         let mut mainstay = Running::start(command);
-        mainstay.wait_for_stderr(until).await;
+        mainstay.wait_for_stderr(ready_text).await;
         mainstay
     }
 
@@ -177,26 +181,27 @@ impl TestHome {
 
     /// The only child of this guardian.
     pub fn daemon_of(&self, guardian: &Running) -> Someone {
-        let mut here = self.everyone();
-        here.retain(|one| {
-            one.parent == Some(guardian.pid()) && one.environment.contains_key("MAINSTAY_GUARDIAN")
+        let mut processes = self.everyone();
+        processes.retain(|process| {
+            process.parent == Some(guardian.pid())
+                && process.environment.contains_key("MAINSTAY_GUARDIAN")
         });
-        assert_eq!(here.len(), 1, "{here:#?}");
-        here.remove(0)
+        assert_eq!(processes.len(), 1, "{processes:#?}");
+        processes.remove(0)
     }
 }
 
 impl Drop for TestHome {
-    /// Also runs after a failed test.
+    /// Kill the remaining processes, also after a failed test.
     fn drop(&mut self) {
-        for one in self.everyone() {
-            kill_process(one.pid, Signal::KILL).ok();
+        for process in self.everyone() {
+            kill_process(process.pid, Signal::KILL).ok();
         }
     }
 }
 
-/// A server with three descendants that would outlive it: one in its group, one in another session, and one
-/// that has also left its parent, as daemons do. All hold its stdout.
+/// A server with three descendants: one in its group, one in another session, and one that has also
+/// left its parent. All hold its stdout.
 pub fn family(flags: &[&str]) -> Value {
     let script = "sleep 1001 & setsid sleep 1002 & (setsid sleep 1003 &); exec \"$0\" \"$@\"";
     let mut args = vec![json!("-c"), json!(script), json!(fake_server::binary())];
@@ -206,27 +211,28 @@ pub fn family(flags: &[&str]) -> Value {
 
 /// True if this number of families is complete.
 pub fn families(count: usize) -> impl Fn(&[Someone]) -> bool {
-    move |here| {
-        let count_with = |words: &str| {
-            here.iter()
-                .filter(|one| one.words.starts_with(words))
+    move |processes| {
+        let count_with = |prefix: &str| {
+            processes
+                .iter()
+                .filter(|process| process.words.starts_with(prefix))
                 .count()
         };
         ["sleep 1001", "sleep 1002", "sleep 1003"]
             .iter()
-            .all(|words| count_with(words) == count)
-            && here
+            .all(|prefix| count_with(prefix) == count)
+            && processes
                 .iter()
-                .filter(|one| one.words.contains("fake-server"))
+                .filter(|process| process.words.contains("fake-server"))
                 .count()
                 >= count
     }
 }
 
 /// The process of a server itself.
-pub fn leader(here: &[Someone]) -> &Someone {
-    let mut leaders = here
-        .iter()
-        .filter(|one| one.words.contains("fake-server") && !one.words.starts_with("sh "));
+pub fn leader(processes: &[Someone]) -> &Someone {
+    let mut leaders = processes.iter().filter(|process| {
+        process.words.contains("fake-server") && !process.words.starts_with("sh ")
+    });
     leaders.next().expect("a server")
 }

@@ -1,4 +1,4 @@
-//! A browser and a daemon, over real sockets: its cookie, its headers, its streams.
+//! A browser and a daemon over real sockets.
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -31,7 +31,7 @@ pub struct BrowserDaemon {
 }
 
 impl BrowserDaemon {
-    /// Starts at a free port.
+    /// Starts on a free port.
     pub fn new(state: impl Into<PathBuf>, config: &Config) -> Self {
         Self::at(([127, 0, 0, 1], 0).into(), state, config)
     }
@@ -64,7 +64,7 @@ impl BrowserDaemon {
         }
     }
 
-    /// A browser that has opened a link of `mainstay ui`.
+    /// A browser that is signed in by a link of `mainstay ui`.
     pub async fn signed_in(&self) -> Browser {
         let mut browser = self.browser();
         let code = self.code().await;
@@ -73,7 +73,7 @@ impl BrowserDaemon {
         browser
     }
 
-    /// A one-time code, as `mainstay ui` gets it.
+    /// A one-time code for `mainstay ui`.
     pub async fn code(&self) -> String {
         let bearer = format!("Bearer {}", self.control());
         let headers = [("authorization", bearer.as_str())];
@@ -114,17 +114,17 @@ impl BrowserAnswer {
 
     /// The status and the error word.
     pub fn refused(&self) -> (u16, String) {
-        let word = self.json()["error"].as_str().map(str::to_owned);
-        (self.status.as_u16(), word.unwrap_or_default())
+        let word_text = self.json()["error"].as_str().map(str::to_owned);
+        (self.status.as_u16(), word_text.unwrap_or_default())
     }
 }
 
 #[derive(Clone)]
 pub struct Browser {
     address: SocketAddr,
-    /// The cookie, in the form that a browser sends.
+    /// The cookie as browsers send it.
     pub cookie: Option<String>,
-    /// The page key, which the page stores.
+    /// The page key from the sign-in.
     pub page_key: Option<String>,
 }
 
@@ -133,7 +133,7 @@ impl Browser {
         format!("http://{}", self.address)
     }
 
-    /// Opens a connection for one request. Returns the head and the body of the answer.
+    /// Sends one request on a new connection. Returns the head and the body of the answer.
     pub async fn open(
         &self,
         method: Method,
@@ -182,7 +182,7 @@ impl Browser {
         self.send(Method::GET, path, &headers, "").await
     }
 
-    /// Sends a change like the page.
+    /// Sends a change with the page's headers.
     pub async fn change(&self, method: Method, path: &str, body: &Value) -> BrowserAnswer {
         let origin = self.origin();
         let key = self.page_key.clone().unwrap_or_default();
@@ -196,8 +196,8 @@ impl Browser {
     }
 
     /// Signs in, and stores the cookie and the page key of the answer.
-    pub async fn sign_in(&mut self, with: &Value) -> BrowserAnswer {
-        let answer = self.change(Method::POST, "/api/session", with).await;
+    pub async fn sign_in(&mut self, credentials: &Value) -> BrowserAnswer {
+        let answer = self.change(Method::POST, "/api/session", credentials).await;
         if let Some(cookie) = answer.header("set-cookie") {
             let cookie = cookie.split(';').next().expect("a value");
             self.cookie = Some(cookie.to_owned());
@@ -207,7 +207,7 @@ impl Browser {
         answer
     }
 
-    /// A stream of events that has begun.
+    /// An open stream of events.
     pub async fn events(&self) -> Incoming {
         let key = self.page_key.clone().unwrap_or_default();
         let headers = [("sec-fetch-site", "same-origin"), ("x-page-key", &key)];
@@ -220,7 +220,7 @@ impl Browser {
 }
 
 /// Reads a stream to its end.
-pub async fn ends(mut stream: Incoming) {
+pub async fn until_end(mut stream: Incoming) {
     let end = async { while let Some(Ok(_)) = stream.frame().await {} };
     within(end).await;
 }

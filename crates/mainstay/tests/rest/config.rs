@@ -1,4 +1,4 @@
-//! The configuration for an editor: its text, and its problems before it is saved.
+//! The configuration as text: reading, checking, saving.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::world::{RestDaemon, fake, fake_entry, until};
 const TEXT: &str = "/api/config/text";
 const CHECK: &str = "/api/config/check";
 
-/// A configuration with comments, an unusual order, and secrets in both.
+/// A configuration with comments, an unusual order, and secrets.
 fn commented_config() -> String {
     format!(
         "// mine\n{{\n  \"mcpServers\": {{\n    // \"old\": {{\"env\": {{\"API_KEY\": \"s3cret-old\"}}}},\n    \"one\": {{\n      \
@@ -42,7 +42,7 @@ async fn a_text_is_edited_with_its_comments_and_secrets() {
         "{text}"
     );
 
-    // Nothing changes, to the byte.
+    // Saving the same text changes no byte.
     let (status, answer) = world
         .put(TEXT, &json!({"text": text, "digest": digest}))
         .await;
@@ -53,12 +53,12 @@ async fn a_text_is_edited_with_its_comments_and_secrets() {
     );
     assert_eq!(world.text(), commented_config());
 
-    let edited = text.replace("// mine", "// ours").replace(
+    let edited_text = text.replace("// mine", "// ours").replace(
         "\"command\"",
         "\"autoStart\": true, \"timeout\": 5000, \"command\"",
     );
     let (status, answer) = world
-        .put(TEXT, &json!({"text": edited, "digest": digest}))
+        .put(TEXT, &json!({"text": edited_text, "digest": digest}))
         .await;
     assert_eq!(status, StatusCode::OK, "{answer}");
     assert!(
@@ -67,17 +67,17 @@ async fn a_text_is_edited_with_its_comments_and_secrets() {
             .is_some_and(|text| text.contains("one")),
         "{answer}"
     );
-    let written = world.text();
+    let written_text = world.text();
     assert!(
-        written.starts_with("// ours") && written.contains("'s3cret'"),
-        "{written}"
+        written_text.starts_with("// ours") && written_text.contains("'s3cret'"),
+        "{written_text}"
     );
     assert!(
-        written.contains("\"s3cret-old\"") && written.contains("// for now"),
-        "{written}"
+        written_text.contains("\"s3cret-old\"") && written_text.contains("// for now"),
+        "{written_text}"
     );
 
-    // The digest is now that of another text.
+    // The digest no longer matches.
     let (status, answer) = world
         .put(TEXT, &json!({"text": text, "digest": digest}))
         .await;
@@ -86,7 +86,7 @@ async fn a_text_is_edited_with_its_comments_and_secrets() {
         (StatusCode::CONFLICT, &json!("config_changed")),
         "{answer}"
     );
-    assert_eq!(world.text(), written);
+    assert_eq!(world.text(), written_text);
     world.end().await;
 }
 
@@ -94,7 +94,7 @@ async fn a_text_is_edited_with_its_comments_and_secrets() {
 async fn a_text_that_cannot_be_used_is_refused_as_a_whole() {
     let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
     let (text, digest) = text_of(&world).await;
-    for (new, words) in [
+    for (new_text, expected_text) in [
         ("{".to_owned(), "Invalid configuration"),
         (
             text.replace("\"command\"", "\"args\": 7, \"command\""),
@@ -106,7 +106,7 @@ async fn a_text_that_cannot_be_used_is_refused_as_a_whole() {
         ),
     ] {
         let (status, answer) = world
-            .put(TEXT, &json!({"text": new, "digest": digest}))
+            .put(TEXT, &json!({"text": new_text, "digest": digest}))
             .await;
         assert_eq!(
             (status, &answer["error"]),
@@ -116,7 +116,7 @@ async fn a_text_that_cannot_be_used_is_refused_as_a_whole() {
         assert!(
             answer["message"]
                 .as_str()
-                .is_some_and(|text| text.contains(words)),
+                .is_some_and(|text| text.contains(expected_text)),
             "{answer}"
         );
         assert_eq!(world.text(), commented_config());
@@ -129,7 +129,7 @@ async fn a_text_that_cannot_be_used_is_refused_as_a_whole() {
         let (status, _) = world.put(TEXT, &body).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
     }
-    // Another program breaks the file: its secrets cannot be recognised.
+    // In a broken file, secrets cannot be recognised.
     fs::write(&world.file, "{ s3cret").expect("written");
     let (status, answer) = world.send(Method::GET, TEXT, None).await;
     assert_eq!(
@@ -144,13 +144,13 @@ async fn a_text_that_cannot_be_used_is_refused_as_a_whole() {
 #[tokio::test]
 async fn a_configuration_is_checked_before_it_is_saved() {
     let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
-    let before = world.get("/api/servers").await["servers"][0]["pid"].clone();
+    let previous_pid = world.get("/api/servers").await["servers"][0]["pid"].clone();
     let (text, digest) = text_of(&world).await;
     let check = async |body: Value| {
         let (status, answer) = world.post(CHECK, &body).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
         assert!(!answer.to_string().contains("s3cret"), "{answer}");
-        // An invalid text is refused with the same findings.
+        // A PUT of an invalid text has the same findings.
         if answer["valid"] == false {
             let (path, mut change) = match &body["text"] {
                 Value::Null => ("/api/config", body["config"].clone()),
@@ -159,88 +159,98 @@ async fn a_configuration_is_checked_before_it_is_saved() {
             if path == TEXT {
                 change["digest"] = digest.clone();
             }
-            let (status, refused) = world.put(path, &change).await;
+            let (status, refusal_body) = world.put(path, &change).await;
             assert_eq!(
-                (status, &refused["error"]),
+                (status, &refusal_body["error"]),
                 (StatusCode::BAD_REQUEST, &json!("invalid_config")),
-                "{refused}"
+                "{refusal_body}"
             );
-            let found = answer["findings"].as_array().expect("a list").iter();
-            let errors: Vec<_> = found
+            let error_findings = answer["findings"].as_array().expect("a list").iter();
+            let errors: Vec<_> = error_findings
                 .filter(|finding| finding["severity"] == "error")
                 .collect();
-            assert_eq!(refused["findings"], json!(errors), "{change}");
+            assert_eq!(refusal_body["findings"], json!(errors), "{change}");
         }
         answer
     };
-    let same = check(json!({"text": text})).await;
+    let same_answer = check(json!({"text": text})).await;
     assert_eq!(
-        (&same["valid"], &same["findings"]),
+        (&same_answer["valid"], &same_answer["findings"]),
         (&json!(true), &json!([])),
-        "{same}"
+        "{same_answer}"
     );
     assert!(
-        same["plan"].is_object() && same["summary"].is_string(),
-        "{same}"
+        same_answer["plan"].is_object() && same_answer["summary"].is_string(),
+        "{same_answer}"
     );
 
-    // After a secret, at the place that the editor has.
+    // A problem after a secret has the position in the edited text.
     let line = "      \"env\": {\"KEY\": \"${secret:/mcpServers/one/env/KEY}\"}, \"args\": 7,";
-    let odd = text.replace("// for now", "\"args\": 7,\n");
-    let found = check(json!({"text": odd})).await;
-    assert_eq!(found["valid"], false);
-    assert!(found.get("plan").is_none(), "{found}");
-    let finding = &found["findings"][0];
+    let odd_text = text.replace("// for now", "\"args\": 7,\n");
+    let error_findings = check(json!({"text": odd_text})).await;
+    assert_eq!(error_findings["valid"], false);
+    assert!(error_findings.get("plan").is_none(), "{error_findings}");
+    let finding = &error_findings["findings"][0];
     assert_eq!(
         (&finding["severity"], &finding["path"]),
         (&json!("error"), &json!("mcpServers.one.args")),
         "{finding}"
     );
     assert_eq!(finding["line"], 6, "{finding}");
-    let columns = [line.find("\"args\""), line.find('7')].map(|at| at.map(|at| at + 1));
+    let columns =
+        [line.find("\"args\""), line.find('7')].map(|offset| offset.map(|offset| offset + 1));
     let column = finding["column"]
         .as_u64()
         .and_then(|number| usize::try_from(number).ok());
     assert!(columns.contains(&column), "{finding} in {line}");
 
-    let warned =
+    let warned_text =
         check(json!({"text": text.replace("\"command\"", "\"comand\": 1, \"command\"")})).await;
     assert_eq!(
-        (&warned["valid"], &warned["findings"][0]["severity"]),
+        (
+            &warned_text["valid"],
+            &warned_text["findings"][0]["severity"]
+        ),
         (&json!(true), &json!("warning")),
-        "{warned}"
+        "{warned_text}"
     );
-    let broken = check(json!({"text": "{\n  \"mcpServers\": {,}\n}"})).await;
+    let broken_answer = check(json!({"text": "{\n  \"mcpServers\": {,}\n}"})).await;
     assert_eq!(
-        (&broken["valid"], &broken["findings"][0]["line"]),
+        (
+            &broken_answer["valid"],
+            &broken_answer["findings"][0]["line"]
+        ),
         (&json!(false), &json!(2)),
-        "{broken}"
+        "{broken_answer}"
     );
-    let unknown = check(json!({"text": text.replace("one/env", "gone/env")})).await;
+    let unknown_text = check(json!({"text": text.replace("one/env", "gone/env")})).await;
     assert_eq!(
-        (&unknown["valid"], &unknown["findings"][0]["line"]),
+        (&unknown_text["valid"], &unknown_text["findings"][0]["line"]),
         (&json!(false), &json!(6)),
-        "{unknown}"
+        "{unknown_text}"
     );
 
     let mut value = world.get("/api/config").await;
     value["mcpServers"]["two"] = fake_entry(&[]);
-    let more = check(json!({"config": value})).await;
-    assert_eq!(more["valid"], true, "{more}");
+    let config_answer = check(json!({"config": value})).await;
+    assert_eq!(config_answer["valid"], true, "{config_answer}");
     assert!(
-        more["summary"]
+        config_answer["summary"]
             .as_str()
             .is_some_and(|text| text.contains("two")),
-        "{more}"
+        "{config_answer}"
     );
     value["mcpServers"]["two"] = json!({"args": []});
-    let odd = check(json!({"config": value})).await;
-    assert_eq!(odd["valid"], false);
-    assert!(odd["findings"][0].get("line").is_none(), "{odd}");
+    let odd_text = check(json!({"config": value})).await;
+    assert_eq!(odd_text["valid"], false);
+    assert!(odd_text["findings"][0].get("line").is_none(), "{odd_text}");
 
-    // Nothing was written or changed.
+    // The checks changed nothing.
     assert_eq!(world.text(), commented_config());
-    assert_eq!(world.get("/api/servers").await["servers"][0]["pid"], before);
+    assert_eq!(
+        world.get("/api/servers").await["servers"][0]["pid"],
+        previous_pid
+    );
     for body in [
         json!({}),
         json!({"text": "{}", "config": {}}),
@@ -262,74 +272,78 @@ async fn a_configuration_is_checked_before_it_is_saved() {
         "null".to_owned(),
         "[]".to_owned(),
     ] {
-        let found = check(json!({"text": hostile})).await;
-        assert_eq!(found["valid"], false);
+        let error_findings = check(json!({"text": hostile})).await;
+        assert_eq!(error_findings["valid"], false);
     }
     world.end().await;
 }
 
-/// A check, a PUT, `mainstay validate` and a reload have the same finding for an entry. A reload applies the
-/// file: the server shows the problem, and the other servers continue.
+/// Check, PUT, `mainstay validate` and reload have the same finding. After the reload, the server
+/// shows the problem.
 #[tokio::test]
 async fn a_bad_entry_is_judged_the_same_everywhere() {
     let servers = |args: Value| {
-        let two = json!({"command": fake(), "args": args});
-        json!({"mcpServers": {"one": fake_entry(&[]), "two": two}})
+        let second_entry = json!({"command": fake(), "args": args});
+        json!({"mcpServers": {"one": fake_entry(&[]), "two": second_entry}})
     };
     let world = RestDaemon::with_servers(servers(json!([]))["mcpServers"].clone()).await;
     for name in ["one", "two"] {
         let start = format!("/api/servers/{name}/start");
-        let (_, started) = world.post(&start, &json!({})).await;
-        assert_eq!(started["status"], "connected", "{started}");
+        let (_, start_answer) = world.post(&start, &json!({})).await;
+        assert_eq!(start_answer["status"], "connected", "{start_answer}");
     }
     let pid = |list: &Value| list["servers"][0]["pid"].clone();
-    let before = pid(&world.get("/api/servers").await);
-    let bad = format!("{:#}", servers(json!(5)));
-    let (status, checked) = world.post(CHECK, &json!({"text": bad})).await;
-    assert_eq!(status, StatusCode::OK, "{checked}");
-    let finding = &checked["findings"][0];
+    let previous_pid = pid(&world.get("/api/servers").await);
+    let bad_text = format!("{:#}", servers(json!(5)));
+    let (status, check_answer) = world.post(CHECK, &json!({"text": bad_text})).await;
+    assert_eq!(status, StatusCode::OK, "{check_answer}");
+    let finding = &check_answer["findings"][0];
     assert_eq!(
         (&finding["path"], &finding["severity"], &finding["line"]),
         (&json!("mcpServers.two.args"), &json!("error"), &json!(9)),
-        "{checked}"
+        "{check_answer}"
     );
     let (_, digest) = text_of(&world).await;
-    let change = json!({"text": bad, "digest": digest});
-    let (status, refused) = world.put(TEXT, &change).await;
-    assert_eq!(status, StatusCode::BAD_REQUEST, "{refused}");
-    assert_eq!(refused["findings"], checked["findings"]);
+    let change = json!({"text": bad_text, "digest": digest});
+    let (status, refusal_body) = world.put(TEXT, &change).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{refusal_body}");
+    assert_eq!(refusal_body["findings"], check_answer["findings"]);
 
-    fs::write(&world.file, &bad).expect("written");
-    let loaded = mainstay_platform::environment::load(Some(&world.file)).expect("usable");
-    let problems: Vec<_> = loaded
+    fs::write(&world.file, &bad_text).expect("written");
+    let loaded_environment =
+        mainstay_platform::environment::load(Some(&world.file)).expect("usable");
+    let problems: Vec<_> = loaded_environment
         .config
         .problems()
         .map(|problem| problem.1.to_json())
         .collect();
-    assert_eq!(json!(problems), checked["findings"]);
+    assert_eq!(json!(problems), check_answer["findings"]);
     for dry_run in [true, false] {
         let reload = json!({"dryRun": dry_run});
-        let (status, reloaded) = world.post("/api/reload", &reload).await;
-        assert_eq!(status, StatusCode::OK, "{reloaded}");
-        assert_eq!(reloaded["findings"], checked["findings"], "{reloaded}");
+        let (status, reload_answer) = world.post("/api/reload", &reload).await;
+        assert_eq!(status, StatusCode::OK, "{reload_answer}");
+        assert_eq!(
+            reload_answer["findings"], check_answer["findings"],
+            "{reload_answer}"
+        );
     }
     let list = found(PROGRAMS, "the error", async || {
         let list = world.get("/api/servers").await;
         (list["servers"][1]["status"] == "error").then_some(list)
     })
     .await;
-    assert_eq!(pid(&list), before, "{list}");
+    assert_eq!(pid(&list), previous_pid, "{list}");
     assert_eq!(list["servers"][0]["status"], "connected", "{list}");
-    let two = &list["servers"][1];
+    let second_entry = &list["servers"][1];
     assert_eq!(
-        (&two["nextAction"], &two["retried"]),
+        (&second_entry["nextAction"], &second_entry["retried"]),
         (&json!("correct_entry"), &json!(false)),
-        "{two}"
+        "{second_entry}"
     );
     world.end().await;
 }
 
-/// A form gets the entry with placeholders, and sends it back.
+/// An entry with placeholders keeps its secrets when saved.
 #[tokio::test]
 async fn an_entry_that_comes_back_keeps_its_secrets() {
     let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
@@ -340,12 +354,15 @@ async fn an_entry_that_comes_back_keeps_its_secrets() {
     entry["persist"] = true.into();
     let (status, answer) = world.put("/api/servers/one", &entry).await;
     assert_eq!(status, StatusCode::OK, "{answer}");
-    let written = world.text();
+    let written_text = world.text();
     assert!(
-        written.contains("s3cret") && written.contains("// mine"),
-        "{written}"
+        written_text.contains("s3cret") && written_text.contains("// mine"),
+        "{written_text}"
     );
-    assert!(written.contains("\"autoStart\": false"), "{written}");
+    assert!(
+        written_text.contains("\"autoStart\": false"),
+        "{written_text}"
+    );
     let details = world.get("/api/servers/one").await;
     assert_eq!(
         (
@@ -354,7 +371,7 @@ async fn an_entry_that_comes_back_keeps_its_secrets() {
         ),
         (&json!(false), &json!(false))
     );
-    // And again, also under another name.
+    // Once more, under another name.
     let mut entry = details["entry"].clone();
     entry["autoStart"] = true.into();
     entry["persist"] = true.into();
@@ -381,11 +398,11 @@ async fn an_entry_that_comes_back_keeps_its_secrets() {
     world.end().await;
 }
 
-/// If another client has changed an entry since it was read, a write with the old digest does not overwrite it.
+/// A stale digest does not overwrite another client's change.
 #[tokio::test]
 async fn an_entry_replaces_the_one_that_was_read_and_no_other() {
     let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
-    let read = async |persist: bool| {
+    let read_entry = async |persist: bool| {
         let details = world.get("/api/servers/one").await;
         let mut entry = details["entry"].clone();
         entry["digest"] = details["digest"].clone();
@@ -400,39 +417,39 @@ async fn an_entry_replaces_the_one_that_was_read_and_no_other() {
         assert_eq!(status == StatusCode::OK, !is_changed, "{answer}");
         !is_changed
     };
-    let early = read(true).await;
-    assert!(early["digest"].is_string(), "{early}");
-    assert!(put(early.clone(), 1000).await);
-    // The digest is now that of another entry.
-    let written = world.text();
-    assert!(!put(early.clone(), 2000).await);
-    assert_eq!(world.text(), written);
-    // Another server and a comment do not matter.
-    let late = read(true).await;
-    let other = written.replace("// mine", "// ours").replace(
+    let early_entry = read_entry(true).await;
+    assert!(early_entry["digest"].is_string(), "{early_entry}");
+    assert!(put(early_entry.clone(), 1000).await);
+    // The digest no longer matches.
+    let written_text = world.text();
+    assert!(!put(early_entry.clone(), 2000).await);
+    assert_eq!(world.text(), written_text);
+    // Changes elsewhere in the file are accepted.
+    let late_entry = read_entry(true).await;
+    let other_text = written_text.replace("// mine", "// ours").replace(
         "    \"one\"",
         &format!("    \"two\": {},\n    \"one\"", fake_entry(&[])),
     );
-    assert_ne!(other, written);
-    fs::write(&world.file, other).expect("written");
-    assert!(put(late, 3000).await);
-    // The file counts, whether or not it is in force.
-    let late = read(true).await;
-    let other = world.text().replace("3000", "3500");
-    assert_ne!(other, world.text());
-    fs::write(&world.file, &other).expect("written");
-    assert!(!put(late, 4000).await);
-    assert_eq!(world.text(), other);
-    // A write without a digest is accepted as before.
-    let mut entry = early;
+    assert_ne!(other_text, written_text);
+    fs::write(&world.file, other_text).expect("written");
+    assert!(put(late_entry, 3000).await);
+    // The digest is that of the file's entry.
+    let late_entry = read_entry(true).await;
+    let other_text = world.text().replace("3000", "3500");
+    assert_ne!(other_text, world.text());
+    fs::write(&world.file, &other_text).expect("written");
+    assert!(!put(late_entry, 4000).await);
+    assert_eq!(world.text(), other_text);
+    // The digest is optional.
+    let mut entry = early_entry;
     entry["digest"] = Value::Null;
     assert!(put(entry, 5000).await);
 
-    // In memory, too.
-    let early = read(false).await;
-    assert!(put(early.clone(), 6000).await);
-    assert!(!put(early, 7000).await);
-    assert!(put(read(false).await, 8000).await);
+    // The same for an ephemeral change.
+    let early_entry = read_entry(false).await;
+    assert!(put(early_entry.clone(), 6000).await);
+    assert!(!put(early_entry, 7000).await);
+    assert!(put(read_entry(false).await, 8000).await);
     let (status, answer) = world
         .put("/api/servers/one", &json!({"command": fake(), "digest": 7}))
         .await;
@@ -478,7 +495,7 @@ async fn profiles_are_shown_with_what_they_have() {
             "tools": 1, "builtin": ["records"], "entry": file["profiles"]["review"],
         })
     );
-    // An edit begins with the configuration.
+    // Start from the current configuration.
     let mut config = world.get("/api/config").await;
     config["profiles"]["second"] = json!({});
     let (status, _) = world.put("/api/config", &config).await;

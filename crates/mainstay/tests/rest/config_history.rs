@@ -1,4 +1,4 @@
-//! The earlier versions of the configuration over REST.
+//! Earlier versions of the configuration over REST.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ fn commented_config() -> String {
     )
 }
 
-/// Each version without its time.
+/// Number, author and reason of each version.
 async fn versions(world: &RestDaemon) -> Vec<(u64, String, String)> {
     let answer = world.get(HISTORY).await;
     let versions = answer["versions"].as_array().expect("versions").iter();
@@ -32,8 +32,8 @@ async fn versions(world: &RestDaemon) -> Vec<(u64, String, String)> {
         .collect()
 }
 
-fn version(number: u64, by: &str, reason: &str) -> (u64, String, String) {
-    (number, by.to_owned(), reason.to_owned())
+fn version(number: u64, author: &str, reason: &str) -> (u64, String, String) {
+    (number, author.to_owned(), reason.to_owned())
 }
 
 async fn undo(world: &RestDaemon, body: Value) -> (StatusCode, Value) {
@@ -49,7 +49,7 @@ async fn a_change_is_undone_to_the_byte_and_so_is_the_undo() {
     body["persist"] = json!(true);
     let (status, answer) = world.post("/api/servers", &body).await;
     assert_eq!(status, StatusCode::OK, "{answer}");
-    let changed = world.text();
+    let changed_text = world.text();
     let first = [
         version(2, "rest", "added two"),
         version(1, "hand", "as it was found"),
@@ -69,14 +69,14 @@ async fn a_change_is_undone_to_the_byte_and_so_is_the_undo() {
 
     let (status, answer) = undo(&world, json!({})).await;
     assert_eq!((status, &answer["restored"]), (StatusCode::OK, &json!(2)));
-    assert_eq!(world.text(), changed);
+    assert_eq!(world.text(), changed_text);
     world.get("/api/servers/two").await;
 
     let (status, answer) = undo(&world, json!({"version": 1})).await;
     assert_eq!((status, &answer["version"]), (StatusCode::OK, &json!(5)));
     assert_eq!(world.text(), commented_config());
-    let newest = &versions(&world).await[0];
-    assert_eq!(*newest, version(5, "rest", "back to version 1"));
+    let newest_version = &versions(&world).await[0];
+    assert_eq!(*newest_version, version(5, "rest", "back to version 1"));
 
     let (status, answer) = undo(&world, json!({"version": 77})).await;
     assert_eq!(
@@ -111,17 +111,17 @@ async fn a_version_is_shown_without_its_secrets() {
     world.end().await;
 }
 
-/// The content of a file that another program has changed is stored before it is replaced.
+/// The content of an externally changed file is stored before it is replaced.
 #[tokio::test]
 async fn a_file_that_was_changed_by_hand_is_replaced_by_force_alone() {
     let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
     let disable = json!({"persist": true});
     world.post("/api/servers/one/disable", &disable).await;
-    for by_hand in [
+    for edited_text in [
         commented_config().replace("mine", "yours"),
         "{ broken".to_owned(),
     ] {
-        fs::write(&world.file, &by_hand).expect("written");
+        fs::write(&world.file, &edited_text).expect("written");
         assert_eq!(world.get(HISTORY).await["changed"], true);
         let (status, answer) = undo(&world, json!({"version": 1})).await;
         assert_eq!(
@@ -129,7 +129,7 @@ async fn a_file_that_was_changed_by_hand_is_replaced_by_force_alone() {
             (StatusCode::CONFLICT, &json!("config_changed")),
             "{answer}"
         );
-        assert_eq!(world.text(), by_hand);
+        assert_eq!(world.text(), edited_text);
 
         let (status, answer) = undo(&world, json!({"version": 1, "force": true})).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
@@ -146,11 +146,11 @@ async fn a_file_that_was_changed_by_hand_is_replaced_by_force_alone() {
         let folder = fs::read_dir(state.join("config-history")).expect("a folder");
         let folder = folder.last().expect("one file").expect("read").path();
         let file = fs::read_to_string(folder.join(name)).expect("a version");
-        assert!(file.ends_with(&by_hand), "{file}");
+        assert!(file.ends_with(&edited_text), "{file}");
     }
-    // A version that is no configuration is not restored.
-    let broken = versions(&world).await[1].0;
-    let (status, answer) = undo(&world, json!({"version": broken})).await;
+    // An invalid version cannot be restored.
+    let broken_version = versions(&world).await[1].0;
+    let (status, answer) = undo(&world, json!({"version": broken_version})).await;
     assert_eq!(
         (status, &answer["error"]),
         (StatusCode::BAD_REQUEST, &json!("invalid_config"))
@@ -163,8 +163,8 @@ async fn a_file_that_was_changed_by_hand_is_replaced_by_force_alone() {
 async fn a_change_by_hand_that_a_reload_finds_is_a_version() {
     let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
     world.post("/api/reload", &json!({})).await;
-    let by_hand = commented_config().replace("s3cret", "0ther");
-    fs::write(&world.file, &by_hand).expect("written");
+    let edited_text = commented_config().replace("s3cret", "0ther");
+    fs::write(&world.file, &edited_text).expect("written");
     world.post("/api/reload", &json!({})).await;
     assert_eq!(
         versions(&world).await[0],

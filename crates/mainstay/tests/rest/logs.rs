@@ -17,7 +17,7 @@ use tower_service::Service as _;
 
 use crate::TOKEN;
 
-/// A daemon with one server that prints `one`, and nothing more unless it is told to.
+/// A daemon with one server that prints `one`, and then lines on command.
 struct LogDaemon {
     daemon: Daemon,
     router: Router,
@@ -132,13 +132,13 @@ impl Events {
 #[tokio::test]
 async fn the_last_lines_are_told() {
     let world = LogDaemon::new().await;
-    let (status, all) = world.json("fake/logs").await;
+    let (status, all_lines) = world.json("fake/logs").await;
     assert_eq!(status, StatusCode::OK);
-    let lines = all["lines"].as_array().expect("lines");
+    let lines = all_lines["lines"].as_array().expect("lines");
     let stderr = lines.iter().find(|line| line["source"] == "stderr");
-    assert_eq!(stderr.expect("a line")["text"], "one", "{all}");
-    let (_, last) = world.json("fake/logs?tail=1").await;
-    assert_eq!(last["lines"], Value::from(&lines[lines.len() - 1..]));
+    assert_eq!(stderr.expect("a line")["text"], "one", "{all_lines}");
+    let (_, last_lines) = world.json("fake/logs?tail=1").await;
+    assert_eq!(last_lines["lines"], Value::from(&lines[lines.len() - 1..]));
     for (query, status, error) in [
         ("nobody/logs", StatusCode::NOT_FOUND, "server_not_found"),
         (
@@ -147,9 +147,9 @@ async fn the_last_lines_are_told() {
             "invalid_request",
         ),
     ] {
-        let (found, body) = world.json(query).await;
+        let (actual_status, body) = world.json(query).await;
         assert_eq!(
-            (found, &body["error"]),
+            (actual_status, &body["error"]),
             (status, &Value::from(error)),
             "{body}"
         );
@@ -163,7 +163,7 @@ async fn the_last_lines_are_told() {
     within(world.daemon.stop(None)).await;
 }
 
-/// A client that returns with the id of its last line gets each line once. The stream ends with the daemon.
+/// A resumed stream sends each line once. It ends with the daemon.
 #[tokio::test]
 async fn a_stream_is_resumed_where_it_broke_off() {
     let world = LogDaemon::new().await;
@@ -178,38 +178,41 @@ async fn a_stream_is_resumed_where_it_broke_off() {
     assert_eq!(text, "three");
     drop(first);
     world.print("four");
-    let mut again = Events::open(&world, "fake/logs?follow=true", Some(&id)).await;
+    let mut repeated_events = Events::open(&world, "fake/logs?follow=true", Some(&id)).await;
     world.print("five");
     for expected in ["three", "four", "five"] {
-        assert_eq!(again.next().await.expect("a line").1, expected);
+        assert_eq!(repeated_events.next().await.expect("a line").1, expected);
     }
-    drop(again);
-    // The stored lines end before the lines that are written now.
-    let mut resumed = Events::open(&world, "fake/logs?follow=true", Some(&id)).await;
+    drop(repeated_events);
+    // Stored lines, followed by new ones.
+    let mut resumed_events = Events::open(&world, "fake/logs?follow=true", Some(&id)).await;
     for expected in ["line", "line", "line", "tail_end"] {
-        let (name, _, data) = resumed.event().await.expect("an event");
+        let (name, _, data) = resumed_events.event().await.expect("an event");
         assert_eq!(name, expected, "{data}");
         assert!(name == "line" || data["complete"] == true, "{data}");
     }
-    // As many lines as exist, and one fewer.
-    let (_, all) = world.json("fake/logs?tail=100").await;
-    let count = all["lines"].as_array().expect("a list").len();
-    for (tail, complete) in [(count, true), (count - 1, false), (0, false)] {
+    // The exact number of lines, and one less.
+    let (_, all_lines) = world.json("fake/logs?tail=100").await;
+    let count = all_lines["lines"].as_array().expect("a list").len();
+    for (tail, is_complete) in [(count, true), (count - 1, false), (0, false)] {
         let query = format!("fake/logs?follow=true&tail={tail}");
         let mut events = Events::open(&world, &query, None).await;
         for _ in 0..tail {
             assert_eq!(events.event().await.expect("an event").0, "line");
         }
-        let (name, at, end) = events.event().await.expect("an event");
-        assert_eq!((&*name, end), ("tail_end", json!({"complete": complete})));
-        // A stream can continue from here, too.
-        let mut on = Events::open(&world, "fake/logs?follow=true", Some(&at)).await;
-        assert_eq!(on.event().await.expect("an event").0, "tail_end");
+        let (name, event_id, end) = events.event().await.expect("an event");
+        assert_eq!(
+            (&*name, end),
+            ("tail_end", json!({"complete": is_complete}))
+        );
+        // Resume after this event.
+        let mut later_events = Events::open(&world, "fake/logs?follow=true", Some(&event_id)).await;
+        assert_eq!(later_events.event().await.expect("an event").0, "tail_end");
     }
-    // An id of another run says nothing about the lines of this run.
-    let mut other = Events::open(&world, "fake/logs?follow=true&tail=1", Some("1-1")).await;
-    assert_eq!(other.next().await.expect("a line").1, "five");
+    // An id of another run is ignored.
+    let mut other_events = Events::open(&world, "fake/logs?follow=true&tail=1", Some("1-1")).await;
+    assert_eq!(other_events.next().await.expect("a line").1, "five");
     let LogDaemon { daemon, .. } = world;
-    let (ended, ()) = tokio::join!(other.next(), within(daemon.stop(None)));
-    assert_eq!(ended, None);
+    let (last_event, ()) = tokio::join!(other_events.next(), within(daemon.stop(None)));
+    assert_eq!(last_event, None);
 }

@@ -1,4 +1,4 @@
-//! The REST door without a socket, and the web page with its session over a socket.
+//! The REST door without a socket, and the web page's session over a socket.
 
 mod browser;
 mod config;
@@ -12,5 +12,5 @@ mod session;
 mod trial;
 mod world;
 
-/// The control token of these daemons.
+/// The control token of the daemons.
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";

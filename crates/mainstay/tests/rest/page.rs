@@ -13,7 +13,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 async fn the_page_is_loaded_by_everybody_and_framed_by_nobody() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let world = BrowserDaemon::new(folder.path(), &Config::default());
-    // The MCP paths demand a token.
+    // MCP paths require a token.
     world.tokens.add("laptop", None).expect("added");
     let browser = world.browser();
     let index = browser.get("/").await;
@@ -34,18 +34,31 @@ async fn the_page_is_loaded_by_everybody_and_framed_by_nobody() {
 
     let tag = index.header("etag").expect("a tag");
     let condition = [("if-none-match", tag)];
-    let same = browser.send(Method::GET, "/", &condition, "").await;
-    assert_eq!((same.status.as_u16(), same.text.as_str()), (304, ""));
+    let same_response = browser.send(Method::GET, "/", &condition, "").await;
+    assert_eq!(
+        (same_response.status.as_u16(), same_response.text.as_str()),
+        (304, "")
+    );
     let takes_gzip = [("accept-encoding", "gzip, deflate, br")];
-    let small = browser.send(Method::GET, "/", &takes_gzip, "").await;
-    assert_eq!(small.header("content-encoding"), Some("gzip"));
+    let small_response = browser.send(Method::GET, "/", &takes_gzip, "").await;
+    assert_eq!(small_response.header("content-encoding"), Some("gzip"));
 
-    let unknown = browser.get("/assets/none-12345678.js").await;
-    assert_eq!(unknown.refused(), (404, "not_found".to_owned()));
-    let posted = browser.send(Method::POST, "/", &[], "").await;
-    assert_eq!(posted.refused(), (405, "method_not_allowed".to_owned()));
-    assert_eq!(posted.header("allow"), Some("GET, HEAD"));
-    for answer in [&index, &head, &same, &small, &unknown, &posted] {
+    let unknown_response = browser.get("/assets/none-12345678.js").await;
+    assert_eq!(unknown_response.refused(), (404, "not_found".to_owned()));
+    let posted_response = browser.send(Method::POST, "/", &[], "").await;
+    assert_eq!(
+        posted_response.refused(),
+        (405, "method_not_allowed".to_owned())
+    );
+    assert_eq!(posted_response.header("allow"), Some("GET, HEAD"));
+    for answer in [
+        &index,
+        &head,
+        &same_response,
+        &small_response,
+        &unknown_response,
+        &posted_response,
+    ] {
         for (name, value) in [
             ("content-security-policy", POLICY),
             ("x-content-type-options", "nosniff"),
@@ -59,7 +72,7 @@ async fn the_page_is_loaded_by_everybody_and_framed_by_nobody() {
         let policy = answer.header("permissions-policy").expect("a policy");
         assert!(policy.contains("camera=()") && !policy.contains('*'));
     }
-    // The routes of the API do not belong to the page, and their answers have their own types.
+    // API paths do not return the page.
     for path in ["/api/servers", "/healthz", "/no-such-page", "/index.html"] {
         let answer = browser.get(path).await;
         assert_eq!(answer.header("content-security-policy"), None, "{path}");
@@ -69,8 +82,8 @@ async fn the_page_is_loaded_by_everybody_and_framed_by_nobody() {
             "{path}"
         );
     }
-    let evil = [("origin", "http://evil.example")];
-    let answer = browser.send(Method::GET, "/", &evil, "").await;
+    let foreign_origin = [("origin", "http://evil.example")];
+    let answer = browser.send(Method::GET, "/", &foreign_origin, "").await;
     assert_eq!(answer.refused(), (403, "forbidden".to_owned()));
     assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
     world.end().await;

@@ -14,32 +14,32 @@ async fn a_pasted_text_becomes_entries_that_can_be_added() {
         "there": {"command": "x"},
         "new": {"command": fake_entry(&[])["command"], "env": {"KEY": "s3cret"}, "odd": 1},
     }});
-    let (status, read) = world
+    let (status, preview) = world
         .post(PREVIEW, &json!({"text": text.to_string()}))
         .await;
-    assert_eq!(status, StatusCode::OK, "{read}");
+    assert_eq!(status, StatusCode::OK, "{preview}");
     assert_eq!(
-        read["format"],
+        preview["format"],
         "JSON: \"mcpServers\", as most clients have them"
     );
-    assert_eq!(read["notes"], json!([]));
+    assert_eq!(preview["notes"], json!([]));
     assert_eq!(
-        read["servers"][0],
+        preview["servers"][0],
         json!({"name": "there", "entry": {"command": "x"}, "notes": [], "exists": true})
     );
-    let new = &read["servers"][1];
+    let new_entry = &preview["servers"][1];
     assert_eq!(
-        (&new["name"], &new["exists"]),
+        (&new_entry["name"], &new_entry["exists"]),
         (&json!("new"), &json!(false))
     );
     assert_eq!(
-        new["notes"],
+        new_entry["notes"],
         json!(["odd: not known to Mainstay, which ignores it"])
     );
-    // Nothing is stored until the entry is added as shown.
+    // A preview stores nothing.
     assert!(!world.text().contains("new"));
-    let mut entry = new["entry"].clone();
-    entry["name"] = new["name"].clone();
+    let mut entry = new_entry["entry"].clone();
+    entry["name"] = new_entry["name"].clone();
     entry["persist"] = true.into();
     let (status, added) = world.post("/api/servers", &entry).await;
     assert_eq!(
@@ -50,17 +50,17 @@ async fn a_pasted_text_becomes_entries_that_can_be_added() {
     assert!(world.text().contains("s3cret"));
 
     let line = "claude mcp add --transport http t https://h.example.com/mcp -H 'X-Key: ${KEY}'";
-    let (_, read) = world.post(PREVIEW, &json!({"text": line})).await;
-    assert_eq!(read["format"], "a command line of claude");
+    let (_, preview) = world.post(PREVIEW, &json!({"text": line})).await;
+    assert_eq!(preview["format"], "a command line of claude");
     assert_eq!(
-        read["servers"][0]["entry"]["url"],
+        preview["servers"][0]["entry"]["url"],
         "https://h.example.com/mcp"
     );
     world.end().await;
 }
 
 #[tokio::test]
-async fn what_is_no_server_is_refused_with_what_was_expected() {
+async fn an_invalid_server_is_refused_with_a_hint() {
     let world = RestDaemon::with_servers(json!({})).await;
     for text in [
         "",

@@ -1,4 +1,4 @@
-//! Access to each route, its answer, and its refusals.
+//! Routes: access, answers and refusals.
 
 use std::{
     fmt::Write as _,
@@ -27,7 +27,7 @@ use crate::TOKEN;
 
 const MAX_BODY: usize = 4096;
 
-/// A daemon with the servers `fake` and `down`, whose program does not exist.
+/// A daemon with the servers `fake` and `down`, whose program is missing.
 struct World {
     daemon: Daemon,
     router: Router,
@@ -61,14 +61,14 @@ impl World {
             command: "no-such-tool-anywhere".to_owned(),
             ..StdioLaunch::default()
         };
-        let mut reached = server("fake", Launch::Http(http));
-        reached.call_timeout = Duration::from_secs(1);
-        reached.withheld.disabled = ["count".to_owned()].into();
-        let mut down = server("down", Launch::Stdio(stdio));
-        // Not retried, so that nothing more happens to it.
-        down.policy = Preset::Manual.policy();
+        let mut reachable_server = server("fake", Launch::Http(http));
+        reachable_server.call_timeout = Duration::from_secs(1);
+        reachable_server.withheld.disabled = ["count".to_owned()].into();
+        let mut down_server = server("down", Launch::Stdio(stdio));
+        // Without retries, the status is stable.
+        down_server.policy = Preset::Manual.policy();
         let config = Config {
-            servers: vec![reached, down],
+            servers: vec![reachable_server, down_server],
             max_body_bytes: MAX_BODY,
             ..Config::default()
         };
@@ -165,7 +165,7 @@ async fn nothing_under_api_opens_without_the_token() {
     world.end().await;
 }
 
-/// M1, Y3.
+/// M1, Y3: document 002's list of clients.
 #[tokio::test]
 async fn clients_are_told_of_as_002_has_it() {
     let world = World::new().await;
@@ -184,17 +184,17 @@ async fn clients_are_told_of_as_002_has_it() {
         tools.contains(&json!("fake/echo")) && !tools.contains(&json!("fake/count")),
         "{fake}"
     );
-    let down = &clients["down"];
+    let down_client = &clients["down"];
     assert_eq!(
-        (&down["status"], &down["tools"]),
+        (&down_client["status"], &down_client["tools"]),
         (&json!("error"), &json!([]))
     );
     assert!(
-        down.get("connected_at").is_none()
-            && down["error"]
+        down_client.get("connected_at").is_none()
+            && down_client["error"]
                 .as_str()
                 .is_some_and(|reason| !reason.is_empty()),
-        "{down}"
+        "{down_client}"
     );
     world.end().await;
 }
@@ -234,7 +234,7 @@ async fn the_lists_have_their_members() {
     world.end().await;
 }
 
-/// M3, M5 and similar routes; K1, K3: arguments and results pass unchanged.
+/// M3, M5; K1, K3: arguments and results pass unchanged.
 #[tokio::test]
 async fn requests_get_the_servers_answers() {
     let world = World::new().await;
@@ -288,7 +288,7 @@ async fn requests_get_the_servers_answers() {
     world.end().await;
 }
 
-/// M13: every refusal is `{"error": CODE, …}`.
+/// M13: refusals have the form `{"error": CODE, …}`.
 #[tokio::test]
 async fn refusals_have_one_shape() {
     let world = World::new().await;
@@ -334,20 +334,23 @@ async fn refusals_have_one_shape() {
     }
     assert_snapshot!(answers);
 
-    let down = world
+    let broken_result = world
         .post("/api/mcp-tools/call", r#"{"tool":"down/echo"}"#)
         .await;
-    assert_eq!(down.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(broken_result.status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(
-        (&down.json()["error"], &down.json()["server"]),
+        (
+            &broken_result.json()["error"],
+            &broken_result.json()["server"]
+        ),
         (&json!("server_not_connected"), &json!("down"))
     );
 
-    let large = format!(
+    let large_text = format!(
         r#"{{"tool":"fake/echo","arguments":{{"text":"{}"}}}}"#,
         "x".repeat(MAX_BODY)
     );
-    let answer = world.post("/api/mcp-tools/call", large).await;
+    let answer = world.post("/api/mcp-tools/call", large_text).await;
     assert_eq!(
         (answer.status, &answer.json()["error"]),
         (StatusCode::PAYLOAD_TOO_LARGE, &json!("request_too_large"))
@@ -361,8 +364,7 @@ async fn refusals_have_one_shape() {
     world.end().await;
 }
 
-/// No web page can make a foreign browser send JSON without a preflight: every write with a body must declare
-/// JSON, whether its route needs the body or not (requirement Q1).
+/// Q1: writes require the JSON content type, which makes browsers send a preflight.
 #[tokio::test]
 async fn writes_say_that_they_are_json() {
     let world = World::new().await;
@@ -401,18 +403,18 @@ async fn writes_say_that_they_are_json() {
             assert_eq!(answer.json()["error"], "unsupported_media_type");
         }
     }
-    // No write had an effect. A request without a body need not declare a type.
+    // No write had an effect. Without a body no type is required.
     let servers = world.get("/api/servers").await.json();
     assert_eq!(servers["servers"][0]["status"], "connected");
-    let bare = request(Method::POST, "/api/servers/fake/stop");
+    let bare_request = request(Method::POST, "/api/servers/fake/stop");
     let answer = world
-        .send(bare.body(Body::empty()).expect("a request"))
+        .send(bare_request.body(Body::empty()).expect("a request"))
         .await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
     world.end().await;
 }
 
-/// If a body is optional, an empty body counts as none, whatever its headers.
+/// An optional body may be empty with any headers.
 #[tokio::test]
 async fn an_empty_body_is_none() {
     let world = World::new().await;
@@ -422,7 +424,7 @@ async fn an_empty_body_is_none() {
         ("/api/servers/fake/disable", StatusCode::OK),
         ("/api/servers/fake/enable", StatusCode::OK),
         ("/api/servers/fake/approve", StatusCode::CONFLICT),
-        // The configuration is no file.
+        // The configuration has no file.
         ("/api/reload", StatusCode::BAD_REQUEST),
         ("/api/mcp-tools/call", StatusCode::BAD_REQUEST),
     ] {
@@ -439,7 +441,7 @@ async fn an_empty_body_is_none() {
     world.end().await;
 }
 
-/// A client that goes away does not cancel its call.
+/// A disconnect does not cancel the call.
 #[tokio::test]
 async fn a_dropped_request_goes_on() {
     let world = World::new().await;
@@ -450,8 +452,8 @@ async fn a_dropped_request_goes_on() {
         .router
         .clone()
         .call(request.body(body).expect("a request"));
-    let request_sent = world.fake.until(|received| {
-        received
+    let request_sent = world.fake.until(|requests| {
+        requests
             .iter()
             .any(|request| request.method().as_deref() == Some("tools/call"))
     });
@@ -460,23 +462,23 @@ async fn a_dropped_request_goes_on() {
         () = request_sent => {}
     }
     let World { daemon, fake, .. } = world;
-    // The stop waits for it.
+    // The stop waits for the call.
     within(daemon.stop(None)).await;
     assert_eq!(fake.runs("sleep"), 1);
     assert_eq!(fake.count("notifications/cancelled"), 0);
 }
 
-/// One server-sent event: its id, its name, its data.
+/// Id, name and data of a server-sent event.
 type EventParts = (String, String, Value);
 
-/// The events of a response, in order.
+/// A stream of server-sent events.
 struct Stream(Body, String);
 
 impl Stream {
-    async fn open(world: &World, path: &str, last: Option<&str>) -> Self {
+    async fn open(world: &World, path: &str, last_id: Option<&str>) -> Self {
         let mut request = request(Method::GET, path);
-        if let Some(last) = last {
-            request = request.header("last-event-id", last);
+        if let Some(last_id) = last_id {
+            request = request.header("last-event-id", last_id);
         }
         let request = request.body(Body::empty()).expect("a request");
         let response = within(world.router.clone().call(request))
@@ -513,7 +515,7 @@ impl Stream {
     }
 }
 
-/// I8, I13: first the state, then the events. A reader that returns continues where it was.
+/// I8, I13: a stream starts with a snapshot, and can be resumed after an event.
 #[tokio::test]
 async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
     let world = World::new().await;
@@ -522,7 +524,7 @@ async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
     assert_eq!(name, "snapshot");
     let mut servers = world.get("/api/servers").await.json();
     assert_eq!(snapshot["servers"][0]["name"], "fake");
-    // The server is older by now.
+    // Ignore the uptime.
     servers["servers"][0]["uptimeMs"] = snapshot["servers"][0]["uptimeMs"].clone();
     assert_eq!(snapshot, servers);
 
@@ -537,44 +539,44 @@ async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
     let (first, name, event) = stream.next().await.expect("an event");
     assert!(first > place);
     assert_eq!(name, "config_rejected");
-    let created = event["createdAt"].as_str().expect("a time").to_owned();
+    let created_text = event["createdAt"].as_str().expect("a time").to_owned();
     assert_eq!(
         event,
         json!({
-            "id": first, "type": name, "server": "fake", "createdAt": created,
+            "id": first, "type": name, "server": "fake", "createdAt": created_text,
             "data": {"name": "fake", "reason": "one"},
         })
     );
     drop(stream);
 
-    for (path, last) in [
+    for (path, last_id) in [
         ("/api/events".to_owned(), Some(first.as_str())),
         (format!("/api/events?after={first}"), None),
-        // The header is newer than the URL.
+        // `Last-Event-ID` takes precedence over the URL.
         (format!("/api/events?after={place}"), Some(first.as_str())),
     ] {
-        let mut stream = Stream::open(&world, &path, last).await;
+        let mut stream = Stream::open(&world, &path, last_id).await;
         let (_, _, event) = stream.next().await.expect("an event");
         assert_eq!(event["data"]["reason"], "two", "{path}");
     }
-    let recent = world
+    let recent_events = world
         .get(&format!("/api/events/recent?after={place}"))
         .await;
-    let recent = recent.json();
-    assert_eq!(recent["missed"], false);
-    assert_eq!(recent["events"].as_array().map(Vec::len), Some(2));
-    assert_eq!(recent["events"][1]["id"], recent["last"]);
-    let wrong = world.get("/api/events?after=x").await;
-    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+    let recent_events = recent_events.json();
+    assert_eq!(recent_events["missed"], false);
+    assert_eq!(recent_events["events"].as_array().map(Vec::len), Some(2));
+    assert_eq!(recent_events["events"][1]["id"], recent_events["last"]);
+    let wrong_response = world.get("/api/events?after=x").await;
+    assert_eq!(wrong_response.status, StatusCode::BAD_REQUEST);
 
-    // A reader that missed events is told so, and gets the state.
+    // If events are missing, the stream says so and starts with a snapshot.
     let mut stream = Stream::open(&world, "/api/events", Some("00000000000000001")).await;
     let (_, name, _) = stream.next().await.expect("an event");
     assert_eq!(name, "missed");
     let (_, name, _) = stream.next().await.expect("an event");
     assert_eq!(name, "snapshot");
 
-    // T2: the stream ends with the daemon.
+    // T2: a stream ends with the daemon.
     let end = async { while stream.next().await.is_some() {} };
     within(async { tokio::join!(world.end(), end) }).await;
 }
@@ -582,8 +584,8 @@ async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
 #[tokio::test]
 async fn streams_of_events_are_bounded() {
     let world = World::new().await;
-    let mut open = Vec::new();
-    let refused = loop {
+    let mut open_streams = Vec::new();
+    let refusal = loop {
         let request = request(Method::GET, "/api/events")
             .body(Body::empty())
             .expect("a request");
@@ -593,16 +595,16 @@ async fn streams_of_events_are_bounded() {
         if response.status() != StatusCode::OK {
             break response;
         }
-        open.push(response);
-        assert!(open.len() < 10_000, "there is no bound");
+        open_streams.push(response);
+        assert!(open_streams.len() < 10_000, "there is no bound");
     };
-    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-    open.pop();
+    assert_eq!(refusal.status(), StatusCode::SERVICE_UNAVAILABLE);
+    open_streams.pop();
     Stream::open(&world, "/api/events", None).await;
     world.end().await;
 }
 
-/// Editors and programs get the committed schema.
+/// The schema is the committed file.
 #[tokio::test]
 async fn the_schema_of_the_configuration_is_served() {
     let world = World::new().await;
@@ -616,26 +618,28 @@ async fn the_schema_of_the_configuration_is_served() {
         answer.text,
         include_str!("../../../../docs/config.schema.json")
     );
-    let unauthorized = Request::get("/api/config/schema").body(Body::empty());
-    let refused = world.send(unauthorized.expect("a request")).await;
-    assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
+    let unauthorized_request = Request::get("/api/config/schema").body(Body::empty());
+    let refused_response = world.send(unauthorized_request.expect("a request")).await;
+    assert_eq!(refused_response.status, StatusCode::UNAUTHORIZED);
     world.end().await;
 }
 
-/// The figures are those of the ended calls. The first answer has all of them, and the daemon reads its
-/// counters by itself.
+/// Figures count ended calls. The daemon samples the counters itself.
 #[tokio::test]
 async fn figures_are_of_all_calls_that_ended() {
     let world = World::new().await;
     let figures = async || {
-        let all = world.get("/api/figures").await.json();
-        assert_eq!(all["seriesStepMs"], 5000);
-        let down = &all["servers"][1];
-        assert_eq!((&down["name"], &down["calls"]), (&"down".into(), &0.into()));
+        let all_response = world.get("/api/figures").await.json();
+        assert_eq!(all_response["seriesStepMs"], 5000);
+        let down_figures = &all_response["servers"][1];
+        assert_eq!(
+            (&down_figures["name"], &down_figures["calls"]),
+            (&"down".into(), &0.into())
+        );
         for name in ["processes", "series", "answeredAt"] {
-            assert_eq!(down.get(name), None);
+            assert_eq!(down_figures.get(name), None);
         }
-        all["servers"][0].clone()
+        all_response["servers"][0].clone()
     };
     for tool in ["fake/weird", "fake/error"] {
         let body = json!({"tool": tool}).to_string();
@@ -644,21 +648,27 @@ async fn figures_are_of_all_calls_that_ended() {
     let first = figures().await;
     assert_eq!(first["name"], "fake");
     assert_eq!((&first["calls"], &first["errors"]), (&2.into(), &1.into()));
-    let recent = &first["recent"];
+    let recent_figures = &first["recent"];
     assert_eq!(
-        (&recent["calls"], &recent["errors"]),
+        (&recent_figures["calls"], &recent_figures["errors"]),
         (&2.into(), &1.into())
     );
-    let number = |name: &str| recent[name].as_f64().unwrap_or_default();
-    // The period is at least five seconds.
-    assert!((0.0..=0.4).contains(&number("callsPerSecond")), "{recent}");
-    assert!((1.0..60_000.0).contains(&number("spanMs")), "{recent}");
+    let number = |name: &str| recent_figures[name].as_f64().unwrap_or_default();
+    // The minimum period is five seconds.
+    assert!(
+        (0.0..=0.4).contains(&number("callsPerSecond")),
+        "{recent_figures}"
+    );
+    assert!(
+        (1.0..60_000.0).contains(&number("spanMs")),
+        "{recent_figures}"
+    );
     assert!(
         number("p50Ms") > 0.0 && number("p95Ms") >= number("p50Ms"),
-        "{recent}"
+        "{recent_figures}"
     );
-    let read = async || figures().await.get("series").cloned();
-    let series = found(PROGRAMS, "the counters to be read", read).await;
+    let read_series = async || figures().await.get("series").cloned();
+    let series = found(PROGRAMS, "the counters to be read", read_series).await;
     let counts = series["calls"].as_array().expect("a list").iter();
     assert_eq!(counts.filter_map(Value::as_u64).sum::<u64>(), 2, "{series}");
     let p95 = series["p95Ms"].as_array().expect("a list");
@@ -666,22 +676,22 @@ async fn figures_are_of_all_calls_that_ended() {
     world.end().await;
 }
 
-/// The time of a server's last message is known at once, and not only at its supervisor's next check.
+/// The time of the last message is current without a supervisor check.
 #[tokio::test]
 async fn a_server_that_answers_a_call_was_heard_just_now() {
     let world = World::new().await;
     let body = json!({"tool": "fake/weird"}).to_string();
-    let before = SystemTime::now();
+    let previous_time = SystemTime::now();
     world.post("/api/mcp-tools/call", body).await;
-    // Times are in whole milliseconds.
-    let before = before - Duration::from_millis(2);
+    // Allow for rounding to milliseconds.
+    let previous_time = previous_time - Duration::from_millis(2);
     let server = world.get("/api/servers").await.json()["servers"][0].clone();
     let last_success = server["lastSuccessAt"].as_str().expect("a time");
-    assert!(*last_success >= *utc::rfc3339(before), "{server}");
+    assert!(*last_success >= *utc::rfc3339(previous_time), "{server}");
     let figures = world.get("/api/figures").await.json()["servers"][0].clone();
-    let answered = figures["answeredAt"].as_u64().map(Duration::from_millis);
+    let answered_at = figures["answeredAt"].as_u64().map(Duration::from_millis);
     assert!(
-        answered >= before.duration_since(UNIX_EPOCH).ok(),
+        answered_at >= previous_time.duration_since(UNIX_EPOCH).ok(),
         "{figures}"
     );
     world.end().await;

@@ -1,4 +1,4 @@
-//! `GET /api/servers`: the next step for a person, as text and as a code.
+//! `GET /api/servers`: the next step as text and code.
 
 use std::{pin::pin, time::SystemTime};
 
@@ -8,34 +8,34 @@ use serde_json::{Value, json};
 
 use crate::world::{RestDaemon, fake, fake_entry};
 
-/// A call that waits, and one that a person cancelled.
+/// The time of an unanswered call, and of a cancelled one.
 #[tokio::test]
 async fn a_server_that_owes_an_answer_says_since_when() {
     let world = RestDaemon::with_servers(json!({"one": fake_entry(&[])})).await;
     let server = async || world.get("/api/servers/one").await["server"].clone();
     assert!(server().await.get("askedAt").is_none());
     let body = json!({"arguments": {}});
-    let now = || {
+    let now_millis = || {
         SystemTime::UNIX_EPOCH
             .elapsed()
             .expect("after 1970")
             .as_millis()
     };
-    let before = now();
+    let started_at = now_millis();
     {
         let path = "/api/servers/one/tools/hang/call";
         let mut call = pin!(world.post(path, &body));
-        let waits = found(PROGRAMS, "a question", async || {
+        let question_wait = found(PROGRAMS, "a question", async || {
             server().await["askedAt"].as_u64()
         });
-        let asked_at = tokio::select! {
+        let question_time = tokio::select! {
             answer = &mut call => panic!("{answer:?}"),
-            time = waits => u128::from(time),
+            time = question_wait => u128::from(time),
         };
-        // In milliseconds, and the two clocks differ.
+        // Clocks may differ slightly.
         assert!(
-            (before.saturating_sub(5)..=now() + 5).contains(&asked_at),
-            "{before} {asked_at}"
+            (started_at.saturating_sub(5)..=now_millis() + 5).contains(&question_time),
+            "{started_at} {question_time}"
         );
     }
     world.post("/api/servers/one/restart", &json!({})).await;
@@ -44,7 +44,7 @@ async fn a_server_that_owes_an_answer_says_since_when() {
 }
 
 #[tokio::test]
-async fn since_when_a_server_is_down_does_not_change_with_its_attempts() {
+async fn failed_attempts_do_not_change_the_time_of_the_outage() {
     let world = RestDaemon::with_servers(json!({
         "up": fake_entry(&[]),
         "closed": {
@@ -64,25 +64,31 @@ async fn since_when_a_server_is_down_does_not_change_with_its_attempts() {
             .await
         }
     };
-    let early = server_after("closed", 1).await;
-    let late = server_after("closed", 3).await;
-    assert!(early["downSince"].is_string(), "{early}");
-    assert_eq!(early["downSince"], late["downSince"]);
+    let early_view = server_after("closed", 1).await;
+    let late_view = server_after("closed", 3).await;
+    assert!(early_view["downSince"].is_string(), "{early_view}");
+    assert_eq!(early_view["downSince"], late_view["downSince"]);
 
-    let up = found(PROGRAMS, "up", async || {
-        let up = server_after("up", 0).await;
-        (up["connected"] == true).then_some(up)
+    let running_view = found(PROGRAMS, "up", async || {
+        let running_view = server_after("up", 0).await;
+        (running_view["connected"] == true).then_some(running_view)
     })
     .await;
-    assert!(up.get("downSince").is_none(), "{up}");
+    assert!(running_view.get("downSince").is_none(), "{running_view}");
     world.post("/api/servers/up/stop", &json!({})).await;
-    let stopped = server_after("up", 0).await;
-    let (since, before) = (stopped["downSince"].as_str(), late["downSince"].as_str());
-    assert!(since > before && before.is_some(), "{stopped}");
+    let stopped_view = server_after("up", 0).await;
+    let (stopped_since, late_since) = (
+        stopped_view["downSince"].as_str(),
+        late_view["downSince"].as_str(),
+    );
+    assert!(
+        stopped_since > late_since && late_since.is_some(),
+        "{stopped_view}"
+    );
     world.end().await;
 }
 
-/// The code and the text of a server's next step.
+/// Code and text of the next step.
 fn step(server: &Value) -> (&str, &str) {
     let text = |key: &str| server[key].as_str().unwrap_or_default();
     (text("nextAction"), text("nextStep"))
@@ -90,12 +96,12 @@ fn step(server: &Value) -> (&str, &str) {
 
 #[tokio::test]
 async fn the_next_step_is_told_in_words_and_as_a_code() {
-    let mut off = fake_entry(&[]);
-    off["enabled"] = json!(false);
+    let mut disabled_entry = fake_entry(&[]);
+    disabled_entry["enabled"] = json!(false);
     let world = RestDaemon::with_servers(json!({
         "up": fake_entry(&[]),
         "stopped": fake_entry(&[]),
-        "off": off,
+        "off": disabled_entry,
         "wrong": {"command": fake(), "args": 5},
         "closed": {"url": "http://127.0.0.1:9/mcp"},
         "speaks": {"command": "sh", "args": ["-c", "echo no licence >&2; exit 7"], "restart": {"mode": "never"}},
@@ -107,7 +113,7 @@ async fn the_next_step_is_told_in_words_and_as_a_code() {
     }))
     .await;
     world.post("/api/servers/stopped/stop", &json!({})).await;
-    for (name, status, code, words) in [
+    for (name, status, code, expected_text) in [
         ("up", "connected", "", ""),
         (
             "stopped",
@@ -144,21 +150,24 @@ async fn the_next_step_is_told_in_words_and_as_a_code() {
         .await;
         let (action, text) = step(&answer["server"]);
         assert_eq!(action, code, "{name}: {answer}");
-        assert!(text.starts_with(words), "{name}: {answer}");
-        assert_eq!(text.is_empty(), words.is_empty(), "{name}: {answer}");
-        let retried = ["wait", "see_log"].contains(&code);
-        assert_eq!(answer["server"]["retried"], retried, "{name}: {answer}");
+        assert!(text.starts_with(expected_text), "{name}: {answer}");
+        assert_eq!(
+            text.is_empty(),
+            expected_text.is_empty(),
+            "{name}: {answer}"
+        );
+        let is_retried = ["wait", "see_log"].contains(&code);
+        assert_eq!(answer["server"]["retried"], is_retried, "{name}: {answer}");
     }
     world.end().await;
 }
 
-/// The ring of events has room for the number of servers: a late client gets all events, or is told that some
-/// are missing.
+/// The event buffer grows with the number of servers. A late client gets all events, or a gap mark.
 #[tokio::test]
 async fn events_are_kept_for_as_many_servers_as_there_are() {
-    let mut off = fake_entry(&[]);
-    off["enabled"] = json!(false);
-    let servers = (0..300).map(|number| (format!("s{number}"), off.clone()));
+    let mut disabled_entry = fake_entry(&[]);
+    disabled_entry["enabled"] = json!(false);
+    let servers = (0..300).map(|number| (format!("s{number}"), disabled_entry.clone()));
     let world = RestDaemon::with_servers(Value::Object(servers.collect())).await;
     let events = world.daemon.gateway.registry.events().clone();
     let publish = |count: usize| {
@@ -173,11 +182,17 @@ async fn events_are_kept_for_as_many_servers_as_there_are() {
         first.as_str().expect("an id")
     );
     publish(4000);
-    let recent = world.get(&path).await;
+    let recent_response = world.get(&path).await;
     let count = |answer: &Value| answer["events"].as_array().expect("a list").len();
-    assert_eq!((count(&recent), &recent["missed"]), (4000, &json!(false)));
+    assert_eq!(
+        (count(&recent_response), &recent_response["missed"]),
+        (4000, &json!(false))
+    );
     publish(1000);
-    let recent = world.get(&path).await;
-    assert_eq!((count(&recent), &recent["missed"]), (4400, &json!(true)));
+    let recent_response = world.get(&path).await;
+    assert_eq!(
+        (count(&recent_response), &recent_response["missed"]),
+        (4400, &json!(true))
+    );
     world.end().await;
 }

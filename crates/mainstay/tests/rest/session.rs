@@ -1,4 +1,4 @@
-//! The session of the web page: signing in and out, and the access that the cookie gives.
+//! The web page's session: sign-in, sign-out, and access by cookie.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use http::{Method, StatusCode};
 use mainstay_core::config::Config;
 use serde_json::{Value, json};
 
-use crate::browser::{Browser, BrowserDaemon, ends};
+use crate::browser::{Browser, BrowserDaemon, until_end};
 
 const INVALID_CODE: (u16, &str) = (401, "invalid_code");
 const UNAUTHORIZED: (u16, &str) = (401, "unauthorized");
@@ -30,9 +30,9 @@ async fn is_signed_in(browser: &Browser) -> bool {
 }
 
 fn assert_refused(answer: &crate::browser::BrowserAnswer, expected: (u16, &str), reason: &str) {
-    let (status, word) = answer.refused();
+    let (status, code) = answer.refused();
     assert_eq!(
-        (status, word.as_str()),
+        (status, code.as_str()),
         expected,
         "{reason}: {}",
         answer.text
@@ -62,31 +62,31 @@ async fn a_browser_signs_in_works_and_signs_out() {
     let body = json!({"name": "laptop"});
     let answer = browser.change(Method::POST, "/api/tokens", &body).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
-    // A signed-in browser makes links for others.
+    // A signed-in browser can create links.
     let link = browser
         .change(Method::POST, "/api/session/links", &Value::Null)
         .await
         .json();
-    let mut other = world.browser();
-    let answer = other.sign_in(&json!({"code": link["code"]})).await;
+    let mut other_client = world.browser();
+    let answer = other_client.sign_in(&json!({"code": link["code"]})).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
 
-    let (stream, others) = (browser.events().await, other.events().await);
-    let out = browser
+    let (stream, other_events) = (browser.events().await, other_client.events().await);
+    let sign_out_response = browser
         .change(Method::DELETE, "/api/session", &Value::Null)
         .await;
-    assert_eq!(out.json(), json!({"signedIn": false}));
-    let cookie = out.header("set-cookie").expect("a cookie");
+    assert_eq!(sign_out_response.json(), json!({"signedIn": false}));
+    let cookie = sign_out_response.header("set-cookie").expect("a cookie");
     assert!(
         cookie.starts_with(&format!("mainstay-{port}=; ")),
         "{cookie}"
     );
     assert!(cookie.contains("; Max-Age=0"), "{cookie}");
-    // The cookie gives no access, even if the browser stores it.
+    // After the sign-out, the old cookie is refused.
     assert!(!is_signed_in(&browser).await);
-    ends(stream).await;
-    assert!(is_signed_in(&other).await);
-    drop(others);
+    until_end(stream).await;
+    assert!(is_signed_in(&other_client).await);
+    drop(other_events);
     world.end().await;
 }
 
@@ -95,22 +95,22 @@ async fn a_code_signs_one_browser_in() {
     let (_folder, world) = world();
     let code = world.code().await;
     let mut browser = world.browser();
-    for wrong in ["", "wrong", &code[1..], &world.control()] {
-        let answer = browser.sign_in(&json!({"code": wrong})).await;
-        assert_refused(&answer, INVALID_CODE, wrong);
+    for wrong_code in ["", "wrong", &code[1..], &world.control()] {
+        let answer = browser.sign_in(&json!({"code": wrong_code})).await;
+        assert_refused(&answer, INVALID_CODE, wrong_code);
         assert!(answer.text.contains("`mainstay ui`"), "{}", answer.text);
         assert_eq!(answer.header("set-cookie"), None);
     }
     let answer = browser.sign_in(&json!({"code": code})).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
-    let mut thief = world.browser();
-    let answer = thief.sign_in(&json!({"code": code})).await;
+    let mut thief_client = world.browser();
+    let answer = thief_client.sign_in(&json!({"code": code})).await;
     assert_refused(&answer, INVALID_CODE, "used");
-    // A new sign-in leaves no old session behind.
-    let former = browser.clone();
+    // A new sign-in ends the browser's old session.
+    let former_browser = browser.clone();
     let code = world.code().await;
     browser.sign_in(&json!({"code": code})).await;
-    assert!(is_signed_in(&browser).await && !is_signed_in(&former).await);
+    assert!(is_signed_in(&browser).await && !is_signed_in(&former_browser).await);
     world.end().await;
 }
 
@@ -135,7 +135,7 @@ async fn the_control_token_signs_in_and_no_other() {
     world.end().await;
 }
 
-/// Forms of other sites can send text, and pages at other ports are other origins.
+/// Requests from other origins cannot sign in, including forms.
 #[tokio::test]
 async fn no_other_page_signs_a_browser_in() {
     let (_folder, world) = world();
@@ -157,13 +157,13 @@ async fn no_other_page_signs_a_browser_in() {
     let json = || ("content-type", "application/json".to_owned());
     let answer = send(vec![("content-type", "text/plain".to_owned())]).await;
     assert_refused(&answer, (415, "unsupported_media_type"), "a form");
-    for other in ["http://127.0.0.1:1", "http://localhost:1"] {
-        let answer = send(vec![json(), ("origin", other.to_owned())]).await;
-        assert_refused(&answer, NOT_OUR_PAGE, other);
+    for origin in ["http://127.0.0.1:1", "http://localhost:1"] {
+        let answer = send(vec![json(), ("origin", origin.to_owned())]).await;
+        assert_refused(&answer, NOT_OUR_PAGE, origin);
     }
     let answer = send(vec![json(), ("sec-fetch-site", "same-site".to_owned())]).await;
     assert_refused(&answer, NOT_OUR_PAGE, "another port");
-    // None of these used the code.
+    // The code is still unused.
     let answer = send(vec![json(), ("origin", browser.origin())]).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
     world.end().await;
@@ -172,10 +172,10 @@ async fn no_other_page_signs_a_browser_in() {
 #[tokio::test]
 async fn every_request_needs_the_page_key_of_its_session() {
     let (_folder, world) = world();
-    let (browser, other) = (world.signed_in().await, world.signed_in().await);
+    let (browser, other_browser) = (world.signed_in().await, world.signed_in().await);
     let own_key = browser.page_key.clone().expect("a key");
     let (origin, body) = (browser.origin(), json!({"name": "forged"}).to_string());
-    let foreign = other.page_key.clone().expect("a key");
+    let foreign_key = other_browser.page_key.clone().expect("a key");
     let bearer = format!("Bearer {}", world.control());
     for (method, path) in [
         (Method::POST, "/api/tokens"),
@@ -187,22 +187,27 @@ async fn every_request_needs_the_page_key_of_its_session() {
         (Method::GET, "/api/servers"),
         (Method::GET, "/api/events"),
     ] {
-        for forged in [None, Some(""), Some(&own_key[1..]), Some(foreign.as_str())] {
+        for forged_key in [
+            None,
+            Some(""),
+            Some(&own_key[1..]),
+            Some(foreign_key.as_str()),
+        ] {
             let mut headers = vec![("content-type", "application/json"), ("origin", &origin)];
-            headers.extend(forged.map(|forged| ("x-page-key", forged)));
+            headers.extend(forged_key.map(|forged_key| ("x-page-key", forged_key)));
             let answer = browser
                 .send(method.clone(), path, &headers, body.clone())
                 .await;
             assert_refused(
                 &answer,
                 NOT_OUR_PAGE,
-                &format!("{method} {path} {forged:?}"),
+                &format!("{method} {path} {forged_key:?}"),
             );
             assert!(answer.text.contains("X-Page-Key"), "{}", answer.text);
         }
     }
     assert!(world.tokens.clients().is_empty() && is_signed_in(&browser).await);
-    // A bearer needs no page key, and the cookie does not repair a bad bearer.
+    // A bearer token needs no page key. A cookie does not replace an invalid token.
     let mut headers = vec![
         ("content-type", "application/json"),
         ("authorization", &bearer),
@@ -217,7 +222,7 @@ async fn every_request_needs_the_page_key_of_its_session() {
         .send(Method::POST, "/api/tokens", &headers, body)
         .await;
     assert_refused(&answer, UNAUTHORIZED, "a bad bearer");
-    // A bearer has no session, either.
+    // A bearer token has no browser session.
     let headers = [("authorization", bearer.as_str())];
     let answer = browser
         .send(Method::GET, "/api/session", &headers, "")
@@ -226,7 +231,7 @@ async fn every_request_needs_the_page_key_of_its_session() {
     world.end().await;
 }
 
-/// A link of the page sends no page key. Its address has a ticket, which works once for that address.
+/// A download uses a one-time ticket in place of the page key.
 #[tokio::test]
 async fn a_download_has_a_ticket() {
     let (_folder, world) = world();
@@ -239,31 +244,31 @@ async fn a_download_has_a_ticket() {
     assert_eq!(ticket.status, StatusCode::OK, "{}", ticket.text);
     let address = ticket.json()["path"].as_str().expect("a path").to_owned();
     assert!(address.starts_with(&format!("{path}&ticket=")), "{address}");
-    // The cookie alone gets no ticket, and a ticket belongs to its session.
+    // A cookie alone gets no ticket. A ticket belongs to its session.
     let headers = [("content-type", "application/json")];
-    let refused = browser.send(
+    let refused_response = browser.send(
         Method::POST,
         "/api/session/downloads",
         &headers,
         body.to_string(),
     );
-    assert_refused(&refused.await, NOT_OUR_PAGE, "by the cookie alone");
-    let thief = world.signed_in().await;
-    let answer = thief.send(Method::GET, &address, &[], "").await;
+    assert_refused(&refused_response.await, NOT_OUR_PAGE, "by the cookie alone");
+    let thief_client = world.signed_in().await;
+    let answer = thief_client.send(Method::GET, &address, &[], "").await;
     assert_refused(&answer, NOT_OUR_PAGE, "another session");
     let navigation = [("sec-fetch-site", "same-origin")];
     let first = browser.send(Method::GET, &address, &navigation, "").await;
     assert_ne!(first.status, StatusCode::FORBIDDEN, "{}", first.text);
-    let again = browser.send(Method::GET, &address, &navigation, "").await;
-    assert_refused(&again, NOT_OUR_PAGE, "used");
-    let missing = browser
+    let repeated_response = browser.send(Method::GET, &address, &navigation, "").await;
+    assert_refused(&repeated_response, NOT_OUR_PAGE, "used");
+    let missing_response = browser
         .change(Method::POST, "/api/session/downloads", &json!({}))
         .await;
-    assert_refused(&missing, (400, "missing_parameter"), "nothing");
+    assert_refused(&missing_response, (400, "missing_parameter"), "nothing");
     world.end().await;
 }
 
-/// Browsers send the cookie for pages at other ports, too, because all ports of a host are one site.
+/// Pages at other ports send the cookie, but lack the page key.
 #[tokio::test]
 async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
     let (_folder, world) = world();
@@ -283,16 +288,18 @@ async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
             .await;
         assert_refused(&answer, NOT_OUR_PAGE, header.1);
         assert_eq!(answer.header("access-control-allow-credentials"), None);
-        let all = [header, ("x-page-key", key.as_str())];
-        let answer = browser.send(Method::DELETE, "/api/session", &all, "").await;
+        let all_text = [header, ("x-page-key", key.as_str())];
+        let answer = browser
+            .send(Method::DELETE, "/api/session", &all_text, "")
+            .await;
         assert_refused(&answer, NOT_OUR_PAGE, header.1);
     }
-    // The cookie does not work at another name of this machine, to which no browser would have sent it.
+    // The cookie is bound to the port.
     let cookie = browser.cookie.clone().expect("a cookie");
-    let mut renamed = browser.clone();
-    renamed.cookie = Some(cookie.replace(&format!("mainstay-{port}"), "mainstay-1"));
-    assert!(is_signed_in(&browser).await && !is_signed_in(&renamed).await);
-    // A page of an allowed origin gets the list of headers that it may send, without this one.
+    let mut renamed_browser = browser.clone();
+    renamed_browser.cookie = Some(cookie.replace(&format!("mainstay-{port}"), "mainstay-1"));
+    assert!(is_signed_in(&browser).await && !is_signed_in(&renamed_browser).await);
+    // A preflight of an allowed origin does not allow the page key header.
     let preflight = [
         ("origin", "http://localhost:1"),
         ("access-control-request-method", "POST"),
@@ -315,7 +322,7 @@ async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
 #[tokio::test]
 async fn the_cookie_opens_no_mcp_path() {
     let (_folder, world) = world();
-    // Once there is a token, these paths demand one.
+    // MCP paths require a token here.
     world.tokens.add("laptop", None).expect("added");
     let browser = world.signed_in().await;
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
@@ -332,7 +339,7 @@ async fn sessions_outlive_the_daemon_until_the_token_is_rotated() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let world = BrowserDaemon::new(folder.path(), &Config::default());
     let (browser, address) = (world.signed_in().await, world.address);
-    let (other, code) = (world.signed_in().await, world.code().await);
+    let (other_browser, code) = (world.signed_in().await, world.code().await);
     world.end().await;
     let path = folder.path().join("browsers.json");
     let text = fs::read_to_string(&path).expect("a file");
@@ -352,27 +359,32 @@ async fn sessions_outlive_the_daemon_until_the_token_is_rotated() {
 
     let world = BrowserDaemon::at(address, folder.path(), &Config::default());
     assert!(is_signed_in(&browser).await);
-    // Codes do not survive the daemon.
+    // Codes end with the daemon.
     let answer = world.browser().sign_in(&json!({"code": code})).await;
     assert_refused(&answer, INVALID_CODE, "of the last run");
-    other
+    other_browser
         .change(Method::DELETE, "/api/session", &Value::Null)
         .await;
     let (stream, code) = (browser.events().await, world.code().await);
-    let rotated = browser
+    let rotated_response = browser
         .change(Method::POST, "/api/token/rotate", &Value::Null)
         .await;
-    assert_eq!(rotated.status, StatusCode::OK, "{}", rotated.text);
-    ends(stream).await;
+    assert_eq!(
+        rotated_response.status,
+        StatusCode::OK,
+        "{}",
+        rotated_response.text
+    );
+    until_end(stream).await;
     assert!(!is_signed_in(&browser).await);
     let answer = world.browser().sign_in(&json!({"code": code})).await;
     assert_refused(&answer, INVALID_CODE, "of the last token");
     world.end().await;
 
-    // An ended session stays ended, even with the old list of sessions.
+    // Restoring the old file does not revive an ended session.
     fs::write(&path, text).expect("written");
     let world = BrowserDaemon::at(address, folder.path(), &Config::default());
-    assert!(!is_signed_in(&browser).await && !is_signed_in(&other).await);
+    assert!(!is_signed_in(&browser).await && !is_signed_in(&other_browser).await);
     world.end().await;
 }
 
@@ -391,7 +403,7 @@ async fn a_session_that_has_expired_opens_nothing() {
     assert!(!is_signed_in(&browser).await);
     world.end().await;
 
-    // An unreadable file signs all browsers out, and prevents no sign-in.
+    // An unreadable file signs all browsers out. New sign-ins work.
     fs::write(&path, "{").expect("written");
     let world = BrowserDaemon::at(address, folder.path(), &Config::default());
     assert!(!is_signed_in(&browser).await);
@@ -415,8 +427,12 @@ async fn without_the_page_nobody_signs_in() {
         browser.get("/").await.refused(),
         (404, "not_found".to_owned())
     );
-    let with = json!({"token": world.control()});
-    assert_refused(&browser.sign_in(&with).await, (404, "not_found"), "a token");
+    let credentials = json!({"token": world.control()});
+    assert_refused(
+        &browser.sign_in(&credentials).await,
+        (404, "not_found"),
+        "a token",
+    );
     let bearer = format!("Bearer {}", world.control());
     let headers = [("authorization", bearer.as_str())];
     let answer = browser

@@ -1,4 +1,4 @@
-//! `POST /api/servers/try`: a server is started once, and nothing of it remains.
+//! `POST /api/servers/try`: starts a server once without storing it.
 
 use std::{fs, path::Path};
 
@@ -14,7 +14,7 @@ use crate::{
     world::{RestDaemon, fake, fake_entry, request, until},
 };
 
-/// True if the process runs. A process that has ended may not have been reaped yet.
+/// True if the process runs. A zombie counts as ended.
 fn is_running(pid: &str) -> bool {
     let stat = fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat"));
     let state = stat.ok().and_then(|stat| {
@@ -25,7 +25,7 @@ fn is_running(pid: &str) -> bool {
 }
 
 /// A fake that writes its process id into this file, and never answers.
-fn silent(file: &Path) -> Value {
+fn silent_entry(file: &Path) -> Value {
     let script = format!(
         "echo $$ > '{}'; exec '{}' --hang-at-start",
         file.display(),
@@ -42,7 +42,7 @@ fn pid_in(file: &Path) -> Option<String> {
 #[tokio::test]
 async fn a_trial_lists_the_tools_and_leaves_nothing() {
     let world = RestDaemon::with_servers(json!({"one": fake_entry(&[])})).await;
-    let before = world.get("/api/servers").await["servers"][0].clone();
+    let previous_response = world.get("/api/servers").await["servers"][0].clone();
     let mut entry = fake_entry(&["--spawn-grandchild", "--token", "s3cret"]);
     entry["args"] = json!(["--spawn-grandchild", "--name", "tried"]);
     entry["env"] = json!({"API_KEY": "s3cret"});
@@ -75,7 +75,7 @@ async fn a_trial_lists_the_tools_and_leaves_nothing() {
     assert!(
         echo["description"]
             .as_str()
-            .is_some_and(|words| words.starts_with("returns its text")),
+            .is_some_and(|description| description.starts_with("returns its text")),
         "{echo}"
     );
     assert!(
@@ -91,11 +91,11 @@ async fn a_trial_lists_the_tools_and_leaves_nothing() {
     let mut stderr = stderr.filter_map(Value::as_str);
     let grandchild = stderr.find_map(|line| line.strip_prefix("grandchild "));
     assert!(!is_running(grandchild.expect("its id")));
-    // The server of that name still runs, and nothing was written.
+    // The configured server still runs, and the file is unchanged.
     let after = world.get("/api/servers").await["servers"].clone();
     assert_eq!(after.as_array().map(Vec::len), Some(1));
-    assert_eq!(after[0]["pid"], before["pid"]);
-    assert_eq!(after[0]["connectedAt"], before["connectedAt"]);
+    assert_eq!(after[0]["pid"], previous_response["pid"]);
+    assert_eq!(after[0]["connectedAt"], previous_response["connectedAt"]);
     assert!(!world.text().contains("tried"));
     world.end().await;
 }
@@ -130,7 +130,7 @@ async fn a_server_that_does_not_start_says_why() {
         (&run["tools"], &run["resourceCount"]),
         (&json!([]), &json!(0))
     );
-    // A disabled server is tried, too, and one at a URL.
+    // Disabled entries and URLs can be tried.
     for (entry, reason) in [
         (
             json!({"command": "no-such-tool-anywhere", "enabled": false}),
@@ -189,7 +189,7 @@ async fn an_entry_that_is_invalid_is_not_tried() {
     world.end().await;
 }
 
-/// A caller that goes away ends its trial, and makes room for another.
+/// Trials are limited, and end when their caller disconnects.
 #[tokio::test]
 async fn trials_are_bounded_and_end_with_their_callers() {
     let world = RestDaemon::with_servers(json!({})).await;
@@ -198,7 +198,7 @@ async fn trials_are_bounded_and_end_with_their_callers() {
     for number in 0..4 {
         let file = world.folder.path().join(number.to_string());
         let mut router = world.router.clone();
-        let request = request(Method::POST, "/api/servers/try", Some(&silent(&file)));
+        let request = request(Method::POST, "/api/servers/try", Some(&silent_entry(&file)));
         callers.push(tokio::spawn(async move { router.call(request).await }));
         files.push(file);
     }
@@ -220,15 +220,15 @@ async fn trials_are_bounded_and_end_with_their_callers() {
         let pid = pid_in(file).expect("its id");
         until("it is gone", || !is_running(&pid)).await;
     }
-    let answered = found(IN_PROCESS, "room for another", async || {
+    let actual_status = found(IN_PROCESS, "room for another", async || {
         let (status, _) = world.post("/api/servers/try", &entry).await;
         (status != StatusCode::SERVICE_UNAVAILABLE).then_some(status)
     });
-    assert_eq!(answered.await, StatusCode::OK);
+    assert_eq!(actual_status.await, StatusCode::OK);
     world.end().await;
 }
 
-/// The same over a socket. A daemon that stops does not wait for a trial.
+/// A disconnect and a shutdown end a trial over a socket.
 #[tokio::test]
 async fn a_closed_connection_ends_a_trial_and_so_does_the_daemon() {
     let world = RestDaemon::with_servers(json!({})).await;
@@ -243,7 +243,7 @@ async fn a_closed_connection_ends_a_trial_and_so_does_the_daemon() {
         .daemon
         .serve_http(listener, address, Secret::new(TOKEN));
     let file = world.folder.path().join("closed");
-    let body = silent(&file).to_string();
+    let body = silent_entry(&file).to_string();
     let mut caller = TcpStream::connect(address).await.expect("connected");
     let head = format!(
         "POST /api/servers/try HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {TOKEN}\r\n\
@@ -258,7 +258,7 @@ async fn a_closed_connection_ends_a_trial_and_so_does_the_daemon() {
 
     let file = world.folder.path().join("stopped");
     let mut router = world.router.clone();
-    let request = request(Method::POST, "/api/servers/try", Some(&silent(&file)));
+    let request = request(Method::POST, "/api/servers/try", Some(&silent_entry(&file)));
     let caller = tokio::spawn(async move { router.call(request).await });
     until("it runs", || pid_in(&file).is_some()).await;
     within(world.daemon.stop(Some(doors))).await;
@@ -267,7 +267,7 @@ async fn a_closed_connection_ends_a_trial_and_so_does_the_daemon() {
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
-/// A server may have the name `try`.
+/// A server named `try` has its own routes.
 #[tokio::test]
 async fn a_server_called_try_has_its_routes() {
     let world = RestDaemon::with_servers(json!({"try": fake_entry(&[])})).await;

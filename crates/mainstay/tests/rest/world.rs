@@ -1,4 +1,4 @@
-//! A daemon whose configuration is a file.
+//! A daemon with a configuration file.
 
 use std::{fs, path::PathBuf};
 
@@ -121,7 +121,7 @@ pub fn request(method: Method, path: &str, body: Option<&Value>) -> Request<Body
     .expect("a request")
 }
 
-/// Waits for a condition that no event announces. Polls it.
-pub async fn until(description: &str, is_so: impl Fn() -> bool) {
-    mainstay_testkit::until(PROGRAMS, description, is_so).await;
+/// Polls a condition that no event announces.
+pub async fn until(description: &str, condition: impl Fn() -> bool) {
+    mainstay_testkit::until(PROGRAMS, description, condition).await;
 }

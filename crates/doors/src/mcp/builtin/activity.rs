@@ -46,13 +46,12 @@ tools! {
     GetLogs "get_logs",
 }
 
-/// The time that `await_activity` waits, in milliseconds.
+/// Default duration of `await_activity`, in milliseconds.
 const DEFAULT_WAIT: u64 = 30_000;
 const MIN_WAIT: u64 = 100;
 const MAX_WAIT: u64 = 900_000;
 
-/// Maximum number of events in one answer. A client gets the following ones with the id of the last
-/// event.
+/// Maximum number of events in one answer. The next call continues with the id of the last event.
 const MAX_EVENTS: usize = 100;
 
 /// The error code of a refusal by the client (JSON-RPC leaves it to the implementation;
@@ -142,29 +141,29 @@ async fn await_activity(context: &Context<'_>) -> ToolOutcome {
     } = context.arguments()?;
     let after = last_event_id.map(|id| read_id(&id)).transpose()?;
     let wait = timeout_ms.unwrap_or(DEFAULT_WAIT).clamp(MIN_WAIT, MAX_WAIT);
-    let until = Instant::now() + Duration::from_millis(wait);
+    let deadline = Instant::now() + Duration::from_millis(wait);
     let registry = &context.gateway().registry;
     let mut subscription = registry.events().subscribe(after);
     let mut queue_changes = registry.queue().changes();
-    let (mut events, mut missed) = (Vec::new(), false);
+    let (mut events, mut has_missed) = (Vec::new(), false);
     let triggered_by = loop {
         // Mark the queue as seen before reading it. A later change then ends the wait.
         queue_changes.mark_unchanged();
-        missed |= gather(context, &mut subscription, &mut events);
+        has_missed |= gather(context, &mut subscription, &mut events);
         if !events.is_empty() {
             break Trigger::Event;
         }
         if !PendingClient::count(context).is_empty() {
             break Trigger::Pending;
         }
-        let readable = async {
+        let next_event = async {
             tokio::select! {
                 open = subscription.readable() => open,
                 // The queue lives as long as the registry, so it does not close before.
                 changed = queue_changes.changed() => changed.is_ok(),
             }
         };
-        match timeout_at(until, readable).await {
+        match timeout_at(deadline, next_event).await {
             Ok(true) => {}
             // The time is over, or Mainstay stops.
             Ok(false) | Err(_) => break Trigger::Timeout,
@@ -178,15 +177,15 @@ async fn await_activity(context: &Context<'_>) -> ToolOutcome {
         triggered_by,
         events,
         last_event_id: subscription.position().to_string(),
-        missed,
+        missed: has_missed,
         pending_server: context.servers().iter().map(calls).sum(),
         pending_client: PendingClient::count(context),
     }))
 }
 
 fn read_id(text: &str) -> Result<EventId, ToolRefusal> {
-    let unreadable = |error| ToolRefusal::Arguments(format!("\"last_event_id\": {error}"));
-    text.parse().map_err(unreadable)
+    let unreadable_id = |error| ToolRefusal::Arguments(format!("\"last_event_id\": {error}"));
+    text.parse().map_err(unreadable_id)
 }
 
 /// Collects events of the profile's servers. Returns true if events were missed.
@@ -195,7 +194,7 @@ fn gather(
     subscription: &mut Subscription,
     events: &mut Vec<api::Event>,
 ) -> bool {
-    let mut missed = false;
+    let mut has_missed = false;
     while events.len() < MAX_EVENTS
         && let Some(entry) = subscription.now()
     {
@@ -203,50 +202,50 @@ fn gather(
             EventOrGap::Event(event) => {
                 events.extend(visible_part(context, &event).as_ref().map(wire))
             }
-            EventOrGap::Gap(_) => missed = true,
+            EventOrGap::Gap(_) => has_missed = true,
         }
     }
-    missed
+    has_missed
 }
 
 /// The part of an event that concerns the profile's servers, if any.
 fn visible_part(context: &Context<'_>, event: &ServerEvent) -> Option<ServerEvent> {
-    // Requests are not shown as events. The client gets its own requests from other tools.
+    // Server requests are omitted, because other tools list them.
     if event.kind.is_about_request() {
         return None;
     }
-    // The start of an attempt is left out. Its end is an event of its own.
+    // The start of an attempt is omitted, because its end is an event.
     if matches!(event.kind, EventKind::ServerStarting {}) {
         return None;
     }
     context.visible_event(event)
 }
 
-/// Open requests of the profile's servers with this method. Requests that a call of another token
-/// caused are left out.
+/// Open requests of the profile's servers with this method. Requests that belong to other tokens
+/// are omitted.
 fn waiting(context: &Context<'_>, method: Method) -> impl Iterator<Item = Queued> {
-    let waiting = context.gateway().registry.queue().list();
+    let waiting_questions = context.gateway().registry.queue().list();
     let is_own =
-        |queued: &Queued| context.is_own(queued.cause.as_ref().map(|cause| &cause.principal));
-    waiting.into_iter().filter(move |queued| {
-        queued.method == method.name() && context.has_server(&queued.server) && is_own(queued)
+        |question: &Queued| context.is_own(question.cause.as_ref().map(|cause| &cause.principal));
+    waiting_questions.into_iter().filter(move |question| {
+        question.method == method.name() && context.has_server(&question.server) && is_own(question)
     })
 }
 
 fn requests(context: &Context<'_>, method: Method) -> ToolOutput {
-    let to_json = |queued: Queued| {
+    let to_json = |question: Queued| {
         json!({
-            "request_id": queued.id.to_string(),
-            "server": queued.server.as_str(),
-            "asked_at": utc::rfc3339(queued.asked_at),
-            "params": raw(&queued.params),
+            "request_id": question.id.to_string(),
+            "server": question.server.as_str(),
+            "asked_at": utc::rfc3339(question.asked_at),
+            "params": raw(&question.params),
         })
     };
     let requests: Vec<Value> = waiting(context, method).map(to_json).collect();
     ToolOutput::json(&json!({"requests": requests}))
 }
 
-/// The id of a request. It is a text, but models like to send numbers.
+/// The id of a request. It is a string, but models often send numbers.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum RequestId {
@@ -255,7 +254,7 @@ enum RequestId {
 }
 
 impl RequestId {
-    /// Removes the request from the queue in order to answer it.
+    /// Removes the request from the queue for its answer.
     fn take(
         &self,
         context: &Context<'_>,
@@ -266,16 +265,17 @@ impl RequestId {
             Self::Text(text) => text.clone(),
             Self::Number(number) => number.to_string(),
         };
-        let found = waiting(context, method).find(|queued| queued.id.to_string() == text);
-        let removed = found.and_then(|queued| {
+        let matching_question = waiting(context, method)
+            .find(|waiting_question| waiting_question.id.to_string() == text);
+        let removed_question = matching_question.and_then(|waiting_question| {
             let question = context
                 .gateway()
                 .registry
                 .queue()
-                .take(queued.id, outcome)?;
-            Some((queued.id, question))
+                .take(waiting_question.id, outcome)?;
+            Some((waiting_question.id, question))
         });
-        removed.ok_or_else(|| {
+        removed_question.ok_or_else(|| {
             let message =
                 format!("no request {text} is waiting: it was answered, its time is over, or its server has disconnected");
             Failure::new(FailureKind::RequestNotFound, message)
@@ -349,7 +349,7 @@ fn respond_to_elicitation(context: &Context<'_>) -> ToolOutcome {
             let reason = "\"content\" must be an object";
             return Err(ToolRefusal::Arguments(reason.to_owned()));
         }
-        // Pass the values on as the client wrote them.
+        // Pass the values on unchanged.
         result = format!(r#"{{"action":"accept","content":{content}}}"#);
     }
     let (id, question) = elicited

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use tokio::sync::oneshot;
 
-/// Maximum number of items in one answer. A cursor leads to the next ones.
+/// Maximum number of items in one page.
 const PAGE: usize = 100;
 
 /// Lines of a log: the default and the maximum.
@@ -33,7 +33,7 @@ struct List {
     cursor: Option<Cursor>,
 }
 
-/// A cursor: the index of the next item. Models turn numeric texts into numbers.
+/// A cursor: the index of the next item. Models often send numeric strings as numbers.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Cursor {
@@ -50,13 +50,14 @@ impl Cursor {
     }
 }
 
-/// Lists items in the form of MCP, without the schemas of tools. `describe_tool` and `search_tools`
-/// return schemas.
+/// Lists items without the schemas of tools, which `describe_tool` and `search_tools` return.
 pub async fn list(kind: ListKind, context: &Context<'_>) -> ToolOutcome {
     let List { server, cursor } = context.arguments()?;
-    let only = context.only(server.as_deref())?;
+    let server_filter = context.only(server.as_deref())?;
     let catalog = context.catalog().await;
-    let items: Vec<_> = context.items(&catalog, kind, only.as_deref()).collect();
+    let items: Vec<_> = context
+        .items(&catalog, kind, server_filter.as_deref())
+        .collect();
     let start = match cursor.map(|cursor| cursor.start()) {
         None => 0,
         Some(Some(start)) if start < items.len() => start,
@@ -67,20 +68,22 @@ pub async fn list(kind: ListKind, context: &Context<'_>) -> ToolOutcome {
         .iter()
         .map(|(target, item)| {
             let mut item = message::JsonObjectEditor::read(item).unwrap_or_default();
-            for heavy in ["inputSchema", "outputSchema", "icons", "_meta"] {
-                item.remove(heavy);
+            for heavy_key in ["inputSchema", "outputSchema", "icons", "_meta"] {
+                item.remove(heavy_key);
             }
             item.set_text("server", target.server.as_str());
             item.to_string()
         })
         .collect();
-    let next = if end < items.len() {
+    let next_cursor = if end < items.len() {
         format!(r#","next_cursor":"{end}""#)
     } else {
         String::new()
     };
     let (member, items) = (kind.member(), message::array(&page));
-    Ok(ToolOutput::Json(format!(r#"{{"{member}":{items}{next}}}"#)))
+    Ok(ToolOutput::Json(format!(
+        r#"{{"{member}":{items}{next_cursor}}}"#
+    )))
 }
 
 #[derive(Deserialize)]
@@ -93,10 +96,10 @@ struct ReadResourceArguments {
 /// All contents of a resource, in the form of MCP.
 pub async fn read_resource(
     context: &Context<'_>,
-    cancelled: oneshot::Receiver<String>,
+    cancel_signal: oneshot::Receiver<String>,
 ) -> ToolOutcome {
     let ReadResourceArguments { server, uri } = context.arguments()?;
-    let result = context.read(&server, &uri, cancelled).await?;
+    let result = context.read(&server, &uri, cancel_signal).await?;
     Ok(ToolOutput::Json(result.get().to_owned()))
 }
 
@@ -111,17 +114,17 @@ struct Get<'a> {
 
 pub async fn get_prompt(
     context: &Context<'_>,
-    cancelled: oneshot::Receiver<String>,
+    cancel_signal: oneshot::Receiver<String>,
 ) -> ToolOutcome {
     let get: Get<'_> = context.arguments()?;
     let arguments = context::object(get.arguments)?;
-    let found = context.target(ListKind::Prompts, get.server.as_deref(), &get.name);
-    let target = found.await?;
+    let prompt_target = context.target(ListKind::Prompts, get.server.as_deref(), &get.name);
+    let target = prompt_target.await?;
     let server = context.server(target.server.as_str())?;
     let name = quote(&target.original);
     let params = format!(r#"{{"name":{name},"arguments":{arguments}}}"#);
     let result = context
-        .ask(server, Method::PromptsGet, &params, cancelled)
+        .ask(server, Method::PromptsGet, &params, cancel_signal)
         .await?;
     Ok(ToolOutput::Json(result.get().to_owned()))
 }
@@ -137,13 +140,13 @@ pub async fn logs(context: &Context<'_>) -> ToolOutcome {
     let Logs { server, tail } = context.arguments()?;
     let log = std::sync::Arc::clone(&context.server(&server)?.log);
     let tail = tail.unwrap_or(DEFAULT_TAIL).clamp(1, MAX_TAIL);
-    let read = try_off_the_runtime(move || log.last(tail)).await;
-    let read = read.unwrap_or_else(|error| Err(io::Error::other(error)));
-    let read = read.map_err(|error| {
+    let log_lines = try_off_the_runtime(move || log.last(tail)).await;
+    let log_lines = log_lines.unwrap_or_else(|error| Err(io::Error::other(error)));
+    let log_lines = log_lines.map_err(|error| {
         let message = format!("the log cannot be read: {error}");
         Failure::new(FailureKind::CallFailed, message).with("server", server)
     })?;
     Ok(ToolOutput::json(
-        &json!({"lines": json_views::logs::lines(read.lines)}),
+        &json!({"lines": json_views::logs::lines(log_lines.lines)}),
     ))
 }

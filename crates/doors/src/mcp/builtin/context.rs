@@ -1,4 +1,4 @@
-//! The servers, tools and data that an own tool may use: those that its client can see.
+//! Servers, tools and data that an own tool may use for its client.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -66,44 +66,42 @@ impl<'a> Context<'a> {
             .map_err(|error| ToolRefusal::Arguments(error.to_string()))
     }
 
-    /// Waits for servers of the profile that are starting, for each server once.
+    /// Waits once for each starting server of the profile.
     async fn settled(&self) {
         let registry = &self.gateway().registry;
         registry.profile_settled(&self.view.profile).await;
     }
 
-    /// The catalog of the profile's servers, after waiting for servers that are starting. It
-    /// includes items that are not listed to clients.
+    /// The catalog of the profile's servers, including unlisted items. Waits for starting servers.
     pub async fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.profile_snapshot().await.catalog)
     }
 
-    /// The profile's snapshot (catalog and search index), after waiting for servers that are
-    /// starting.
+    /// The profile's snapshot (catalog and search index). Waits for starting servers.
     pub async fn profile_snapshot(&self) -> Arc<ProfileSnapshot> {
         self.settled().await;
         self.view.snapshot()
     }
 
-    /// One list of a catalog, of one server or of all servers: the target and the JSON text of each
-    /// visible item.
+    /// The target and the JSON text of each visible item in a list, for one server or all servers.
     pub fn items<'c>(
         &self,
         catalog: &'c Catalog,
         kind: ListKind,
-        only: Option<&ServerHandle>,
+        server_filter: Option<&ServerHandle>,
     ) -> impl Iterator<Item = (&'c ItemTarget, &'c str)> {
         let items = catalog.targets(kind).iter().zip(catalog.items(kind));
-        let items = items
-            .filter(move |(target, _)| belongs_to(target, only) && !self.view.hides(kind, target));
+        let items = items.filter(move |(target, _)| {
+            belongs_to(target, server_filter) && !self.view.hides(kind, target)
+        });
         items.map(|(target, item)| (target, &**item))
     }
 
     /// A filter for the tools that this client can see, of one server or of all servers.
-    pub fn sieve(&self, only: Option<Arc<ServerHandle>>) -> Sieve {
+    pub fn sieve(&self, server_filter: Option<Arc<ServerHandle>>) -> Sieve {
         Sieve {
             view: self.view.clone(),
-            only,
+            only: server_filter,
         }
     }
 
@@ -123,7 +121,7 @@ impl<'a> Context<'a> {
     }
 
     /// Resolves a tool or prompt name in any spelling, among all servers or in one server. Waits
-    /// for servers only if the name is unknown at first.
+    /// for starting servers if the name is unknown.
     pub async fn target(
         &self,
         kind: ListKind,
@@ -134,31 +132,37 @@ impl<'a> Context<'a> {
         let find = || match (self.view.find(kind, name), server) {
             (Ok(target), Some(server)) if is_on_server(&target, server) => Ok(target),
             (_, Some(server)) => {
-                let found = self.view.find(kind, &format!("{server}/{name}"))?;
-                is_on_server(&found, server)
-                    .then_some(found)
+                let item_target = self.view.find(kind, &format!("{server}/{name}"))?;
+                is_on_server(&item_target, server)
+                    .then_some(item_target)
                     .ok_or(Unresolved::Unknown)
             }
-            (found, None) => found,
+            (item_target, None) => item_target,
         };
         if let Ok(target) = find() {
             return Ok(target);
         }
         self.settled().await;
-        let named = self.view.named_by(name);
-        let named = named.as_ref().map(ServerName::as_str);
+        let server_name = self.view.named_by(name);
+        let server_name = server_name.as_ref().map(ServerName::as_str);
         if let Some(Ok(server)) = server
-            .or(named_server(name, named))
+            .or(named_server(name, server_name))
             .map(|server| self.server(server))
         {
-            let in_time = self.gateway().registry.listed_for_call(&server).await;
+            let list_result = self.gateway().registry.listed_for_call(&server).await;
             if find().is_err() {
-                in_time?;
+                list_result?;
             }
         }
-        find().map_err(|unresolved| {
+        find().map_err(|unresolved_name| {
             let name = server.map_or(name.into(), |server| Cow::Owned(format!("{server}/{name}")));
-            not_found(|server| self.server(server), kind, named, &name, unresolved)
+            not_found(
+                |server| self.server(server),
+                kind,
+                server_name,
+                &name,
+                unresolved_name,
+            )
         })
     }
 
@@ -177,9 +181,8 @@ impl<'a> Context<'a> {
         Reach::new(&self.client, self.view.clone())
     }
 
-    /// True for a refused call that this client certainly made: with its token, or in its session.
-    /// The record may name something that the client cannot see, because the client itself used
-    /// that name.
+    /// True for a refused call with the client's own token or session. Its names may be hidden from
+    /// the client, but came from the client.
     pub fn made_refused(&self, record: &Record) -> bool {
         let is_own = match &self.client.principal {
             client @ Principal::Client(_) => record.origin.principal == Some(client.to_string()),
@@ -191,9 +194,9 @@ impl<'a> Context<'a> {
         is_own && record.status == Status::Refused
     }
 
-    /// True if the client may see and answer a question to this principal. The operator may answer
-    /// all questions. A client with a token may answer only its own. A client without a token may
-    /// answer questions that belong to no client token; without tokens, those are all questions.
+    /// True if the client may answer a question to this principal. The operator may answer all
+    /// questions. A client with a token may answer only its own. A client without a token may
+    /// answer questions that belong to no client token.
     pub fn is_own(&self, principal: Option<&Principal>) -> bool {
         match (&self.client.principal, principal) {
             (Principal::Operator, _) => true,
@@ -202,8 +205,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The client for requests of Mainstay that do not forward the client's own request. It cannot
-    /// be asked.
+    /// The client for Mainstay's own requests. It cannot answer questions.
     pub fn client(&self) -> Arc<CallClient> {
         let origin = CallOrigin::clone(&self.client.origin);
         let principal = self.client.principal.clone();
@@ -238,32 +240,41 @@ impl<'a> Context<'a> {
         &self,
         server: &str,
         uri: &str,
-        cancelled: oneshot::Receiver<String>,
+        cancel_signal: oneshot::Receiver<String>,
     ) -> Result<Raw, Failure> {
         let server = self.server(server)?;
-        // The URI may name its server, as in the merged list.
-        let listed = self.view.resource(uri).target();
-        let listed = listed.filter(|target| target.server == server.name);
-        let original = listed.map_or_else(|| uri.into(), |target| target.original);
+        // The URI may contain its server's name, as in the merged list.
+        let listed_target = self.view.resource(uri).target();
+        let listed_target = listed_target.filter(|target| target.server == server.name);
+        let original = listed_target.map_or_else(|| uri.into(), |target| target.original);
         if !self.view.has_resource(&server.name, &original) {
             return Err(resource_not_found(uri));
         }
         let params = format!(r#"{{"uri":{}}}"#, quote(&original));
-        self.ask(server, Method::ResourcesRead, &params, cancelled)
+        self.ask(server, Method::ResourcesRead, &params, cancel_signal)
             .await
     }
 
-    /// The answer of a server to a request in the client's name.
+    /// The answer of a server to a request on behalf of the client.
     pub async fn ask(
         &self,
         server: Arc<ServerHandle>,
         method: Method,
         params: &str,
-        cancelled: oneshot::Receiver<String>,
+        cancel_signal: oneshot::Receiver<String>,
     ) -> Result<Raw, Failure> {
         let (calls, client) = (&self.gateway().calls, self.client());
         let (sink, _) = CallSink::new(client, None);
-        mainstay_gateway::ask(calls, self.receipt, sink, server, method, params, cancelled).await
+        mainstay_gateway::ask(
+            calls,
+            self.receipt,
+            sink,
+            server,
+            method,
+            params,
+            cancel_signal,
+        )
+        .await
     }
 
     /// The server with this name, or `None` without a name.
@@ -272,7 +283,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Tells which tools are visible. It can move to another thread.
+/// Selects the visible tools. Can be sent to another thread.
 pub struct Sieve {
     view: View,
     only: Option<Arc<ServerHandle>>,
@@ -284,9 +295,9 @@ impl Sieve {
     }
 }
 
-/// True if the target belongs to the server, or if any server will do.
-fn belongs_to(target: &ItemTarget, only: Option<&ServerHandle>) -> bool {
-    only.is_none_or(|server| server.name == target.server)
+/// True if the target belongs to the server, or if no server is given.
+fn belongs_to(target: &ItemTarget, server_filter: Option<&ServerHandle>) -> bool {
+    server_filter.is_none_or(|server| server.name == target.server)
 }
 
 /// The arguments for a server's tool as JSON text. Absent arguments and `null` become `{}`.
@@ -301,19 +312,19 @@ pub fn object(arguments: Option<&RawValue>) -> Result<&str, ToolRefusal> {
     }
 }
 
-/// Turns the client's request into the call that it contains: the server's tool and its arguments
-/// replace those of the own tool. The id, the progress token and the answers to questions stay.
+/// Replaces the own tool and its arguments in a request by the contained server tool and arguments.
+/// The id, the progress token and the answers to questions stay.
 pub fn unwrapped(frame: &Frame, tool: &str, arguments: &str) -> Result<Frame, ToolRefusal> {
-    let unreadable = |reason: &str| ToolRefusal::Arguments(reason.to_owned());
-    let (Some(name), Some(outer)) = (
+    let unreadable_arguments = |reason: &str| ToolRefusal::Arguments(reason.to_owned());
+    let (Some(name), Some(outer_span)) = (
         frame.param_span(&["name"]),
         frame.param_span(&["arguments"]),
     ) else {
-        return Err(unreadable("\"arguments\" is missing"));
+        return Err(unreadable_arguments("\"arguments\" is missing"));
     };
     let tool = quote(tool);
-    let text = message::splice(frame.text(), &mut [(name, &tool), (outer, arguments)]);
-    Frame::read(text.into()).map_err(|error| unreadable(&error.to_string()))
+    let text = message::splice(frame.text(), &mut [(name, &tool), (outer_span, arguments)]);
+    Frame::read(text.into()).map_err(|error| unreadable_arguments(&error.to_string()))
 }
 
 /// The address of an unwrapped request, and the name in it.

@@ -1,9 +1,7 @@
-//! Group `control`: the operator's client adds, removes and switches servers, until the next
-//! restart.
-//!
-//! A model that reads untrusted text must not be able to start programs or to send secrets
-//! elsewhere. So a server waits for a person's approval outside of MCP if it runs a command, refers
-//! to secrets, or changes the target of a known name.
+//! Group `control`: the operator's client adds, removes and switches servers until the next
+//! restart. A model that reads untrusted text must not start programs or send secrets elsewhere. A
+//! server therefore waits for a person's approval outside of MCP if it runs a command, refers to
+//! secrets, or changes the target of a known name.
 
 use mainstay_config::Approval;
 use mainstay_core::config::Launch;
@@ -52,13 +50,13 @@ async fn add(context: &Context<'_>) -> ToolOutcome {
     let registry = &context.gateway().registry;
     let has_references = Value::Object(entry.clone()).to_string().contains("${");
     let NewServer {
-        runtime: mut new,
+        runtime: mut runtime_entry,
         warnings,
     } = registry.read_entry(&name, entry, Approval::Pending).await?;
-    if !has_references && matches!(new.config.launch, Launch::Http(_)) {
-        new.approval = Approval::Given;
+    if !has_references && matches!(runtime_entry.config.launch, Launch::Http(_)) {
+        runtime_entry.approval = Approval::Given;
     }
-    let server = registry.propose(new, context.origin()).await?;
+    let server = registry.propose(runtime_entry, context.origin()).await?;
     let server_details = details(registry, &server, Disclosure::Operator);
     let mut output = if server_details.pending.is_some() {
         json!({
@@ -71,7 +69,7 @@ async fn add(context: &Context<'_>) -> ToolOutcome {
     } else {
         started(&server).await
     };
-    // Nothing else reports a mistyped key.
+    // A mistyped key has no other report.
     if !warnings.is_empty() {
         output["warnings"] = warnings.into();
     }
@@ -103,7 +101,7 @@ async fn disable(context: &Context<'_>) -> ToolOutcome {
     Ok(ToolOutput::json(&done(&server)))
 }
 
-/// Starts a server that connects by itself, and waits. The returned status shows the result.
+/// Starts a server that connects automatically, and returns its resulting status.
 async fn started(server: &ServerHandle) -> Value {
     if server.config().connects_at_start() {
         server.operate(Operation::Start).await.ok();

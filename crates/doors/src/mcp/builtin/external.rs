@@ -1,4 +1,4 @@
-//! Group `external`: servers, tools and resources under the names of five other tools.
+//! Group `external`: servers, tools and resources through five tools.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -51,24 +51,26 @@ fn list_servers(context: &Context<'_>) -> ToolOutput {
         error: Option<String>,
     }
     let servers = context.servers();
-    let listed = servers.iter().map(|server| {
+    let entries = servers.iter().map(|server| {
         let view = server.view();
-        let up = view.status.state == SessionState::Connected;
-        let withheld = &server.config().withheld;
+        let is_connected = view.status.state == SessionState::Connected;
+        let withheld_lists = &server.config().withheld;
         let catalog = view.catalog.as_ref();
         let count = || {
             catalog.map_or(0, |catalog| {
-                catalog.visible_items(ListKind::Tools, withheld).count()
+                catalog
+                    .visible_items(ListKind::Tools, withheld_lists)
+                    .count()
             })
         };
         let entry = ListedServer {
             status: view.status.state.words().rest,
-            tool_count: up.then(count),
-            error: view.status.reason.clone().filter(|_| !up),
+            tool_count: is_connected.then(count),
+            error: view.status.reason.clone().filter(|_| !is_connected),
         };
         (server.name.as_str(), entry)
     });
-    ToolOutput::json(&json!({"servers": listed.collect::<BTreeMap<_, _>>()}))
+    ToolOutput::json(&json!({"servers": entries.collect::<BTreeMap<_, _>>()}))
 }
 
 #[derive(Deserialize)]
@@ -109,9 +111,9 @@ async fn list_items(
     entry: impl Fn(&ItemTarget, &str) -> Value,
 ) -> Result<Vec<Value>, ToolRefusal> {
     let Filter { server } = context.arguments()?;
-    let only = context.only(server.as_deref())?;
+    let server_filter = context.only(server.as_deref())?;
     let catalog = context.catalog().await;
-    let items = context.items(&catalog, kind, only.as_deref());
+    let items = context.items(&catalog, kind, server_filter.as_deref());
     Ok(items.map(|(target, item)| entry(target, item)).collect())
 }
 
@@ -146,11 +148,13 @@ async fn call_tool(context: &Context<'_>, request: RequestContext<'_>) -> ToolOu
         address: &address,
         ..request
     };
-    let shared = request.shared;
+    let shared_state = request.shared;
     let answer = request.forward(&target, &name).await?;
     if client.caller.capabilities.tasks && answer.frame.result().is_some_and(tasks::is_task) {
         let server = target.server.as_str();
-        let answer = shared.names.renamed(&client.principal, server, answer);
+        let answer = shared_state
+            .names
+            .renamed(&client.principal, server, answer);
         return Ok(ToolOutput::Server(RpcReply::answer(id, &answer)));
     }
     if let Some(error) = answer.frame.error() {
@@ -162,7 +166,7 @@ async fn call_tool(context: &Context<'_>, request: RequestContext<'_>) -> ToolOu
 fn content(id: &str, answer: &CallAnswer) -> ToolOutput {
     let result = answer.frame.result().unwrap_or("{}");
     let Some(content) = message::member(result, "content") else {
-        // The server asks the client first (2026-07-28).
+        // The server asks the client before the result (2026-07-28).
         return ToolOutput::Server(RpcReply::answer(id, answer));
     };
     if message::member(result, "isError") == Some("true") {

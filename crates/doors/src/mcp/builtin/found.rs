@@ -1,4 +1,4 @@
-//! The output of `search_tools`: as many tools as fit, each with its whole input schema.
+//! The output of `search_tools`: tools with their whole input schemas, as many as fit.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 /// Maximum size of an answer on the wire, in bytes, including its envelope.
 pub const MAX_FOUND: usize = 16_000;
 
-/// Bytes for the envelope and the members other than the tools.
+/// Bytes for the envelope and for members other than the tools.
 const FRAME: usize = 1_000;
 
 /// Bytes for the tools, encoded in a JSON string.
@@ -34,8 +34,8 @@ pub struct FoundTools {
 }
 
 impl FoundTools {
-    /// Adds a tool (JSON text). Returns `false` if there is no room for it. A tool that could never
-    /// fit is only named, because schemas are not cut.
+    /// Adds a tool (JSON text). Returns `false` if there is no room. A tool that can never fit is
+    /// only named, because schemas are not cut.
     pub fn add(&mut self, name: &str, tool: String) -> bool {
         let size = quote(&tool).len();
         if size > ROOM {
@@ -53,14 +53,17 @@ impl FoundTools {
     }
 
     /// The output. `matching` is the number of all matching tools.
-    pub fn to_json(&self, matching: usize) -> String {
-        let more = matching - self.tools.len() - self.too_large.len();
-        let mut json = format!(r#"{{"tools":[{}],"more":{more}"#, self.tools.join(","));
+    pub fn to_json(&self, match_count: usize) -> String {
+        let omitted_count = match_count - self.tools.len() - self.too_large.len();
+        let mut json = format!(
+            r#"{{"tools":[{}],"more":{omitted_count}"#,
+            self.tools.join(",")
+        );
         if !self.too_large.is_empty() {
             let note = json!({"names": self.too_large, "see": "describe_tool"});
             let _ = write!(json, r#","tooLarge":{note}"#);
         }
-        if matching == 0 {
+        if match_count == 0 {
             json.push_str(r#","hint":"no tool has any of these words: try others""#);
         }
         json.push('}');
@@ -68,13 +71,13 @@ impl FoundTools {
     }
 }
 
-/// One tool of the output: enough to call it, and the status of its server unless the server is
+/// One tool of the output with its input schema, and the status of its server if the server is not
 /// connected.
-pub fn tool(exposed: &str, target: &ItemTarget, item: &str, status: Option<&str>) -> String {
+pub fn tool(exposed_name: &str, target: &ItemTarget, item: &str, status: Option<&str>) -> String {
     let description = message::shown_member(item, "description").unwrap_or_default();
     let mut tool = format!(
         r#"{{"name":{},"server":{},"description":{},"inputSchema":{}"#,
-        quote(exposed),
+        quote(exposed_name),
         quote(target.server.as_str()),
         quote(&shortened(&description)),
         message::member(item, "inputSchema").unwrap_or(r#"{"type":"object"}"#),
@@ -100,8 +103,8 @@ mod tests {
 
     use super::*;
 
-    /// A tool whose schema has about `bytes` bytes, all of which are escaped in a string.
-    fn of_size(bytes: usize) -> String {
+    /// A tool whose schema has about this number of bytes, all of which need escaping.
+    fn tool_of_size(bytes: usize) -> String {
         let schema = json!({"type": "object", "x": vec!["\"\\"; bytes / 7]});
         let item = json!({"name": "n", "description": "d".repeat(5_000), "inputSchema": schema});
         let target = ItemTarget {
@@ -112,23 +115,23 @@ mod tests {
     }
 
     /// The answer on the wire, and the output as JSON.
-    fn answer(found: &FoundTools, matching: usize) -> (String, Value) {
-        let output = found.to_json(matching);
+    fn answer(found_tools: &FoundTools, match_count: usize) -> (String, Value) {
+        let output = found_tools.to_json(match_count);
         let text = quote(&output);
         let result = format!(r#"{{"content":[{{"type":"text","text":{text}}}]}}"#);
-        let parsed = serde_json::from_str(&output).expect("JSON");
-        (response("1234567890", &result), parsed)
+        let parsed_output = serde_json::from_str(&output).expect("JSON");
+        (response("1234567890", &result), parsed_output)
     }
 
     #[test]
     fn there_are_fewer_tools_rather_than_parts_of_schemas() {
         for size in [10, 100, 1_000, 4_000] {
-            let mut found = FoundTools::default();
-            let tool = of_size(size);
+            let mut found_tools = FoundTools::default();
+            let tool = tool_of_size(size);
             let count = (0..1_000)
-                .take_while(|_| found.add("s__n", tool.clone()))
+                .take_while(|_| found_tools.add("s__n", tool.clone()))
                 .count();
-            let (wire, output) = answer(&found, 1_000);
+            let (wire, output) = answer(&found_tools, 1_000);
             assert!(wire.len() <= MAX_FOUND, "{} bytes", wire.len());
             let room_for_more = 2 * quote(&tool).len();
             assert!(wire.len() + room_for_more > ROOM, "{} bytes", wire.len());
@@ -146,12 +149,12 @@ mod tests {
 
     #[test]
     fn a_tool_that_never_fits_is_named() {
-        let mut found = FoundTools::default();
+        let mut found_tools = FoundTools::default();
         for _ in 0..10 {
-            assert!(found.add(&"n".repeat(10_000), of_size(40_000)));
+            assert!(found_tools.add(&"n".repeat(10_000), tool_of_size(40_000)));
         }
-        assert!(found.add("small", of_size(10)));
-        let (wire, output) = answer(&found, 11);
+        assert!(found_tools.add("small", tool_of_size(10)));
+        let (wire, output) = answer(&found_tools, 11);
         assert!(wire.len() <= MAX_FOUND);
         assert_eq!(output["tools"].as_array().map(Vec::len), Some(1));
         let names = output["tooLarge"]["names"].as_array().expect("names");

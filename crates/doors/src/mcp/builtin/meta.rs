@@ -1,5 +1,4 @@
-//! Group `meta`: six tools through which a client uses all tools. A thousand tools then cost a
-//! client no more context than six.
+//! Group `meta`: six tools that give access to all tools with little context.
 
 use std::sync::Arc;
 
@@ -63,30 +62,33 @@ async fn search(context: &Context<'_>) -> ToolOutcome {
         limit,
         server,
     } = context.arguments()?;
-    let only = context.only(server.as_deref())?;
+    let server_filter = context.only(server.as_deref())?;
     let snapshot = context.profile_snapshot().await;
-    let (searched, sieve) = (Arc::clone(&snapshot), context.sieve(only));
+    let (searched_snapshot, sieve) = (Arc::clone(&snapshot), context.sieve(server_filter));
     // A search may match thousands of tools.
     let places = off_the_runtime(move || {
-        let mut places = searched.index.search(&query);
-        let targets = searched.catalog.targets(ListKind::Tools);
+        let mut places = searched_snapshot.index.search(&query);
+        let targets = searched_snapshot.catalog.targets(ListKind::Tools);
         places.retain(|place| sieve.shows_tool(&targets[*place]));
         places
     })
     .await;
     let limit = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-    let mut found = FoundTools::default();
+    let mut found_tools = FoundTools::default();
     for place in places.iter().take(limit) {
-        let (exposed, target, item) = snapshot.catalog.tool_at(*place);
+        let (exposed_name, target, item) = snapshot.catalog.tool_at(*place);
         let status = trouble(context, target);
-        if !found.add(exposed, found::tool(exposed, target, item, status)) {
+        if !found_tools.add(
+            exposed_name,
+            found::tool(exposed_name, target, item, status),
+        ) {
             break;
         }
     }
-    Ok(ToolOutput::Json(found.to_json(places.len())))
+    Ok(ToolOutput::Json(found_tools.to_json(places.len())))
 }
 
-/// The status of the tool's server, unless the server is connected.
+/// The status of the tool's server, or `None` if the server is connected.
 fn trouble(context: &Context<'_>, target: &ItemTarget) -> Option<&'static str> {
     let state = context.server(target.server.as_str()).ok()?.view().state();
     (state != SessionState::Connected).then(|| state.words().tools)
@@ -122,8 +124,8 @@ async fn tool(
     server: Option<&str>,
     name: &str,
 ) -> Result<ItemTarget, ToolRefusal> {
-    let found = context.target(ListKind::Tools, server, name).await;
-    found.map_err(|error| match error {
+    let tool_target = context.target(ListKind::Tools, server, name).await;
+    tool_target.map_err(|error| match error {
         NotFound::Unclear { reason, .. } => {
             let failure = unknown(name);
             let message = format!("{}: {reason}", failure.message);
@@ -147,8 +149,8 @@ struct Execute<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// Calls a tool like a direct `tools/call`: progress, questions and cancellation belong to the
-/// client's own request, and the answer of the server is the result.
+/// Calls a server's tool. Progress, questions, cancellation and result are those of a direct
+/// `tools/call`.
 async fn execute(context: &Context<'_>, request: RequestContext<'_>) -> ToolOutcome {
     let call: Execute<'_> = context.arguments()?;
     let arguments = context::object(call.arguments)?;
@@ -165,13 +167,13 @@ async fn execute(context: &Context<'_>, request: RequestContext<'_>) -> ToolOutc
     ))
 }
 
-/// `list_servers`: returns an array. The stderr of a connected server is left out.
+/// `list_servers`: returns an array without the stderr of connected servers.
 fn list_servers(context: &Context<'_>) -> ToolOutput {
     let to_details = |server: &Arc<ServerHandle>| {
         let mut server_details = details(&context.gateway().registry, server, context.disclosure());
         if server_details.pending.is_none() {
-            let words = server.view().status.state.words();
-            words.tools.clone_into(&mut server_details.status);
+            let state_words = server.view().status.state.words();
+            state_words.tools.clone_into(&mut server_details.status);
         }
         if server_details.connected {
             server_details.stderr.clear();

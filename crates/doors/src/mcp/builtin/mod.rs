@@ -1,8 +1,6 @@
-//! Mainstay's own tools. A profile selects groups of them, in addition to the tools of its servers
-//! or in place of those (docs/own-tools.md).
-//!
-//! The JSON file of a group has the descriptors of its tools. The Rust file with the same name has
-//! the code. A result is one text with JSON, unless the answer of a server is passed on.
+//! Mainstay's own tools. A profile selects groups of them, in addition to or in place of its
+//! servers' tools (docs/own-tools.md). The descriptors of a group are in a JSON file, and the code
+//! in the Rust file of the same name. A result is one text with JSON, or a server's answer.
 
 /// The tools of a group, in the order of its descriptors.
 macro_rules! tools {
@@ -65,8 +63,8 @@ pub enum OwnTool {
 pub fn descriptors(groups: &[OwnToolGroup]) -> impl Iterator<Item = &str> {
     static ALL: LazyLock<BTreeMap<OwnToolGroup, Vec<String>>> =
         LazyLock::new(|| OwnToolGroup::ALL.map(|group| (group, read(group))).into());
-    let of_group = |group: &OwnToolGroup| ALL.get(group).into_iter().flatten();
-    groups.iter().flat_map(of_group).map(String::as_str)
+    let group_tools = |group: &OwnToolGroup| ALL.get(group).into_iter().flatten();
+    groups.iter().flat_map(group_tools).map(String::as_str)
 }
 
 fn read(group: OwnToolGroup) -> Vec<String> {
@@ -93,7 +91,7 @@ pub fn find(groups: &[OwnToolGroup], name: &str) -> Option<OwnTool> {
 }
 
 impl OwnTool {
-    /// The method that the tool calls at a server for its client, if any.
+    /// The method that the tool calls at a server, if any.
     const fn calls(self) -> Option<Method> {
         match self {
             Self::Meta(meta::GroupTool::Execute) | Self::External(external::GroupTool::Call) => {
@@ -111,7 +109,7 @@ impl OwnTool {
     }
 }
 
-/// The call that a tool would have made at a server, as far as its arguments tell.
+/// The server call that a refused tool call requested, as far as its arguments show.
 fn requested_call(method: Method, frame: &Frame) -> Option<RequestedCall> {
     let own_call = RequestedCall::from_frame(frame)?;
     let tool_arguments = own_call.arguments.as_deref().unwrap_or("{}");
@@ -143,29 +141,29 @@ pub async fn call(tool: OwnTool, request: RequestContext<'_>) -> RpcReply {
         OwnTool::Records(tool) => records::answer(tool, request).await,
         OwnTool::Control(tool) => control::answer(tool, request).await,
     };
-    let mut refused = None;
-    let (json, failed) = match outcome {
+    let mut call_refusal = None;
+    let (json, is_error) = match outcome {
         Ok(ToolOutput::Server(reply)) => return reply,
         Ok(ToolOutput::Json(json)) => (json, false),
         Ok(ToolOutput::Failed(json)) => (json, true),
         Err(refusal) => {
             let body = refusal.body().to_string();
             let failure = refusal.into_failure();
-            // The other own tools make no call at a server.
-            refused = tool.calls().map(|method| CallRefusal {
+            // The other own tools do not call a server.
+            call_refusal = tool.calls().map(|method| CallRefusal {
                 requested: requested_call(method, frame),
                 failure: failure.clone(),
             });
             if failure.kind == FailureKind::Cancelled {
-                return RpcReply::failure(id, &failure).refused_as(refused);
+                return RpcReply::failure(id, &failure).refused_as(call_refusal);
             }
             (body, true)
         }
     };
-    let failed = if failed { r#","isError":true"# } else { "" };
+    let is_error = if is_error { r#","isError":true"# } else { "" };
     let text = quote(&json);
-    let result = format!(r#"{{"content":[{{"type":"text","text":{text}}}]{failed}}}"#);
-    RpcReply::tool_result(id, &result, era).refused_as(refused)
+    let result = format!(r#"{{"content":[{{"type":"text","text":{text}}}]{is_error}}}"#);
+    RpcReply::tool_result(id, &result, era).refused_as(call_refusal)
 }
 
 #[cfg(test)]
@@ -174,9 +172,9 @@ mod tests {
 
     use super::*;
 
-    /// Every listed tool can be called, under a name that the core reserves.
+    /// Every listed tool can be called, and the core reserves its name.
     #[test]
-    fn what_is_described_is_what_can_be_called() {
+    fn every_described_tool_can_be_called() {
         for group in OwnToolGroup::ALL {
             let groups = [group];
             let described: Vec<_> = descriptors(&groups)
@@ -188,12 +186,19 @@ mod tests {
                 assert!(find(&[], name).is_none(), "{name}");
             }
         }
-        let external = OwnToolGroup::External.tools();
-        assert!(external.iter().all(|name| name.starts_with("external_")));
-        assert_eq!((external.len(), OwnToolGroup::Meta.tools().len()), (5, 6));
+        let external_tools = OwnToolGroup::External.tools();
+        assert!(
+            external_tools
+                .iter()
+                .all(|name| name.starts_with("external_"))
+        );
+        assert_eq!(
+            (external_tools.len(), OwnToolGroup::Meta.tools().len()),
+            (5, 6)
+        );
     }
 
-    /// Names are unique among all groups, because a profile may select all of them.
+    /// Names are unique across groups, because a profile may select all groups.
     #[test]
     fn no_two_groups_share_a_name() {
         let mut all: Vec<_> = OwnToolGroup::ALL
@@ -206,8 +211,8 @@ mod tests {
         assert_eq!(all.len(), count);
     }
 
-    /// Descriptors take up the context of every client. So they are short, and on one line for
-    /// stdio and SSE.
+    /// Descriptors are short, because they use context of every client, and have one line for stdio
+    /// and SSE.
     #[test]
     fn descriptors_are_short_and_whole() {
         for tool in descriptors(&OwnToolGroup::ALL) {
@@ -215,8 +220,8 @@ mod tests {
             let tool: Value = serde_json::from_str(tool).expect("JSON");
             assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
             assert!(tool["title"].is_string() && tool["annotations"].is_object());
-            let described = tool["description"].as_str().expect("a description");
-            assert!(described.len() < 200, "{described}");
+            let description = tool["description"].as_str().expect("a description");
+            assert!(description.len() < 200, "{description}");
         }
     }
 }

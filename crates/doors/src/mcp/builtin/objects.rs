@@ -1,8 +1,6 @@
-//! Stored arguments and results of calls, read in parts by a tool (`read_object`) and as resources
-//! (`mainstay://objects/CID`). The query of such a URI has the arguments of the tool.
-//!
-//! A client could guess a content and compute its identifier. So a client can read only objects of
-//! its own calls ([`Reach`]). Objects of others are answered as unknown.
+//! Stored arguments and results of calls, read in parts by `read_object` or as resources
+//! (`mainstay://objects/CID`), whose query has the tool's arguments. A client can compute the
+//! identifier of a guessed content, so it can read only objects of its own calls ([`Reach`]).
 
 use axum::{extract::Query, http::Uri};
 use mainstay_core::{
@@ -27,30 +25,30 @@ use crate::mcp::{
     shared::SharedState,
 };
 
-/// The resource template for these objects, as clients see it.
+/// The resource template of stored objects.
 pub const TEMPLATE: &str = r#"{"uriTemplate":"mainstay://objects/{cid}{?offset,length,lines,pattern,path,raw}","name":"objects","title":"Whole results","description":"Results of which only the beginning was given, read in parts: offset and length in characters, lines as 10-40, pattern as a regular expression, path as a JSON path, raw=true for JSON as it is kept.","mimeType":"text/plain"}"#;
 
 pub fn is_one(uri: &str) -> bool {
     uri.starts_with(OBJECTS)
 }
 
-/// Answers `resources/read`. `reach` is `None` where objects cannot be read at all.
+/// Answers `resources/read`. `reach` is `None` if the profile does not allow reading objects.
 pub async fn read(
-    shared: &SharedState,
+    shared_state: &SharedState,
     reach: Option<Reach>,
     id: &str,
     uri: &str,
     client: Era,
-    cancelled: oneshot::Receiver<String>,
+    cancel_signal: oneshot::Receiver<String>,
 ) -> RpcReply {
-    let part = match here(cancelled, part(shared, reach, uri)).await {
+    let part = match here(cancel_signal, part(shared_state, reach, uri)).await {
         Ok(part) => part,
-        // This is not a call of a server, like the tools that read objects.
+        // Reading an object is not a server call.
         Err(refusal) => return RpcReply::failure(id, &failed(refusal, uri)).refused_as(None),
     };
     let mut meta = json!({"mainstay/offset": part.offset, "mainstay/total": part.total});
-    if let Some(next) = part.next_offset {
-        meta["mainstay/nextOffset"] = next.into();
+    if let Some(next_start) = part.next_offset {
+        meta["mainstay/nextOffset"] = next_start.into();
     }
     let contents =
         json!([{"uri": uri, "mimeType": "text/plain", "text": part.text, "_meta": meta}]);
@@ -62,24 +60,24 @@ pub async fn read(
 }
 
 async fn part(
-    shared: &SharedState,
+    shared_state: &SharedState,
     reach: Option<Reach>,
     uri: &str,
 ) -> Result<Excerpt, ToolRefusal> {
     let (cid, query) = bare(uri).split_once('?').unwrap_or((bare(uri), ""));
-    let unclear =
+    let invalid_uri =
         |reason: &dyn std::fmt::Display| ToolRefusal::Arguments(format!("{uri}: {reason}"));
-    // Reject other characters, which could change the query below.
+    // Reject characters that could change the query below.
     let cid: Cid = cid
         .parse()
         .map_err(|_| ToolRefusal::CidNotFound(cid.to_owned()))?;
     let query_uri: Uri = format!("/?cid={cid}&{query}")
         .parse()
-        .map_err(|error| unclear(&error))?;
+        .map_err(|error| invalid_uri(&error))?;
     let Query(excerpt_query) =
-        Query::<ExcerptQuery>::try_from_uri(&query_uri).map_err(|error| unclear(&error))?;
+        Query::<ExcerptQuery>::try_from_uri(&query_uri).map_err(|error| invalid_uri(&error))?;
     let reach = reach.ok_or_else(|| ToolRefusal::CidNotFound(cid.to_string()))?;
-    excerpt(shared, reach, excerpt_query).await
+    excerpt(shared_state, reach, excerpt_query).await
 }
 
 fn failed(refusal: ToolRefusal, uri: &str) -> Failure {
@@ -103,14 +101,14 @@ pub async fn read_part(context: &Context<'_>) -> ToolOutcome {
         next_offset,
     } = excerpt(context.shared, context.reach(), excerpt_query).await?;
     let mut output = json!({"cid": cid, "text": text, "offset": offset, "total": total});
-    if let Some(next) = next_offset {
-        output["next_offset"] = next.into();
+    if let Some(next_start) = next_offset {
+        output["next_offset"] = next_start.into();
     }
     Ok(ToolOutput::json(&output))
 }
 
 async fn excerpt(
-    shared: &SharedState,
+    shared_state: &SharedState,
     reach: Reach,
     excerpt_query: ExcerptQuery,
 ) -> Result<Excerpt, ToolRefusal> {
@@ -120,13 +118,14 @@ async fn excerpt(
     } else {
         Reading::AsText
     };
-    let read = shared.objects.read(
-        &shared.gateway.calls,
+    let excerpt = shared_state.objects.read(
+        &shared_state.gateway.calls,
         reach,
         &cid,
         reading,
         move |object, budget| excerpt_query.excerpt(object, budget),
     );
-    read.await?
+    excerpt
+        .await?
         .map_err(|error| ToolRefusal::Arguments(error.to_string()))
 }

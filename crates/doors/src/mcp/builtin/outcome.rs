@@ -26,23 +26,23 @@ impl ToolOutput {
     }
 }
 
-/// Does work that is Mainstay's own, unless the client cancels it. Calls of servers handle their
-/// cancellation themselves.
+/// Runs Mainstay's own work until the client cancels it. Server calls handle cancellation
+/// themselves.
 pub async fn here<T>(
-    cancelled: oneshot::Receiver<String>,
+    cancel_signal: oneshot::Receiver<String>,
     answer: impl Future<Output = Result<T, ToolRefusal>>,
 ) -> Result<T, ToolRefusal> {
-    let cancelled = async {
-        match cancelled.await {
+    let cancel_signal = async {
+        match cancel_signal.await {
             Ok(reason) => reason,
-            // The sender is gone, so the request cannot be cancelled any more.
+            // Without a sender, the request cannot be cancelled.
             Err(_) => std::future::pending().await,
         }
     };
     tokio::select! {
         biased;
         outcome = answer => outcome,
-        reason = cancelled => {
+        reason = cancel_signal => {
             let message = format!("cancelled: {reason}");
             Err(Failure::new(FailureKind::Cancelled, message).into())
         }

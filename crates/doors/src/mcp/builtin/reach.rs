@@ -1,6 +1,5 @@
-//! The records and stored objects that a client may see: those of calls with its own token (without
-//! a token, of calls without one), about servers and tools that its profile shows. The bearer of
-//! the control token sees those of all clients.
+//! The records and stored objects that a client may see: those of calls with its own token, for the
+//! servers and tools of its profile. The control token gives access to all of them.
 
 use mainstay_core::{
     principal::Principal,
@@ -16,8 +15,7 @@ pub struct Reach {
     view: View,
 }
 
-/// Identifies one client by its token, its session and, because not all clients have a session, the
-/// name that it declares.
+/// Identifies a client by token, session and declared name, because not every client has a session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClientIdentity {
     pub principal: Principal,
@@ -61,7 +59,7 @@ impl Reach {
         is_own && self.sees(holder)
     }
 
-    /// True if the client can see everything that can be called.
+    /// True if the client can see all tools.
     pub fn is_everything(&self) -> bool {
         self.view.has_all_tools()
     }
@@ -70,7 +68,7 @@ impl Reach {
         match (&holder.server, &holder.tool) {
             (Some(server), Some(tool)) => self.view.has_tool(server, tool),
             (Some(server), None) => self.view.has_server(server),
-            // An unresolved name may belong to something that is hidden from the client.
+            // An unresolved name may belong to a hidden item.
             (None, _) => self.view.has_all_tools(),
         }
     }

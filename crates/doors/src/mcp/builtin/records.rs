@@ -32,13 +32,13 @@ tools! {
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 500;
 
-/// Number of records that are examined for a client that may not see all of them: at a time and in
-/// total. That takes a few seconds.
+/// Records examined for a client with limited access: at a time and in total, which takes a few
+/// seconds.
 const PAGE_SIZE: usize = 500;
 const MAX_EXAMINED: usize = 10_000;
 
-/// Maximum number of characters of an object in the output, and of its members' names; maximum
-/// number of such names.
+/// Maximum number of shown characters of an object, and of its members' names; maximum number of
+/// such names.
 const MAX_SHOWN: usize = 16_000;
 const MAX_ATTRIBUTES: usize = 1_000;
 
@@ -63,9 +63,10 @@ struct Records {
 
 async fn call_records(context: &Context<'_>) -> ToolOutcome {
     let query: Records = context.arguments()?;
-    let status = query.status.map(|word| {
-        let parsed = Status::parse(&word);
-        parsed.ok_or_else(|| ToolRefusal::Arguments(format!("\"status\" cannot be {word:?}")))
+    let status = query.status.map(|status_name| {
+        let parsed_status = Status::parse(&status_name);
+        parsed_status
+            .ok_or_else(|| ToolRefusal::Arguments(format!("\"status\" cannot be {status_name:?}")))
     });
     let filter = RecordFilter {
         servers: query.server.into_iter().collect(),
@@ -79,19 +80,18 @@ async fn call_records(context: &Context<'_>) -> ToolOutcome {
     let RecordPage {
         calls,
         total_count,
-        truncated,
+        truncated: is_truncated,
         ..
     } = visible(context, journal, filter, limit).await?;
     let calls: Vec<_> = calls.iter().map(api::CallRecord::from).collect();
     Ok(ToolOutput::json(&json!({
         "calls": calls,
         "total_count": total_count,
-        "truncated": truncated,
+        "truncated": is_truncated,
     })))
 }
 
-/// Records of the client's own calls to servers and tools that it can see. Records about hidden
-/// ones are left out.
+/// Records of the client's own calls to visible servers and tools.
 async fn visible(
     context: &Context<'_>,
     journal: &Journal,
@@ -100,66 +100,75 @@ async fn visible(
 ) -> Result<RecordPage, ToolRefusal> {
     let parts = parts(context, filter)?;
     let max_examined = (MAX_EXAMINED / parts.len().max(1)).max(PAGE_SIZE);
-    let mut all = RecordPage::default();
+    let mut merged_page = RecordPage::default();
     for part in parts {
         let page = if context.reach().is_everything() {
             journal.records(part.filter, limit).await.map_err(failure)?
         } else {
             examined(context, journal, part, limit, max_examined).await?
         };
-        all.calls.extend(page.calls);
-        all.total_count += page.total_count;
-        all.truncated |= page.truncated;
+        merged_page.calls.extend(page.calls);
+        merged_page.total_count += page.total_count;
+        merged_page.truncated |= page.truncated;
     }
-    all.calls.sort_by_key(|record: &Record| Reverse(record.id));
-    all.truncated |= all.calls.len() > limit;
-    all.calls.truncate(limit);
-    Ok(all)
+    merged_page
+        .calls
+        .sort_by_key(|record: &Record| Reverse(record.id));
+    merged_page.truncated |= merged_page.calls.len() > limit;
+    merged_page.calls.truncate(limit);
+    Ok(merged_page)
 }
 
 /// A subset of the requested records.
 struct Part {
     filter: RecordFilter,
-    /// True if another part has the refused calls.
+    /// True if another part contains the refused calls.
     without_refused: bool,
 }
 
-/// Splits the requested records into disjoint parts: one for each server that the client sees, and
-/// one for its refused calls, which may name something that it does not see.
+/// Splits the requested records into disjoint parts: one for each visible server, and one for the
+/// client's refused calls.
 fn parts(context: &Context<'_>, filter: RecordFilter) -> Result<Vec<Part>, ToolRefusal> {
-    let whole = |filter| Part {
+    let full_part = |filter| Part {
         filter,
         without_refused: false,
     };
     if let Some(server) = filter.servers.first() {
         context.server(server)?;
-        return Ok(vec![whole(filter)]);
+        return Ok(vec![full_part(filter)]);
     }
     if context.has_all_servers() {
-        return Ok(vec![whole(filter)]);
+        return Ok(vec![full_part(filter)]);
     }
-    let at = |server| RecordFilter {
+    let server_filter = |server| RecordFilter {
         servers: vec![server],
         ..filter.clone()
     };
     let servers = context.servers();
-    let of_servers = servers.iter().map(|server| at(server.name.to_string()));
+    let server_filters = servers
+        .iter()
+        .map(|server| server_filter(server.name.to_string()));
     if context.reach().is_everything() {
-        // A call whose name matches no server is recorded without a server.
-        return Ok(of_servers.chain([at(String::new())]).map(whole).collect());
+        // A call with an unknown server name is recorded without a server.
+        return Ok(server_filters
+            .chain([server_filter(String::new())])
+            .map(full_part)
+            .collect());
     }
-    let refused = || RecordFilter {
+    let refused_filter = || RecordFilter {
         statuses: vec![Status::Refused],
         ..filter.clone()
     };
-    let of_servers = of_servers.map(|filter| Part {
+    let server_filters = server_filters.map(|filter| Part {
         filter,
         without_refused: true,
     });
     Ok(match filter.statuses.first() {
-        None => of_servers.chain([whole(refused())]).collect(),
-        Some(Status::Refused) => vec![whole(refused())],
-        Some(_) => of_servers.collect(),
+        None => server_filters
+            .chain([full_part(refused_filter())])
+            .collect(),
+        Some(Status::Refused) => vec![full_part(refused_filter())],
+        Some(_) => server_filters.collect(),
     })
 }
 
@@ -215,13 +224,14 @@ async fn inspect(context: &Context<'_>) -> ToolOutcome {
     let cid = kept_objects::bare(&cid).to_owned();
     let reach = context.reach();
     let calls = &context.gateway().calls;
-    let read = context
-        .shared
-        .objects
-        .read(calls, reach, &cid, Reading::AsText, |object, _| {
-            describe(&object.raw)
-        });
-    let mut output = read.await?;
+    let read_result =
+        context
+            .shared
+            .objects
+            .read(calls, reach, &cid, Reading::AsText, |object, _| {
+                describe(&object.raw)
+            });
+    let mut output = read_result.await?;
     if output["truncated"] == true {
         let uri = format!("{OBJECTS}{cid}");
         output["next"] =
@@ -245,13 +255,13 @@ fn describe(object: &str) -> Value {
     };
     let members = JsonObjectEditor::read(object).unwrap_or_default();
     let mut room = MAX_SHOWN;
-    let fits = |name: &&str| {
-        let left = room.checked_sub(name.len());
-        room = left.unwrap_or_default();
-        left.is_some()
+    let has_room = |name: &&str| {
+        let remaining_room = room.checked_sub(name.len());
+        room = remaining_room.unwrap_or_default();
+        remaining_room.is_some()
     };
     let names = members.iter().map(|(name, _)| name);
-    let attributes: Vec<&str> = names.take(MAX_ATTRIBUTES).take_while(fits).collect();
+    let attributes: Vec<&str> = names.take(MAX_ATTRIBUTES).take_while(has_room).collect();
     let repr: String = object.chars().take(MAX_SHOWN).collect();
     json!({
         "type": kind,
@@ -294,25 +304,30 @@ mod tests {
             };
             assert_eq!(description["attributes"], names);
         }
-        let long = describe(&format!(r#"{{"é": "{}"}}"#, "é".repeat(MAX_SHOWN)));
+        let long_description = describe(&format!(r#"{{"é": "{}"}}"#, "é".repeat(MAX_SHOWN)));
         assert_eq!(
-            long["repr"].as_str().map(|text| text.chars().count()),
+            long_description["repr"]
+                .as_str()
+                .map(|text| text.chars().count()),
             Some(MAX_SHOWN)
         );
         assert_eq!(
-            (&long["truncated"], &long["attributes"]),
+            (
+                &long_description["truncated"],
+                &long_description["attributes"]
+            ),
             (&json!(true), &json!(["é"]))
         );
-        let many: Vec<String> = (0..=MAX_ATTRIBUTES)
+        let many_description: Vec<String> = (0..=MAX_ATTRIBUTES)
             .map(|n| format!(r#""{n}":0"#))
             .collect();
-        let many = describe(&format!("{{{}}}", many.join(",")));
-        assert_eq!(many["truncated"], true);
+        let many_description = describe(&format!("{{{}}}", many_description.join(",")));
+        assert_eq!(many_description["truncated"], true);
         assert_eq!(
-            many["attributes"].as_array().map(Vec::len),
+            many_description["attributes"].as_array().map(Vec::len),
             Some(MAX_ATTRIBUTES)
         );
-        let wide = describe(&format!(r#"{{"{}": 0}}"#, "x".repeat(MAX_SHOWN + 1)));
-        assert_eq!(wide["attributes"], json!([]));
+        let wide_description = describe(&format!(r#"{{"{}": 0}}"#, "x".repeat(MAX_SHOWN + 1)));
+        assert_eq!(wide_description["attributes"], json!([]));
     }
 }

@@ -14,7 +14,7 @@ pub enum ToolRefusal {
     ToolName { name: String, reason: String },
     #[error("this tool is for the bearer of the control token alone")]
     Forbidden,
-    /// No object has this identifier, or the client may not see it.
+    /// The object does not exist, or the client may not see it.
     #[error("nothing is kept under {0}")]
     CidNotFound(String),
     #[error(transparent)]
@@ -31,7 +31,7 @@ impl From<NotFound> for ToolRefusal {
 }
 
 impl ToolRefusal {
-    /// The failure of the call that the tool would have made.
+    /// The failure of the requested server call.
     pub fn into_failure(self) -> Failure {
         let message = self.to_string();
         let kind = match self {

@@ -1,4 +1,4 @@
-//! Serves several servers as one. The profile's catalog resolves names and answers lists.
+//! Serves several servers at one endpoint. The profile's catalog resolves names and answers lists.
 
 use mainstay_core::{
     builtin::OwnToolGroup,
@@ -42,9 +42,10 @@ pub async fn answer(request: RequestContext<'_>) -> RpcReply {
         Method::ResourcesRead => {
             let uri = request.address.uri.as_ref();
             if let Some(uri) = uri.filter(|uri| objects::is_one(&uri.value)) {
-                let (shared, reach, era) = (request.shared, request.reach(), request.era());
-                let read = objects::read(shared, reach, id, &uri.value, era, request.cancelled);
-                return Box::pin(read).await;
+                let (shared_state, reach, era) = (request.shared, request.reach(), request.era());
+                let read_future =
+                    objects::read(shared_state, reach, id, &uri.value, era, request.cancelled);
+                return Box::pin(read_future).await;
             }
             Box::pin(request.resource()).await.map(|(_, answer)| answer)
         }
@@ -64,7 +65,7 @@ impl RequestContext<'_> {
     }
 
     /// The objects that the client may read as resources. `None` if the profile neither cuts
-    /// results, whose links lead to objects, nor has a tool that reads objects.
+    /// results nor has a tool that reads objects.
     fn reach(&self) -> Option<Reach> {
         let snapshot = self.view.snapshot();
         let reading_groups = [OwnToolGroup::Records, OwnToolGroup::Meta];

@@ -22,29 +22,30 @@ use crate::mcp::{
     shared::SharedState,
 };
 
-/// Answers a request. Messages of the server about it go to `sink`, before the answer.
-///
-/// The call is entered before this function returns, so that a later cancellation finds it.
+/// Answers a request. Messages of the server about it go to `sink`, before the answer. The call is
+/// entered before this function returns, so that a following cancellation reaches it.
 pub fn answer(
-    shared: Arc<SharedState>,
+    shared_state: Arc<SharedState>,
     session: Arc<ClientSession>,
     frame: Frame,
     sink: CallSink,
 ) -> impl Future<Output = Closed<RpcReply>> + Send + 'static {
     let receipt = Receipt::new();
-    let entered = enter(&session, &frame);
+    let entry_result = enter(&session, &frame);
     async move {
-        let reply = match entered {
-            Ok((id, entry)) => forward(&shared, &session, &frame, id, entry, sink, &receipt).await,
+        let reply = match entry_result {
+            Ok((id, entry)) => {
+                forward(&shared_state, &session, &frame, id, entry, sink, &receipt).await
+            }
             Err(reply) => reply,
         };
-        close(&shared, &session, &frame, receipt, reply).await
+        close(&shared_state, &session, &frame, receipt, reply).await
     }
 }
 
 /// Closes the receipt of a message in a session.
 pub async fn close(
-    shared: &SharedState,
+    shared_state: &SharedState,
     session: &ClientSession,
     frame: &Frame,
     receipt: Receipt,
@@ -53,11 +54,11 @@ pub async fn close(
     let origin = || Arc::clone(&session.client.origin);
     let requested_call = || Some(RequestedCall::from_frame(frame)?.at(session.scope.server()));
     receipt
-        .close(&shared.gateway.calls, reply, origin, requested_call)
+        .close(&shared_state.gateway.calls, reply, origin, requested_call)
         .await
 }
 
-/// Enters a call under its id, or returns the reply to a message that needs no call.
+/// Enters a call under its id, or returns the reply to a message without a call.
 fn enter(session: &Arc<ClientSession>, frame: &Frame) -> Result<(Span, CallEntry), RpcReply> {
     let MessageKind::Request { id: span, method } = frame.envelope().kind else {
         return Err(RpcReply::error(
@@ -68,10 +69,10 @@ fn enter(session: &Arc<ClientSession>, frame: &Frame) -> Result<(Span, CallEntry
     };
     let id = frame.get(span);
     match method {
-        // Mainstay answers: the request asks whether Mainstay is alive.
+        // A ping checks Mainstay, not the server.
         Method::Ping => return Err(RpcReply::result(id, "{}")),
         Method::Initialize => {
-            // Only a batch can contain it here (specification 2025-03-26, "Lifecycle").
+            // `initialize` arrives here only in a batch (specification 2025-03-26, "Lifecycle").
             let reason = "initialize stands in no batch: send it alone";
             return Err(RpcReply::error(id, code::INVALID_REQUEST, reason));
         }
@@ -84,7 +85,7 @@ fn enter(session: &Arc<ClientSession>, frame: &Frame) -> Result<(Span, CallEntry
 }
 
 async fn forward(
-    shared: &SharedState,
+    shared_state: &SharedState,
     session: &Arc<ClientSession>,
     frame: &Frame,
     id: Span,
@@ -97,14 +98,14 @@ async fn forward(
         Ok(address) => address,
         Err(error) => return RpcReply::error(id, code::INVALID_PARAMS, &error.to_string()),
     };
-    // Dropping the entry removes the call, so it stays until the call is over.
-    let cancelled = entry.cancelled();
+    // Dropping the entry removes the call.
+    let cancel_signal = entry.cancelled();
     let CallClient {
         principal, caller, ..
     } = &*session.client;
-    let gateway = &shared.gateway;
+    let gateway = &shared_state.gateway;
     let context = RequestContext {
-        shared,
+        shared: shared_state,
         view: match &session.backend {
             Backend::Aggregate(profile) => gateway.view(profile, principal, caller),
             Backend::Shared(server) => gateway.view_of_server(server, principal),
@@ -112,7 +113,7 @@ async fn forward(
         },
         frame,
         address: &address,
-        cancelled,
+        cancelled: cancel_signal,
         sink,
         receipt,
         state_server: None,
@@ -141,8 +142,7 @@ async fn forward(
 /// The error for a call without an id.
 pub const NEEDS_AN_ID: &str = "a call needs an id";
 
-/// True for a notification with the method of a call. A server that accepted it would run it and
-/// could not answer.
+/// True for a notification with the method of a call, which a server might run.
 pub fn is_call_without_id(frame: &Frame) -> bool {
     matches!(
         frame.envelope().kind,
@@ -153,10 +153,10 @@ pub fn is_call_without_id(frame: &Frame) -> bool {
 }
 
 /// Handles a notification or a response of a client. Neither is answered.
-pub async fn take(shared: &SharedState, session: &ClientSession, frame: Frame) {
+pub async fn take(shared_state: &SharedState, session: &ClientSession, frame: Frame) {
     if is_call_without_id(&frame) {
         let reply = RpcReply::error("null", code::INVALID_REQUEST, NEEDS_AN_ID);
-        drop(close(shared, session, &frame, Receipt::new(), reply).await);
+        drop(close(shared_state, session, &frame, Receipt::new(), reply).await);
         return;
     }
     let bound = session.client.bound.as_ref();
@@ -175,24 +175,24 @@ pub async fn take(shared: &SharedState, session: &ClientSession, frame: Frame) {
                 session.cancel(id, &reason);
             }
         }
-        // Mainstay has already sent it in its own handshake with the server.
+        // Mainstay has sent it in its own handshake.
         Some(Method::Initialized) => {}
         Some(_) => match &session.backend {
             Backend::Transparent(isolated_session) => {
                 let isolated_session = Arc::clone(isolated_session);
-                shared.gateway.calls.in_background(async move {
+                shared_state.gateway.calls.in_background(async move {
                     transparent::notify(&isolated_session, frame).await
                 });
             }
             Backend::Aggregate(profile) if frame.method() == Some(Method::RootsChanged) => {
-                let sessions = roots_readers(shared, session, profile);
-                shared.gateway.calls.in_background(async move {
+                let sessions = roots_readers(shared_state, session, profile);
+                shared_state.gateway.calls.in_background(async move {
                     for upstream in sessions {
                         upstream.notify(frame.one_line()).await;
                     }
                 });
             }
-            // Many clients share the session, so a notification of one client is not forwarded.
+            // Clients share the session, so their notifications are not forwarded.
             Backend::Aggregate(_) | Backend::Shared(_) => tracing::debug!(
                 method = frame.method_name(),
                 "a notification was not passed on"
@@ -210,14 +210,18 @@ pub async fn take(shared: &SharedState, session: &ClientSession, frame: Frame) {
 
 /// The upstream sessions to which this client's roots were declared.
 fn roots_readers(
-    shared: &SharedState,
+    shared_state: &SharedState,
     session: &ClientSession,
     profile: &PublishedProfile,
 ) -> Vec<Arc<UpstreamSession>> {
     let is_sole = session.client.origin.door == Door::McpStdio;
-    if shared.gateway.registry.sole().is_none() || !is_sole {
+    if shared_state.gateway.registry.sole().is_none() || !is_sole {
         return session.own_sessions.live();
     }
-    let servers = shared.gateway.registry.servers_of(profile).into_iter();
+    let servers = shared_state
+        .gateway
+        .registry
+        .servers_of(profile)
+        .into_iter();
     servers.filter_map(|server| server.view().session).collect()
 }

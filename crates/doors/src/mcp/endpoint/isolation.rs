@@ -30,8 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Client capabilities that allow a server to send requests.
 const ASKING: [&str; 4] = ["sampling", "elicitation", "roots", "tasks"];
 
-/// The `initialize` params in the client's name: its capabilities, without those that the
-/// configuration rejects, and with roots if the configuration has some.
+/// The `initialize` params with the client's capabilities, without those that the configuration
+/// rejects, and with configured roots.
 pub fn initialize(caller: &Caller, config: &ServerConfig) -> Arc<str> {
     let capabilities = declared(caller.capabilities.raw(), config);
     let mut params = JsonObjectEditor::default();
@@ -49,13 +49,14 @@ pub fn initialize(caller: &Caller, config: &ServerConfig) -> Arc<str> {
     }
 }
 
-/// Removes the capabilities that allow requests from `initialize` params. A server whose requests
-/// are rejected must not wait for an answer that cannot come.
+/// Removes capabilities for server requests from `initialize` params, if the configuration rejects
+/// such requests.
 pub fn without_requests(params: &str) -> String {
-    let declared = message::locate(params, message::Span::whole(params), &["capabilities"]);
-    let capabilities =
-        declared.and_then(|span| serde_json::from_str::<Map<String, Value>>(span.get(params)).ok());
-    let (Some(span), Some(mut capabilities)) = (declared, capabilities) else {
+    let capabilities_span =
+        message::locate(params, message::Span::whole(params), &["capabilities"]);
+    let capabilities = capabilities_span
+        .and_then(|span| serde_json::from_str::<Map<String, Value>>(span.get(params)).ok());
+    let (Some(span), Some(mut capabilities)) = (capabilities_span, capabilities) else {
         return message::one_line(params).into_owned();
     };
     capabilities.retain(|name, _| !ASKING.contains(&name.as_str()));
@@ -67,11 +68,11 @@ pub fn without_requests(params: &str) -> String {
 
 /// The client's capabilities (JSON text), with roots if the configuration has some.
 fn declared(capabilities: &str, config: &ServerConfig) -> String {
-    let mut declared = JsonObjectEditor::read(capabilities).unwrap_or_default();
-    if !config.roots.is_empty() && declared.get("roots").is_none() {
-        declared.set("roots", "{}");
+    let mut capabilities_editor = JsonObjectEditor::read(capabilities).unwrap_or_default();
+    if !config.roots.is_empty() && capabilities_editor.get("roots").is_none() {
+        capabilities_editor.set("roots", "{}");
     }
-    declared.to_string()
+    capabilities_editor.to_string()
 }
 
 /// The source of upstream sessions for a client's requests, if they are not shared.
@@ -93,14 +94,14 @@ impl SessionSource<'_> {
     }
 }
 
-/// True if a client has an isolated session of this server. A server that opens no sessions is
-/// always shared.
+/// True if a client has an isolated session of this server. A server without sessions is always
+/// shared.
 pub fn has_isolated_session(session: &ClientSession, server: &ServerHandle) -> bool {
     let needs_isolation = server.is_isolated() || (server.knows_its_client() && is_guest(session));
     needs_isolation && !server.opens_no_sessions()
 }
 
-/// True for a client that can be asked, and that is not the one for which the servers were started.
+/// True for a client that can be asked, unless it is the client on stdio.
 fn is_guest(session: &ClientSession) -> bool {
     let caller = &session.client.caller;
     let asking_methods = [Method::RootsList, Method::CreateMessage, Method::Elicit];
@@ -110,7 +111,7 @@ fn is_guest(session: &ClientSession) -> bool {
             .any(|method| caller.accepts(method, "{}"))
 }
 
-/// The client's isolated session of this server, if it uses one. It opens at its first use.
+/// The client's isolated session of this server, if the client uses one. Opens at its first use.
 pub fn own_session(
     session: &ClientSession,
     server: &Arc<ServerHandle>,
@@ -135,16 +136,15 @@ pub fn own_session(
     }))
 }
 
-/// The session of this isolated server that answers the client, and a lease to hold until it has
-/// answered.
+/// The client's session of an isolated server, and a lease to hold until the answer.
 pub async fn upstream(
-    shared: &SharedState,
+    shared_state: &SharedState,
     session_source: SessionSource<'_>,
     client: &CallClient,
     server: Arc<ServerHandle>,
 ) -> (Upstream, Option<Lease>) {
     if server.eras().legacy.is_none() {
-        shared.gateway.registry.attempted(&server).await;
+        shared_state.gateway.registry.attempted(&server).await;
     }
     match session_source {
         SessionSource::Session(session) => match own_session(session, &server) {
@@ -153,9 +153,9 @@ pub async fn upstream(
         },
         SessionSource::Pool(_) if server.speaks_modern() => (Upstream::Shared(server), None),
         SessionSource::Pool(seat) => {
-            let lease = shared.pool.lease(&server, client);
+            let lease = shared_state.pool.lease(&server, client);
             if let Some(level) = client.caller.log_level {
-                // If the session does not open, the call itself fails.
+                // If the session does not open, the call fails with the reason.
                 lease.request_log_level(level).await.ok();
             }
             let isolated_session = lease.isolated_session();
@@ -167,13 +167,13 @@ pub async fn upstream(
     }
 }
 
-/// The isolated session, or the shared session if the server turns out to open no sessions.
+/// The isolated session, or the shared session if the server opens no sessions.
 async fn upstream_of(isolated_session: Arc<IsolatedSession>) -> Upstream {
     let server = &isolated_session.server;
     if server.eras().legacy.is_none() {
         let limit = server.config().longest_start();
-        let opened = isolated_session.session(Instant::now() + limit).await;
-        if opened.is_err() && server.opens_no_sessions() {
+        let open_result = isolated_session.session(Instant::now() + limit).await;
+        if open_result.is_err() && server.opens_no_sessions() {
             return Upstream::Shared(Arc::clone(server));
         }
     }
@@ -184,9 +184,9 @@ async fn upstream_of(isolated_session: Arc<IsolatedSession>) -> Upstream {
 pub async fn leave(isolated_session: &IsolatedSession, uri: &str) {
     let _use = isolated_session.begin();
     if let Some(session) = isolated_session.live_session() {
-        let left = timeout(PATIENCE, session.unsubscribe(uri)).await;
-        if !matches!(left, Ok(Ok(()))) {
-            tracing::debug!(uri, ?left, "a subscription was not taken back");
+        let leave_result = timeout(PATIENCE, session.unsubscribe(uri)).await;
+        if !matches!(leave_result, Ok(Ok(()))) {
+            tracing::debug!(uri, left = ?leave_result, "a subscription was not taken back");
         }
     }
 }

@@ -15,8 +15,8 @@ use crate::mcp::{
     reply::RpcReply,
 };
 
-/// The cache hints of a modern list. The list changes with any server, and a server may be missing.
-/// A client that caches it should listen for changes.
+/// Cache hints of a modern list. Clients should listen for changes, because any server can change
+/// the merged list.
 const NOT_CACHEABLE: &str = r#","resultType":"complete","ttlMs":0,"cacheScope":"private""#;
 
 /// Bytes for the text around the items of a list.
@@ -27,7 +27,7 @@ pub async fn answer(request: RequestContext<'_>, kind: ListKind) -> RpcReply {
     request.settled().await;
     let start = match request.frame.param("cursor") {
         None | Some("null") => 0,
-        // An invalid cursor points behind all items.
+        // An invalid cursor leads to an empty page.
         Some(cursor) => read_cursor(cursor).unwrap_or(usize::MAX),
     };
     let list = List {
@@ -50,7 +50,7 @@ struct List {
     kind: ListKind,
     snapshot: Arc<ProfileSnapshot>,
     view: View,
-    /// True if the template of stored objects is one of the items.
+    /// True if the list includes the template of stored objects.
     has_objects: bool,
     start: usize,
     page_size: usize,
@@ -62,7 +62,7 @@ impl List {
     /// Writes the page. The time depends on the length of the list.
     fn answer(&self) -> RpcReply {
         let (kind, snapshot) = (self.kind, &self.snapshot);
-        let visible = snapshot
+        let visible_items = snapshot
             .items(kind)
             .filter(|(target, _)| !self.view.hides(kind, target));
         // Own tools come first.
@@ -73,7 +73,7 @@ impl List {
         let objects = self.has_objects.then_some(objects::TEMPLATE);
         let items: Vec<&str> = builtin::descriptors(own_tools)
             .chain(objects)
-            .chain(visible.map(|(_, item)| item))
+            .chain(visible_items.map(|(_, item)| item))
             .collect();
         let (start, id) = (self.start, &self.id);
         if start > 0 && start >= items.len() {
@@ -107,10 +107,10 @@ impl List {
     }
 }
 
-/// A cursor: the index of the next item. Some clients turn numeric texts into numbers.
+/// A cursor: the index of the next item. Some clients send numeric strings as numbers.
 fn read_cursor(cursor: &str) -> Option<usize> {
-    let quoted = cursor
+    let unquoted_cursor = cursor
         .strip_prefix('"')
         .and_then(|rest| rest.strip_suffix('"'));
-    quoted.unwrap_or(cursor).parse().ok()
+    unquoted_cursor.unwrap_or(cursor).parse().ok()
 }

@@ -1,5 +1,5 @@
-//! One request on an aggregate endpoint. Names in it are resolved in the client's view, and it is
-//! forwarded to the server of its target.
+//! One request on an aggregate endpoint: resolves its names in the client's view, and forwards it
+//! to its server.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub struct RequestContext<'a> {
     pub cancelled: oneshot::Receiver<String>,
     pub sink: CallSink,
     pub receipt: &'a Receipt,
-    /// The server that issued the `requestState` of the request, if it has one.
+    /// The server that issued the request's `requestState`.
     pub state_server: Option<&'a str>,
     pub session_source: SessionSource<'a>,
 }
@@ -51,7 +51,7 @@ impl<'a> RequestContext<'a> {
         self.sink.client.caller.era()
     }
 
-    /// Waits for the servers of the profile, for each once.
+    /// Waits once for each starting server of the profile.
     pub async fn settled(&self) {
         let registry = &self.shared.gateway.registry;
         registry.profile_settled(&self.view.profile).await;
@@ -59,13 +59,15 @@ impl<'a> RequestContext<'a> {
 
     /// Calls the target tool. `name` is its name in the request.
     pub async fn call_target(self, target: &ItemTarget, name: &Text<'_>) -> RpcReply {
-        let (id, era, shared) = (self.id(), self.era(), self.shared);
+        let (id, era, shared_state) = (self.id(), self.era(), self.shared);
         let client = Arc::clone(&self.sink.client);
         let takes_tasks = client.caller.capabilities.tasks;
         match self.forward(target, name).await {
             Ok(answer) if takes_tasks && answer.frame.result().is_some_and(tasks::is_task) => {
                 let server = target.server.as_str();
-                let answer = shared.names.renamed(&client.principal, server, answer);
+                let answer = shared_state
+                    .names
+                    .renamed(&client.principal, server, answer);
                 RpcReply::answer(id, &answer)
             }
             Ok(answer) => RpcReply::answer(id, &answer),
@@ -73,7 +75,7 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// Resolves a name. An unknown name may become known while servers start.
+    /// Resolves a name. Waits for starting servers if the name is unknown.
     pub async fn named(
         &self,
         name: &Text<'_>,
@@ -86,7 +88,7 @@ impl<'a> RequestContext<'a> {
         Box::pin(self.named_later(name, kind, resolve)).await
     }
 
-    /// Like [`named`](Self::named), for a name that no server has listed yet.
+    /// Resolves a name that no server has listed yet.
     pub async fn named_later(
         &self,
         name: &Text<'_>,
@@ -95,16 +97,16 @@ impl<'a> RequestContext<'a> {
     ) -> Result<ItemTarget, Failure> {
         self.settled().await;
         let registry = &self.shared.gateway.registry;
-        let named = self.view.named_by(&name.value);
-        let mut in_time = Ok(());
-        if let Some(server) = named.and_then(|server| registry.named(&server)) {
-            in_time = registry.listed_for_call(&server).await;
+        let server_name = self.view.named_by(&name.value);
+        let mut list_result = Ok(());
+        if let Some(server) = server_name.and_then(|server| registry.named(&server)) {
+            list_result = registry.listed_for_call(&server).await;
         }
-        let found = resolve(&self.view, &name.value);
-        if found.is_err() {
-            in_time?;
+        let resolution = resolve(&self.view, &name.value);
+        if resolution.is_err() {
+            list_result?;
         }
-        found.map_err(|unseen| match unseen {
+        resolution.map_err(|unseen_name| match unseen_name {
             Unseen::Unresolved(Unresolved::Unknown) => self.unknown_name(kind, &name.value),
             Unseen::Unresolved(Unresolved::Ambiguous(candidates)) => {
                 let message = format!(
@@ -136,8 +138,7 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// The error for a resource that does not exist now. No server other than `server` may provide
-    /// it.
+    /// The error for a resource that does not exist now. Only `server` may provide it later.
     pub fn absent(&self, uri: &str, server: Option<ServerName>) -> Failure {
         let failure = unknown_resource(uri);
         match server {
@@ -149,19 +150,20 @@ impl<'a> RequestContext<'a> {
     /// A hint for calling tools that the profile does not list.
     pub fn instead(&self, kind: FailureKind) -> &'static str {
         let snapshot = self.view.snapshot();
-        let hidden = kind == FailureKind::ToolNotFound && !snapshot.lists_kind(ListKind::Tools);
-        if hidden && snapshot.own_tools().contains(&OwnToolGroup::Meta) {
+        let is_hidden_tool =
+            kind == FailureKind::ToolNotFound && !snapshot.lists_kind(ListKind::Tools);
+        if is_hidden_tool && snapshot.own_tools().contains(&OwnToolGroup::Meta) {
             "; servers' tools are found by search_tools, and called by execute_tool"
         } else {
             ""
         }
     }
 
-    /// Calls the target. Its original name replaces the exposed name in the request.
+    /// Calls the target with its original name.
     pub async fn forward(
         self,
         target: &ItemTarget,
-        exposed: &Text<'_>,
+        exposed_name: &Text<'_>,
     ) -> Result<CallAnswer, Failure> {
         let server = self
             .shared
@@ -173,7 +175,7 @@ impl<'a> RequestContext<'a> {
                     .with_server(&target.server)
             })?;
         self.check_state(&server)?;
-        let request = request(self.frame, self.address, exposed, &target.original)?;
+        let request = request(self.frame, self.address, exposed_name, &target.original)?;
         let client = Arc::clone(&self.sink.client);
         let (upstream, _lease) = if self.session_source.has_isolated_session(&server) {
             Box::pin(isolation::upstream(
@@ -192,7 +194,7 @@ impl<'a> RequestContext<'a> {
         Ok(restated(self.shared, &client, target, self.frame, answer))
     }
 
-    /// Checks that the server issued the request's `requestState`. No other server understands it.
+    /// Checks that the server issued the request's `requestState`.
     pub fn check_state(&self, server: &ServerHandle) -> Result<(), Failure> {
         match self.state_server {
             Some(issuer) if issuer != server.name.as_str() || !server.speaks_modern() => {
@@ -217,15 +219,15 @@ impl<'a> RequestContext<'a> {
         Ok((target, answer))
     }
 
-    /// Finds the server of a resource that is in no list. Cancelling the call ends the search.
+    /// Finds the server of an unlisted resource. Cancelling the call ends the search.
     pub async fn find_owner(&mut self, uri: &str) -> Result<ItemTarget, Failure> {
-        let (shared, view) = (self.shared, self.view.clone());
-        let searching = shared.gateway.find_owner(&view, uri);
-        let cancelled = async {
+        let (shared_state, view) = (self.shared, self.view.clone());
+        let search = shared_state.gateway.find_owner(&view, uri);
+        let cancellation = async {
             match (&mut self.cancelled).await {
                 Ok(reason) => reason,
-                // The sender is gone, so the call cannot be cancelled any more. A finished receiver
-                // must not be polled again, so replace it for the call.
+                // Without a sender, the call cannot be cancelled. Replace the finished receiver,
+                // which must not be polled again.
                 Err(_) => {
                     self.cancelled = oneshot::channel().1;
                     std::future::pending().await
@@ -233,12 +235,12 @@ impl<'a> RequestContext<'a> {
             }
         };
         tokio::select! {
-            found = searching => match found {
+            found = search => match found {
                 Owner::Server(target) => Ok(target),
                 Owner::Shared(servers) => Err(shared_page(uri, &servers)),
                 Owner::Absent(_) | Owner::Unlisted => Err(unknown_resource(uri)),
             },
-            reason = cancelled => {
+            reason = cancellation => {
                 let message = format!("cancelled: {reason}");
                 Err(Failure::new(FailureKind::Cancelled, message))
             }
@@ -249,24 +251,24 @@ impl<'a> RequestContext<'a> {
 fn request(
     frame: &Frame,
     address: &Address<'_>,
-    exposed: &Text<'_>,
+    exposed_name: &Text<'_>,
     original: &Arc<str>,
 ) -> Result<CallRequest, Failure> {
     CallRequest::new(frame.clone(), address.progress_token)
-        .map(|request| request.renamed(exposed, original))
+        .map(|request| request.renamed(exposed_name, original))
         .ok_or_else(|| Failure::new(FailureKind::InvalidRequest, "a request is expected"))
 }
 
-/// Replaces the state in an answer that asks the client by a sealed name for this client.
+/// Replaces the state in an `input_required` result by a sealed name.
 fn restated(
-    shared: &SharedState,
+    shared_state: &SharedState,
     client: &CallClient,
     target: &ItemTarget,
     frame: &Frame,
     answer: CallAnswer,
 ) -> CallAnswer {
     let (principal, server) = (&client.principal, target.server.as_str());
-    shared
+    shared_state
         .names
         .restated(principal, server, frame, &client.caller, answer)
 }

@@ -58,11 +58,11 @@ pub async fn answer(
 }
 
 impl RequestContext<'_> {
-    /// Subscribes to a resource. Only the first subscription of all clients goes to the server.
+    /// Subscribes to a resource. Only the first subscription is sent to the server.
     async fn subscribe(self, session: &ClientSession) -> Result<RpcReply, Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
-        let (shared, id) = (self.shared, self.id());
-        if let Err(error) = shared.subscriptions.check(&session.id, &uri.value) {
+        let (shared_state, id) = (self.shared, self.id());
+        if let Err(error) = shared_state.subscriptions.check(&session.id, &uri.value) {
             return Ok(RpcReply::error(
                 id,
                 code::INVALID_PARAMS,
@@ -70,27 +70,30 @@ impl RequestContext<'_> {
             ));
         }
         self.settled().await;
-        let owner = shared.gateway.owner(&self.view, &uri.value).target();
+        let owner = shared_state.gateway.owner(&self.view, &uri.value).target();
         if let Some(target) = &owner
             && let Some(isolated_session) = self.own_session_of(session, &target.server)
         {
             return self.subscribe_isolated(target, &isolated_session).await;
         }
         let resource = owner.map(SubscribedResource::from);
-        // If the owner is unknown, no session is subscribed yet, so no unsubscription can
-        // interfere.
+        // Without a known owner there is no subscription that could interfere.
         let _turn = match &resource {
-            Some(resource) => Some(shared.subscriptions.turn(resource).await),
+            Some(resource) => Some(shared_state.subscriptions.turn(resource).await),
             None => None,
         };
-        if let Some(resource) = resource.filter(|resource| shared.subscriptions.has_any(resource)) {
-            shared.subscriptions.add(resource, &session.id, &uri.value);
+        if let Some(resource) =
+            resource.filter(|resource| shared_state.subscriptions.has_any(resource))
+        {
+            shared_state
+                .subscriptions
+                .add(resource, &session.id, &uri.value);
             return Ok(RpcReply::result(id, "{}"));
         }
         let (target, answer) = self.resource().await?;
-        // If the server refuses, no session is subscribed.
+        // A refused subscription is not stored.
         if answer.frame.result().is_some() {
-            let server = shared.gateway.registry.named(&target.server);
+            let server = shared_state.gateway.registry.named(&target.server);
             let isolated_session = server.and_then(|server| own_session(session, &server));
             match isolated_session {
                 Some(isolated_session) => {
@@ -98,7 +101,7 @@ impl RequestContext<'_> {
                         .settings
                         .subscribe(&target.original, &uri.value);
                 }
-                None => shared
+                None => shared_state
                     .subscriptions
                     .add(target.into(), &session.id, &uri.value),
             }
@@ -106,8 +109,8 @@ impl RequestContext<'_> {
         Ok(RpcReply::answer(id, &answer))
     }
 
-    /// Subscribes in the client's isolated session. The subscription is recorded first, so that
-    /// notifications before the answer are forwarded.
+    /// Subscribes in the client's isolated session. The subscription is stored before the request,
+    /// so that early notifications are forwarded.
     async fn subscribe_isolated(
         self,
         target: &ItemTarget,
@@ -124,8 +127,7 @@ impl RequestContext<'_> {
         Ok(RpcReply::answer(id, &answer?))
     }
 
-    /// Unsubscribes from a resource. Only the last unsubscription of all clients goes to the
-    /// server.
+    /// Unsubscribes from a resource. Only the last unsubscription is sent to the server.
     async fn unsubscribe(self, session: &ClientSession) -> RpcReply {
         let Some(uri) = &self.address.uri else {
             return RpcReply::failure(self.id(), &missing("uri"));

@@ -1,5 +1,5 @@
-//! Tasks of servers on aggregate endpoints (SEP-2663). A sealed name tells the server of the task
-//! and the principal that started it.
+//! Tasks of servers on aggregate endpoints (SEP-2663). A sealed name contains the server and the
+//! principal of a task.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -15,7 +15,7 @@ use mainstay_transport::Frame;
 use super::request::RequestContext;
 use crate::mcp::{reply::RpcReply, shared::SharedState};
 
-/// The error for a task that the principal has not started, whether the task exists or not.
+/// The error for a task of another principal, and for a missing task.
 pub const UNKNOWN: &str = "unknown task";
 
 /// True for a method that concerns a single task.
@@ -29,8 +29,8 @@ pub fn is_about_one(method: Method) -> bool {
 /// The task name in a request.
 pub fn named(frame: &Frame) -> Result<Text<'static>, &'static str> {
     let params = frame.params().unwrap_or("{}");
-    let named = tasks::id(params).zip(frame.param_span(&[tasks::ID]));
-    let (name, span) = named
+    let task_name = tasks::id(params).zip(frame.param_span(&[tasks::ID]));
+    let (name, span) = task_name
         .filter(|_| !tasks::is_doubled(params))
         .ok_or("\"taskId\" must be a string, and stand once")?;
     Ok(Text {
@@ -41,13 +41,13 @@ pub fn named(frame: &Frame) -> Result<Text<'static>, &'static str> {
 
 /// The server of a principal's task, and the server's own id for it.
 pub fn find(
-    shared: &SharedState,
+    shared_state: &SharedState,
     view: &View,
     principal: &Principal,
     name: &str,
 ) -> Option<(Arc<ServerHandle>, String)> {
-    let (server, original_id) = shared.names.open(NameKind::Task, principal, name)?;
-    let server = shared.gateway.registry.server(server).ok()?;
+    let (server, original_id) = shared_state.names.open(NameKind::Task, principal, name)?;
+    let server = shared_state.gateway.registry.server(server).ok()?;
     let is_seen = view.has_server(&server.name);
     is_seen.then(|| (server, original_id.to_owned()))
 }
@@ -55,7 +55,7 @@ pub fn find(
 impl RequestContext<'_> {
     /// Forwards a request about a task to the server that has the task.
     pub async fn task(self) -> RpcReply {
-        let (id, shared, frame) = (self.id(), self.shared, self.frame);
+        let (id, shared_state, frame) = (self.id(), self.shared, self.frame);
         if !self.sink.client.caller.capabilities.tasks {
             return RpcReply::tasks_undeclared(id);
         }
@@ -64,7 +64,8 @@ impl RequestContext<'_> {
             Err(reason) => return RpcReply::error(id, code::INVALID_PARAMS, reason),
         };
         let principal = self.sink.client.principal.clone();
-        let Some((server, original_id)) = find(shared, &self.view, &principal, &name.value) else {
+        let Some((server, original_id)) = find(shared_state, &self.view, &principal, &name.value)
+        else {
             return RpcReply::error(id, code::INVALID_PARAMS, UNKNOWN);
         };
         let owner = ItemTarget {
@@ -74,7 +75,7 @@ impl RequestContext<'_> {
         match self.forward(&owner, &name).await {
             Ok(answer) => {
                 let server = owner.server.as_str();
-                RpcReply::answer(id, &shared.names.renamed(&principal, server, answer))
+                RpcReply::answer(id, &shared_state.names.renamed(&principal, server, answer))
             }
             Err(failure) => RpcReply::failure(id, &failure),
         }

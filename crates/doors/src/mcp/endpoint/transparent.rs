@@ -30,11 +30,11 @@ use mainstay_doorway::json_views::lists::unknown_tool;
 pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply {
     let id = context.id();
     let RequestContext {
-        shared,
+        shared: shared_state,
         view,
         frame,
         address,
-        cancelled,
+        cancelled: cancel_signal,
         sink,
         receipt,
         ..
@@ -43,28 +43,28 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
     let Some(bound) = &client.bound else {
         return RpcReply::error(id, code::INTERNAL_ERROR, "the client is bound to no server");
     };
-    let invalid =
+    let invalid_params =
         |error: InvalidParams| RpcReply::error(id, code::INVALID_PARAMS, &error.to_string());
-    let renamed = match bound.request(frame) {
-        Ok(renamed) => renamed,
-        Err(error) => return invalid(error),
+    let renamed_request = match bound.request(frame) {
+        Ok(renamed_request) => renamed_request,
+        Err(error) => return invalid_params(error),
     };
-    let readdressed;
-    let (frame, address) = match &renamed {
+    let addressed_frame;
+    let (frame, address) = match &renamed_request {
         None => (frame, address),
         Some(frame) => {
-            readdressed = match message::address(frame.text(), frame.envelope()) {
+            addressed_frame = match message::address(frame.text(), frame.envelope()) {
                 Ok(address) => address,
-                Err(error) => return invalid(error),
+                Err(error) => return invalid_params(error),
             };
-            (frame, &readdressed)
+            (frame, &addressed_frame)
         }
     };
     let Some(mut request) = CallRequest::new(frame.clone(), address.progress_token) else {
         return RpcReply::error(id, code::INVALID_REQUEST, "a request is expected");
     };
     if let Some(method) = frame.method().filter(|method| tasks::is_about_one(*method)) {
-        // Check the request itself first. An unknown task must not hide its other errors.
+        // Check the request itself first, so that an unknown task does not hide other errors.
         if client.caller.era() == Era::Modern {
             if modern::is_removed(method) {
                 return RpcReply::unknown_method(id, &frame.method_name());
@@ -92,10 +92,18 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
         && objects::is_one(&uri.value)
     {
         let reach = Reach::new(&sink.client, view);
-        return objects::read(shared, Some(reach), id, &uri.value, era, cancelled).await;
+        return objects::read(
+            shared_state,
+            Some(reach),
+            id,
+            &uri.value,
+            era,
+            cancel_signal,
+        )
+        .await;
     }
     let list = frame.method().and_then(ListKind::for_method);
-    let edited_list =
+    let edited_kind =
         list.filter(|kind| view.may_hide(*kind) || (*kind == ListKind::Tools && cuts_results));
     let setting_request = match &upstream {
         Upstream::IsolatedSession(isolated_session) => {
@@ -103,10 +111,10 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
         }
         Upstream::Shared(_) => None,
     };
-    let answer = shared
+    let answer = shared_state
         .gateway
         .calls
-        .call(receipt, upstream, request, sink, cancelled)
+        .call(receipt, upstream, request, sink, cancel_signal)
         .await;
     if let Some(setting_request) = setting_request {
         setting_request.apply_answer(&answer);
@@ -116,7 +124,7 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
         Ok(answer) => {
             let reply = RpcReply::answer(id, &answer);
             let is_hidden = |kind, original: &str| view.hides_item(kind, &server.name, original);
-            let text = edited_list
+            let text = edited_kind
                 .and_then(|kind| edited(&answer.frame, id, kind, is_hidden, cuts_results));
             match text {
                 Some(text) => reply.edited(text),
@@ -130,8 +138,7 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
     }
 }
 
-/// The failure of a request that names something hidden from its client. It looks like the failure
-/// for an unknown name.
+/// The failure of a request with a hidden name, which equals that for an unknown name.
 fn hidden_item(
     view: &View,
     server: &ServerHandle,
@@ -161,8 +168,8 @@ fn hidden_item(
         },
         Method::Listen if view.may_hide(ListKind::Resources) => {
             let filter = ListenFilter::read(frame.params()?).ok()?;
-            let hidden = filter.uris.iter().find(|uri| is_hidden_resource(uri));
-            hidden.map(|uri| unknown_resource(uri))
+            let hidden_uri = filter.uris.iter().find(|uri| is_hidden_resource(uri));
+            hidden_uri.map(|uri| unknown_resource(uri))
         }
         _ => None,
     }
@@ -173,8 +180,7 @@ fn hidden_prompt(view: &View, server: &ServerHandle, name: &str) -> Option<Failu
     is_hidden.then(|| unknown(FailureKind::PromptNotFound, name, ""))
 }
 
-/// A request that changes a session's settings. The changed settings also apply to the next
-/// session.
+/// A request that changes session settings. The settings also apply to the next session.
 struct SettingRequest {
     settings: Arc<SessionSettings>,
     kind: SettingRequestKind,
@@ -182,14 +188,14 @@ struct SettingRequest {
 
 enum SettingRequestKind {
     Level(LogLevel),
-    /// A resource, and true if the subscription is new.
+    /// A resource URI, and true for a new subscription.
     Subscribe(String, bool),
     Unsubscribe(String),
 }
 
 impl SettingRequest {
-    /// Recognizes a request that changes settings. A subscription is recorded before it is made: if
-    /// the session is lost meanwhile, the next session subscribes.
+    /// Recognizes a request that changes settings. A subscription is stored before the request, so
+    /// that a new session restores it.
     fn from_frame(
         isolated_session: &IsolatedSession,
         frame: &Frame,
@@ -229,8 +235,8 @@ impl SettingRequest {
     }
 }
 
-/// A server's list without hidden items, because they are not callable either, as on `/mcp`. Output
-/// schemas are removed where results may be cut. `None` if the answer is not a list.
+/// A server's list without hidden items. Output schemas are removed if results may be cut. `None`
+/// if the answer is not a list.
 fn edited(
     answer: &Frame,
     id: &str,
@@ -263,8 +269,8 @@ fn edited(
     ))
 }
 
-/// Answers a legacy client of a server whose session is shared, or that opens no sessions. The
-/// client's settings are stored in the client session.
+/// Answers a legacy client of a server with a single session or without sessions. The client's
+/// settings are stored in the client session.
 pub async fn share(
     session: &Arc<ClientSession>,
     server: &Arc<ServerHandle>,
@@ -272,7 +278,7 @@ pub async fn share(
 ) -> RpcReply {
     let id = context.id();
     let RequestContext {
-        shared,
+        shared: shared_state,
         frame,
         address,
         ..
@@ -289,16 +295,16 @@ pub async fn share(
                 return RpcReply::error(id, code::INVALID_PARAMS, reason);
             };
             session.set_log_level(level);
-            Box::pin(shared.set_log_levels()).await;
+            Box::pin(shared_state.set_log_levels()).await;
             return RpcReply::result(id, "{}");
         }
         (Some(Method::ResourcesSubscribe), Some(uri)) => {
-            // Only the first subscription is forwarded to the server.
+            // Only the first subscription is sent to the server.
             if let Some(failure) = hidden_item(&context.view, server, frame, address) {
                 return RpcReply::failure(id, &failure);
             }
             let resource = resource(&uri.value);
-            if let Err(error) = shared.subscriptions.check(&session.id, &uri.value) {
+            if let Err(error) = shared_state.subscriptions.check(&session.id, &uri.value) {
                 return RpcReply::error(id, code::INVALID_PARAMS, &error.to_string());
             }
             let mut reply = RpcReply::result(id, "{}");
@@ -308,7 +314,7 @@ pub async fn share(
                 reply.error.is_none()
             };
             Box::pin(
-                shared
+                shared_state
                     .subscriptions
                     .join(resource, &session.id, &uri.value, subscribe),
             )
@@ -316,7 +322,7 @@ pub async fn share(
             return reply;
         }
         (Some(Method::ResourcesUnsubscribe), Some(uri)) => {
-            shared.leave(resource(&uri.value), &session.id);
+            shared_state.leave(resource(&uri.value), &session.id);
             return RpcReply::result(id, "{}");
         }
         _ => {}
@@ -325,8 +331,7 @@ pub async fn share(
     answer(upstream, context).await
 }
 
-/// Forwards a notification if the upstream session is open. A new session would not know its
-/// subject.
+/// Forwards a notification if the upstream session is open.
 pub async fn notify(isolated_session: &IsolatedSession, frame: Frame) {
     if let Some(session) = isolated_session.live_session() {
         session.notify(frame.one_line()).await;

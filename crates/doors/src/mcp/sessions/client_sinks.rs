@@ -1,4 +1,4 @@
-//! Forwards messages of isolated sessions that belong to no call to their client.
+//! Forwards messages outside of calls from isolated sessions to their client.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use mainstay_transport::{Listener, Notice, ServerQuestion};
 
 use super::outbox::Outbox;
 
-/// Sends a client the messages that belong to no call. Clones share the queue.
+/// A client's queue for messages outside of calls. Clones share the queue.
 #[derive(Clone, Debug)]
 pub struct ClientSinks {
     pub outbox: Arc<Outbox>,
@@ -45,7 +45,7 @@ impl calls::Notices for Outbox {
 }
 
 impl ClientSinks {
-    /// Queues a message of a server, with names as the client knows them.
+    /// Queues a message of a server, with the client's names.
     fn push(&self, message: String) {
         let message = match &self.bound {
             Some(bound) => bound.message(message),
@@ -89,8 +89,8 @@ impl ClientSinks {
         self.isolated(server, caller, principal, None)
     }
 
-    /// A listener for an isolated session on a profile. It replaces resource URIs by those that the
-    /// client used.
+    /// A listener for an isolated session on a profile. It replaces resource URIs by the client's
+    /// spelling.
     pub fn profile_listener(
         &self,
         server: &Arc<ServerHandle>,
@@ -118,7 +118,7 @@ impl ClientSinks {
     }
 }
 
-/// The only client of the servers. It is asked about questions outside of calls.
+/// The client on stdio, which is asked questions outside of calls.
 #[derive(Debug)]
 struct SoleClient {
     client_sinks: ClientSinks,
@@ -147,16 +147,16 @@ impl Isolated {
         let frame = &notice.frame;
         match notice.method {
             Method::ResourceUpdated => {
-                let used = settings.client_uri(&frame.text_param("uri")?)?;
-                Some(frame.with_param("uri", &message::quote(&used)))
+                let client_uri = settings.client_uri(&frame.text_param("uri")?)?;
+                Some(frame.with_param("uri", &message::quote(&client_uri)))
             }
             Method::LogMessage => {
                 let is_requested = settings.accepts_level(calls::log_level(frame));
                 is_requested.then(|| frame.one_line())
             }
             changed if is_list_change(changed) => {
-                let ignored = self.server.config().list_changed == ListChanged::Ignore;
-                (!ignored).then(|| message::request(None, changed.name(), None))
+                let is_ignored = self.server.config().list_changed == ListChanged::Ignore;
+                (!is_ignored).then(|| message::request(None, changed.name(), None))
             }
             _ => Some(frame.one_line()),
         }
@@ -174,7 +174,7 @@ impl Listener for Isolated {
         }
     }
 
-    /// The session has only one client, so the question is for that client.
+    /// The session has one client, which gets the question.
     fn ask(&self, mut question: ServerQuestion) {
         let config = self.server.config();
         if config.server_requests == Some(ServerRequests::Reject) {
@@ -184,10 +184,10 @@ impl Listener for Isolated {
         let name = message::text_member(info, "name");
         self.server
             .show_question(name.as_deref(), &self.principal, &mut question);
-        let sent = self
+        let ask_result = self
             .client_sinks
             .ask(&self.caller, &self.server.name, question);
-        let Err(mut question) = sent else {
+        let Err(mut question) = ask_result else {
             return;
         };
         question.set_note(None);

@@ -1,5 +1,5 @@
-//! Limits the number of open sessions, in total and for each client. A client that opens thousands
-//! loses only its own sessions.
+//! Limits the number of open sessions, in total and for each client. A client that exceeds its
+//! limit loses only its own sessions.
 
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
@@ -10,8 +10,7 @@ use tokio::time::Instant;
 use super::session::ClientSession;
 use mainstay_doorway::peer::LimitedPeer;
 
-/// Maximum number of stale entries in a queue, in addition to one for each session. A longer queue
-/// is rebuilt.
+/// Maximum number of stale entries in a queue before it is rebuilt.
 const MAX_STALE: usize = 64;
 
 /// Maximum numbers of open sessions.
@@ -46,8 +45,8 @@ struct Member {
 #[derive(Debug, Default)]
 struct Queue {
     members: HashMap<u64, Arc<ClientSession>>,
-    /// The last use of each session at the time it was queued. A session that was used later is
-    /// queued again when its turn comes, so that a call need not update the queue.
+    /// The last use of each session when it was queued. An entry is updated when its turn comes, so
+    /// that calls do not update the queue.
     waiting: BinaryHeap<Reverse<(Instant, u64)>>,
 }
 
@@ -64,35 +63,34 @@ impl Queue {
         self.members.insert(number, session);
     }
 
-    /// The session that has been idle for longest; `None` if each session has an open call or
-    /// stream.
+    /// The longest idle session; `None` if every session has an open call or stream.
     fn longest_idle(&mut self) -> Option<Arc<ClientSession>> {
-        let mut busy = Vec::new();
-        let mut found = None;
+        let mut busy_entries = Vec::new();
+        let mut longest = None;
         while let Some(Reverse((queued_use, number))) = self.waiting.pop() {
             let Some(session) = self.members.get(&number) else {
                 continue;
             };
             let last_use = session.last_used();
             if session.idle().is_none() {
-                busy.push(Reverse((last_use, number)));
+                busy_entries.push(Reverse((last_use, number)));
                 continue;
             }
             self.waiting.push(Reverse((last_use, number)));
             if last_use == queued_use {
-                found = Some(Arc::clone(session));
+                longest = Some(Arc::clone(session));
                 break;
             }
         }
-        self.waiting.extend(busy);
-        found
+        self.waiting.extend(busy_entries);
+        longest
     }
 }
 
 /// The result of admitting a session.
 #[derive(Debug)]
 pub enum Admission {
-    /// The session was admitted. The contained session lost its place and must be ended.
+    /// The session was admitted. The contained session was evicted and must be ended.
     In(Option<Arc<ClientSession>>),
     /// A session with this id exists.
     Existing(Arc<ClientSession>),
@@ -148,36 +146,35 @@ impl Crowd {
             .collect()
     }
 
-    /// Gives a session a place. If its peer has reached its limit, the peer's longest idle session
-    /// is removed. If all places are occupied, the longest idle session of the peer with the most
-    /// sessions is removed.
+    /// Admits a session. At its peer's limit, the peer's longest idle session is evicted. At the
+    /// total limit, the longest idle session of the peer with the most sessions is evicted.
     pub fn admit(&self, session: &Arc<ClientSession>, peer: LimitedPeer) -> Admission {
         let mut state = self.write();
-        if let Some(existing) = state.sessions.get(&session.id) {
-            return Admission::Existing(Arc::clone(&existing.session));
+        if let Some(existing_entry) = state.sessions.get(&session.id) {
+            return Admission::Existing(Arc::clone(&existing_entry.session));
         }
-        let of_peer = state.peers.get_mut(&peer);
-        let evicted = if of_peer
+        let peer_queue = state.peers.get_mut(&peer);
+        let evicted_session = if peer_queue
             .as_ref()
             .is_some_and(|queue| queue.members.len() >= self.limits.of_one)
         {
-            match of_peer.and_then(Queue::longest_idle) {
-                Some(evicted) => Some(evicted),
+            match peer_queue.and_then(Queue::longest_idle) {
+                Some(evicted_session) => Some(evicted_session),
                 None => return Admission::Full,
             }
         } else if state.sessions.len() >= self.limits.all {
             match state.longest_idle_of_most() {
-                Some(evicted) => Some(evicted),
+                Some(evicted_session) => Some(evicted_session),
                 None => return Admission::Full,
             }
         } else {
             None
         };
-        if let Some(evicted) = &evicted {
-            state.remove(&evicted.id);
+        if let Some(evicted_session) = &evicted_session {
+            state.remove(&evicted_session.id);
         }
         state.insert(Arc::clone(session), peer);
-        Admission::In(evicted)
+        Admission::In(evicted_session)
     }
 
     pub fn remove(&self, id: &str) -> Option<Arc<ClientSession>> {
@@ -211,20 +208,19 @@ impl CrowdState {
         Some(member.session)
     }
 
-    /// The longest idle session of the peer with the most sessions. If several peers have as many,
-    /// the longest idle one of all of them.
+    /// The longest idle session of the peer with the most sessions, or of several such peers.
     fn longest_idle_of_most(&mut self) -> Option<Arc<ClientSession>> {
         let mut bound = usize::MAX;
         loop {
             let counts = self.peers.values().map(|queue| queue.members.len());
             bound = counts.filter(|count| *count < bound).max()?;
             let equals = self.peers.values_mut();
-            let found = equals
+            let fullest = equals
                 .filter(|queue| queue.members.len() == bound)
                 .filter_map(Queue::longest_idle)
                 .min_by_key(|session| session.last_used());
-            if found.is_some() {
-                return found;
+            if fullest.is_some() {
+                return fullest;
             }
         }
     }
@@ -259,15 +255,20 @@ mod tests {
         LimitedPeer::for_principal(&Principal::Anonymous, [192, 0, 2, number].into())
     }
 
-    fn crowd(all: usize, of_one: usize) -> Crowd {
-        Crowd::new(SessionLimits { all, of_one })
+    fn crowd(total: usize, peer_limit: usize) -> Crowd {
+        Crowd::new(SessionLimits {
+            all: total,
+            of_one: peer_limit,
+        })
     }
 
-    /// Admits a session one second later. Returns the id of the session that it replaced.
+    /// Admits a session one second later. Returns the id of the evicted session.
     async fn enter(crowd: &Crowd, id: &str, peer: LimitedPeer) -> Option<String> {
         advance(Duration::from_secs(1)).await;
         match crowd.admit(&session(id), peer) {
-            Admission::In(evicted) => evicted.map(|evicted| evicted.id.to_string()),
+            Admission::In(evicted_session) => {
+                evicted_session.map(|evicted_session| evicted_session.id.to_string())
+            }
             other => panic!("{id}: {other:?}"),
         }
     }
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_all_places_are_taken_whoever_has_most_makes_room() {
+    async fn the_peer_with_most_sessions_makes_room() {
         let crowd = crowd(4, 3);
         for (id, number) in [("x", 2), ("a", 1), ("b", 1), ("c", 1)] {
             enter(&crowd, id, peer(number)).await;
@@ -308,18 +309,20 @@ mod tests {
         let busy: Vec<_> = ["b", "c"]
             .map(|id| crowd.get(id).expect("it is in").busy())
             .into();
-        // Among peers with as many sessions, the longest idle session is removed.
-        for (id, number, evicted) in [("z", 4, "x"), ("v", 5, "y"), ("w", 6, "z"), ("u", 7, "v")] {
+        // Among peers with equal numbers of sessions, the longest idle session is evicted.
+        for (id, number, expected_id) in
+            [("z", 4, "x"), ("v", 5, "y"), ("w", 6, "z"), ("u", 7, "v")]
+        {
             assert_eq!(
                 enter(&crowd, id, peer(number)).await.as_deref(),
-                Some(evicted)
+                Some(expected_id)
             );
         }
         drop(busy);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_comes_and_goes_leaves_nothing() {
+    async fn closed_sessions_leave_no_entries() {
         let crowd = crowd(10, 10);
         for number in 0..10_000 {
             let id = number.to_string();

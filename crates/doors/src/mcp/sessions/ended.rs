@@ -1,5 +1,5 @@
-//! Sessions that clients ended by DELETE. A later run could revive them from their sealed ids, so
-//! they are stored in the state directory, one per line, until their seals expire.
+//! Sessions that clients ended by DELETE. They are stored in the state directory, one per line,
+//! until their seals expire, so that later runs do not revive them.
 
 use std::{
     collections::BTreeSet,
@@ -13,13 +13,11 @@ use std::{
 use mainstay_platform::{blocking::try_off_the_runtime, state};
 use parking_lot::{Mutex, MutexGuard};
 
-/// Time after its opening for which a session can be revived. A client that returns later opens a
-/// new session.
+/// Time after its opening in which a session can be revived.
 pub const REVIVED_FOR: Duration = Duration::from_hours(7 * 24);
 
-/// Maximum number of stored sessions: far more than clients end before seals expire, in 3 MB of
-/// memory. Beyond it, the oldest one is dropped, and no session of that age or older is revived any
-/// more.
+/// Maximum number of stored sessions, which take 3 MB of memory. Beyond it, the oldest one is
+/// dropped, and sessions of that age are not revived.
 const MAX_ENDED: usize = 100_000;
 
 /// Maximum number of lines in the file. A longer file is rewritten.
@@ -29,8 +27,7 @@ const MAX_LINES: usize = 2 * MAX_ENDED;
 const TIME: usize = 11;
 const SEAL: usize = 16;
 
-/// Maximum size of the file in bytes: its lines, and a torn last line of a run that was killed
-/// while writing.
+/// Maximum size of the file in bytes, including a torn last line.
 const MAX_BYTES: usize = (MAX_LINES + 1) * (TIME + SEAL + 1);
 
 /// Identifies a session id: the time of opening (milliseconds since 1970), and the seal.
@@ -47,14 +44,13 @@ pub struct EndedSessions(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     set: Mutex<EndedSet>,
-    /// `None` without a state directory; then only this run knows the ended sessions. Threads that
-    /// may block lock it, never across an await.
+    /// `None` without a state directory. Locked by threads that may block, never across an await.
     file: Option<Mutex<Lines>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct EndedSet {
-    /// Sessions that were opened up to this time are not revived, even if they were not ended.
+    /// Sessions that were opened up to this time are not revived.
     floor: u64,
     births: BTreeSet<Birth>,
 }
@@ -83,7 +79,7 @@ impl EndedSet {
         self.births = self.births.split_off(&oldest);
     }
 
-    /// The ended sessions in the file; none if there is no file.
+    /// Reads the ended sessions from the file, which may be missing.
     fn load(path: &Path) -> io::Result<Self> {
         let mut options = state::private_options();
         let file = match state::open_private(path, options.create(false).read(true)) {
@@ -103,17 +99,20 @@ impl EndedSet {
     /// Parses the lines of a file; `None` if a line is invalid. An incomplete last line is ignored.
     fn read(text: &str) -> Option<Self> {
         let mut set = Self::default();
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        for line in whole.lines() {
+        let complete_lines = text.rfind('\n').map_or("", |end| &text[..end]);
+        for line in complete_lines.lines() {
             let (time, seal) = line.split_at_checked(TIME)?;
-            let opened = u64::from_str_radix(time, 16).ok()?;
+            let opened_at = u64::from_str_radix(time, 16).ok()?;
             if seal.is_empty() {
-                set.floor = set.floor.max(opened);
+                set.floor = set.floor.max(opened_at);
                 continue;
             }
             let seal = Some(seal).filter(|seal| seal.len() == SEAL)?;
             let seal = u64::from_str_radix(seal, 16).ok()?;
-            set.add(Birth { opened, seal });
+            set.add(Birth {
+                opened: opened_at,
+                seal,
+            });
         }
         Some(set)
     }
@@ -133,7 +132,7 @@ fn line(Birth { opened, seal }: Birth) -> String {
 #[derive(Debug)]
 struct Lines {
     path: PathBuf,
-    /// `None` until the file has been rewritten: after a failure its content is unknown.
+    /// `None` after a write error, until the file is rewritten.
     file: Option<File>,
     count: usize,
 }
@@ -162,8 +161,8 @@ impl Lines {
 }
 
 impl EndedSessions {
-    /// Reads the sessions that earlier runs ended from this file. If the file cannot be read, no
-    /// session that was opened before `now` is revived.
+    /// Reads the ended sessions of earlier runs. If the file cannot be read, no session from before
+    /// `now` is revived.
     pub fn open(path: Option<PathBuf>, now: u64) -> Self {
         let Some(path) = path else {
             return Self(Arc::new(Shared {
@@ -197,7 +196,7 @@ impl EndedSessions {
         self.0.set().has(birth)
     }
 
-    /// Stores an ended session. Afterwards a later run knows it, too.
+    /// Stores an ended session, also for later runs.
     pub async fn add(&self, birth: Birth, now: u64) {
         {
             let mut set = self.0.set();
@@ -207,9 +206,9 @@ impl EndedSessions {
         if self.0.file.is_none() {
             return;
         }
-        let shared = Arc::clone(&self.0);
-        let written = try_off_the_runtime(move || shared.write(birth)).await;
-        if let Err(error) = written.map_err(io::Error::other).flatten() {
+        let shared_set = Arc::clone(&self.0);
+        let write_result = try_off_the_runtime(move || shared_set.write(birth)).await;
+        if let Err(error) = write_result.map_err(io::Error::other).flatten() {
             warn_not_stored(&error);
         }
     }
@@ -250,33 +249,40 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_later_run_knows_them_until_their_seals_have_had_their_time() {
+    async fn a_later_run_reads_ended_sessions_until_their_seals_expire() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("ended");
-        let ended = EndedSessions::open(Some(path.clone()), NOW);
+        let ended_sessions = EndedSessions::open(Some(path.clone()), NOW);
         for number in [1, 2] {
-            ended.add(birth(number), NOW).await;
+            ended_sessions.add(birth(number), NOW).await;
         }
         // A torn line of a run that was killed while writing.
         let mut file = File::options().append(true).open(&path).expect("a file");
         file.write_all(b"000").expect("written");
-        let later = EndedSessions::open(Some(path.clone()), NOW);
-        assert!(later.has(birth(1)) && later.has(birth(2)) && !later.has(birth(3)));
-        later.add(birth(3), NOW).await;
+        let later_sessions = EndedSessions::open(Some(path.clone()), NOW);
+        assert!(
+            later_sessions.has(birth(1))
+                && later_sessions.has(birth(2))
+                && !later_sessions.has(birth(3))
+        );
+        later_sessions.add(birth(3), NOW).await;
         assert!(EndedSessions::open(Some(path.clone()), NOW).has(birth(3)));
         let lifetime = u64::try_from(REVIVED_FOR.as_millis()).expect("it fits");
-        let last = EndedSessions::open(Some(path.clone()), NOW + lifetime + 3);
-        assert!(!last.has(birth(2)) && last.has(birth(3)));
+        let last_sessions = EndedSessions::open(Some(path.clone()), NOW + lifetime + 3);
+        assert!(!last_sessions.has(birth(2)) && last_sessions.has(birth(3)));
     }
 
     #[tokio::test]
-    async fn where_they_cannot_be_read_nothing_is_revived() {
+    async fn an_unreadable_file_prevents_revival() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("ended");
         for text in ["what?\n\n", "00000000001g\n", "000000000010000\n"] {
             fs::write(&path, text).expect("written");
-            let ended = EndedSessions::open(Some(path.clone()), NOW);
-            assert!(ended.has(birth(0)) && !ended.has(birth(1)), "{text:?}");
+            let ended_sessions = EndedSessions::open(Some(path.clone()), NOW);
+            assert!(
+                ended_sessions.has(birth(0)) && !ended_sessions.has(birth(1)),
+                "{text:?}"
+            );
         }
         fs::write(&path, b"\xff\n").expect("written");
         assert!(EndedSessions::open(Some(path.clone()), NOW).has(birth(0)));
@@ -284,42 +290,45 @@ mod tests {
         assert!(EndedSessions::open(Some(path), NOW).has(birth(0)));
     }
 
-    /// Opening a pipe does not block, and a link is not followed. A new file replaces them.
+    /// A pipe in the file's place does not block, and a link is not followed. Both are replaced.
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn what_stands_in_the_place_of_the_file_is_replaced() {
+    async fn other_file_types_are_replaced() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let (path, other) = (folder.path().join("ended"), folder.path().join("other"));
+        let (path, other_path) = (folder.path().join("ended"), folder.path().join("other"));
         let make_pipe = || {
             let mode = rustix::fs::Mode::from_raw_mode(0o600);
             rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)
                 .expect("a pipe");
         };
-        let make_link = || std::os::unix::fs::symlink(&other, &path).expect("a link");
+        let make_link = || std::os::unix::fs::symlink(&other_path, &path).expect("a link");
         for make in [&make_pipe as &dyn Fn(), &make_link] {
-            fs::write(&other, "0000000000a\n").expect("written");
+            fs::write(&other_path, "0000000000a\n").expect("written");
             make();
-            let ended = EndedSessions::open(Some(path.clone()), NOW);
-            assert!(ended.has(birth(0)) && !ended.has(birth(1)));
-            ended.add(birth(1), NOW).await;
-            assert_eq!(fs::read_to_string(&other).expect("a file"), "0000000000a\n");
+            let ended_sessions = EndedSessions::open(Some(path.clone()), NOW);
+            assert!(ended_sessions.has(birth(0)) && !ended_sessions.has(birth(1)));
+            ended_sessions.add(birth(1), NOW).await;
+            assert_eq!(
+                fs::read_to_string(&other_path).expect("a file"),
+                "0000000000a\n"
+            );
             assert!(EndedSessions::open(Some(path.clone()), NOW).has(birth(1)));
             fs::remove_file(&path).expect("removed");
         }
     }
 
     #[test]
-    fn what_is_too_much_is_forgotten_and_ends_what_is_older() {
+    fn excess_entries_are_dropped_and_raise_the_floor() {
         let mut set = EndedSet::default();
-        let most = u64::try_from(MAX_ENDED).expect("it fits");
-        for number in (1..=most + 1).rev() {
+        let max_ended = u64::try_from(MAX_ENDED).expect("it fits");
+        for number in (1..=max_ended + 1).rev() {
             set.add(birth(number));
         }
         assert_eq!(set.births.len(), MAX_ENDED);
-        for number in 0..=most + 1 {
+        for number in 0..=max_ended + 1 {
             assert!(set.has(birth(number)), "{number}");
         }
-        assert!(!set.has(birth(most + 2)));
+        assert!(!set.has(birth(max_ended + 2)));
         assert_eq!(EndedSet::read(&set.text()), Some(set));
     }
 }

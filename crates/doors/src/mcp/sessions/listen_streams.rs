@@ -23,7 +23,7 @@ use super::outbox::Outbox;
 /// Maximum number of open streams.
 const MAX_LISTENS: usize = 10_000;
 
-/// The open listen streams, of one pooled session or of all profiles and shared servers.
+/// The open listen streams of one pooled session, or of all profiles and shared servers.
 #[derive(Debug, Default)]
 pub struct ListenStreams {
     next: AtomicU64,
@@ -33,7 +33,7 @@ pub struct ListenStreams {
 /// One stream.
 #[derive(Debug)]
 pub struct ListenStream {
-    /// The id of its request, JSON text.
+    /// The id of its request (JSON text).
     id: Box<str>,
     /// `None` for a stream of one pooled session.
     audience: Option<Audience>,
@@ -42,7 +42,7 @@ pub struct ListenStream {
     pub outbox: Outbox,
 }
 
-/// The clients that a stream is for.
+/// The clients of a stream.
 #[derive(Debug)]
 pub enum Audience {
     /// A client of a profile.
@@ -60,13 +60,13 @@ impl Audience {
         matches!(self, Self::Server(server) if server == name)
     }
 
-    /// True if the switches of its client are stored under one of these names.
+    /// True if the client's switches are stored under one of these names.
     pub fn is_among(&self, clients: &[String]) -> bool {
         matches!(self, Self::Profile(_, client) if client.is_among(clients))
     }
 
-    /// True if the stream may get notifications of this server. A reload may have removed the
-    /// server from the profile.
+    /// True if the stream may get notifications of this server, which a reload may remove from the
+    /// profile.
     fn includes_server(&self, name: &ServerName) -> bool {
         match self {
             Self::Profile(profile, _) => profile.has_server(name),
@@ -94,8 +94,8 @@ impl ListenStreams {
         filter: ListenFilter,
         audience: Option<Audience>,
     ) -> Option<Arc<ListenStream>> {
-        let mut open = self.open();
-        if open.len() >= MAX_LISTENS {
+        let mut open_streams = self.open();
+        if open_streams.len() >= MAX_LISTENS {
             return None;
         }
         let listen = Arc::new(ListenStream {
@@ -105,7 +105,7 @@ impl ListenStreams {
             opened: Instant::now(),
             outbox: Outbox::default(),
         });
-        open.insert(name.into(), Arc::clone(&listen));
+        open_streams.insert(name.into(), Arc::clone(&listen));
         Some(listen)
     }
 
@@ -120,13 +120,13 @@ impl ListenStreams {
     /// Notifies the concerned streams that a list changed at the given time.
     pub fn notify_change(
         &self,
-        changed: Method,
-        at: Instant,
+        change_method: Method,
+        time: Instant,
         concerns: impl Fn(&Audience) -> bool,
     ) {
         for listen in self.all() {
-            if listen.opened < at && listen.audience.as_ref().is_none_or(&concerns) {
-                listen.notify_change(changed);
+            if listen.opened < time && listen.audience.as_ref().is_none_or(&concerns) {
+                listen.notify_change(change_method);
             }
         }
     }
@@ -174,20 +174,20 @@ impl ListenStream {
         self.filter.acknowledged(&self.id)
     }
 
-    fn notify_change(&self, changed: Method) {
-        if self.filter.includes(changed) {
-            self.push(changed, "{}");
+    fn notify_change(&self, change_method: Method) {
+        if self.filter.includes(change_method) {
+            self.push(change_method, "{}");
         }
     }
 
     /// Notifies the stream that everything in its filter may have changed.
     pub fn notify_all(&self) {
-        for changed in [
+        for change_method in [
             Method::ToolsChanged,
             Method::PromptsChanged,
             Method::ResourcesChanged,
         ] {
-            self.notify_change(changed);
+            self.notify_change(change_method);
         }
         for uri in &self.filter.uris {
             let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));

@@ -1,4 +1,4 @@
-//! Queues of messages to a client that belong to no call.
+//! Queues of messages outside of calls.
 
 use std::{
     collections::VecDeque,
@@ -8,15 +8,14 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// Maximum number of queued messages for a client that does not read. Further ones are dropped and
-/// counted.
+/// Maximum number of queued messages. Further messages are dropped and counted.
 const MAX_WAITING: usize = 256;
 
-/// Maximum size of queued messages in bytes: one log message may be large.
+/// Maximum size of queued messages in bytes, enough for one large log message.
 const MAX_WAITING_BYTES: usize = 4 * 1024 * 1024;
 
-/// A bounded queue of messages. Each message is read once, even if the client has several streams
-/// (specification, transports: a message goes to one stream only).
+/// A bounded queue of messages. Each message is read once, even by several streams (specification,
+/// transports).
 #[derive(Debug, Default)]
 pub struct Outbox(Mutex<OutboxState>);
 
@@ -42,8 +41,7 @@ impl Outbox {
         value
     }
 
-    /// Queues a message, unless the same message is already queued: two `list_changed` tell no more
-    /// than one.
+    /// Queues a message, unless an equal message is queued.
     pub fn push(&self, message: String) {
         self.update(|state| {
             if state.closed || state.waiting.contains(&message) {

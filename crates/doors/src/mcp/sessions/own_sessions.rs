@@ -10,7 +10,7 @@ use mainstay_transport::UpstreamSession;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
-/// Time that a client waits for its sessions to set a log level.
+/// Time limit for setting a log level in the client's sessions.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The isolated sessions by server. A map without entries allocates no memory.
@@ -27,12 +27,12 @@ impl OwnSessions {
         self.map().values().cloned().collect()
     }
 
-    /// The client's session of this server. `open` creates it if there is none, or if the server
-    /// was replaced by another one with the same name.
+    /// The client's session of this server. `open` creates it if there is none, or if another
+    /// server has the name now.
     pub fn get_or_open(
         &self,
         server: &Arc<ServerHandle>,
-        open: impl FnOnce() -> IsolatedSession,
+        open_session: impl FnOnce() -> IsolatedSession,
     ) -> Arc<IsolatedSession> {
         let mut map = self.map();
         if let Some(isolated_session) = map.get(&server.name)
@@ -40,7 +40,7 @@ impl OwnSessions {
         {
             return Arc::clone(isolated_session);
         }
-        let isolated_session = Arc::new(open());
+        let isolated_session = Arc::new(open_session());
         map.insert(server.name.clone(), Arc::clone(&isolated_session));
         isolated_session
     }
@@ -54,7 +54,7 @@ impl OwnSessions {
             .collect()
     }
 
-    /// Sets the log level of open sessions and of sessions that open later.
+    /// Sets the log level of open and of later sessions.
     pub async fn set_log_level(&self, level: LogLevel) {
         let updates = self.all().into_iter().map(|isolated_session| async move {
             isolated_session.settings.set_log_level(level);
@@ -74,7 +74,7 @@ impl OwnSessions {
 
     /// Closes sessions that have been idle for this long. A session with resource subscriptions
     /// stays open while its client listens.
-    pub fn sweep(&self, idle: Duration, is_listened_to: bool) {
+    pub fn sweep(&self, idle_limit: Duration, is_listened_to: bool) {
         self.map().retain(|_, isolated_session| {
             // The configuration may have changed since the session was opened.
             let server = &isolated_session.server;
@@ -83,9 +83,9 @@ impl OwnSessions {
             if is_listened_to && is_needed {
                 return true;
             }
-            isolated_session.close_idle(idle);
-            // Dropping it saves memory for a client that does not use it again.
-            is_needed || !isolated_session.is_idle(idle)
+            isolated_session.close_idle(idle_limit);
+            // Dropping an unused session saves memory.
+            is_needed || !isolated_session.is_idle(idle_limit)
         });
     }
 

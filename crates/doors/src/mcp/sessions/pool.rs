@@ -1,6 +1,6 @@
 //! Pooled sessions of legacy servers for clients without a session. There is one for each principal
-//! and set of declared capabilities, because a session's capabilities are fixed when it opens
-//! (docs/dev/wire.md, "Between the eras").
+//! and set of capabilities, because a session's capabilities are fixed (docs/dev/wire.md, "Between
+//! the eras").
 
 use std::{
     sync::{
@@ -30,25 +30,23 @@ use super::{
     subscriptions::{SubscribedResource, Subscriptions},
 };
 
-/// Maximum number of pooled sessions, open or not. A client that declares other capabilities each
-/// time would otherwise get a new one for each request.
+/// Maximum number of pooled sessions, in case a client declares other capabilities each time.
 const MAX_POOLED: usize = 1000;
 
 /// The sessions of all servers, oldest first.
 #[derive(Debug, Default)]
 pub struct Pool(Mutex<Vec<Arc<Pooled>>>);
 
-/// A pooled session. It opens at its first use.
+/// A pooled session, which opens at its first use.
 #[derive(Debug)]
 pub struct Pooled {
     /// The capabilities that its clients declare.
     profile: Box<str>,
     principal: Principal,
     pub isolated_session: Arc<IsolatedSession>,
-    /// Number of its calls that wait for a person.
+    /// Number of calls that wait for a person.
     parked: AtomicUsize,
-    /// The log level that was last set, and the session in which it was set. A new session does not
-    /// know it.
+    /// The last log level, and the session in which it was set.
     logs: Mutex<Option<(Weak<UpstreamSession>, LogLevel)>>,
     audience: Arc<Audience>,
 }
@@ -67,10 +65,10 @@ impl Pool {
     }
 
     /// A session of this server for this client. A session with a call that waits for a person is
-    /// not shared: on a pipe, the next question could not be attributed to a call.
+    /// not shared, because the next question on a pipe could not be attributed to a call.
     pub fn lease(&self, server: &Arc<ServerHandle>, client: &CallClient) -> Lease {
         let capabilities = match server.config().server_requests {
-            // The server's requests are rejected. It must not wait for an answer that cannot come.
+            // The configuration rejects server requests, so no capability for them is declared.
             Some(ServerRequests::Reject) => "{}".into(),
             _ => client.caller.capabilities.for_era(Era::Legacy),
         };
@@ -86,11 +84,11 @@ impl Pool {
         } else {
             let session = Arc::new(Pooled::new(server, &capabilities, client.principal.clone()));
             if sessions.len() >= MAX_POOLED
-                && let Some(idle) = sessions
+                && let Some(idle_index) = sessions
                     .iter()
                     .position(|session| session.isolated_session.is_idle(Duration::ZERO))
             {
-                sessions.remove(idle);
+                sessions.remove(idle_index);
             }
             sessions.push(Arc::clone(&session));
             session
@@ -102,9 +100,9 @@ impl Pool {
     }
 
     /// Closes sessions that have been idle for this long.
-    pub fn sweep(&self, idle: Duration) {
+    pub fn sweep(&self, idle_limit: Duration) {
         self.sessions()
-            .retain(|session| !session.isolated_session.is_idle(idle));
+            .retain(|session| !session.isolated_session.is_idle(idle_limit));
     }
 
     /// Ends the listen streams, and closes sessions without users.
@@ -118,8 +116,8 @@ impl Pool {
 
 impl Pooled {
     fn new(server: &Arc<ServerHandle>, capabilities: &str, principal: Principal) -> Self {
-        let declared = ClientCapabilities::read(capabilities);
-        let initialize = transport::own_initialize(Revision::LATEST_LEGACY, &declared);
+        let declared_capabilities = ClientCapabilities::read(capabilities);
+        let initialize = transport::own_initialize(Revision::LATEST_LEGACY, &declared_capabilities);
         let audience = Arc::<Audience>::default();
         let listener = Arc::new(Unattributed {
             server: Arc::clone(server),
@@ -160,8 +158,8 @@ impl Lease {
         &self.session.audience
     }
 
-    /// Makes the server log at this level and above. The server continues to do so; each request
-    /// gets only the messages that it asked for.
+    /// Makes the server log at this level and above. Each request gets only the messages with its
+    /// own level.
     pub async fn request_log_level(&self, level: LogLevel) -> Result<(), Failure> {
         let limit = self
             .session
@@ -189,7 +187,7 @@ impl Lease {
             }
             *logs = Some(set);
         }
-        // A refusal is ignored: the server then sends no log messages.
+        // After a refusal, the server sends no log messages.
         session.set_log_level(level).await.ok();
         Ok(())
     }
@@ -206,8 +204,8 @@ impl Lease {
 pub struct Seat(OnceLock<Lease>);
 
 impl Seat {
-    /// Keeps the lease for the lifetime of the call. A call is forwarded to one server; a lease
-    /// that was needed only to search for a resource is returned.
+    /// Keeps the lease for the lifetime of the call. Returns a lease that was needed only for a
+    /// search.
     pub fn take(&self, lease: Lease) -> Option<Lease> {
         self.0.set(lease).err()
     }
@@ -239,8 +237,8 @@ struct Unattributed {
 }
 
 impl Listener for Unattributed {
-    /// Forwards changes to the listeners. A log message without a request is dropped (specification
-    /// 2026-07-28, "Logging").
+    /// Forwards changes to the listeners. Log messages outside of requests are dropped (2026-07-28,
+    /// "Logging").
     fn take_notice(&self, notice: Notice) {
         let Audience {
             listen_streams,
@@ -249,16 +247,21 @@ impl Listener for Unattributed {
         match notice.method {
             Method::ResourceUpdated => {
                 let uri = notice.frame.text_param("uri").unwrap_or_default();
-                for (stream, used) in subscriptions.listeners(&self.server.name, &uri) {
-                    listen_streams.notify_update(&self.server.name, &stream, &notice.frame, &used);
+                for (stream, client_uri) in subscriptions.listeners(&self.server.name, &uri) {
+                    listen_streams.notify_update(
+                        &self.server.name,
+                        &stream,
+                        &notice.frame,
+                        &client_uri,
+                    );
                 }
             }
             changed => listen_streams.notify_change(changed, Instant::now(), |_| true),
         }
     }
 
-    /// The client of this question is unknown. The configuration answers a question for roots, or
-    /// it waits for the next call of such a client. Any other question is refused.
+    /// The question's client is unknown. Configured roots answer a question for roots; otherwise
+    /// the question waits for the next call. Other questions are refused.
     fn ask(&self, question: ServerQuestion) {
         if question.method() != Method::RootsList {
             return;
@@ -266,8 +269,8 @@ impl Listener for Unattributed {
         let config = self.server.config();
         if !config.roots.is_empty() {
             question.result(&questions::roots(&config.roots));
-        } else if let Some(held) = self.held_requests.get().and_then(Weak::upgrade) {
-            held.keep(question);
+        } else if let Some(held_requests) = self.held_requests.get().and_then(Weak::upgrade) {
+            held_requests.keep(question);
         }
     }
 }

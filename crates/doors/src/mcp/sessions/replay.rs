@@ -1,5 +1,5 @@
-//! Stores the latest events of a session's streams, for clients whose connection breaks or is
-//! closed (specification 2025-11-25, transports, "Resumability and Redelivery").
+//! Stores the latest events of a session's streams for reconnecting clients (specification
+//! 2025-11-25, transports, "Resumability and Redelivery").
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,20 +14,18 @@ use tokio::time::Instant;
 /// Maximum number of stored events of one session. It equals the limit of the session's outbox.
 const MAX_EVENTS: usize = 256;
 
-/// Maximum size of stored events in bytes. A larger result reaches a client that reads, but is not
-/// stored for a client that is away.
+/// Maximum size of stored events in bytes. A larger result is sent, but not stored.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// Time for which events are stored. A client returns within seconds, or when its machine wakes up.
-/// After that an idle session stores nothing, so that it stays within the size of idle sessions (20
-/// kB).
+/// Lifetime of stored events. Clients return within seconds or after a system sleep. Idle sessions
+/// then store nothing, to stay below 20 kB.
 const STORED_FOR: Duration = Duration::from_mins(5);
 
-/// Maximum number of events that wait for one connection. Later ones wait at their source, where
-/// progress and logs are dropped first.
+/// Maximum number of unsent events of one connection. Later events wait at their source, which
+/// drops progress and logs first.
 const MAX_UNREAD: usize = 16;
 
-/// Time after which a client should return if its connection breaks.
+/// Retry time for a client whose connection breaks.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The subject of a stream.
@@ -45,8 +43,8 @@ pub type StreamId = u64;
 /// The streams of one session.
 #[derive(Debug)]
 pub struct Replay {
-    /// Distinguishes events of this run from those of earlier runs: a session may be older than
-    /// this run.
+    /// Distinguishes events of this run from those of earlier runs, which may have the same
+    /// session.
     run: u32,
     state: Mutex<ReplayState>,
 }
@@ -75,27 +73,27 @@ struct ReplayState {
 struct Stream {
     kind: StreamKind,
     stored: VecDeque<Event>,
-    /// The number of the next event. The first event has number 1; number 0 is the primer.
+    /// The number of the next event. The first event has number 1, and the primer has number 0.
     next: u64,
     /// The number of the next event for the current connection.
     next_unread: u64,
-    /// Number of connections so far. The last one reads, unless it has left.
+    /// Number of connections so far. Only the latest one reads.
     readers: u64,
     is_read: bool,
     is_over: bool,
-    /// If set, the connection is to be closed, and the client to return after this time.
+    /// The client's retry time, if the connection must close.
     parting: Option<Duration>,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    /// True after a client has returned to the stream.
+    /// True after a client has resumed the stream.
     has_returned: bool,
-    /// The writer of the stream. It is woken when a client returns.
+    /// The writer's waker, for a client that resumes the stream.
     returned: Option<Waker>,
 }
 
 #[derive(Debug)]
 struct Event {
-    /// The event in the form in which it is sent.
+    /// The encoded event.
     text: Bytes,
     since: Instant,
 }
@@ -106,8 +104,7 @@ pub struct StreamCursor {
     pub stream: StreamId,
     pub kind: StreamKind,
     reader: u64,
-    /// The event with which the client returns until it has received another one (SEP-1699). `None`
-    /// after it was sent.
+    /// The event id for resuming before the first event (SEP-1699). `None` after it was sent.
     primer: Option<u64>,
     is_closed: bool,
 }
@@ -119,7 +116,7 @@ pub enum Gone {
         "what followed this event is kept no longer: the call may or may not have run; check before you repeat it"
     )]
     Forgotten,
-    /// Nothing is lost that a client waits for. A new stream suffices.
+    /// The client misses no result. A new stream suffices.
     #[error("no stream of calls has this event")]
     Unknown,
 }
@@ -164,30 +161,30 @@ impl Replay {
     /// Resumes a stream after an event. The new connection replaces the previous one.
     pub fn resume(&self, last_event: &str) -> Result<StreamCursor, Gone> {
         let (run, kind, stream, event) = parse(last_event).ok_or(Gone::Unknown)?;
-        let gone = match kind {
+        let reason = match kind {
             StreamKind::Call => Gone::Forgotten,
             StreamKind::Session => Gone::Unknown,
         };
         if run != self.run {
-            return Err(gone);
+            return Err(reason);
         }
         let mut state = self.state();
         let stream_state = state
             .streams
             .get_mut(&stream)
             .filter(|stream_state| stream_state.kind == kind && event < stream_state.next);
-        let stream_state = stream_state.ok_or(gone)?;
+        let stream_state = stream_state.ok_or(reason)?;
         // The response of a finished call must be available. Progress and logs may be missing.
         if stream_state.is_over && stream_state.stored.is_empty() && event + 1 < stream_state.next {
-            return Err(gone);
+            return Err(reason);
         }
         stream_state.readers += 1;
         stream_state.is_read = true;
         stream_state.next_unread = event + 1;
         stream_state.parting = None;
         stream_state.has_returned = true;
-        if let Some(returned) = stream_state.returned.take() {
-            returned.wake();
+        if let Some(waker) = stream_state.returned.take() {
+            waker.wake();
         }
         // Wake the previous connection, which may not have ended yet.
         stream_state.wake();
@@ -218,8 +215,8 @@ impl Replay {
         // A message is one line, so one `data` field suffices.
         let text = Bytes::from(format!("id: {id}\nevent: message\ndata: {message}\n\n"));
         stream_state.next += 1;
-        let (bytes, since) = (text.len(), Instant::now());
-        stream_state.stored.push_back(Event { text, since });
+        let (bytes, time) = (text.len(), Instant::now());
+        stream_state.stored.push_back(Event { text, since: time });
         stream_state.wake();
         state.events += 1;
         state.bytes += bytes;
@@ -244,7 +241,7 @@ impl Replay {
         }
     }
 
-    /// Ready when the stream accepts one more event. It waits for a slow reader, not for an absent
+    /// Ready when the stream accepts one more event. Waits for a slow reader, but not for an absent
     /// one.
     pub fn poll_room(&self, stream: StreamId, context: &Context<'_>) -> Poll<()> {
         let mut state = self.state();
@@ -257,8 +254,8 @@ impl Replay {
         }
     }
 
-    /// Returns true if a client has returned to the stream since the last call. The task is woken
-    /// when a client returns.
+    /// Returns true if a client has resumed the stream since the last call. Wakes the task when a
+    /// client resumes.
     pub fn take_return(&self, stream: StreamId, context: &Context<'_>) -> bool {
         let mut state = self.state();
         let Some(stream_state) = state.streams.get_mut(&stream) else {
@@ -268,7 +265,7 @@ impl Replay {
         if !stream_state
             .returned
             .as_ref()
-            .is_some_and(|returned| returned.will_wake(waker))
+            .is_some_and(|stored_waker| stored_waker.will_wake(waker))
         {
             stream_state.returned = Some(waker.clone());
         }
@@ -325,7 +322,7 @@ impl Replay {
 }
 
 impl ReplayState {
-    /// Removes the oldest events beyond the limits. Events that a connection has not read yet stay.
+    /// Removes the oldest events beyond the limits, except for unread events.
     fn make_room(&mut self) {
         while self.events > MAX_EVENTS || self.bytes > MAX_BYTES {
             let oldest = self
@@ -383,7 +380,7 @@ impl Stream {
         usize::try_from(self.next - self.next_unread).unwrap_or(usize::MAX)
     }
 
-    /// The oldest event, unless a connection has not read it yet.
+    /// The oldest event, unless it is unread.
     fn oldest(&self) -> Option<&Event> {
         self.stored
             .front()

@@ -39,7 +39,7 @@ const RANDOM_DIGITS: usize = 16;
 const HEAD_DIGITS: usize =
     TIME_DIGITS + REVISION_DIGITS + CAPABILITY_DIGITS + CLIENT_DIGITS + RANDOM_DIGITS;
 
-/// Maximum bytes of a client's name or version in an id: the id is a header of every request.
+/// Maximum length of a client's name or version in an id, in bytes.
 const MAX_WORD: usize = 64;
 
 /// The content of a session id.
@@ -53,27 +53,26 @@ pub struct Unsealed<'i> {
     pub capabilities: ClientCapabilities,
     /// The name and version that the client declared, as far as the id contains them; JSON text.
     pub client_info: Option<Arc<str>>,
-    /// True if the name under which the client's switches are stored follows from `client_info` and
-    /// the principal.
+    /// True if `client_info` and the principal determine the name under which switches are stored.
     pub has_whole_name: bool,
 }
 
 /// Creates session ids, and reads ids of earlier runs with the same key.
 #[derive(Debug)]
 pub struct Seal {
-    /// Without a key, later runs cannot read the ids of this run.
+    /// Without a key, later runs cannot read the ids.
     key: Option<Secret>,
-    /// Start of this run in milliseconds since 1970. An unknown id of this run belongs to an ended
-    /// session.
+    /// Start of this run in milliseconds since 1970. An unknown id from this run belongs to an
+    /// ended session.
     run: u64,
 }
 
 /// Milliseconds since 1970.
 pub fn unix_ms() -> u64 {
-    let since = SystemTime::now()
+    let elapsed = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or_default()
+    u64::try_from(elapsed.as_millis()).unwrap_or_default()
 }
 
 impl Seal {
@@ -89,7 +88,7 @@ impl Seal {
         self.run
     }
 
-    /// Sealed names for clients, which later runs can read, too.
+    /// Sealed names for clients, readable by later runs.
     pub fn names(&self) -> SealedNames {
         SealedNames::new(self.key.clone())
     }
@@ -113,9 +112,9 @@ impl Seal {
             caller.capabilities.bits(),
             checksum(&client_name(principal, caller.client_info.as_deref())),
         );
-        let declared = declared(caller);
+        let declared_text = declared(caller);
         let seal = match &self.key {
-            Some(key) => mac(key, &head, &declared, endpoint, principal)
+            Some(key) => mac(key, &head, &declared_text, endpoint, principal)
                 .finalize()
                 .into_bytes()[..SEAL]
                 .iter()
@@ -123,51 +122,51 @@ impl Seal {
             None => random()?,
         };
         Ok(match endpoint {
-            "" => format!("{head}{seal:016x}{declared}"),
-            _ => format!("{head}{seal:016x}{declared}-{endpoint}"),
+            "" => format!("{head}{seal:016x}{declared_text}"),
+            _ => format!("{head}{seal:016x}{declared_text}-{endpoint}"),
         }
         .into())
     }
 
-    /// Reads a recent id of an earlier run. Returns `None` for an id of this run or of another
-    /// principal, and for an invalid id.
+    /// Reads a recent id of an earlier run. Returns `None` for an invalid id, an id of this run, or
+    /// one of another principal.
     pub fn open<'i>(&self, id: &'i str, principal: &Principal, now: u64) -> Option<Unsealed<'i>> {
         let unsealed = self.read(id, principal)?;
-        let opened = unsealed.birth.opened;
-        let age = Duration::from_millis(now.saturating_sub(opened));
-        (opened < self.run && age <= REVIVED_FOR).then_some(unsealed)
+        let opened_at = unsealed.birth.opened;
+        let age = Duration::from_millis(now.saturating_sub(opened_at));
+        (opened_at < self.run && age <= REVIVED_FOR).then_some(unsealed)
     }
 
     /// Reads an id of any run.
     pub fn read<'i>(&self, id: &'i str, principal: &Principal) -> Option<Unsealed<'i>> {
         let (head, rest) = id.split_at_checked(HEAD_DIGITS)?;
         let (seal, rest) = rest.split_at_checked(2 * SEAL)?;
-        let (declared, endpoint) = match rest.split_once('-') {
+        let (declared_text, endpoint) = match rest.split_once('-') {
             None => (rest, ""),
-            Some((declared, endpoint)) if !endpoint.is_empty() => (declared, endpoint),
+            Some((declared_text, endpoint)) if !endpoint.is_empty() => (declared_text, endpoint),
             Some(_) => return None,
         };
         let number = u64::from_str_radix(seal, 16).ok()?;
-        // Each id has only one spelling. Another one would be a different session.
+        // Accept only one spelling of each id.
         if format!("{number:016x}") != seal {
             return None;
         }
         let key = self.key.as_ref()?;
-        mac(key, head, declared, endpoint, principal)
+        mac(key, head, declared_text, endpoint, principal)
             .verify_truncated_left(&number.to_be_bytes())
             .ok()?;
-        let (opened, rest) = head.split_at(TIME_DIGITS);
+        let (opened_text, rest) = head.split_at(TIME_DIGITS);
         let (index, rest) = rest.split_at(REVISION_DIGITS);
         let index = usize::from_str_radix(index, 16).ok()?;
         let (bits, rest) = rest.split_at(CAPABILITY_DIGITS);
         let bits = u8::from_str_radix(bits, 16).ok()?;
         let client = u32::from_str_radix(&rest[..CLIENT_DIGITS], 16).ok()?;
-        let client_info = client_info(declared);
+        let client_info = client_info(declared_text);
         let name = client_name(principal, client_info.as_deref());
         let has_whole_name = checksum(&name) == client;
         Some(Unsealed {
             birth: Birth {
-                opened: u64::from_str_radix(opened, 16).ok()?,
+                opened: u64::from_str_radix(opened_text, 16).ok()?,
                 seal: number,
             },
             endpoint,
@@ -187,30 +186,30 @@ fn checksum(name: &str) -> u32 {
 /// The beginning of the client's name and version, in hexadecimal.
 fn declared(caller: &Caller) -> String {
     let info = caller.client_info.as_deref().unwrap_or("{}");
-    let word = |member| {
-        let word = message::text_member(info, member)?;
-        let word: String = word.chars().filter(|c| *c != '\0').collect();
-        Some(word[..word.floor_char_boundary(MAX_WORD)].to_owned())
+    let client_member = |member| {
+        let client_member = message::text_member(info, member)?;
+        let client_member: String = client_member.chars().filter(|c| *c != '\0').collect();
+        Some(client_member[..client_member.floor_char_boundary(MAX_WORD)].to_owned())
     };
-    let words = match (word("name"), word("version")) {
+    let client_text = match (client_member("name"), client_member("version")) {
         (None, _) => String::new(),
         (Some(name), None) => name,
         (Some(name), Some(version)) => format!("{name}\0{version}"),
     };
-    words.bytes().fold(String::new(), |mut text, byte| {
+    client_text.bytes().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
     })
 }
 
-fn client_info(declared: &str) -> Option<Arc<str>> {
-    let digits = declared.as_bytes().chunks(2);
+fn client_info(declared_text: &str) -> Option<Arc<str>> {
+    let digits = declared_text.as_bytes().chunks(2);
     let bytes = digits.map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok());
-    let words = String::from_utf8(bytes.collect::<Option<_>>()?).ok()?;
-    let info = match words.split_once('\0') {
-        _ if words.is_empty() => return None,
+    let client_text = String::from_utf8(bytes.collect::<Option<_>>()?).ok()?;
+    let info = match client_text.split_once('\0') {
+        _ if client_text.is_empty() => return None,
         Some((name, version)) => json!({"name": name, "version": version}),
-        None => json!({"name": words}),
+        None => json!({"name": client_text}),
     };
     Some(info.to_string().into())
 }
@@ -218,14 +217,14 @@ fn client_info(declared: &str) -> Option<Arc<str>> {
 fn mac(
     key: &Secret,
     head: &str,
-    declared: &str,
+    declared_text: &str,
     endpoint: &str,
     principal: &Principal,
 ) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key.expose().as_bytes())
         .expect("a key of any length will do");
     mac.update(head.as_bytes());
-    mac.update(declared.as_bytes());
+    mac.update(declared_text.as_bytes());
     mac.update(b"-");
     mac.update(endpoint.as_bytes());
     // No name contains a space.
@@ -264,34 +263,38 @@ mod tests {
                     client_info: Some(info.into()),
                     ..Caller::at(revision)
                 };
-                let opened = 1_795_000_000_000;
-                let id = run(1, opened)
-                    .id(opened, endpoint, &caller, &Principal::Operator)
+                let opened_at = 1_795_000_000_000;
+                let id = run(1, opened_at)
+                    .id(opened_at, endpoint, &caller, &Principal::Operator)
                     .expect("random");
                 let seal = &id[HEAD_DIGITS..][..2 * SEAL];
                 let seal = u64::from_str_radix(seal, 16).expect("a number");
                 let unsealed = Unsealed {
-                    birth: Birth { opened, seal },
+                    birth: Birth {
+                        opened: opened_at,
+                        seal,
+                    },
                     endpoint,
                     revision,
                     capabilities,
                     client_info: Some(info.into()),
                     has_whole_name: true,
                 };
-                let later_run = run(1, opened + 1);
-                let last = opened + u64::try_from(REVIVED_FOR.as_millis()).expect("it fits");
-                let open = |now| later_run.open(&id, &Principal::Operator, now);
-                assert_eq!(open(last), Some(unsealed), "{id}");
-                assert_eq!(open(last + 1), None, "too old");
+                let later_run = run(1, opened_at + 1);
+                let last_time =
+                    opened_at + u64::try_from(REVIVED_FOR.as_millis()).expect("it fits");
+                let open_at = |now| later_run.open(&id, &Principal::Operator, now);
+                assert_eq!(open_at(last_time), Some(unsealed), "{id}");
+                assert_eq!(open_at(last_time + 1), None, "too old");
             }
         }
     }
 
-    /// Records of a revived session name its client, within the size limits.
+    /// Records of a revived session contain the client's name, within the size limits.
     #[test]
     fn a_later_run_knows_what_a_client_called_itself() {
-        let long = "é".repeat(MAX_WORD);
-        let cut = "é".repeat(MAX_WORD / 2);
+        let long_text = "é".repeat(MAX_WORD);
+        let cut_text = "é".repeat(MAX_WORD / 2);
         for (info, expected, is_whole) in [
             (
                 json!({"name": "c-1 ü", "title": "C"}),
@@ -304,8 +307,8 @@ mod tests {
                 true,
             ),
             (
-                json!({"name": long, "version": long}),
-                Some(json!({"name": cut, "version": cut})),
+                json!({"name": long_text, "version": long_text}),
+                Some(json!({"name": cut_text, "version": cut_text})),
                 false,
             ),
             (
@@ -338,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_this_run_of_others_and_of_nobody_say_nothing() {
+    fn foreign_and_current_ids_are_not_revived() {
         let seal = run(1, 2_000_000_000_000);
         let id = run(1, 1)
             .id(
@@ -348,36 +351,44 @@ mod tests {
                 &Principal::Anonymous,
             )
             .expect("random");
-        let open = |seal: &Seal, id: &str| {
+        let opens = |seal: &Seal, id: &str| {
             let now = 2_000_000_000_000;
             seal.open(id, &Principal::Anonymous, now).is_some()
         };
-        assert!(open(&seal, &id));
-        assert!(!open(&run(2, 2_000_000_000_000), &id), "another key");
+        assert!(opens(&seal, &id));
+        assert!(!opens(&run(2, 2_000_000_000_000), &id), "another key");
         assert!(
-            !open(&run(1, 1_999_999_999_999), &id),
+            !opens(&run(1, 1_999_999_999_999), &id),
             "this run's own have ended"
         );
         assert!(seal.read(&id, &Principal::Anonymous).is_some());
-        assert!(!open(&Seal::new(None), &id), "without a key");
-        let other = ClientName::new("laptop").expect("a name");
-        for other in [Principal::Operator, Principal::Client(other)] {
-            assert_eq!(seal.read(&id, &other), None, "somebody else's: {other}");
+        assert!(!opens(&Seal::new(None), &id), "without a key");
+        let other_name = ClientName::new("laptop").expect("a name");
+        for other_name in [Principal::Operator, Principal::Client(other_name)] {
+            assert_eq!(
+                seal.read(&id, &other_name),
+                None,
+                "somebody else's: {other_name}"
+            );
         }
         for index in 0..id.len() {
-            let mut changed = id.to_string().into_bytes();
-            changed[index] = if changed[index] == b'0' { b'1' } else { b'0' };
-            let changed = String::from_utf8(changed).expect("ASCII");
-            assert!(!open(&seal, &changed), "{changed}");
+            let mut changed_id = id.to_string().into_bytes();
+            changed_id[index] = if changed_id[index] == b'0' {
+                b'1'
+            } else {
+                b'0'
+            };
+            let changed_id = String::from_utf8(changed_id).expect("ASCII");
+            assert!(!opens(&seal, &changed_id), "{changed_id}");
         }
-        for other in [
+        for other_name in [
             "",
             "x",
             &id[..id.len() - 1],
             &id[..HEAD_DIGITS + 14],
             "é".repeat(30).as_str(),
         ] {
-            assert!(!open(&seal, other), "{other}");
+            assert!(!opens(&seal, other_name), "{other_name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One client session: its negotiated properties, its calls in flight and its queued messages.
+//! One client session: negotiated properties, calls in flight, queued messages.
 
 use std::{
     borrow::Cow,
@@ -39,7 +39,7 @@ pub enum EndpointScope {
 }
 
 impl EndpointScope {
-    /// Identifies the endpoint by a text; empty for `/mcp`.
+    /// A text that identifies the endpoint; empty for `/mcp`.
     pub fn endpoint(&self) -> Cow<'_, str> {
         match self {
             Self::Profile(profile) if profile.name.is_default() => Cow::Borrowed(""),
@@ -49,7 +49,7 @@ impl EndpointScope {
         }
     }
 
-    /// The server of the endpoint, if it has only one.
+    /// The server of a transparent endpoint.
     pub fn server(&self) -> Option<&ServerName> {
         match self {
             Self::Profile(_) => None,
@@ -92,13 +92,13 @@ impl EndpointScope {
 pub enum Backend {
     Aggregate(Arc<PublishedProfile>),
     Transparent(Arc<IsolatedSession>),
-    /// A server whose single session is shared, or that opens no sessions. The client session then
-    /// stores the client's settings.
+    /// A server with a single session or without sessions. The client session stores the client's
+    /// settings.
     Shared(Arc<ServerHandle>),
 }
 
-/// Maximum number of calls in flight in one session. Calls continue after their connection has
-/// ended, so the number of connections does not limit them.
+/// Maximum number of calls in flight in one session. Calls continue after their connection, so the
+/// limit on connections does not apply.
 const MAX_IN_FLIGHT: usize = 1024;
 
 /// The reason that a call is refused.
@@ -114,7 +114,7 @@ pub enum NoEntry {
 /// Calls in flight, by the client's own id (JSON text).
 #[derive(Debug, Default)]
 struct InFlight {
-    /// The value is `None` after the call was cancelled. Its id is free after the call has ended.
+    /// The value is `None` for a cancelled call. Its id is free after the end of the call.
     cancels: HashMap<Box<str>, Option<Cancel>>,
     ended: bool,
 }
@@ -131,7 +131,7 @@ pub struct ClientSession {
     pub client: Arc<CallClient>,
     /// Open questions of servers to the client.
     pub questions: Arc<ClientQuestions>,
-    /// Its isolated upstream sessions, on a profile.
+    /// The client's isolated upstream sessions, on a profile.
     pub own_sessions: OwnSessions,
     log_level: Mutex<Option<LogLevel>>,
     in_flight: Mutex<InFlight>,
@@ -142,7 +142,7 @@ pub struct ClientSession {
     last_used: AtomicU64,
 }
 
-/// The session's name in records. Readers of records could use the session if they knew its id.
+/// The session's name in records, which differs from the id, because the id gives access.
 fn name_of(id: &str) -> String {
     let digest = Sha256::digest(id.as_bytes());
     let number = digest[..6]
@@ -191,7 +191,7 @@ impl ClientSession {
         self.scope.is_same(scope) && self.client.principal == *principal
     }
 
-    /// Sinks for messages to the client of a profile that belong to no call.
+    /// Sinks for messages outside of calls, for a client on a profile.
     pub fn client_sinks(&self) -> ClientSinks {
         ClientSinks {
             outbox: Arc::clone(&self.outbox),
@@ -208,7 +208,7 @@ impl ClientSession {
         *self.log_level.lock() = Some(level);
     }
 
-    /// A sink for the messages of one of its calls.
+    /// A sink for the messages of one call.
     pub fn sink(&self) -> (CallSink, CallStream) {
         CallSink::new(Arc::clone(&self.client), self.log_level())
     }
@@ -220,32 +220,32 @@ impl ClientSession {
 
     /// Enters a call under its id.
     pub fn enter(self: &Arc<Self>, id: &str) -> Result<CallEntry, NoEntry> {
-        let (cancel, cancelled) = oneshot::channel();
-        let mut in_flight = self.in_flight();
-        if in_flight.cancels.contains_key(id) {
+        let (cancel, cancel_signal) = oneshot::channel();
+        let mut requests_in_flight = self.in_flight();
+        if requests_in_flight.cancels.contains_key(id) {
             return Err(NoEntry::Doubled(id.into()));
         }
-        if in_flight.cancels.len() >= MAX_IN_FLIGHT {
+        if requests_in_flight.cancels.len() >= MAX_IN_FLIGHT {
             return Err(NoEntry::TooMany);
         }
-        if in_flight.ended {
+        if requests_in_flight.ended {
             drop(cancel.send("the session has ended".to_owned()));
         } else {
-            in_flight.cancels.insert(id.into(), Some(cancel));
+            requests_in_flight.cancels.insert(id.into(), Some(cancel));
         }
-        drop(in_flight);
+        drop(requests_in_flight);
         Ok(CallEntry {
             id: id.into(),
-            cancelled: Some(cancelled),
+            cancelled: Some(cancel_signal),
             busy: self.busy(),
         })
     }
 
-    /// Cancels a call in flight. Does nothing if the call is over or never existed.
+    /// Cancels a call in flight. Does nothing for other ids.
     pub fn cancel(&self, id: &str, reason: &str) {
         let cancel = self.in_flight().cancels.get_mut(id).and_then(Option::take);
         if let Some(cancel) = cancel {
-            // The call may have ended in the meantime.
+            // The call may have ended.
             drop(cancel.send(reason.to_owned()));
         }
     }
@@ -253,9 +253,9 @@ impl ClientSession {
     /// Ends the session: cancels its calls, closes its streams and ends its upstream session.
     pub fn end(&self, reason: &str) {
         let cancels = {
-            let mut in_flight = self.in_flight();
-            in_flight.ended = true;
-            std::mem::take(&mut in_flight.cancels)
+            let mut requests_in_flight = self.in_flight();
+            requests_in_flight.ended = true;
+            std::mem::take(&mut requests_in_flight.cancels)
         };
         for cancel in cancels.into_values().flatten() {
             drop(cancel.send(reason.to_owned()));
@@ -276,9 +276,11 @@ impl ClientSession {
     }
 
     fn touch(&self) {
-        let now = self.opened.elapsed().as_millis();
-        self.last_used
-            .store(u64::try_from(now).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let elapsed_ms = self.opened.elapsed().as_millis();
+        self.last_used.store(
+            u64::try_from(elapsed_ms).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
     }
 
     /// Time at which a call or a stream last began or ended.
@@ -286,11 +288,11 @@ impl ClientSession {
         self.opened + Duration::from_millis(self.last_used.load(Ordering::Relaxed))
     }
 
-    /// The numbers of its calls in flight and of its open streams.
+    /// Numbers of calls in flight and of open streams.
     pub fn load(&self) -> (usize, usize) {
         let calls = self.in_flight().cancels.len();
-        let busy = self.busy.load(Ordering::Relaxed);
-        (calls, busy.saturating_sub(calls))
+        let busy_count = self.busy.load(Ordering::Relaxed);
+        (calls, busy_count.saturating_sub(calls))
     }
 
     /// Time since the session became idle; `None` while a call or stream is open.

@@ -7,8 +7,8 @@ use mainstay_transport::UpstreamSession;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::OwnedMutexGuard, time::timeout};
 
-/// Maximum number of resources to which one session or stream may be subscribed, and maximum length
-/// of a URI. They are stored as long as it lives.
+/// Maximum number of resources that one session or stream may subscribe to, and maximum length of a
+/// URI.
 const MAX_SUBSCRIPTIONS: usize = 1000;
 const MAX_URI: usize = 8 * 1024;
 
@@ -23,7 +23,7 @@ pub enum TooMuch {
     Uri,
 }
 
-/// Time limit for a request to a server for which no client waits.
+/// Time limit for background requests to a server.
 const BACKGROUND_LIMIT: Duration = Duration::from_secs(10);
 
 /// A resource by its original URI.
@@ -66,13 +66,13 @@ impl Book {
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     book: Mutex<Book>,
-    /// A lock for each resource about which a server is being asked. A server that does not answer
-    /// delays only requests for the same resource.
+    /// A lock for each resource with a request in progress. A server that does not answer delays
+    /// only requests for the same resource.
     turns: Mutex<HashMap<SubscribedResource, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-/// The right to send a server a request about a resource. Two concurrent requests might arrive in
-/// either order, and a leaving subscriber could then end the subscription of a new one.
+/// The right to send requests for a resource. It keeps an unsubscription from overtaking a
+/// subscription.
 pub type Turn = OwnedMutexGuard<()>;
 
 impl Subscriptions {
@@ -93,19 +93,19 @@ impl Subscriptions {
         }
     }
 
-    /// Waits until no other task sends a request about this resource.
+    /// Waits for other tasks with requests for this resource.
     pub async fn turn(&self, resource: &SubscribedResource) -> Turn {
         let turn = {
             // The lock is held for map operations, never across an await.
             let mut turns = self.turns.lock();
-            // Tasks that hold a turn or wait for it keep it alive.
+            // Owners and waiters keep the lock alive.
             turns.retain(|_, turn| Arc::strong_count(turn) > 1);
             Arc::clone(turns.entry(resource.clone()).or_default())
         };
         turn.lock_owned().await
     }
 
-    /// Adds a subscriber. For the first one, `subscribe` asks the server, which may refuse.
+    /// Adds a subscriber. `subscribe` asks the server for the first one.
     pub async fn join(
         &self,
         resource: SubscribedResource,
@@ -117,26 +117,26 @@ impl Subscriptions {
             return false;
         }
         let _turn = self.turn(&resource).await;
-        let joined = self.has_any(&resource) || subscribe().await;
-        if joined {
+        let is_joined = self.has_any(&resource) || subscribe().await;
+        if is_joined {
             self.add(resource, session, uri);
         }
-        joined
+        is_joined
     }
 
     /// Subscribes again in a new session of the server, if the resource still has subscribers.
     pub async fn renew(&self, resource: &SubscribedResource, upstream: &UpstreamSession) {
         let _turn = self.turn(resource).await;
         if self.has_any(resource) {
-            let subscribed = timeout(BACKGROUND_LIMIT, subscribe(upstream, &resource.uri)).await;
-            if subscribed.is_err() {
+            let subscribe_result =
+                timeout(BACKGROUND_LIMIT, subscribe(upstream, &resource.uri)).await;
+            if subscribe_result.is_err() {
                 tracing::debug!(?resource, "a subscription was not renewed in time");
             }
         }
     }
 
-    /// Unsubscribes at the server after the last subscriber has left, unless another one has come
-    /// since.
+    /// Unsubscribes at the server, unless the resource has a subscriber again.
     pub async fn release(&self, resource: &SubscribedResource, upstream: &UpstreamSession) {
         let _turn = self.turn(resource).await;
         if self.has_any(resource) {
@@ -161,39 +161,39 @@ impl Subscriptions {
         self.book().resources.contains_key(resource)
     }
 
-    /// Removes a subscription. Returns true if the resource has no subscriber any more.
+    /// Removes a subscription. Returns true if it was the last one of the resource.
     pub fn remove(&self, resource: &SubscribedResource, session: &str) -> bool {
         let mut book = self.book();
         let Some(subscribers) = book.resources.get_mut(resource) else {
             return false;
         };
         let was_there = subscribers.remove(session).is_some();
-        let last = subscribers.is_empty();
-        if last {
+        let is_last = subscribers.is_empty();
+        if is_last {
             book.resources.remove(resource);
         }
         if was_there {
             book.uncount(session);
         }
-        last
+        is_last
     }
 
-    /// Removes a session. Returns the resources that have no subscriber any more.
+    /// Removes a session. Returns the resources without subscribers.
     pub fn remove_session(&self, session: &str) -> Vec<SubscribedResource> {
-        let mut orphans = Vec::new();
+        let mut orphaned_resources = Vec::new();
         let mut book = self.book();
         // Most sessions have no subscriptions.
         if book.counts.remove(session).is_none() {
-            return orphans;
+            return orphaned_resources;
         }
         book.resources.retain(|resource, subscribers| {
             let is_orphan = subscribers.remove(session).is_some() && subscribers.is_empty();
             if is_orphan {
-                orphans.push(resource.clone());
+                orphaned_resources.push(resource.clone());
             }
             !is_orphan
         });
-        orphans
+        orphaned_resources
     }
 
     /// The resources of one server that have subscribers.
@@ -206,20 +206,20 @@ impl Subscriptions {
             .collect()
     }
 
-    /// The subscribers of `uri`: the session, and the URI that it used. A server may report a
-    /// change of a part of a subscribed resource (specification, resources, "Subscriptions"). Then
-    /// the subscribers of a URI that `uri` begins with are notified.
+    /// The subscribers of `uri` with the URIs that they used. A notification for a part of a
+    /// subscribed resource concerns the subscribers of its URI's prefixes (specification,
+    /// resources, "Subscriptions").
     pub fn listeners(&self, server: &ServerName, uri: &str) -> Vec<(Box<str>, Box<str>)> {
         let book = self.book();
         let map = &book.resources;
-        let exact = SubscribedResource {
+        let exact_resource = SubscribedResource {
             server: server.clone(),
             uri: uri.into(),
         };
-        if let Some(subscribers) = map.get(&exact) {
+        if let Some(subscribers) = map.get(&exact_resource) {
             return subscribers
                 .iter()
-                .map(|(session, used)| (session.clone(), used.clone()))
+                .map(|(session, client_uri)| (session.clone(), client_uri.clone()))
                 .collect();
         }
         map.iter()
@@ -232,11 +232,11 @@ impl Subscriptions {
 
 /// Asks a server for notifications about changes of a resource. Returns true if the server accepts.
 pub async fn subscribe(upstream: &UpstreamSession, uri: &str) -> bool {
-    let subscribed = upstream.subscribe(uri).await;
-    if let Err(error) = &subscribed {
+    let subscribe_result = upstream.subscribe(uri).await;
+    if let Err(error) = &subscribe_result {
         tracing::debug!(uri, %error, "a resource was not subscribed to");
     }
-    subscribed.is_ok()
+    subscribe_result.is_ok()
 }
 
 #[cfg(test)]
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_to_leave_ends_a_subscription() {
+    fn the_last_unsubscription_ends_a_subscription() {
         let subscriptions = Subscriptions::default();
         subscriptions.add(resource("x://1"), "one", "x://1");
         subscriptions.add(resource("x://1"), "two", "x://1");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_session_subscribes_to_is_bounded() {
+    fn subscriptions_of_a_session_are_limited() {
         let subscriptions = Subscriptions::default();
         for number in 0..MAX_SUBSCRIPTIONS {
             let uri = format!("x://{number}");
@@ -276,8 +276,8 @@ mod tests {
         }
         assert_eq!(subscriptions.check("one", "x"), Err(TooMuch::Resources));
         assert_eq!(subscriptions.check("two", "x"), Ok(()));
-        let long = "x".repeat(MAX_URI + 1);
-        assert_eq!(subscriptions.check("two", &long), Err(TooMuch::Uri));
+        let long_uri = "x".repeat(MAX_URI + 1);
+        assert_eq!(subscriptions.check("two", &long_uri), Err(TooMuch::Uri));
         subscriptions.remove(&resource("x://0"), "one");
         subscriptions.remove(&resource("x://0"), "one");
         assert_eq!(subscriptions.check("one", "x"), Ok(()));
@@ -291,15 +291,15 @@ mod tests {
     async fn turns_are_of_one_resource_and_leave_nothing() {
         let subscriptions = Subscriptions::default();
         let first = subscriptions.turn(&resource("x://1")).await;
-        let mut second = Box::pin(async { subscriptions.turn(&resource("x://1")).await });
-        assert!(futures_util::poll!(&mut second).is_pending());
+        let mut second_turn = Box::pin(async { subscriptions.turn(&resource("x://1")).await });
+        assert!(futures_util::poll!(&mut second_turn).is_pending());
         for number in 2..100 {
-            let other = resource(&format!("x://{number}"));
-            let mut other = Box::pin(async { subscriptions.turn(&other).await });
-            assert!(futures_util::poll!(&mut other).is_ready(), "{number}");
+            let other_turn = resource(&format!("x://{number}"));
+            let mut other_turn = Box::pin(async { subscriptions.turn(&other_turn).await });
+            assert!(futures_util::poll!(&mut other_turn).is_ready(), "{number}");
         }
         drop(first);
-        drop(second.await);
+        drop(second_turn.await);
         drop(subscriptions.turn(&resource("x://0")).await);
         assert_eq!(subscriptions.turns.lock().len(), 1);
     }

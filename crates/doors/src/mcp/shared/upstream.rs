@@ -12,15 +12,15 @@ use tokio::sync::oneshot;
 use super::SharedState;
 use crate::mcp::sessions::subscriptions::{SubscribedResource, subscribe};
 
-/// Time that a request waits for servers to set a log level.
+/// Time limit for setting a log level before a request.
 const LOG_LEVEL_WAIT: Duration = Duration::from_millis(500);
 
 /// Time limit for setting a log level in the background.
 const LOG_LEVEL_LIMIT: Duration = Duration::from_secs(10);
 
 impl SharedState {
-    /// Subscribes a stream to a resource. Only the first subscription goes to the server. Returns
-    /// true if the server accepts.
+    /// Subscribes a stream to a resource. Only the first subscription is sent to the server.
+    /// Returns true if the server accepts.
     pub async fn subscribe(&self, target: ItemTarget, stream: &str, uri: &str) -> bool {
         let Some(server) = self.gateway.registry.named(&target.server) else {
             return false;
@@ -95,11 +95,11 @@ impl SharedState {
     /// Requests log messages at this level and above for a request.
     pub async fn request_log_level(&self, level: LogLevel) {
         {
-            let mut requested = self.requested_log_level();
-            if requested.is_some_and(|requested| requested <= level) {
+            let mut requested_level = self.requested_log_level();
+            if requested_level.is_some_and(|requested_level| requested_level <= level) {
                 return;
             }
-            *requested = Some(level);
+            *requested_level = Some(level);
         }
         let updates = self
             .gateway
@@ -115,8 +115,8 @@ impl SharedState {
             .ok();
     }
 
-    /// Sets the most verbose level that any client requests at all servers. A slow server does not
-    /// delay the client; its request continues in the background.
+    /// Sets the most verbose requested level at all servers. Requests to slow servers continue in
+    /// the background.
     pub async fn set_log_levels(&self) {
         let servers = self.gateway.registry.servers();
         let updates = servers
@@ -141,7 +141,7 @@ impl SharedState {
         if !session.takes_log_level() {
             return None;
         }
-        let (done_sender, done) = oneshot::channel();
+        let (done_sender, done_signal) = oneshot::channel();
         let server = server.name.clone();
         self.gateway.calls.in_background(async move {
             let _done_sender = done_sender;
@@ -150,6 +150,6 @@ impl SharedState {
                 tracing::debug!(%server, ?level, ?set, "a log level was not set");
             }
         });
-        Some(done)
+        Some(done_signal)
     }
 }

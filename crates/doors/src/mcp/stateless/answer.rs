@@ -28,7 +28,7 @@ use crate::mcp::{
     sessions::{pool::Seat, session::EndpointScope},
 };
 
-/// The client that a request describes, if its headers and `_meta` are valid.
+/// The client in a request's headers and `_meta`, if they are valid.
 pub fn admit(
     frame: &Frame,
     headers: Option<&InboundHeaders<'_>>,
@@ -39,17 +39,17 @@ pub fn admit(
 }
 
 /// The reply to a request that was not admitted.
-pub fn refusal(id: &str, refused: &RequestRefusal) -> RpcReply {
-    let text = refusal_text(id, refused);
-    RpcReply::of_error(text, refused.code(), &refused.to_string())
+pub fn refusal(id: &str, request_refusal: &RequestRefusal) -> RpcReply {
+    let text = refusal_text(id, request_refusal);
+    RpcReply::of_error(text, request_refusal.code(), &request_refusal.to_string())
 }
 
-pub fn refusal_text(id: &str, refused: &RequestRefusal) -> String {
+pub fn refusal_text(id: &str, request_refusal: &RequestRefusal) -> String {
     message::error_response(
         Some(id),
-        refused.code(),
-        &refused.to_string(),
-        refused.data().as_ref(),
+        request_refusal.code(),
+        &request_refusal.to_string(),
+        request_refusal.data().as_ref(),
     )
 }
 
@@ -64,7 +64,7 @@ struct AdmittedRequest<'a> {
     receipt: Receipt,
 }
 
-/// Begins to answer a request that was admitted.
+/// Starts to answer an admitted request.
 pub fn answer(
     stateless: &Arc<Stateless>,
     scope: EndpointScope,
@@ -74,11 +74,11 @@ pub fn answer(
     caller: Caller,
 ) -> StatelessCall {
     let receipt = Receipt::new();
-    if let (Some(sole), Door::McpStdio) = (stateless.shared.gateway.registry.sole(), door) {
-        sole.note_request(&caller.capabilities);
+    if let (Some(sole_client), Door::McpStdio) = (stateless.shared.gateway.registry.sole(), door) {
+        sole_client.note_request(&caller.capabilities);
     }
     let origin = scope.origin(door, &caller, &principal);
-    // A request that brings answers was counted at its first attempt.
+    // A retry with answers was counted at its first attempt.
     let is_call =
         frame.method().is_some_and(calls::is_recorded) && !frame.envelope().brings_answers();
     let clients = &stateless.shared.gateway.stateless_clients;
@@ -103,7 +103,7 @@ pub fn answer(
         if stateless.suspended.knows(state) {
             return request.resume(answers);
         }
-        // A state that a modern server issued: it is sealed for one principal.
+        // A state of a modern server, sealed for one principal.
         let names = &stateless.shared.names;
         match names.reopened(&request.principal, &request.frame, state) {
             Some(reopened) => {
@@ -124,39 +124,49 @@ pub fn answer(
 impl AdmittedRequest<'_> {
     fn refuse(self, reason: &str) -> StatelessCall {
         let reply = RpcReply::error(id(&self.frame), code::INVALID_PARAMS, reason);
-        let shared = Arc::clone(&self.stateless.shared);
+        let shared_state = Arc::clone(&self.stateless.shared);
         let (scope, frame, origin, receipt) = (self.scope, self.frame, self.origin, self.receipt);
         StatelessCall::silent(async move {
-            close(&shared, &scope, || Arc::new(origin), &frame, receipt, reply).await
+            close(
+                &shared_state,
+                &scope,
+                || Arc::new(origin),
+                &frame,
+                receipt,
+                reply,
+            )
+            .await
         })
     }
 
-    /// Goes on with the suspended call that the answers belong to.
+    /// Continues the suspended call of these answers.
     fn resume(self, answers: QuestionAnswers) -> StatelessCall {
         let (sink, messages) = plain_sink(self.caller, self.principal, self.origin);
-        let shared = Arc::clone(&self.stateless.shared);
+        let shared_state = Arc::clone(&self.stateless.shared);
         let (scope, frame, receipt) = (self.scope, self.frame, self.receipt);
         let origin = Arc::clone(&sink.client.origin);
-        let suspended = &self.stateless.suspended;
-        let resumed = suspended.resume(scope.clone(), frame.clone(), answers, sink);
+        let suspended_calls = &self.stateless.suspended;
+        let reply_future = suspended_calls.resume(scope.clone(), frame.clone(), answers, sink);
         let reply = async move {
-            match resumed.await {
+            match reply_future.await {
                 Ok(reply) => reply,
-                Err(unknown) => close(&shared, &scope, || origin, &frame, receipt, unknown).await,
+                Err(unknown) => {
+                    close(&shared_state, &scope, || origin, &frame, receipt, unknown).await
+                }
             }
         };
         StatelessCall::joining(reply, messages)
     }
 
-    /// Forwards a request that no question can interrupt.
+    /// Forwards a request that allows no questions.
     fn forward(self, state_server: Option<Box<str>>) -> StatelessCall {
-        let shared = &self.stateless.shared;
-        let bound = self.scope.bound(&shared.names, &self.principal);
+        let shared_state = &self.stateless.shared;
+        let bound = self.scope.bound(&shared_state.names, &self.principal);
         let log_level = self.caller.log_level;
         let client =
             CallClient::without_questions(self.caller, self.principal, self.origin).bound(bound);
         let (sink, messages) = CallSink::new(Arc::new(client), log_level);
-        let (cancel, cancelled) = oneshot::channel();
+        let (cancel, cancel_signal) = oneshot::channel();
         let request = StatelessRequest {
             stateless: Arc::clone(self.stateless),
             scope: self.scope,
@@ -164,17 +174,17 @@ impl AdmittedRequest<'_> {
             sink,
             state_server,
         };
-        let reply = request.reply(self.receipt, cancelled, Arc::default());
-        StatelessCall::new(&shared.gateway.calls, reply, messages, cancel)
+        let reply = request.reply(self.receipt, cancel_signal, Arc::default());
+        StatelessCall::new(&shared_state.gateway.calls, reply, messages, cancel)
     }
 
-    /// Forwards a request whose server may ask the client questions, in rounds of input.
+    /// Forwards a request whose server may ask questions, in rounds of input.
     fn forward_in_rounds(self, state_server: Option<Box<str>>) -> StatelessCall {
-        let shared = &self.stateless.shared;
-        let bound = self.scope.bound(&shared.names, &self.principal);
+        let shared_state = &self.stateless.shared;
+        let bound = self.scope.bound(&shared_state.names, &self.principal);
         let (question_sender, questions) = suspended::questions();
         let log_level = self.caller.log_level;
-        // Messages of the call are translated once, between the two sinks.
+        // Messages of the call are translated between the two sinks.
         let (outer_sink, messages) = plain_sink(
             self.caller.clone(),
             self.principal.clone(),
@@ -187,7 +197,7 @@ impl AdmittedRequest<'_> {
             question_sender,
         );
         let (sink, call_messages) = CallSink::new(Arc::new(client.bound(bound)), log_level);
-        let (cancel, cancelled) = oneshot::channel();
+        let (cancel, cancel_signal) = oneshot::channel();
         let (cancel_call, call_cancelled) = oneshot::channel();
         let seat = Arc::<Seat>::default();
         let request = StatelessRequest {
@@ -208,14 +218,14 @@ impl AdmittedRequest<'_> {
             seat,
         };
         let rounds = InputRounds::new(reply, parts);
-        let calls = &shared.gateway.calls;
-        let suspended = &self.stateless.suspended;
-        let reply = suspended.begin(calls.clone(), rounds, outer_sink, cancelled);
+        let calls = &shared_state.gateway.calls;
+        let suspended_calls = &self.stateless.suspended;
+        let reply = suspended_calls.begin(calls.clone(), rounds, outer_sink, cancel_signal);
         StatelessCall::new(calls, reply, messages, cancel)
     }
 }
 
-/// A sink for what a client gets that cannot be asked questions, and the messages in it.
+/// A sink for a client that cannot answer questions, and its messages.
 fn plain_sink(caller: Caller, principal: Principal, origin: CallOrigin) -> (CallSink, CallStream) {
     let log_level = caller.log_level;
     CallSink::new(
@@ -224,7 +234,7 @@ fn plain_sink(caller: Caller, principal: Principal, origin: CallOrigin) -> (Call
     )
 }
 
-/// The answers and the state that a request brings from earlier attempts.
+/// The answers and the state of earlier rounds in a request.
 fn answers(frame: &Frame) -> Result<Option<QuestionAnswers>, InvalidParams> {
     if !frame.envelope().brings_answers() || !frame.method().is_some_and(questions::may_ask) {
         return Ok(None);

@@ -11,7 +11,7 @@ use mainstay_gateway::calls::{
 
 use crate::mcp::reply::RpcReply;
 
-/// The future reply to a request, and the messages before it.
+/// The future reply to a request, and its earlier messages.
 pub struct StatelessCall {
     /// Dropping it cancels the request to the server (specification, "Cancellation").
     pub reply: Pin<Box<dyn Future<Output = Closed<RpcReply>> + Send>>,
@@ -25,7 +25,7 @@ impl StatelessCall {
         Self::joining(reply, messages)
     }
 
-    /// A call that runs in another task. That task notices when `reply` is dropped.
+    /// A call that runs in another task, which detects when `reply` is dropped.
     pub fn joining(
         reply: impl Future<Output = Closed<RpcReply>> + Send + 'static,
         messages: CallStream,
@@ -36,7 +36,7 @@ impl StatelessCall {
         }
     }
 
-    /// Sending to `cancel` ends `reply` soon, with a failure that is not read.
+    /// Sending to `cancel` ends `reply` with a failure that no client reads.
     pub fn new(
         calls: &Calls,
         reply: impl Future<Output = Closed<RpcReply>> + Send + 'static,
@@ -67,10 +67,10 @@ impl Future for Cancelling {
 }
 
 impl Drop for Cancelling {
-    /// The rest of the call, which notifies the server, continues in the background.
+    /// The call continues in the background, and notifies the server.
     fn drop(&mut self) {
         if let Some(cancel) = self.cancel.take() {
-            // The call may be over already.
+            // The call may have ended.
             cancel.send("the client has gone".to_owned()).ok();
         }
     }

@@ -16,9 +16,9 @@ pub struct Stateless {
 }
 
 impl Stateless {
-    pub fn new(shared: Arc<SharedState>) -> Self {
+    pub fn new(shared_state: Arc<SharedState>) -> Self {
         Self {
-            shared,
+            shared: shared_state,
             listen_streams: ListenStreams::default(),
             suspended: Arc::default(),
         }

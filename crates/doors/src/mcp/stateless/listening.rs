@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: a stream that is open until its client closes it or Mainstay stops.
+//! `subscriptions/listen`: a stream that stays open until its client closes it or Mainstay stops.
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
@@ -31,11 +31,10 @@ use crate::mcp::{
     },
 };
 
-/// Time limit for a server to accept a subscription: the client waits for the acknowledgement.
+/// Time limit for subscriptions before the acknowledgement.
 const SUBSCRIBE_LIMIT: Duration = Duration::from_millis(500);
 
-/// Pause between two checks of a pooled session, which only its users reopen. It doubles after each
-/// failure.
+/// Interval of checks whether a pooled session is open. Doubles after each failure.
 const CHECK_PAUSE: Duration = Duration::from_secs(1);
 const MAX_CHECK_PAUSE: Duration = Duration::from_secs(30);
 
@@ -57,7 +56,7 @@ impl ListenRequest<'_> {
             .map_err(|error| RpcReply::error(self.id(), code::INVALID_PARAMS, &error.to_string()))
     }
 
-    /// The filter of the request, without the resources that the client cannot see.
+    /// The filter of the request without hidden resources.
     fn visible_filter(&self, server: &ServerHandle, view: &View) -> Result<ListenFilter, RpcReply> {
         let mut filter = self.filter()?;
         (filter.uris).retain(|uri| view.has_resource(&server.name, uri));
@@ -68,7 +67,7 @@ impl ListenRequest<'_> {
         RpcReply::error(self.id(), code::INTERNAL_ERROR, "too many streams")
     }
 
-    /// Sends the client the messages of its stream, until one of the sides ends it.
+    /// Sends the messages of a stream until one side ends it.
     async fn serve_stream(
         mut self,
         listen: &ListenStream,
@@ -93,12 +92,12 @@ impl ListenRequest<'_> {
 
 /// Listens to the servers of a profile.
 pub async fn listen_to_profile(request: ListenRequest<'_>, view: &View) -> RpcReply {
-    let requested = match request.filter() {
-        Ok(requested) => requested,
+    let requested_filter = match request.filter() {
+        Ok(requested_filter) => requested_filter,
         Err(refusal) => return refusal,
     };
     let has_tasks = request.sink.client.caller.capabilities.tasks;
-    if !requested.tasks.is_empty() && !has_tasks {
+    if !requested_filter.tasks.is_empty() && !has_tasks {
         return RpcReply::tasks_undeclared(request.id());
     }
     let stateless = Arc::clone(request.stateless);
@@ -108,46 +107,50 @@ pub async fn listen_to_profile(request: ListenRequest<'_>, view: &View) -> RpcRe
         stateless: &stateless,
         name: &name,
     };
-    let (shared, listen) = (&stateless.shared, &name);
-    let subscribed = requested.uris.iter().map(|uri| async move {
-        let owner = shared.gateway.settled_owner(view, uri).await?;
-        let subscribed = timeout(SUBSCRIBE_LIMIT, shared.subscribe(owner, listen, uri)).await;
-        subscribed.unwrap_or(false).then(|| uri.clone())
+    let (shared_state, listen) = (&stateless.shared, &name);
+    let subscribe_futures = requested_filter.uris.iter().map(|uri| async move {
+        let owner = shared_state.gateway.settled_owner(view, uri).await?;
+        let subscribe_futures =
+            timeout(SUBSCRIBE_LIMIT, shared_state.subscribe(owner, listen, uri)).await;
+        subscribe_futures.unwrap_or(false).then(|| uri.clone())
     });
-    let (promise, promised) = watch::channel(false);
+    let (promise, promise_receiver) = watch::channel(false);
     let (news, acknowledgements): (Vec<_>, Vec<_>) = TaskNews::for_tasks(
         &stateless.shared,
         view,
-        &requested.tasks,
+        &requested_filter.tasks,
         request.sink,
         request.id(),
     )
     .into_iter()
     .map(|news| {
-        let (acknowledged, acknowledgement) = oneshot::channel();
-        (news.tell(acknowledged, promised.clone()), acknowledgement)
+        let (acknowledge_sender, acknowledgement) = oneshot::channel();
+        (
+            news.tell(acknowledge_sender, promise_receiver.clone()),
+            acknowledgement,
+        )
     })
     .unzip();
     let mut news = pin!(async {
         join_all(news).await;
         std::future::pending().await
     });
-    let acknowledged = acknowledgements
+    let acknowledge_sender = acknowledgements
         .into_iter()
         .map(|acknowledgement| async move {
             let tasks = timeout(SUBSCRIBE_LIMIT, acknowledgement).await;
             tasks.ok().and_then(Result::ok).unwrap_or_default()
         });
-    let subscribed = join(join_all(subscribed), join_all(acknowledged));
+    let subscribe_futures = join(join_all(subscribe_futures), join_all(acknowledge_sender));
     let (uris, tasks) = tokio::select! {
         biased;
-        subscribed = subscribed => subscribed,
+        subscribe_futures = subscribe_futures => subscribe_futures,
         never = &mut news => match never {},
     };
     let filter = ListenFilter {
         uris: uris.into_iter().flatten().collect(),
         tasks: tasks.into_iter().flatten().collect(),
-        ..requested
+        ..requested_filter
     };
     let client = Arc::clone(&request.sink.client);
     let audience = Audience::Profile(Arc::clone(&view.profile), client);
@@ -180,8 +183,8 @@ pub async fn listen_to_shared_session(
     server: &Arc<ServerHandle>,
     view: &View,
 ) -> RpcReply {
-    let requested = match request.visible_filter(server, view) {
-        Ok(requested) => requested,
+    let requested_filter = match request.visible_filter(server, view) {
+        Ok(requested_filter) => requested_filter,
         Err(refusal) => return refusal,
     };
     let limit = server.config().longest_start();
@@ -196,19 +199,24 @@ pub async fn listen_to_shared_session(
         stateless,
         name: &name,
     };
-    let requested = requested.supported_by(&session.greeting.capabilities);
-    let (shared, listen) = (&stateless.shared, &name);
-    let subscribed = requested.uris.iter().map(|uri| async move {
+    let requested_filter = requested_filter.supported_by(&session.greeting.capabilities);
+    let (shared_state, listen) = (&stateless.shared, &name);
+    let subscribe_futures = requested_filter.uris.iter().map(|uri| async move {
         let target = ItemTarget {
             server: server.name.clone(),
             original: uri.as_str().into(),
         };
-        let subscribed = timeout(SUBSCRIBE_LIMIT, shared.subscribe(target, listen, uri)).await;
-        subscribed.unwrap_or(false).then(|| uri.clone())
+        let subscribe_futures =
+            timeout(SUBSCRIBE_LIMIT, shared_state.subscribe(target, listen, uri)).await;
+        subscribe_futures.unwrap_or(false).then(|| uri.clone())
     });
     let filter = ListenFilter {
-        uris: join_all(subscribed).await.into_iter().flatten().collect(),
-        ..requested
+        uris: join_all(subscribe_futures)
+            .await
+            .into_iter()
+            .flatten()
+            .collect(),
+        ..requested_filter
     };
     let audience = Audience::Server(server.name.clone());
     let Some(listen) = stateless
@@ -228,8 +236,8 @@ pub async fn listen_to_pooled_session(
     view: &View,
 ) -> RpcReply {
     let isolated_session = lease.isolated_session();
-    let requested = match request.visible_filter(&isolated_session.server, view) {
-        Ok(requested) => requested,
+    let requested_filter = match request.visible_filter(&isolated_session.server, view) {
+        Ok(requested_filter) => requested_filter,
         Err(refusal) => return refusal,
     };
     let limit = isolated_session.server.config().longest_start();
@@ -239,21 +247,25 @@ pub async fn listen_to_pooled_session(
     };
     let audience = lease.audience();
     let name = audience.listen_streams.name();
-    let requested = requested.supported_by(&session.greeting.capabilities);
+    let requested_filter = requested_filter.supported_by(&session.greeting.capabilities);
     let pooled_listener = PooledListener {
         calls: request.stateless.shared.gateway.calls.clone(),
         lease: &lease,
         name: &name,
     };
     let (listener, upstream) = (&pooled_listener, &session);
-    let subscribed = requested.uris.iter().map(|uri| async move {
-        let subscribed = timeout(SUBSCRIBE_LIMIT, listener.subscribe(upstream, uri)).await;
-        subscribed.unwrap_or(false).then(|| uri.clone())
+    let subscribe_futures = requested_filter.uris.iter().map(|uri| async move {
+        let subscribe_futures = timeout(SUBSCRIBE_LIMIT, listener.subscribe(upstream, uri)).await;
+        subscribe_futures.unwrap_or(false).then(|| uri.clone())
     });
-    let uris: Vec<String> = join_all(subscribed).await.into_iter().flatten().collect();
+    let uris: Vec<String> = join_all(subscribe_futures)
+        .await
+        .into_iter()
+        .flatten()
+        .collect();
     let filter = ListenFilter {
         uris: uris.clone(),
-        ..requested
+        ..requested_filter
     };
     let Some(listen) = audience
         .listen_streams
@@ -281,7 +293,7 @@ impl PooledListener<'_> {
         }
     }
 
-    /// Subscribes to a resource. Only the first subscription goes to the server.
+    /// Subscribes to a resource. Only the first subscription is sent to the server.
     async fn subscribe(&self, session: &UpstreamSession, uri: &str) -> bool {
         let subscriptions = &self.lease.audience().subscriptions;
         let subscribe_upstream = async || subscribe(session, uri).await;
@@ -290,7 +302,7 @@ impl PooledListener<'_> {
             .await
     }
 
-    /// Reopens the session when it is lost. Changes in between are unknown.
+    /// Reopens a lost session, and reports that everything may have changed.
     async fn upkeep(
         &self,
         mut session: Arc<UpstreamSession>,
@@ -301,8 +313,8 @@ impl PooledListener<'_> {
         let mut pause = CHECK_PAUSE;
         loop {
             tokio::time::sleep(pause).await;
-            let live = isolated_session.live_session();
-            if live.is_some_and(|live| Arc::ptr_eq(&live, &session)) {
+            let live_session = isolated_session.live_session();
+            if live_session.is_some_and(|live_session| Arc::ptr_eq(&live_session, &session)) {
                 continue;
             }
             let limit = isolated_session.server.config().longest_start();
@@ -327,14 +339,14 @@ impl PooledListener<'_> {
 
 impl Drop for PooledListener<'_> {
     fn drop(&mut self) {
-        let orphans = self.lease.leave(self.name);
+        let orphaned_resources = self.lease.leave(self.name);
         let session = self.lease.isolated_session().live_session();
-        let Some(session) = session.filter(|_| !orphans.is_empty()) else {
+        let Some(session) = session.filter(|_| !orphaned_resources.is_empty()) else {
             return;
         };
         let subscriptions = Arc::clone(&self.lease.audience().subscriptions);
         self.calls.in_background(async move {
-            for resource in orphans {
+            for resource in orphaned_resources {
                 subscriptions.release(&resource, &session).await;
             }
         });

@@ -1,5 +1,5 @@
-//! Clients without a session (2026-07-28). The `_meta` of each request describes its client, and
-//! each request has its own state. Closing the stream of its answer cancels a request.
+//! Clients without a session (2026-07-28). The `_meta` of each request describes its client.
+//! Closing the answer's stream cancels the request.
 
 mod answer;
 mod call;

@@ -1,5 +1,4 @@
-//! Requests of 2026-07-28 on stdio, where they share one stream with a legacy client's session. A
-//! notification cancels them.
+//! Requests of 2026-07-28 on stdio, beside a legacy client's session. A notification cancels them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -25,8 +24,7 @@ use crate::mcp::{
     sessions::session::EndpointScope,
 };
 
-/// True if a message comes from a client without a session. There are no headers, so only the
-/// message itself shows it.
+/// True if a message comes from a client without a session. On stdio, only `_meta` shows it.
 pub fn is_modern(frame: &Frame) -> bool {
     modern::is_modern(frame.envelope(), None)
         || matches!(frame.method(), Some(Method::Discover | Method::Listen))
@@ -36,7 +34,7 @@ pub fn is_modern(frame: &Frame) -> bool {
 #[derive(Debug, Default)]
 pub struct Requests(Arc<Mutex<InFlight>>);
 
-/// The value is `None` after the request was cancelled. Its id is free after the request has ended.
+/// The value is `None` for a cancelled request. Its id is free after the end of the request.
 type InFlight = HashMap<Box<str>, Option<oneshot::Sender<String>>>;
 
 fn lock(requests: &Mutex<InFlight>) -> MutexGuard<'_, InFlight> {
@@ -56,28 +54,28 @@ impl Requests {
     ) -> StatelessCall {
         let id: Box<str> = id(&frame).into();
         let refuse = |reply, frame| {
-            let (shared, scope, principal) = (
+            let (shared_state, scope, principal) = (
                 Arc::clone(&stateless.shared),
                 scope.clone(),
                 principal.clone(),
             );
             StatelessCall::silent(async move {
                 let origin = || Arc::new(scope.origin(door, &Caller::default(), &principal));
-                close(&shared, &scope, origin, &frame, Receipt::new(), reply).await
+                close(&shared_state, &scope, origin, &frame, Receipt::new(), reply).await
             })
         };
         let caller = match admit(&frame, None) {
             Ok(caller) => caller,
             Err(refused) => return refuse(refusal(&id, &refused), frame),
         };
-        let (cancel, cancelled) = oneshot::channel();
+        let (cancel, cancel_signal) = oneshot::channel();
         {
-            let mut in_flight = lock(&self.0);
-            if in_flight.contains_key(&id) {
+            let mut requests_in_flight = lock(&self.0);
+            if requests_in_flight.contains_key(&id) {
                 let reason = format!("a request with id {id} is in flight already");
                 return refuse(RpcReply::error(&id, code::INVALID_REQUEST, &reason), frame);
             }
-            in_flight.insert(id.clone(), Some(cancel));
+            requests_in_flight.insert(id.clone(), Some(cancel));
         }
         let StatelessCall { reply, messages } = answer(
             stateless,
@@ -94,8 +92,8 @@ impl Requests {
         let until_cancelled = async move {
             tokio::select! {
                 reply = reply => reply,
-                // The call itself runs to its end, and is recorded.
-                Ok(reason) = cancelled => {
+                // The call continues to its end, and is recorded.
+                Ok(reason) = cancel_signal => {
                     Closed::of_the_same_call(RpcReply::cancelled(&entry.id, &reason))
                 }
             }
@@ -103,8 +101,7 @@ impl Requests {
         StatelessCall::joining(until_cancelled, messages)
     }
 
-    /// Handles a `notifications/cancelled`. Returns `false` for any other message, and for an
-    /// unknown request.
+    /// Handles `notifications/cancelled`. Returns `false` for other messages and unknown requests.
     pub fn cancel(&self, frame: &Frame) -> bool {
         if frame.method() != Some(Method::Cancelled) {
             return false;
@@ -113,7 +110,7 @@ impl Requests {
             .param("requestId")
             .and_then(|id| lock(&self.0).get_mut(id)?.take());
         let reason = frame.text_param("reason").unwrap_or_default();
-        // The request may have ended in the meantime.
+        // The request may have ended.
         cancel.map(|cancel| cancel.send(reason)).is_some()
     }
 

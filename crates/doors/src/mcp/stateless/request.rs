@@ -33,7 +33,7 @@ use crate::mcp::{
 
 /// Closes the receipt of a request.
 pub async fn close(
-    shared: &SharedState,
+    shared_state: &SharedState,
     scope: &EndpointScope,
     origin: impl FnOnce() -> Arc<CallOrigin>,
     frame: &Frame,
@@ -42,7 +42,7 @@ pub async fn close(
 ) -> Closed<RpcReply> {
     let requested_call = || Some(RequestedCall::from_frame(frame)?.at(scope.server()));
     receipt
-        .close(&shared.gateway.calls, reply, origin, requested_call)
+        .close(&shared_state.gateway.calls, reply, origin, requested_call)
         .await
 }
 
@@ -52,7 +52,7 @@ pub struct StatelessRequest {
     pub scope: EndpointScope,
     pub frame: Frame,
     pub sink: CallSink,
-    /// The modern server that issued the `requestState` of the request, if it has one.
+    /// The modern server that issued the request's `requestState`.
     pub state_server: Option<Box<str>>,
 }
 
@@ -64,10 +64,10 @@ impl StatelessRequest {
     pub async fn reply(
         self,
         receipt: Receipt,
-        cancelled: oneshot::Receiver<String>,
+        cancel_signal: oneshot::Receiver<String>,
         seat: Arc<Seat>,
     ) -> Closed<RpcReply> {
-        let reply = self.forward(&receipt, cancelled, seat).await;
+        let reply = self.forward(&receipt, cancel_signal, seat).await;
         let origin = || Arc::clone(&self.sink.client.origin);
         close(
             &self.stateless.shared,
@@ -83,7 +83,7 @@ impl StatelessRequest {
     async fn forward(
         &self,
         receipt: &Receipt,
-        cancelled: oneshot::Receiver<String>,
+        cancel_signal: oneshot::Receiver<String>,
         seat: Arc<Seat>,
     ) -> RpcReply {
         let id = id(&self.frame);
@@ -97,12 +97,12 @@ impl StatelessRequest {
             self.stateless.shared.request_log_level(level).await;
         }
         let method = self.frame.method().unwrap_or(Method::Other);
-        let context = |view, cancelled| RequestContext {
+        let context = |view, cancel_signal| RequestContext {
             shared: &self.stateless.shared,
             view,
             frame: &self.frame,
             address: &address,
-            cancelled,
+            cancelled: cancel_signal,
             sink: self.sink.clone(),
             receipt,
             state_server: self.state_server.as_deref(),
@@ -116,10 +116,10 @@ impl StatelessRequest {
             }
             EndpointScope::Profile(profile) if method == Method::Listen => {
                 let view = self.view(profile);
-                listening::listen_to_profile(self.listening(cancelled), &view).await
+                listening::listen_to_profile(self.listening(cancel_signal), &view).await
             }
             EndpointScope::Profile(profile) => {
-                aggregate::answer(context(self.view(profile), cancelled)).await
+                aggregate::answer(context(self.view(profile), cancel_signal)).await
             }
             EndpointScope::One(server) => {
                 let principal = &self.sink.client.principal;
@@ -128,7 +128,7 @@ impl StatelessRequest {
                     Ok(Serves::Server) => Upstream::Shared(Arc::clone(server)),
                     Ok(Serves::Shared) if method == Method::Listen => {
                         return listening::listen_to_shared_session(
-                            self.listening(cancelled),
+                            self.listening(cancel_signal),
                             server,
                             &view,
                         )
@@ -137,7 +137,7 @@ impl StatelessRequest {
                     Ok(Serves::Shared) => Upstream::Shared(Arc::clone(server)),
                     Ok(Serves::Pool(lease)) if method == Method::Listen => {
                         return listening::listen_to_pooled_session(
-                            self.listening(cancelled),
+                            self.listening(cancel_signal),
                             lease,
                             &view,
                         )
@@ -145,13 +145,13 @@ impl StatelessRequest {
                     }
                     Ok(Serves::Pool(lease)) => {
                         let isolated_session = lease.isolated_session();
-                        // The seat is empty, because a request to one server leases only once.
+                        // A request to one server takes a single lease, so the seat is empty.
                         drop(seat.take(lease));
                         Upstream::IsolatedSession(isolated_session)
                     }
                     Err(reply) => return reply,
                 };
-                transparent::answer(upstream, context(view, cancelled)).await
+                transparent::answer(upstream, context(view, cancel_signal)).await
             }
         };
         if method == Method::Listen && reply.error.is_none() {
@@ -166,9 +166,8 @@ impl StatelessRequest {
             .view(profile, &client.principal, &client.caller)
     }
 
-    /// Selects the session that answers for one server: the shared session of a modern server, or a
-    /// session of a legacy server for clients like this one. Returns the reply if Mainstay answers
-    /// itself.
+    /// Selects the session for a request to one server: the shared session of a modern server, or a
+    /// pooled or shared session of a legacy server. Returns a reply if Mainstay answers itself.
     async fn upstream(
         &self,
         server: &Arc<ServerHandle>,
@@ -177,14 +176,14 @@ impl StatelessRequest {
         let id = id(&self.frame);
         self.gateway().registry.attempted(server).await;
         let limit = server.config().longest_start();
-        let failed = |failure| RpcReply::failure(id, &failure);
+        let failure_reply = |failure| RpcReply::failure(id, &failure);
         let (session, is_known_modern) = (server.view().session, server.eras().modern);
         let is_modern = match (&session, is_known_modern) {
             (Some(session), _) => session.era() == Era::Modern,
             (None, Some(is_modern)) => is_modern,
             (None, None) => {
-                let found = server.session(Era::Modern, Instant::now() + limit).await;
-                found.map_err(failed)?.era() == Era::Modern
+                let session_result = server.session(Era::Modern, Instant::now() + limit).await;
+                session_result.map_err(failure_reply)?.era() == Era::Modern
             }
         };
         if is_modern
@@ -208,9 +207,12 @@ impl StatelessRequest {
                 (None, Some(lease)) => lease.isolated_session().session(deadline).await,
                 (None, None) => server.session(Era::Legacy, deadline).await,
             };
-            let session = session.map_err(failed)?;
-            let greeting = session.initialize_answer.result().unwrap_or("{}");
-            return Err(RpcReply::result(id, &discovery::legacy_result(greeting)));
+            let session = session.map_err(failure_reply)?;
+            let greeting_json = session.initialize_answer.result().unwrap_or("{}");
+            return Err(RpcReply::result(
+                id,
+                &discovery::legacy_result(greeting_json),
+            ));
         }
         if modern::is_removed(method) {
             return Err(RpcReply::unknown_method(id, &self.frame.method_name()));
@@ -223,17 +225,20 @@ impl StatelessRequest {
             return Ok(Serves::Shared);
         };
         if let Some(level) = level {
-            lease.request_log_level(level).await.map_err(failed)?;
+            lease
+                .request_log_level(level)
+                .await
+                .map_err(failure_reply)?;
         }
         Ok(Serves::Pool(lease))
     }
 
-    fn listening(&self, cancelled: oneshot::Receiver<String>) -> ListenRequest<'_> {
+    fn listening(&self, cancel_signal: oneshot::Receiver<String>) -> ListenRequest<'_> {
         ListenRequest {
             stateless: &self.stateless,
             frame: &self.frame,
             sink: &self.sink,
-            cancelled,
+            cancelled: cancel_signal,
         }
     }
 }

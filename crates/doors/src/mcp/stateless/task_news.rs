@@ -1,5 +1,5 @@
-//! Notifications about tasks on aggregate endpoints. While a client listens, Mainstay listens to
-//! the servers of its tasks (SEP-2663, "Notifications").
+//! Task notifications on aggregate endpoints. Mainstay listens to the tasks' servers while a client
+//! listens (SEP-2663, "Notifications").
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use tokio::{
 use super::call::StatelessCall;
 use crate::mcp::{endpoint::tasks as task_requests, reply::RpcReply, shared::SharedState};
 
-/// Pause between two attempts to listen to a server whose stream ended.
+/// Delay before listening again to a server whose stream ended.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Notifications about tasks of one server for one client.
@@ -46,7 +46,7 @@ struct Task {
 impl TaskNews {
     /// Groups the tasks with these names by server. Unknown names are left out.
     pub fn for_tasks(
-        shared: &SharedState,
+        shared_state: &SharedState,
         view: &View,
         names: &[String],
         sink: &CallSink,
@@ -55,7 +55,7 @@ impl TaskNews {
         let mut news = Vec::<Self>::new();
         for name in names {
             let Some((server, original_id)) =
-                task_requests::find(shared, view, &sink.client.principal, name)
+                task_requests::find(shared_state, view, &sink.client.principal, name)
             else {
                 continue;
             };
@@ -69,7 +69,7 @@ impl TaskNews {
             {
                 Some(entry) => entry.tasks.push(task),
                 None => news.push(Self {
-                    calls: shared.gateway.calls.clone(),
+                    calls: shared_state.gateway.calls.clone(),
                     server,
                     tasks: vec![task],
                     sink: sink.clone(),
@@ -80,15 +80,15 @@ impl TaskNews {
         news
     }
 
-    /// Sends the client notifications about the tasks, without an end. `acknowledged` gets the
-    /// names of the tasks for which the server will send notifications. Nothing is sent before that
-    /// list is `promised` to the client, and the server must have answered by then.
+    /// Sends task notifications to the client. `acknowledged` gets the task names that the server
+    /// acknowledges. Sending starts after `promised`, when the client has the list; the server must
+    /// have answered by then.
     pub async fn tell(
         self,
-        acknowledged: oneshot::Sender<Vec<String>>,
-        mut promised: watch::Receiver<bool>,
+        acknowledge_sender: oneshot::Sender<Vec<String>>,
+        mut promise_receiver: watch::Receiver<bool>,
     ) {
-        let mut acknowledged = Some(acknowledged);
+        let mut acknowledge_sender = Some(acknowledge_sender);
         loop {
             let mut call = self.listen();
             loop {
@@ -96,20 +96,20 @@ impl TaskNews {
                     biased;
                     message = call.messages.next() => message,
                     _ = &mut call.reply => None,
-                    // The server acknowledged too late: the client already has a list without these
-                    // tasks. It must poll them.
-                    Ok(_) = promised.wait_for(|is| *is), if acknowledged.is_some() => return,
+                    // The late acknowledgement is not in the client's list, so the client polls
+                    // these tasks.
+                    Ok(_) = promise_receiver.wait_for(|is| *is), if acknowledge_sender.is_some() => return,
                 };
                 let Some(frame) = message.and_then(|text| Frame::read(text.into()).ok()) else {
                     break;
                 };
                 let params = frame.params().unwrap_or("{}");
                 match frame.method() {
-                    Some(Method::Acknowledged) => match acknowledged.take() {
+                    Some(Method::Acknowledged) => match acknowledge_sender.take() {
                         Some(first) => {
-                            // The loop above notices if the receiver is gone.
+                            // The loop above detects a dropped receiver.
                             first.send(self.acknowledged_names(params)).ok();
-                            if promised.wait_for(|is| *is).await.is_err() {
+                            if promise_receiver.wait_for(|is| *is).await.is_err() {
                                 return;
                             }
                         }
@@ -128,15 +128,15 @@ impl TaskNews {
         let original_ids: Vec<&str> = self.tasks.iter().map(|task| &*task.original_id).collect();
         let text = listen::to_tasks(&self.id, &original_ids, &self.sink.client.caller);
         let (sink, messages) = CallSink::new(Arc::clone(&self.sink.client), None);
-        let (cancel, cancelled) = oneshot::channel();
+        let (cancel, cancel_signal) = oneshot::channel();
         let (calls, id) = (self.calls.clone(), self.id.clone());
         let upstream = Upstream::Shared(Arc::clone(&self.server));
         let receipt = Receipt::new();
         let reply = async move {
             let reply = match request(text) {
                 Some(request) => {
-                    let listening = calls.call(&receipt, upstream, request, sink, cancelled);
-                    match listening.await {
+                    let listen_call = calls.call(&receipt, upstream, request, sink, cancel_signal);
+                    match listen_call.await {
                         Ok(answer) => RpcReply::answer(&id, &answer),
                         Err(failure) => RpcReply::failure(&id, &failure),
                     }
@@ -148,9 +148,9 @@ impl TaskNews {
         StatelessCall::new(&self.calls, reply, messages, cancel)
     }
 
-    /// The client's names of the tasks in the server's acknowledgement.
-    fn acknowledged_names(&self, acknowledged: &str) -> Vec<String> {
-        let original_ids = listen::honoured_tasks(acknowledged);
+    /// The client's names of the acknowledged tasks.
+    fn acknowledged_names(&self, acknowledged_json: &str) -> Vec<String> {
+        let original_ids = listen::honoured_tasks(acknowledged_json);
         self.tasks
             .iter()
             .filter(|task| original_ids.contains(&task.original_id))
@@ -158,7 +158,7 @@ impl TaskNews {
             .collect()
     }
 
-    /// Sends the current states of the tasks, because changes were missed while no stream was open.
+    /// Sends the current task states, because changes were missed without a stream.
     async fn catch_up(&self) {
         let states = self.tasks.iter().map(|task| async move {
             let text = tasks::request(
@@ -169,11 +169,11 @@ impl TaskNews {
             );
             let (sink, _messages) = CallSink::new(Arc::clone(&self.sink.client), None);
             let upstream = Upstream::Shared(Arc::clone(&self.server));
-            let (_keep, cancelled) = oneshot::channel();
+            let (_keep, cancel_signal) = oneshot::channel();
             let (receipt, request) = (Receipt::new(), request(text)?);
             let answer = self
                 .calls
-                .call(&receipt, upstream, request, sink, cancelled);
+                .call(&receipt, upstream, request, sink, cancel_signal);
             answer.await.ok()
         });
         for answer in join_all(states).await.into_iter().flatten() {

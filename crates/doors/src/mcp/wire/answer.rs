@@ -19,7 +19,7 @@ const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 pub type HttpAnswer = Response<ResponseBody>;
 
-/// A refusal because of headers or form, as a JSON-RPC error.
+/// A JSON-RPC error for invalid headers or an invalid message.
 pub struct HttpRefusal {
     status: StatusCode,
     body: String,
@@ -56,7 +56,7 @@ impl HttpRefusal {
         }
     }
 
-    /// The refusal of a request on a connection beyond the limit.
+    /// The refusal on a connection beyond the limit.
     pub fn too_many_connections() -> Self {
         let reason = "too many connections (http.maxConnections, http.maxConnectionsPerAddress): \
             try again in a moment";
@@ -66,9 +66,9 @@ impl HttpRefusal {
         }
     }
 
-    /// The refusal of new work while Mainstay stops. In a session the status is 200: some clients
-    /// give up a session at the first error status, together with its calls in progress. The
-    /// `Retry-After` header tells `mainstay connect` that it may send the request again.
+    /// The refusal of new calls at shutdown. In a session the status is 200, because some clients
+    /// drop a session at an error status. `Retry-After` makes `mainstay connect` send the request
+    /// again.
     pub fn closing(frame: &Frame, has_session: bool) -> Self {
         let status = if has_session {
             StatusCode::OK
@@ -142,7 +142,7 @@ pub fn events(events: EventStreamBody) -> HttpAnswer {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, EVENT_STREAM);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Buffering proxies would hold back events that should arrive at once.
+    // Keeps proxies from buffering events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }

@@ -1,4 +1,4 @@
-//! Batches. Only revision 2025-03-26 requires servers to accept them.
+//! Batches, which only revision 2025-03-26 has.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use crate::mcp::{
     shared::SharedState,
 };
 
-/// Maximum number of messages in a batch. A longer batch is refused as a whole.
+/// Maximum number of messages in a batch. A longer batch is refused.
 const MAX_MESSAGES: usize = 100;
 
 /// Answers the requests of a batch concurrently. Returns `None` if the batch contains no request.
 pub async fn answer(
-    shared: Arc<SharedState>,
+    shared_state: Arc<SharedState>,
     session: Arc<ClientSession>,
     body: Bytes,
     sink: CallSink,
@@ -34,7 +34,7 @@ pub async fn answer(
         Err(error) => {
             let (scope, origin) = (&session.scope, &session.client.origin);
             return Some(
-                refuse(&shared, scope, origin, &body, error)
+                refuse(&shared_state, scope, origin, &body, error)
                     .await
                     .into_text(),
             );
@@ -45,7 +45,7 @@ pub async fn answer(
         match Frame::read(item) {
             Ok(frame) if matches!(frame.envelope().kind, MessageKind::Request { .. }) => {
                 let call = dispatch::answer(
-                    Arc::clone(&shared),
+                    Arc::clone(&shared_state),
                     Arc::clone(&session),
                     frame,
                     sink.clone(),
@@ -54,10 +54,11 @@ pub async fn answer(
                     call.await.into_text()
                 }));
             }
-            Ok(frame) => dispatch::take(&shared, &session, frame).await,
+            Ok(frame) => dispatch::take(&shared_state, &session, frame).await,
             Err(error) => {
-                let refused = refuse_one(Arc::clone(&shared), Arc::clone(&session), error);
-                replies.push(futures_util::future::Either::Right(refused));
+                let refusal_reply =
+                    refuse_one(Arc::clone(&shared_state), Arc::clone(&session), error);
+                replies.push(futures_util::future::Either::Right(refusal_reply));
             }
         }
     }
@@ -69,7 +70,7 @@ pub async fn answer(
 
 /// The answer to a message of a batch that cannot be read.
 async fn refuse_one(
-    shared: Arc<SharedState>,
+    shared_state: Arc<SharedState>,
     session: Arc<ClientSession>,
     error: UnreadableMessage,
 ) -> String {
@@ -77,7 +78,7 @@ async fn refuse_one(
     let requested_call =
         || Some(RequestedCall::from_unreadable(&error)?.at(session.scope.server()));
     let reply = Receipt::new().close(
-        &shared.gateway.calls,
+        &shared_state.gateway.calls,
         RpcReply::unreadable(&error),
         origin,
         requested_call,
@@ -104,9 +105,9 @@ fn messages(body: &Bytes) -> Result<Vec<Bytes>, UnreadableMessage> {
         .collect())
 }
 
-/// Refuses a batch as a whole, and records the calls in it as refused, up to the limit of a batch.
+/// Refuses a batch, and records its calls as refused, up to the limit of a batch.
 pub async fn refuse<A: Answering>(
-    shared: &SharedState,
+    shared_state: &SharedState,
     scope: &EndpointScope,
     origin: &Arc<CallOrigin>,
     body: &Bytes,
@@ -119,8 +120,9 @@ pub async fn refuse<A: Answering>(
         };
         let requested_call = || Some(RequestedCall::from_frame(&frame)?.at(scope.server()));
         let origin = || Arc::clone(origin);
-        let closing = Receipt::new().close(&shared.gateway.calls, &answer, origin, requested_call);
-        closing.await.into_inner();
+        let closed_answer =
+            Receipt::new().close(&shared_state.gateway.calls, &answer, origin, requested_call);
+        closed_answer.await.into_inner();
     }
     Receipt::new().no_call(answer)
 }

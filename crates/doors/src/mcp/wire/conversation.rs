@@ -31,8 +31,7 @@ use crate::mcp::{
 };
 use mainstay_doorway::peer::Visitor;
 
-/// Maximum number of requests of one client whose answers have not been sent, which is far more
-/// than clients have in flight. Further requests are refused.
+/// Maximum number of unanswered requests of one client. Further requests are refused.
 const MAX_UNANSWERED: usize = 1024;
 
 /// The stream of messages to the client.
@@ -50,8 +49,7 @@ impl Output {
         }
     }
 
-    /// Sends a message once there is room for it. Messages to a client that has gone are dropped;
-    /// its end is detected elsewhere.
+    /// Sends a message once there is room. Messages to a disconnected client are dropped.
     pub async fn send(&self, message: String) {
         match self {
             Self::Lines(writer) => drop(writer.send(&message).await),
@@ -68,13 +66,12 @@ pub struct Conversation {
     visitor: Visitor,
     pub output: Output,
     phase: watch::Sender<Phase>,
-    /// Requests that belong to no session.
+    /// Requests outside of the session.
     requests: Requests,
     unanswered: Arc<Semaphore>,
-    /// Requests that will have an answer. Streams that are open until one side ends them are not
-    /// counted.
+    /// Requests in progress, except for streams without an end.
     at_work: TaskTracker,
-    /// True if the client is to be served elsewhere. A stream that ends afterwards gets a regular
+    /// True if the client is handed over to another process. Streams then end with a regular
     /// result.
     is_left: Arc<AtomicBool>,
     tasks: TaskTracker,
@@ -84,9 +81,9 @@ pub struct Conversation {
 enum Phase {
     /// The client has not sent `initialize`.
     Silent,
-    /// The client has sent `initialize`, and is being answered.
+    /// The client's `initialize` is being answered.
     Greeting,
-    /// The session is busy as long as the stream is open. A silent client does not make it idle.
+    /// The session is busy as long as the stream is open.
     Open {
         session: Arc<ClientSession>,
         _busy: Busy,
@@ -97,9 +94,9 @@ enum Phase {
 /// A refused message, with the JSON-RPC error for it.
 #[derive(Debug)]
 pub enum RejectedMessage {
-    /// The message is not valid here.
+    /// The message is invalid in this phase.
     Invalid(String),
-    /// The client must read some answers first.
+    /// The client has too many unanswered requests.
     TooMany(String),
 }
 
@@ -112,7 +109,7 @@ impl RejectedMessage {
 }
 
 impl Conversation {
-    /// `tasks` tracks the tasks that answer. Waiting for them waits for the last answer.
+    /// `tasks` tracks the tasks that send answers.
     pub fn new(
         clients: Arc<McpClients>,
         scope: EndpointScope,
@@ -142,7 +139,7 @@ impl Conversation {
     pub async fn greeted(&self) {
         if matches!(*self.phase.borrow(), Phase::Greeting) {
             let mut phase = self.phase.subscribe();
-            // The channel cannot close, because this struct has the sender.
+            // The channel stays open, because this struct owns the sender.
             drop(
                 phase
                     .wait_for(|phase| !matches!(phase, Phase::Greeting))
@@ -151,8 +148,7 @@ impl Conversation {
         }
     }
 
-    /// Waits for the last answer. Closes the questions to the client, because they get no answer
-    /// any more.
+    /// Waits for the last answer. Refuses open questions to the client.
     pub async fn answered(&self) {
         self.greeted().await;
         if let Some(session) = self.session() {
@@ -190,7 +186,7 @@ impl Conversation {
         {
             let permit = self.permit(&frame).await?;
             let is_stream = frame.method() == Some(Method::Listen);
-            let at_work = (!is_stream).then(|| self.at_work.token());
+            let work_token = (!is_stream).then(|| self.at_work.token());
             let id = is_stream.then(|| id(&frame).to_owned());
             let StatelessCall { reply, messages } = self.requests.begin(
                 &self.clients.stateless,
@@ -199,7 +195,7 @@ impl Conversation {
                 &self.visitor.principal,
                 frame,
             );
-            let permit = (permit, at_work);
+            let permit = (permit, work_token);
             let is_left = Arc::clone(&self.is_left);
             self.answer(permit, messages, async move {
                 let reply = reply.await;
@@ -222,9 +218,9 @@ impl Conversation {
             && self.begin()
         {
             let id = frame.get(id).to_owned();
-            let this = Arc::clone(self);
-            let greeting = async move { this.greet(&id, &frame).await };
-            self.tasks.spawn(greeting.boxed());
+            let conversation = Arc::clone(self);
+            let greet_task = async move { conversation.greet(&id, &frame).await };
+            self.tasks.spawn(greet_task.boxed());
             return Ok(());
         }
         match (self.session(), frame.envelope().kind) {
@@ -232,7 +228,7 @@ impl Conversation {
                 let permit = self.permit(&frame).await?;
                 let (sink, messages) = session.sink();
                 // Enter the call before the next message is read, so that a following cancellation
-                // finds it.
+                // reaches it.
                 let call = dispatch::answer(Arc::clone(&self.clients.shared), session, frame, sink);
                 let permit = (permit, Some(self.at_work.token()));
                 self.answer(permit, messages, async { expected(call.await) });
@@ -268,8 +264,8 @@ impl Conversation {
             ));
         };
         let Ok(permit) = Arc::clone(&self.unanswered).try_acquire_owned() else {
-            let refused = self.refuse_batch(&text, &too_many()).await;
-            return Err(RejectedMessage::TooMany(refused));
+            let refusal = self.refuse_batch(&text, &too_many()).await;
+            return Err(RejectedMessage::TooMany(refusal));
         };
         let (sink, messages) = session.sink();
         let call = batch::answer(Arc::clone(&self.clients.shared), session, text, sink);
@@ -280,7 +276,7 @@ impl Conversation {
 
     async fn refuse_batch(&self, text: &Bytes, reason: &str) -> String {
         let reply = RpcReply::error("null", code::INVALID_REQUEST, reason);
-        let refused = batch::refuse(
+        let refusal = batch::refuse(
             &self.clients.shared,
             &self.scope,
             &self.origin(),
@@ -288,7 +284,7 @@ impl Conversation {
             reply,
         )
         .await;
-        refused.into_text()
+        refusal.into_text()
     }
 
     /// The origin of this client's calls.
@@ -305,7 +301,7 @@ impl Conversation {
         }
     }
 
-    /// Closes the receipt of a message that Mainstay answers itself.
+    /// Closes the receipt of a message that Mainstay answers.
     async fn close(&self, frame: &Frame, reply: RpcReply) -> Closed<RpcReply> {
         let requested_call = || Some(RequestedCall::from_frame(frame)?.at(self.scope.server()));
         let (receipt, calls) = (Receipt::new(), &self.clients.gateway().calls);
@@ -338,8 +334,8 @@ impl Conversation {
             return Ok(permit);
         }
         let reply = RpcReply::error(id(frame), code::INVALID_REQUEST, &too_many());
-        let refused = self.close(frame, reply).await;
-        Err(RejectedMessage::TooMany(refused.into_text()))
+        let refusal = self.close(frame, reply).await;
+        Err(RejectedMessage::TooMany(refusal.into_text()))
     }
 
     /// Answers in a task. Messages of the call are sent before its reply.
@@ -349,43 +345,42 @@ impl Conversation {
         mut messages: CallStream,
         call: impl Future<Output = Option<String>> + Send + 'static,
     ) {
-        let this = Arc::clone(self);
-        let answering = async move {
+        let conversation = Arc::clone(self);
+        let answer_task = async move {
             let relay = async {
                 while let Some(message) = messages.next().await {
-                    this.output.send(message).await;
+                    conversation.output.send(message).await;
                 }
             };
             let (reply, ()) = tokio::join!(call, relay);
             if let Some(reply) = reply {
-                this.output.send(reply).await;
+                conversation.output.send(reply).await;
             }
             drop(permit);
         };
-        self.tasks.spawn(answering.boxed());
+        self.tasks.spawn(answer_task.boxed());
     }
 
-    /// Begins a session. Returns `false` if the client has gone. A stream has one session: if a
-    /// client initializes again, its earlier session ends. The calls of that session are cancelled
-    /// without answers, because the client may use their ids again.
+    /// Starts a session. Returns `false` if the client has disconnected. A repeated `initialize`
+    /// ends the earlier session and cancels its calls without answers, because the client may reuse
+    /// their ids.
     fn begin(&self) -> bool {
-        let mut previous = None;
+        let mut previous_phase = None;
         let has_begun = self.phase.send_if_modified(|phase| {
             let may_begin = matches!(phase, Phase::Silent | Phase::Open { .. });
             if may_begin {
-                previous = Some(std::mem::replace(phase, Phase::Greeting));
+                previous_phase = Some(std::mem::replace(phase, Phase::Greeting));
             }
             may_begin
         });
-        if let Some(Phase::Open { session, .. }) = previous {
+        if let Some(Phase::Open { session, .. }) = previous_phase {
             self.clients
                 .end(&session.id, "the client has initialized anew");
         }
         has_begun
     }
 
-    /// Answers `initialize`, then sends the messages that belong to no call, until the session
-    /// ends.
+    /// Answers `initialize`, then sends messages outside of calls until the session ends.
     async fn greet(&self, id: &str, frame: &Frame) {
         let params = frame.params().unwrap_or("{}");
         let (scope, visitor) = (self.scope.clone(), self.visitor.clone());
@@ -402,10 +397,10 @@ impl Conversation {
             }
         };
         self.output.send(message::response(id, &result)).await;
-        let busy = session.busy();
+        let busy_guard = session.busy();
         let is_open = self.leave_greeting(Phase::Open {
             session: Arc::clone(&session),
-            _busy: busy,
+            _busy: busy_guard,
         });
         if !is_open {
             self.clients
@@ -418,11 +413,11 @@ impl Conversation {
     }
 
     /// Returns `false` if the conversation is over.
-    fn leave_greeting(&self, next: Phase) -> bool {
+    fn leave_greeting(&self, next_phase: Phase) -> bool {
         self.phase.send_if_modified(|phase| {
             let is_greeting = matches!(phase, Phase::Greeting);
             if is_greeting {
-                *phase = next;
+                *phase = next_phase;
             }
             is_greeting
         })
@@ -433,14 +428,13 @@ impl Conversation {
         matches!(&*self.phase.borrow(), Phase::Open { session: current, .. } if current.id == session.id)
     }
 
-    /// Ends the session and its streams because the client is served elsewhere. Each stream gets a
-    /// result.
+    /// Ends the session for a handover. Each stream gets a result.
     pub fn leave(&self) {
         self.is_left.store(true, Relaxed);
         self.end("the client is served elsewhere");
     }
 
-    /// Ends the session and cancels all requests in flight, after the client has gone.
+    /// Ends the session of a disconnected client, and cancels all requests in flight.
     pub fn end(&self, reason: &str) {
         self.requests.end(reason);
         if let Phase::Open { session, .. } = self.phase.send_replace(Phase::Over) {
@@ -449,7 +443,7 @@ impl Conversation {
     }
 }
 
-/// The text of a reply. A client that cancelled expects none (specification, "Cancellation").
+/// The text of a reply; `None` for a cancelled request (specification, "Cancellation").
 fn expected(reply: Closed<RpcReply>) -> Option<String> {
     (!reply.cancelled).then(|| reply.into_text())
 }

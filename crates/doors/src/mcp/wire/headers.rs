@@ -1,4 +1,4 @@
-//! Headers of MCP over HTTP, and their requirements.
+//! Headers of MCP over HTTP, and their checks.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use mainstay_platform::lineage::{CHAIN_HEADER, Lineage};
 
 use super::answer::HttpRefusal;
 
-// Constants, because a name given as text is parsed at each lookup.
+// Constants, because a text is parsed at each lookup.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const CHAIN: HeaderName = HeaderName::from_static(CHAIN_HEADER);
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static(headers::VERSION);
 
-/// Time for which the response head waits for the result. After it, the response becomes a stream
-/// with keep-alive comments, so that no intermediary ends a silent call.
+/// Delay of the response headers while waiting for a result. After it, the response is a stream
+/// with keep-alive comments.
 pub const HEAD_HOLD: Duration = Duration::from_secs(1);
 
 /// The forms of an answer that a client accepts.
@@ -30,7 +30,7 @@ pub struct Accepts {
 
 impl Accepts {
     pub fn from_headers(headers: &HeaderMap) -> Self {
-        // The value that nearly every client sends.
+        // The value that most clients send.
         if headers
             .get(header::ACCEPT)
             .is_some_and(|value| value == "application/json, text/event-stream")
@@ -50,8 +50,7 @@ impl Accepts {
             }
             any |= value.to_str().is_err();
         }
-        // A missing header accepts everything (RFC 9110), but a client that does not ask for a
-        // stream expects none.
+        // A missing header accepts everything (RFC 9110), but such clients expect JSON.
         if any {
             Self {
                 json: json.is_accepted,
@@ -66,7 +65,7 @@ impl Accepts {
     }
 }
 
-/// The result of an `Accept` header for one media type. The most specific range decides (RFC 9110,
+/// The quality of an `Accept` header for one media type. The most specific range applies (RFC 9110,
 /// 12.5.1).
 #[derive(Default)]
 struct Range {
@@ -114,7 +113,7 @@ fn is_zero_quality(parameter: &str) -> bool {
         && value.trim().parse::<f32>().is_ok_and(|value| value == 0.0)
 }
 
-/// Checks the content type, which every POST must have.
+/// Checks the content type, which is required for POST.
 pub fn check_content_type(headers: &HeaderMap) -> Result<(), HttpRefusal> {
     let media_type = headers
         .get(header::CONTENT_TYPE)
@@ -135,7 +134,7 @@ pub fn check_content_type(headers: &HeaderMap) -> Result<(), HttpRefusal> {
     Ok(())
 }
 
-/// Checks the protocol version, which requests in a session may have.
+/// Checks the protocol version, which is optional.
 pub fn check_version(headers: &HeaderMap) -> Result<(), HttpRefusal> {
     if let Some(version) = headers.get(PROTOCOL_VERSION)
         && version
@@ -152,8 +151,7 @@ pub fn check_version(headers: &HeaderMap) -> Result<(), HttpRefusal> {
     Ok(())
 }
 
-/// Prevents loops: a request that has come through this Mainstay is refused. `id` is the id of the
-/// request.
+/// Prevents loops: refuses a request that has passed this Mainstay before. `id` is the request id.
 pub fn admit(lineage: &Lineage, headers: &HeaderMap, id: Option<&str>) -> Result<(), HttpRefusal> {
     let chain = headers.get(CHAIN).and_then(|chain| chain.to_str().ok());
     lineage.admit(chain.unwrap_or_default()).map_err(|error| {

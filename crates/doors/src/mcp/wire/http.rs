@@ -1,5 +1,5 @@
 //! Streamable HTTP, revisions 2025-03-26 to 2025-11-25 (specification, "Transports"): POST for
-//! messages, GET for a stream of messages that belong to no call, DELETE to end a session.
+//! messages, GET for messages outside of calls, DELETE to end a session.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub async fn serve(
     request: Request<Incoming>,
 ) -> HttpAnswer {
     let (head, body) = request.into_parts();
-    let served = match head.method {
+    let reply = match head.method {
         method if stateless_http::is_misplaced(&method, &head.headers) => {
             Err(stateless_http::misplaced())
         }
@@ -54,7 +54,7 @@ pub async fn serve(
         Method::DELETE => delete(mcp, &scope, &visitor, &head.headers).await,
         _ => Err(HttpRefusal::method("POST, GET, DELETE")),
     };
-    served.unwrap_or_else(|refusal| Receipt::new().no_call(refusal).into_response())
+    reply.unwrap_or_else(|refusal| Receipt::new().no_call(refusal).into_response())
 }
 
 /// Refuses a request to an unknown endpoint.
@@ -68,8 +68,7 @@ pub async fn nowhere(
     refuse(mcp, visitor, request, refusal).await
 }
 
-/// Refuses a request on a connection beyond the limit. Reads only a short body, because the memory
-/// is for other clients.
+/// Refuses a request beyond the connection limit. Reads only a short body, to save memory.
 pub async fn too_many_connections(
     mcp: &Arc<Mcp>,
     visitor: Visitor,
@@ -80,7 +79,7 @@ pub async fn too_many_connections(
         .body()
         .size_hint()
         .upper()
-        .is_some_and(|most| most <= FREE as u64)
+        .is_some_and(|limit| limit <= FREE as u64)
     {
         return refuse(mcp, visitor, request, refusal).await;
     }
@@ -88,7 +87,7 @@ pub async fn too_many_connections(
     Receipt::new().no_call(refusal).into_response()
 }
 
-/// Refuses a request. A call in it is recorded.
+/// Refuses a request, and records its call.
 async fn refuse(
     mcp: &Arc<Mcp>,
     visitor: Visitor,
@@ -105,8 +104,8 @@ async fn refuse(
     };
     let origin = || calls::origin(Door::McpHttp, &Caller::default(), &visitor.principal).into();
     let requested_call = || RequestedCall::from_frame(frame.as_ref()?);
-    let closing = Receipt::new().close(&mcp.gateway().calls, refusal, origin, requested_call);
-    closing.await.into_response()
+    let closed_answer = Receipt::new().close(&mcp.gateway().calls, refusal, origin, requested_call);
+    closed_answer.await.into_response()
 }
 
 async fn post(
@@ -125,11 +124,11 @@ async fn post(
         Arc::new(origin)
     };
     if body.trim_ascii_start().first() == Some(&b'[') {
-        let served = match session(mcp, &scope, &visitor, headers) {
+        let reply = match session(mcp, &scope, &visitor, headers) {
             Ok(session) => answer_batch(mcp, session, body.clone()).await,
             Err(refusal) => Err(refusal),
         };
-        return match served {
+        return match reply {
             Ok(answer) => answer,
             Err(refusal) => {
                 let refusal =
@@ -144,9 +143,9 @@ async fn post(
             let refusal = HttpRefusal::with_body(StatusCode::BAD_REQUEST, unreadable(&error));
             let requested_call =
                 || Some(RequestedCall::from_unreadable(&error)?.at(scope.server()));
-            let closing =
+            let closed_answer =
                 Receipt::new().close(&mcp.gateway().calls, refusal, origin, requested_call);
-            return closing.await.into_response();
+            return closed_answer.await.into_response();
         }
     };
     let route = if mcp.gateway().calls.closing().has_begun() && is_work(&frame) {
@@ -160,9 +159,9 @@ async fn post(
         Ok(route) => route,
         Err(refusal) => {
             let requested_call = || Some(RequestedCall::from_frame(&frame)?.at(scope.server()));
-            let closing =
+            let closed_answer =
                 Receipt::new().close(&mcp.gateway().calls, refusal, origin, requested_call);
-            let refusal = closing.await;
+            let refusal = closed_answer.await;
             return refusal.into_response();
         }
     };
@@ -186,28 +185,28 @@ async fn post(
             dispatch::take(&mcp.clients.shared, &session, frame).await;
             status(StatusCode::ACCEPTED)
         }
-        // Notifications of modern clients need no action: such a client cancels by closing the
-        // stream.
+        // Notifications of modern clients have no effect, because such clients cancel by closing
+        // the stream.
         (Route::Modern(None), _) => status(StatusCode::ACCEPTED),
     }
 }
 
-/// True if a message starts new work, as opposed to messages about work in progress.
+/// True if a message starts new work.
 fn is_work(frame: &Frame) -> bool {
     use message::Method;
     matches!(frame.method(), Some(Method::Initialize | Method::Listen))
         || RequestedCall::from_frame(frame).is_some()
 }
 
-/// The way in which a message is served.
+/// The handling of a message.
 enum Route {
-    /// Without a session: a request of this caller, or a notification (`None`).
+    /// A request of this caller without a session, or a notification (`None`).
     Modern(Option<Caller>),
     Initialize,
     Session(Arc<ClientSession>),
 }
 
-/// Decides how a message is served, or why it is refused.
+/// Selects the handling of a message, or refuses it.
 async fn route(
     mcp: &Arc<Mcp>,
     scope: &EndpointScope,
@@ -234,8 +233,8 @@ async fn route(
         .await?;
         return Ok(Route::Modern(caller));
     }
-    // `initialize` starts a new session, even if the request names one. The named session is not
-    // ended: its calls may still be awaited, and the id may be one of another process.
+    // `initialize` opens a new session even with a session id. The named session may belong to
+    // another process, so it continues.
     if frame.method() == Some(message::Method::Initialize) {
         headers::admit(&mcp.gateway().lineage, headers, frame.id())?;
         return Ok(Route::Initialize);
@@ -325,7 +324,7 @@ async fn initialize(
     }
 }
 
-/// Answers a request as JSON or as a stream, and decides as late as possible.
+/// Answers a request as JSON or as a stream, depending on the first message.
 async fn answer(
     mcp: &Arc<Mcp>,
     session: Arc<ClientSession>,

@@ -30,8 +30,8 @@ pub struct Mcp {
 }
 
 impl Mcp {
-    /// `state` is the state directory, which stores ended sessions. Without it, sessions of earlier
-    /// runs are not revived.
+    /// `state` is the state directory for ended sessions. Without it, sessions of earlier runs are
+    /// not revived.
     pub fn new(gateway: Arc<Gateway>, seal: Seal, state: Option<PathBuf>, limits: &Limits) -> Self {
         Self {
             clients: Arc::new(McpClients::new(gateway, seal, state, &limits.clients)),
@@ -49,7 +49,7 @@ impl Mcp {
         self.clients.run(stop).await;
     }
 
-    /// Ends the calls that wait for another request of their clients. No new request is accepted.
+    /// Ends the calls that wait for a retry of their client. New requests are refused.
     pub fn end_waiting(&self) {
         self.clients.end_waiting();
     }

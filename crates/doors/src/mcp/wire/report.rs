@@ -17,7 +17,7 @@ impl SessionDoors for Mcp {
     fn newest(&self, query: &SessionQuery<'_>) -> SessionPage {
         let &SessionQuery {
             server,
-            before,
+            before: page_end,
             limit,
         } = query;
         let mut sessions = self.clients.shared.sessions.numbered();
@@ -30,8 +30,8 @@ impl SessionDoors for Mcp {
             });
         }
         let total = sessions.len();
-        if let Some(before) = before {
-            sessions.retain(|(number, _)| *number < before);
+        if let Some(page_end) = page_end {
+            sessions.retain(|(number, _)| *number < page_end);
         }
         let is_whole = sessions.len() <= limit;
         if !is_whole {
@@ -39,9 +39,9 @@ impl SessionDoors for Mcp {
             sessions.truncate(limit);
         }
         sessions.sort_unstable_by_key(|(number, _)| Reverse(*number));
-        let last = sessions.last().map(|(number, _)| *number);
+        let last_number = sessions.last().map(|(number, _)| *number);
         SessionPage {
-            next: last.filter(|_| !is_whole),
+            next: last_number.filter(|_| !is_whole),
             sessions: sessions
                 .iter()
                 .map(|(_, session)| report(session))
@@ -52,11 +52,11 @@ impl SessionDoors for Mcp {
 
     fn end<'a>(&'a self, name: &'a str) -> BoxFuture<'a, SessionEnd> {
         Box::pin(async move {
-            let all = self.clients.shared.sessions.all();
+            let all_sessions = self.clients.shared.sessions.all();
             let is_named = |session: &&Arc<ClientSession>| {
                 session.client.origin.session.as_deref() == Some(name)
             };
-            let Some(session) = all.iter().find(is_named) else {
+            let Some(session) = all_sessions.iter().find(is_named) else {
                 return SessionEnd::Unknown;
             };
             match session.client.origin.door {
@@ -78,15 +78,15 @@ impl SessionDoors for Mcp {
 
 fn report(session: &ClientSession) -> OpenSession {
     let now = SystemTime::now();
-    let ago = |span| now.checked_sub(span).unwrap_or(now);
+    let time_before = |span| now.checked_sub(span).unwrap_or(now);
     let (calls, streams) = session.load();
     OpenSession {
         revision: session.revision,
         origin: session.client.origin.clone(),
         server: session.scope.server().cloned(),
         client_name: session.client.name().into(),
-        opened_at: ago(session.opened.elapsed()),
-        used_at: ago(session.last_used().elapsed()),
+        opened_at: time_before(session.opened.elapsed()),
+        used_at: time_before(session.last_used().elapsed()),
         streams,
         calls,
     }

@@ -1,6 +1,5 @@
-//! HTTP+SSE, the transport of revision 2024-11-05 (specification of that revision, "Transports").
-//! GET opens a stream. Its first event contains the URL for messages, and all answers are sent on
-//! it. Closing the stream ends the session.
+//! HTTP+SSE, the transport of revision 2024-11-05 (specification, "Transports"). GET opens a
+//! stream. Its first event contains the URL for messages. Closing the stream ends the session.
 
 use std::sync::Arc;
 
@@ -20,8 +19,8 @@ use super::{
 use crate::mcp::sessions::session::EndpointScope;
 use mainstay_doorway::peer::Visitor;
 
-/// Maximum number of messages that wait for a client to read them. Further messages wait at their
-/// source: results in their tasks, progress and logs in bounded queues.
+/// Maximum number of unread messages. Further results wait in their tasks, progress and logs in
+/// bounded queues.
 const MAX_UNREAD: usize = 16;
 
 /// The two endpoints of the transport.
@@ -55,14 +54,14 @@ pub async fn serve(
     request: Request<Incoming>,
 ) -> HttpAnswer {
     let (head, body) = request.into_parts();
-    let served = match (endpoint, &head.method) {
+    let reply = match (endpoint, &head.method) {
         (SseEndpoint::Stream, &Method::GET) => open(mcp, scope, visitor, &head),
         (SseEndpoint::Message, &Method::POST) => post(mcp, &scope, &visitor, &head, body).await,
         (SseEndpoint::Stream, _) => Err(HttpRefusal::method("GET")),
         (SseEndpoint::Message, _) => Err(HttpRefusal::method("POST")),
     };
-    // Calls in the request have been recorded already.
-    served.unwrap_or_else(|refusal| Receipt::new().no_call(refusal).into_response())
+    // Calls in the request are already recorded.
+    reply.unwrap_or_else(|refusal| Receipt::new().no_call(refusal).into_response())
 }
 
 fn open(
@@ -94,14 +93,14 @@ fn open(
         mcp.gateway().calls.background().clone(),
     );
     mcp.streams.map().insert(id.clone(), Arc::new(client));
-    let open = Open {
+    let open_stream = Open {
         mcp: Arc::clone(mcp),
         id,
     };
     Ok(answer::events(EventStreamBody::for_sse_client(
         &endpoint,
         messages,
-        Box::new(open),
+        Box::new(open_stream),
     )))
 }
 
@@ -127,7 +126,7 @@ async fn post(
             "unknown session: open a new stream",
         ));
     };
-    // The request is answered at once. Its message stays in memory until the server gets it.
+    // The POST is answered before its message reaches the server, so the message counts longer.
     let body: Bytes = mcp.bodies.read_kept(body, visitor).await?;
     match client.take(body).await {
         Ok(()) => Ok(answer::status(StatusCode::ACCEPTED)),

@@ -28,10 +28,10 @@ use crate::{
     },
 };
 
-/// Interval of keep-alive comments, so that no intermediary ends a silent stream.
+/// Interval of keep-alive comments, below the idle timeouts of proxies.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// The reply at the end of a stream. It continues after the stream is dropped.
+/// The reply at the end of a stream. The call continues if the stream is dropped.
 pub type PendingReply = Pin<Box<dyn Future<Output = Closed<RpcReply>> + Send>>;
 
 pub enum ResponseBody {
@@ -92,7 +92,7 @@ impl Body for ResponseBody {
 pub struct EventStreamBody {
     source: EventSource,
     keep_alive: Interval,
-    /// True if the call continues after the client has gone. In a session that is no cancellation.
+    /// True if the call continues after a disconnect, as in a session.
     outlasts_its_client: bool,
     client: Option<AwaitedClient>,
 }
@@ -104,12 +104,12 @@ enum EventSource {
         reply: Option<PendingReply>,
         last: Option<String>,
     },
-    /// Messages to a client that belong to no call.
+    /// Messages outside of calls.
     Session {
         session: Arc<ClientSession>,
         _busy: Busy,
     },
-    /// A call or a session stream that the client can resume.
+    /// A call or a session stream that can be resumed.
     Resumable(Connection),
     /// All messages to a client of HTTP+SSE.
     Client {
@@ -160,7 +160,7 @@ impl EventStreamBody {
         })
     }
 
-    /// The stream of a call in a session. If the client can resume it, a task writes the events and
+    /// The stream of a call in a session. For a resumable stream, a task writes the events and
     /// continues without a connection.
     pub fn for_session_call(
         calls: &Calls,
@@ -181,7 +181,7 @@ impl EventStreamBody {
             messages,
             reply,
         ));
-        // Write all events at once if the call is over already.
+        // Write all events immediately if the call has ended.
         if writing.as_mut().now_or_never().is_none() {
             calls.in_background(writing);
         }
@@ -195,46 +195,46 @@ impl EventStreamBody {
         self.outlasts_its_client
     }
 
-    /// Keeps the stream open to its end, even if the client closes its sending side.
+    /// Keeps the stream open on a half-closed connection.
     pub fn await_client(&mut self, client: AwaitedClient) {
         self.client = Some(client);
     }
 
-    /// Messages to a client that belong to no call.
+    /// A stream of messages outside of calls.
     pub fn for_session(session: Arc<ClientSession>) -> Self {
         if session.revision.resumes_streams() {
             let cursor = session.replay.open(StreamKind::Session);
             return Self::at_cursor(session, cursor);
         }
-        let busy = session.busy();
+        let busy_guard = session.busy();
         Self::new(EventSource::Session {
             session,
-            _busy: busy,
+            _busy: busy_guard,
         })
     }
 
-    /// A stream of the session, from this position on.
+    /// A stream of the session from this position.
     pub fn at_cursor(session: Arc<ClientSession>, cursor: StreamCursor) -> Self {
-        let busy = session.busy();
+        let busy_guard = session.busy();
         Self::new(EventSource::Resumable(Connection {
             session,
             cursor,
-            _busy: busy,
+            _busy: busy_guard,
         }))
     }
 
-    /// The stream of an HTTP+SSE client, until its senders have gone. `endpoint` is the URL for its
+    /// The stream of an HTTP+SSE client until its senders are dropped. `endpoint` is the URL for
     /// messages.
     pub fn for_sse_client(
         endpoint: &str,
         messages: mpsc::Receiver<String>,
-        open: Box<dyn Send + Sync>,
+        stream_guard: Box<dyn Send + Sync>,
     ) -> Self {
         let endpoint = format!("event: endpoint\ndata: {endpoint}\n\n");
         Self::new(EventSource::Client {
             endpoint: Some(endpoint.into()),
             messages,
-            _open: open,
+            _open: stream_guard,
         })
     }
 
@@ -281,12 +281,12 @@ impl EventSource {
                 last,
             } => {
                 if let Some(call) = reply
-                    && let Poll::Ready(closed) = call.as_mut().poll(context)
+                    && let Poll::Ready(call_end) = call.as_mut().poll(context)
                 {
                     *reply = None;
-                    *last = Some(closed.into_text());
+                    *last = Some(call_end.into_text());
                 }
-                // Send a result after its progress: all progress is in the channel by now.
+                // All progress is in the channel, so the result comes last.
                 match messages.poll_next(context) {
                     Poll::Ready(Some(message)) => Some(message),
                     Poll::Ready(None) => last.take(),
@@ -307,15 +307,15 @@ async fn write_call(
     call: PendingReply,
 ) {
     let replay = &session.replay;
-    let (mut call, mut last) = (Some(call), None);
+    let (mut call, mut last_reply) = (Some(call), None);
     poll_fn(|context| {
         if replay.take_return(stream, context) {
             messages.notify_return();
         }
         if let Some(pending) = &mut call
-            && let Poll::Ready(closed) = pending.as_mut().poll(context)
+            && let Poll::Ready(call_end) = pending.as_mut().poll(context)
         {
-            (call, last) = (None, Some(closed.into_text()));
+            (call, last_reply) = (None, Some(call_end.into_text()));
         }
         loop {
             ready!(replay.poll_room(stream, context));
@@ -326,11 +326,11 @@ async fn write_call(
             if let Some(retry) = messages.take_parting() {
                 replay.disconnect(stream, retry);
             }
-            // Write a result after its progress: all progress has been written by now.
-            let Some(last) = last.take() else {
+            // All progress is written, so the result comes last.
+            let Some(last_reply) = last_reply.take() else {
                 return Poll::Pending;
             };
-            replay.push(stream, &last);
+            replay.push(stream, &last_reply);
             replay.finish(stream);
             return Poll::Ready(());
         }

@@ -35,7 +35,7 @@ pub fn is_modern(headers: &HeaderMap, frame: &Frame) -> bool {
     modern::is_modern(frame.envelope(), version)
 }
 
-/// True if a client without a session uses a method that needs a session.
+/// True if a client without a session uses a method of sessions.
 pub fn is_misplaced(method: &Method, headers: &HeaderMap) -> bool {
     let version = || headers.get(PROTOCOL_VERSION)?.to_str().ok();
     [Method::GET, Method::DELETE].contains(method)
@@ -62,12 +62,13 @@ pub async fn check(
             ));
         }
     }
-    let inbound = InboundHeaders::from_headers(
+    let inbound_headers = InboundHeaders::from_headers(
         headers
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_bytes())),
     );
-    let caller = admit(frame, Some(&inbound)).map_err(|refused| refuse(frame, &refused))?;
+    let caller = admit(frame, Some(&inbound_headers))
+        .map_err(|request_refusal| refuse(frame, &request_refusal))?;
     headers::admit(&gateway.lineage, headers, Some(id(frame)))?;
     if frame.method() == Some(message::Method::Listen) && !accepts.events {
         return Err(HttpRefusal::new(
@@ -80,18 +81,19 @@ pub async fn check(
             EndpointScope::One(server) => gateway.view_of_server(server, principal),
             EndpointScope::Profile(profile) => gateway.view(profile, principal, &caller),
         };
-        let checked = check_params(gateway, scope, &view, frame, &inbound).await;
-        checked.map_err(|mismatch| refuse(frame, &mismatch.into()))?;
+        let check_result = check_params(gateway, scope, &view, frame, &inbound_headers).await;
+        check_result.map_err(|mismatch| refuse(frame, &mismatch.into()))?;
     }
     Ok(Some(caller))
 }
 
-fn refuse(frame: &Frame, refused: &RequestRefusal) -> HttpRefusal {
-    let status = StatusCode::from_u16(refused.http_status()).unwrap_or(StatusCode::BAD_REQUEST);
-    HttpRefusal::with_body(status, refusal_text(id(frame), refused))
+fn refuse(frame: &Frame, request_refusal: &RequestRefusal) -> HttpRefusal {
+    let status =
+        StatusCode::from_u16(request_refusal.http_status()).unwrap_or(StatusCode::BAD_REQUEST);
+    HttpRefusal::with_body(status, refusal_text(id(frame), request_refusal))
 }
 
-/// Answers as JSON or as a stream, and decides as late as possible.
+/// Answers as JSON or as a stream, depending on the first message.
 pub async fn respond(call: StatelessCall, accepts: Accepts) -> HttpAnswer {
     let StatelessCall {
         mut reply,
@@ -103,8 +105,8 @@ pub async fn respond(call: StatelessCall, accepts: Accepts) -> HttpAnswer {
     tokio::select! {
         biased;
         reply = &mut reply => {
-            let plain = accepts.json && !reply.streamed || status_of(&reply).is_some();
-            if plain && messages.is_empty() {
+            let is_json = accepts.json && !reply.streamed || status_of(&reply).is_some();
+            if is_json && messages.is_empty() {
                 return whole(reply);
             }
             let reply = Box::pin(std::future::ready(reply));
@@ -129,14 +131,14 @@ fn status_of(reply: &RpcReply) -> Option<StatusCode> {
     StatusCode::from_u16(status).ok()
 }
 
-/// Compares `Mcp-Param-*` headers with the arguments of a call, according to the tool's schema. For
-/// an unknown tool, it waits for the server's list.
+/// Compares `Mcp-Param-*` headers with the arguments of a call, by the tool's schema. Waits for the
+/// server's list if the tool is unknown.
 async fn check_params(
     gateway: &Gateway,
     scope: &EndpointScope,
     view: &View,
     frame: &Frame,
-    inbound: &InboundHeaders<'_>,
+    inbound_headers: &InboundHeaders<'_>,
 ) -> Result<(), HeaderMismatch> {
     if frame.method() != Some(message::Method::ToolsCall) {
         return Ok(());
@@ -152,15 +154,15 @@ async fn check_params(
         EndpointScope::One(server) => (Arc::clone(server), name),
         EndpointScope::Profile(profile) => {
             let target = || view.tool(&name).ok();
-            let mut found = target();
-            if found.is_none() {
+            let mut tool_target = target();
+            if tool_target.is_none() {
                 gateway.registry.profile_settled(profile).await;
-                found = target();
+                tool_target = target();
             }
-            let server = found
+            let server = tool_target
                 .as_ref()
                 .and_then(|target| gateway.registry.named(&target.server));
-            match (found, server) {
+            match (tool_target, server) {
                 (Some(target), Some(server)) => (server, target.original.to_string()),
                 // The unknown tool is reported elsewhere.
                 _ => return Ok(()),
@@ -184,7 +186,7 @@ async fn check_params(
     let Ok(params) = mirrored::param_headers(schema) else {
         return Ok(());
     };
-    inbound.check_params(&params, frame.param("arguments"))
+    inbound_headers.check_params(&params, frame.param("arguments"))
 }
 
 /// The refusal of a method that this revision does not have.

@@ -15,17 +15,17 @@ use super::{
 use crate::mcp::sessions::session::EndpointScope;
 use mainstay_doorway::peer::Visitor;
 
-/// Reasons to end the door, other than its client.
+/// Signals that end the door.
 #[derive(Clone, Debug)]
 pub struct Ends {
     /// Ends at once.
     pub stop: CancellationToken,
-    /// Ends after all requests are answered. New messages are accepted until then.
+    /// Ends after all requests are answered. New messages are accepted meanwhile.
     pub leave: CancellationToken,
 }
 
-/// Serves one client until its input has ended and everything is answered, its output is closed, or
-/// one of `ends` is cancelled. A client that closes the output has left, which is no error.
+/// Serves one client until its input ends and all requests are answered, its output closes, or one
+/// of `ends` is cancelled. A closed output is not an error.
 pub async fn serve(
     mcp: Arc<Mcp>,
     profile: Arc<PublishedProfile>,
@@ -43,8 +43,7 @@ pub async fn serve(
     let client = Arc::new(Conversation::new(
         Arc::clone(&mcp.clients),
         EndpointScope::Profile(profile),
-        // This client started the process. It may use everything, and controls Mainstay by other
-        // means.
+        // This client started the process, and may use everything.
         Visitor {
             principal: Principal::Anonymous,
             address: None,
@@ -53,12 +52,12 @@ pub async fn serve(
         tasks.clone(),
     ));
     let mut lines = LineReader::new(input, max_message);
-    let mut written = None;
+    let mut write_result = None;
     loop {
         let line = tokio::select! {
             line = lines.next() => line,
             result = &mut writing => {
-                written = Some(result);
+                write_result = Some(result);
                 break;
             }
             () = stop.cancelled() => break,
@@ -70,28 +69,27 @@ pub async fn serve(
                 break;
             }
         };
-        let refused = match line {
+        let refusal = match line {
             Ok(Some(InputLine::Whole(line))) if line.trim_ascii().is_empty() => continue,
             Ok(Some(InputLine::Whole(line))) => match client.take(line).await {
                 Ok(()) => continue,
-                Err(refused) => refused.into_text(),
+                Err(refusal) => refusal.into_text(),
             },
             Ok(Some(InputLine::TooLong { .. })) => {
                 let reason = format!("a message may have {max_message} bytes");
                 message::error_response(None, code::INVALID_REQUEST, &reason, None)
             }
-            // The client has gone: stdin has ended (specification, "Shutdown"). Its earlier
-            // requests are answered as long as stdout has a reader.
+            // Stdin has ended (specification, "Shutdown"). Earlier requests are still answered.
             Ok(None) | Err(_) => {
                 tokio::select! {
                     () = client.answered() => {}
-                    result = &mut writing => written = Some(result),
+                    result = &mut writing => write_result = Some(result),
                     () = stop.cancelled() => {}
                 }
                 break;
             }
         };
-        client.output.send(refused).await;
+        client.output.send(refusal).await;
     }
     client.greeted().await;
     client.end("the client closed its end");
@@ -99,15 +97,15 @@ pub async fn serve(
     tasks.close();
     tasks.wait().await;
     writer.close();
-    let written = match written {
-        Some(written) => written,
+    let write_result = match write_result {
+        Some(write_result) => write_result,
         None => writing.await,
     };
-    match written? {
+    match write_result? {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
             tracing::debug!(%error, "stdout was closed");
             Ok(())
         }
-        written => written,
+        write_result => write_result,
     }
 }

@@ -7,7 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::conversation::Conversation;
 use crate::mcp::sessions::session::ClientSession;
 
-/// The open streams, by the id in the URL that their clients received.
+/// The open streams by the id in their URL.
 #[derive(Debug, Default)]
 pub struct Streams(Mutex<HashMap<Box<str>, Arc<Conversation>>>);
 
@@ -19,21 +19,21 @@ impl Streams {
 
     /// Closes the stream of this session.
     pub fn end(&self, session: &ClientSession, reason: &str) {
-        let ended = {
-            let mut open = self.map();
-            let id = open.iter().find(|(_, client)| client.has(session));
+        let ended_client = {
+            let mut open_clients = self.map();
+            let id = open_clients.iter().find(|(_, client)| client.has(session));
             let id = id.map(|(id, _)| id.clone());
-            id.and_then(|id| open.remove(&id))
+            id.and_then(|id| open_clients.remove(&id))
         };
-        if let Some(client) = ended {
+        if let Some(client) = ended_client {
             client.end(reason);
         }
     }
 
     /// Closes all streams, at shutdown.
     pub fn close(&self, reason: &str) {
-        let all = std::mem::take(&mut *self.map());
-        for client in all.into_values() {
+        let all_clients = std::mem::take(&mut *self.map());
+        for client in all_clients.into_values() {
             client.end(reason);
         }
     }

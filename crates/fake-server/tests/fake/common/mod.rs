@@ -1,4 +1,4 @@
-//! Helpers of the tests of all transports: a limit in time, messages, and a small HTTP client.
+//! Helpers for all transports: a time limit, messages, and a small HTTP client.
 
 pub mod modern;
 pub mod peer;
@@ -18,7 +18,7 @@ pub async fn within<T>(work: impl Future<Output = T>) -> T {
         .expect("within the time limit")
 }
 
-/// Waits until the condition is true. The test has its own limit in time.
+/// Polls the condition. The test has its own time limit.
 pub async fn eventually(condition: impl Fn() -> bool) {
     while !condition() {
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -56,7 +56,7 @@ pub fn text(message: &Value) -> &str {
         .expect("a text result")
 }
 
-/// Sends one request over a connection of its own.
+/// Sends one request over its own connection.
 pub async fn send(
     url: &str,
     verb: &str,
@@ -84,7 +84,7 @@ pub async fn read(response: Response<Incoming>) -> hyper::Result<String> {
     Ok(String::from_utf8(body.to_vec()).expect("UTF-8"))
 }
 
-/// Returns the received part of a body, and true if it broke off.
+/// Returns the received part of a body, and true if the connection broke.
 pub async fn read_until_broken(response: Response<Incoming>) -> (String, bool) {
     let (mut body, mut text) = (response.into_body(), String::new());
     while let Some(frame) = body.frame().await {
@@ -112,7 +112,7 @@ impl Stream {
         }
     }
 
-    /// Returns the data of the next event, `None` at the orderly end, or `Err` if the stream broke.
+    /// Returns the data of the next event, `None` at a regular end, or `Err` for a broken stream.
     pub async fn next(&mut self) -> hyper::Result<Option<String>> {
         loop {
             if let Some((event, rest)) = self.buffer.split_once("\n\n") {

@@ -1,4 +1,4 @@
-//! Messages of 2026-07-28, and the headers that repeat them.
+//! Messages of 2026-07-28 with their headers.
 
 use hyper::body::Incoming;
 use hyper::{Response, StatusCode};
@@ -8,7 +8,7 @@ use super::{parse, read, send};
 
 pub const REVISION: &str = "2026-07-28";
 
-/// The capabilities of a client that can be asked everything.
+/// All client capabilities.
 pub fn everything() -> Value {
     json!({
         "sampling": {}, "roots": {}, "elicitation": {"form": {}, "url": {}},
@@ -24,13 +24,13 @@ pub fn meta(capabilities: &Value) -> Value {
     })
 }
 
-/// Makes a request of a client with these capabilities. The `_meta` of the params is added.
+/// Builds a request with these client capabilities in `_meta`.
 pub fn request_as(capabilities: &Value, id: u32, method: &str, params: &Value) -> Value {
     let mut params = params.clone();
-    let mut all = meta(capabilities);
+    let mut full_meta = meta(capabilities);
     let more: Map<String, Value> = params["_meta"].as_object().cloned().unwrap_or_default();
-    all.as_object_mut().expect("an object").extend(more);
-    params["_meta"] = all;
+    full_meta.as_object_mut().expect("an object").extend(more);
+    params["_meta"] = full_meta;
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
@@ -46,7 +46,7 @@ pub fn call(id: u32, tool: &str, arguments: &Value) -> Value {
     )
 }
 
-/// Makes the retry of a request that was answered with `input_required`.
+/// Builds the retry after `input_required`.
 pub fn retry(id: u32, first: &Value, answer: &Value, responses: &Value) -> Value {
     assert_eq!(answer["result"]["resultType"], "input_required", "{answer}");
     let mut retry = first.clone();
@@ -58,7 +58,7 @@ pub fn retry(id: u32, first: &Value, answer: &Value, responses: &Value) -> Value
     retry
 }
 
-/// Returns the headers a request must have, without those of parameters.
+/// Returns the required headers except parameter headers.
 pub fn headers(message: &Value) -> Vec<(String, String)> {
     let params = &message["params"];
     let method = message["method"].as_str().expect("a method");
@@ -74,8 +74,8 @@ pub fn headers(message: &Value) -> Vec<(String, String)> {
         _ => params["taskId"].as_str(),
     };
     headers.extend(name.map(|name| ("mcp-name", name)));
-    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-    headers.into_iter().map(owned).collect()
+    let owned_pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    headers.into_iter().map(owned_pair).collect()
 }
 
 pub async fn post(url: &str, message: &Value, headers: &[(String, String)]) -> Response<Incoming> {

@@ -1,4 +1,4 @@
-//! The program on stdio, seen from its client.
+//! A client of the program on stdio.
 
 use std::process::{ExitStatus, Stdio};
 

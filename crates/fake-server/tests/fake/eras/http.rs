@@ -52,9 +52,9 @@ async fn every_refusal_has_its_status() {
         );
         assert_eq!(answer["id"], 1);
 
-        let mut bare = request(2, "tools/list", &json!({}));
-        bare["params"] = json!({});
-        let (status, answer) = ask(&url, &bare).await;
+        let mut bare_request = request(2, "tools/list", &json!({}));
+        bare_request["params"] = json!({});
+        let (status, answer) = ask(&url, &bare_request).await;
         assert_eq!(
             (status, &answer["error"]["code"]),
             (StatusCode::BAD_REQUEST, &json!(-32602))
@@ -62,39 +62,42 @@ async fn every_refusal_has_its_status() {
         assert_eq!(answer["id"], 2);
 
         let key = "io.modelcontextprotocol/protocolVersion";
-        let foreign = request(3, "tools/list", &json!({"_meta": {key: "1900-01-01"}}));
-        let mut right = headers(&foreign);
-        let version = right
+        let foreign_request = request(3, "tools/list", &json!({"_meta": {key: "1900-01-01"}}));
+        let mut right_headers = headers(&foreign_request);
+        let version = right_headers
             .iter_mut()
             .find(|(name, _)| name == "mcp-protocol-version");
         version.expect("there").1 = "1900-01-01".to_owned();
-        let (status, answer) = ask_with(&url, &foreign, &right).await;
+        let (status, answer) = ask_with(&url, &foreign_request, &right_headers).await;
         assert_eq!(
             (status, &answer["error"]["code"]),
             (StatusCode::BAD_REQUEST, &json!(-32022))
         );
 
-        // The client opens as in the legacy era, without any of this era's headers.
+        // A legacy handshake has no headers of this era.
         let accept = ("accept", "application/json, text/event-stream");
         let kind = ("content-type", "application/json");
-        let opened = send(&url, "POST", &[accept, kind], initialize("2025-11-25")).await;
-        let opened = opened.expect("answered");
-        assert_eq!(opened.status(), StatusCode::BAD_REQUEST);
-        let opened = parse(&read(opened).await.expect("a body"));
-        assert_eq!(opened["error"]["data"]["supported"], json!(["2026-07-28"]));
+        let open_response = send(&url, "POST", &[accept, kind], initialize("2025-11-25")).await;
+        let open_response = open_response.expect("answered");
+        assert_eq!(open_response.status(), StatusCode::BAD_REQUEST);
+        let open_response = parse(&read(open_response).await.expect("a body"));
+        assert_eq!(
+            open_response["error"]["data"]["supported"],
+            json!(["2026-07-28"])
+        );
 
-        let unknown = call(4, "no_such_tool", &json!({}));
-        let (status, answer) = ask(&url, &unknown).await;
+        let unknown_call = call(4, "no_such_tool", &json!({}));
+        let (status, answer) = ask(&url, &unknown_call).await;
         assert_eq!(
             (status, &answer["error"]["code"]),
             (StatusCode::OK, &json!(-32602))
         );
 
         let message = notification("notifications/anything", &json!({}));
-        let accepted = send(&url, "POST", &[accept, kind], message)
+        let accept_response = send(&url, "POST", &[accept, kind], message)
             .await
             .expect("answered");
-        assert_eq!(accepted.status(), StatusCode::ACCEPTED);
+        assert_eq!(accept_response.status(), StatusCode::ACCEPTED);
         let response = json!({"jsonrpc": "2.0", "id": 1, "result": {}}).to_string();
         let response = send(&url, "POST", &[accept, kind], response)
             .await
@@ -128,11 +131,11 @@ async fn progress_and_logs_come_on_the_stream_of_their_call() {
 }
 
 #[tokio::test]
-async fn who_closes_the_stream_cancels() {
+async fn closing_the_stream_cancels_the_call() {
     within(async {
-        for ignores in [false, true] {
+        for is_ignored in [false, true] {
             let fake = start(Script {
-                ignore_cancel: ignores,
+                ignore_cancel: is_ignored,
                 ..Script::default()
             })
             .await;
@@ -146,10 +149,10 @@ async fn who_closes_the_stream_cancels() {
             stream.message().await;
             drop(stream);
             eventually(|| fake.cancelled() == ["7"]).await;
-            if ignores {
+            if is_ignored {
                 eventually(|| fake.finished("progress") == 1).await;
             } else {
-                // The time is longer than all steps take.
+                // The delay is longer than the steps before.
                 ask(&fake.url(), &call(8, "sleep", &json!({"ms": 500}))).await;
                 assert_eq!(fake.finished("sleep"), 1);
                 assert_eq!(fake.finished("progress"), 0);
@@ -166,11 +169,11 @@ async fn a_call_before_its_first_byte_is_cancelled_too() {
         let fake = start(Script::default()).await;
         let message = call(9, "hang", &json!({}));
         let url = fake.url();
-        let given_up = headers(&message);
-        let pending = post(&url, &message, &given_up);
+        let abandoned_headers = headers(&message);
+        let pending = post(&url, &message, &abandoned_headers);
         tokio::select! {
             _ = pending => panic!("nobody answers"),
-            () = fake.until(|all| !all.is_empty()) => {}
+            () = fake.until(|requests| !requests.is_empty()) => {}
         }
         eventually(|| fake.cancelled() == ["9"]).await;
         assert_eq!(fake.finished("hang"), 0);
@@ -180,7 +183,7 @@ async fn a_call_before_its_first_byte_is_cancelled_too() {
     .await;
 }
 
-/// Gateways must never pass this on.
+/// A violation for gateways to detect.
 #[tokio::test]
 async fn a_violation_sends_a_request_on_the_stream() {
     within(async {

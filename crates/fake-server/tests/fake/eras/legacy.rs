@@ -34,20 +34,20 @@ async fn tools(peer: &mut Peer) -> Vec<String> {
 #[tokio::test]
 async fn negotiates_what_it_is_pinned_to_and_nothing_else() {
     within(async {
-        for pinned in REVISIONS {
-            for requested in REVISIONS.into_iter().chain(["2026-07-28"]) {
-                let mut peer = Peer::spawn(&["--revisions", pinned]);
-                let answer = peer.ask(initialize(requested, &json!({}))).await;
-                assert_eq!(answer["result"]["protocolVersion"], pinned);
+        for pinned_revision in REVISIONS {
+            for requested_revision in REVISIONS.into_iter().chain(["2026-07-28"]) {
+                let mut peer = Peer::spawn(&["--revisions", pinned_revision]);
+                let answer = peer.ask(initialize(requested_revision, &json!({}))).await;
+                assert_eq!(answer["result"]["protocolVersion"], pinned_revision);
             }
         }
         let mut peer = Peer::spawn(&["--revisions", "2025-11-25,2024-11-05"]);
-        for (requested, expected) in [
+        for (requested_revision, expected) in [
             ("2024-11-05", "2024-11-05"),
             ("2025-06-18", "2025-11-25"),
             ("2025-11-25", "2025-11-25"),
         ] {
-            let answer = peer.ask(initialize(requested, &json!({}))).await;
+            let answer = peer.ask(initialize(requested_revision, &json!({}))).await;
             assert_eq!(answer["result"]["protocolVersion"], expected);
         }
     })
@@ -55,20 +55,20 @@ async fn negotiates_what_it_is_pinned_to_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn only_pinned_it_offers_what_differs() {
+async fn only_a_pinned_fake_has_era_items() {
     within(async {
         let mut peer = Peer::open(&[]).await;
-        let plain = tools(&mut peer).await;
-        assert_eq!(plain.len(), 35);
-        let unknown = peer.ask(call(2, "finished", &json!({}))).await;
-        assert_eq!(unknown["error"]["code"], -32602);
+        let plain_tools = tools(&mut peer).await;
+        assert_eq!(plain_tools.len(), 35);
+        let unknown_response = peer.ask(call(2, "finished", &json!({}))).await;
+        assert_eq!(unknown_response["error"]["code"], -32602);
         let prompts = peer.ask(request(3, "prompts/list", &json!({}))).await;
         assert_eq!(
             prompts["result"]["prompts"].as_array().map(Vec::len),
             Some(2)
         );
 
-        for (revision, has, lacks) in [
+        for (revision, present_tool, absent_tool) in [
             ("2024-11-05", "ask_roots", "audio"),
             ("2025-03-26", "audio", "ask_elicitation"),
             ("2025-06-18", "ask_elicitation", "ask_url"),
@@ -76,17 +76,17 @@ async fn only_pinned_it_offers_what_differs() {
         ] {
             let mut peer = open(revision, &json!({})).await;
             let tools = tools(&mut peer).await;
-            assert_eq!(tools[..35], plain[..], "{revision}");
+            assert_eq!(tools[..35], plain_tools[..], "{revision}");
             assert!(
-                tools.iter().any(|tool| tool == has),
+                tools.iter().any(|tool| tool == present_tool),
                 "{revision}: {tools:?}"
             );
             assert!(
-                !tools.iter().any(|tool| tool == lacks),
+                !tools.iter().any(|tool| tool == absent_tool),
                 "{revision}: {tools:?}"
             );
-            let unknown = peer.ask(call(2, lacks, &json!({}))).await;
-            assert_eq!(unknown["error"]["code"], -32602, "{revision}");
+            let unknown_response = peer.ask(call(2, absent_tool, &json!({}))).await;
+            assert_eq!(unknown_response["error"]["code"], -32602, "{revision}");
         }
     })
     .await;
@@ -100,13 +100,13 @@ async fn a_probe_is_unknown_or_what_the_script_makes_of_it() {
             let answer = Peer::spawn(flags).ask(probe()).await;
             assert_eq!(answer["error"]["code"], -32601, "{flags:?}");
         }
-        let empty = Peer::spawn(&["--on-discover", "empty"]).ask(probe()).await;
-        assert_eq!(empty["result"], json!({}));
+        let empty_response = Peer::spawn(&["--on-discover", "empty"]).ask(probe()).await;
+        assert_eq!(empty_response["result"], json!({}));
 
-        let mut silent = Peer::spawn(&["--on-discover", "silence"]);
-        silent.send(probe()).await;
-        let next = silent.ask(request(8, "ping", &json!({}))).await;
-        assert_eq!(next["id"], 8);
+        let mut silent_peer = Peer::spawn(&["--on-discover", "silence"]);
+        silent_peer.send(probe()).await;
+        let next_response = silent_peer.ask(request(8, "ping", &json!({}))).await;
+        assert_eq!(next_response["id"], 8);
 
         let mut peer = Peer::spawn(&["--on-discover", "exit"]);
         peer.send(probe()).await;
@@ -128,9 +128,9 @@ async fn a_probe_is_unknown_or_what_the_script_makes_of_it() {
 async fn asks_by_requests_of_its_own() {
     within(async {
         let mut peer = open("2025-11-25", &everything()).await;
-        let sampled =
+        let sampling_result =
             json!({"model": "m", "role": "assistant", "content": {"type": "text", "text": "I"}});
-        let accepted = json!({"action": "accept", "content": {"name": "Ada"}});
+        let accepted_result = json!({"action": "accept", "content": {"name": "Ada"}});
         for (tool, questions) in [
             ("ask_sampling", &["sampling/createMessage"][..]),
             ("ask_elicitation", &["elicitation/create"]),
@@ -145,9 +145,9 @@ async fn asks_by_requests_of_its_own() {
                 let question = peer.next().await;
                 assert_eq!(question["method"], *method, "{tool}");
                 let result = if *method == "elicitation/create" {
-                    &accepted
+                    &accepted_result
                 } else {
-                    &sampled
+                    &sampling_result
                 };
                 let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
                 peer.send(answer.to_string()).await;
@@ -165,19 +165,19 @@ async fn asks_by_requests_of_its_own() {
             json!({"ask_sampling": 1, "ask_elicitation": 1, "ask_roots": 1, "ask_in_turn": 1})
         );
 
-        // Both are asked before either is answered. An error of the client becomes an error of the tool.
+        // Both questions arrive before an answer. A client error becomes a tool error.
         peer.send(call(3, "ask_together", &json!({}))).await;
-        let (first, second) = (peer.next().await, peer.next().await);
+        let (first, second_message) = (peer.next().await, peer.next().await);
         assert_eq!(first["method"], "elicitation/create");
-        assert_eq!(second["method"], "sampling/createMessage");
-        let refused =
-            json!({"jsonrpc": "2.0", "id": second["id"], "error": {"code": -1, "message": "no"}});
-        peer.send(refused.to_string()).await;
-        let answer = json!({"jsonrpc": "2.0", "id": first["id"], "result": accepted});
+        assert_eq!(second_message["method"], "sampling/createMessage");
+        let refusal =
+            json!({"jsonrpc": "2.0", "id": second_message["id"], "error": {"code": -1, "message": "no"}});
+        peer.send(refusal.to_string()).await;
+        let answer = json!({"jsonrpc": "2.0", "id": first["id"], "result": accepted_result});
         let answer = peer.ask(answer.to_string()).await;
         assert_eq!(answer["result"]["isError"], true, "{answer}");
 
-        // Prompts and resources ask as well.
+        // Prompts and resources can ask.
         for (method, params, question_method, subject) in [
             (
                 "prompts/get",
@@ -201,18 +201,18 @@ async fn asks_by_requests_of_its_own() {
         }
 
         let mut peer = open("2025-11-25", &json!({"elicitation": {}})).await;
-        let refused = peer
+        let refusal = peer
             .ask(request(
                 1,
                 "resources/read",
                 &json!({"uri": "fake://asked"}),
             ))
             .await;
-        assert_eq!(refused["error"]["code"], -32603);
-        let refused = peer.ask(call(1, "ask_in_turn", &json!({}))).await;
-        assert_eq!(refused["result"]["isError"], true);
+        assert_eq!(refusal["error"]["code"], -32603);
+        let refusal = peer.ask(call(1, "ask_in_turn", &json!({}))).await;
+        assert_eq!(refusal["result"]["isError"], true);
         assert_eq!(
-            text(&refused),
+            text(&refusal),
             r#"the client did not declare {"sampling":{}}"#
         );
     })
@@ -227,11 +227,14 @@ async fn sends_the_user_to_a_url_by_request_or_by_error() {
         assert_eq!(question["params"]["mode"], "url");
         let id = &question["params"]["elicitationId"];
         assert!(id.is_string());
-        let accepted =
+        let acceptance =
             json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}});
-        let done = peer.ask(accepted.to_string()).await;
-        assert_eq!(done["method"], "notifications/elicitation/complete");
-        assert_eq!(&done["params"]["elicitationId"], id);
+        let completion_notice = peer.ask(acceptance.to_string()).await;
+        assert_eq!(
+            completion_notice["method"],
+            "notifications/elicitation/complete"
+        );
+        assert_eq!(&completion_notice["params"]["elicitationId"], id);
         assert_eq!(text(&peer.next().await), r#"{"url":{"action":"accept"}}"#);
 
         let error = peer.ask(call(2, "url_required", &json!({}))).await;
@@ -239,38 +242,38 @@ async fn sends_the_user_to_a_url_by_request_or_by_error() {
         let elicitation = &error["error"]["data"]["elicitations"][0];
         assert_eq!(elicitation["mode"], "url");
         assert!(elicitation["elicitationId"].is_string());
-        let retried = peer.ask(call(3, "url_required", &json!({}))).await;
-        assert_eq!(text(&retried), "signed in");
+        let retry_response = peer.ask(call(3, "url_required", &json!({}))).await;
+        assert_eq!(text(&retry_response), "signed in");
 
-        // Forms alone are not enough for either.
+        // Form elicitation alone is not sufficient.
         let mut peer = open("2025-11-25", &json!({"elicitation": {}})).await;
-        let refused = peer.ask(call(1, "ask_url", &json!({}))).await;
-        assert_eq!(refused["result"]["isError"], true);
-        let refused = peer.ask(call(2, "url_required", &json!({}))).await;
-        assert_eq!(refused["error"]["code"], -32603);
+        let refusal = peer.ask(call(1, "ask_url", &json!({}))).await;
+        assert_eq!(refusal["result"]["isError"], true);
+        let refusal = peer.ask(call(2, "url_required", &json!({}))).await;
+        assert_eq!(refusal["error"]["code"], -32603);
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_dual_one_serves_both_eras_on_one_endpoint() {
+async fn a_dual_fake_serves_both_eras_on_one_endpoint() {
     within(async {
         let revisions = "2025-06-18,2026-07-28";
         let mut peer = Peer::open(&["--revisions", revisions]).await;
-        let discovered = peer
+        let discover_response = peer
             .ask(modern::request(1, "server/discover", &json!({})).to_string())
             .await;
         assert_eq!(
-            discovered["result"]["supportedVersions"],
+            discover_response["result"]["supportedVersions"],
             json!(["2026-07-28", "2025-06-18"])
         );
-        // Each era has its own rules, on one pipe.
+        // Each era has its own rules on one pipe.
         let pong = peer.ask(request(2, "ping", &json!({}))).await;
         assert_eq!(pong["result"], json!({}));
-        let unknown = peer
+        let unknown_response = peer
             .ask(modern::request(3, "ping", &json!({})).to_string())
             .await;
-        assert_eq!(unknown["error"]["code"], -32601);
+        assert_eq!(unknown_response["error"]["code"], -32601);
 
         let script = Script {
             revisions: vec![Revision::V2026_07_28, Revision::V2025_06_18],
@@ -279,12 +282,12 @@ async fn a_dual_one_serves_both_eras_on_one_endpoint() {
         let fake = Fake::http(script).await.expect("starts");
         let accept = ("accept", "application/json, text/event-stream");
         let kind = ("content-type", "application/json");
-        let opened = initialize("2025-06-18", &json!({}));
-        let opened = send(&fake.url(), "POST", &[accept, kind], opened)
+        let open_response = initialize("2025-06-18", &json!({}));
+        let open_response = send(&fake.url(), "POST", &[accept, kind], open_response)
             .await
             .expect("answered");
-        assert!(opened.headers().contains_key("mcp-session-id"));
-        let session = opened.headers()["mcp-session-id"]
+        assert!(open_response.headers().contains_key("mcp-session-id"));
+        let session = open_response.headers()["mcp-session-id"]
             .to_str()
             .expect("ASCII")
             .to_owned();
@@ -305,19 +308,19 @@ async fn a_dual_one_serves_both_eras_on_one_endpoint() {
         let (status, _) =
             modern::ask(&fake.url(), &modern::request(1, "tools/list", &json!({}))).await;
         assert_eq!(status, StatusCode::OK);
-        // The header alone marks the modern era, and then `_meta` is required.
+        // The header selects the modern era, which requires `_meta`.
         let headers = [accept, kind, ("mcp-protocol-version", "2026-07-28")];
-        let bare = send(
+        let bare_response = send(
             &fake.url(),
             "POST",
             &headers,
             request(1, "server/discover", &json!({})),
         )
         .await;
-        let bare = bare.expect("answered");
-        assert_eq!(bare.status(), StatusCode::BAD_REQUEST);
+        let bare_response = bare_response.expect("answered");
+        assert_eq!(bare_response.status(), StatusCode::BAD_REQUEST);
         assert_eq!(
-            parse(&read(bare).await.expect("a body"))["error"]["code"],
+            parse(&read(bare_response).await.expect("a body"))["error"]["code"],
             -32602
         );
     })

@@ -1,4 +1,4 @@
-//! The revisions a fake can be pinned to, and the differences between them.
+//! Revisions and the differences between them.
 
 mod headers;
 mod http;

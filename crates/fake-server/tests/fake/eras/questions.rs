@@ -1,4 +1,4 @@
-//! The questions of tools, prompts and resources in the modern era: `input_required`, and the retry.
+//! Questions in the modern era: `input_required` and the retry.
 
 use fake_server::{Fake, Script};
 use hyper::StatusCode;
@@ -30,9 +30,15 @@ async fn a_tool_asks_and_its_retry_ends_it() {
             assert_eq!(question["result"]["ttlMs"], Value::Null);
             assert_eq!(fake.finished(tool), 0);
             let responses = json!({key: {"z": 1, "a": 1.0}, "unknown": {}});
-            let done = answer(&fake, &retry(2, &first, &question, &responses)).await;
-            assert_eq!(done["result"]["resultType"], "complete", "{done}");
-            assert_eq!(text(&done), format!(r#"{{"{key}":{{"z":1,"a":1.0}}}}"#));
+            let final_answer = answer(&fake, &retry(2, &first, &question, &responses)).await;
+            assert_eq!(
+                final_answer["result"]["resultType"], "complete",
+                "{final_answer}"
+            );
+            assert_eq!(
+                text(&final_answer),
+                format!(r#"{{"{key}":{{"z":1,"a":1.0}}}}"#)
+            );
             assert_eq!((fake.runs(tool), fake.finished(tool)), (2, 1));
         }
         let url = answer(&fake, &call(3, "ask_url", &json!({}))).await;
@@ -56,42 +62,49 @@ async fn rounds_follow_each_other_and_missing_answers_are_asked_for_again() {
             .as_object()
             .expect("asked");
         assert_eq!(questions.keys().collect::<Vec<_>>(), ["sampling"]);
-        let again = answer(&fake, &retry(3, &first, &sampling, &json!({}))).await;
-        let done = answer(
+        let second_answer = answer(&fake, &retry(3, &first, &sampling, &json!({}))).await;
+        let final_answer = answer(
             &fake,
-            &retry(4, &first, &again, &json!({"sampling": {"n": 2}})),
+            &retry(4, &first, &second_answer, &json!({"sampling": {"n": 2}})),
         )
         .await;
         assert_eq!(
-            parse(text(&done)),
+            parse(text(&final_answer)),
             json!({"form": {"n": 1}, "sampling": {"n": 2}})
         );
 
         let first = call(5, "ask_together", &json!({}));
-        let both = answer(&fake, &first).await;
+        let both_questions = answer(&fake, &first).await;
         assert_eq!(
-            both["result"]["inputRequests"]
+            both_questions["result"]["inputRequests"]
                 .as_object()
                 .map(serde_json::Map::len),
             Some(2)
         );
-        let rest = answer(&fake, &retry(6, &first, &both, &json!({"sampling": {}}))).await;
+        let rest = answer(
+            &fake,
+            &retry(6, &first, &both_questions, &json!({"sampling": {}})),
+        )
+        .await;
         let questions = rest["result"]["inputRequests"].as_object().expect("asked");
         assert_eq!(questions.keys().collect::<Vec<_>>(), ["form"]);
-        let done = answer(&fake, &retry(7, &first, &rest, &json!({"form": {}}))).await;
-        assert_eq!(parse(text(&done)), json!({"form": {}, "sampling": {}}));
+        let final_answer = answer(&fake, &retry(7, &first, &rest, &json!({"form": {}}))).await;
+        assert_eq!(
+            parse(text(&final_answer)),
+            json!({"form": {}, "sampling": {}})
+        );
 
         let first = call(8, "ask_nothing", &json!({}));
         let state = answer(&fake, &first).await;
         assert_eq!(state["result"]["inputRequests"], Value::Null);
-        let done = answer(&fake, &retry(9, &first, &state, &json!({}))).await;
-        assert_eq!(text(&done), "{}");
+        let final_answer = answer(&fake, &retry(9, &first, &state, &json!({}))).await;
+        assert_eq!(text(&final_answer), "{}");
 
         let first = call(10, "ask_without_state", &json!({}));
         let form = answer(&fake, &first).await;
         assert_eq!(form["result"]["requestState"], Value::Null);
-        let done = answer(&fake, &retry(11, &first, &form, &json!({"form": {}}))).await;
-        assert_eq!(text(&done), r#"{"form":{}}"#);
+        let final_answer = answer(&fake, &retry(11, &first, &form, &json!({"form": {}}))).await;
+        assert_eq!(text(&final_answer), r#"{"form":{}}"#);
 
         let first = call(12, "ask_again", &json!({}));
         let mut question = answer(&fake, &first).await;
@@ -110,42 +123,42 @@ async fn a_retry_that_is_not_exact_fails_loudly() {
         let fake = start(Script::default()).await;
         let first = call(1, "ask_elicitation", &json!({"text": "a"}));
         let question = answer(&fake, &first).await;
-        let right = retry(2, &first, &question, &json!({"form": {}}));
-        let state = right["params"]["requestState"]
+        let right_retry = retry(2, &first, &question, &json!({"form": {}}));
+        let state = right_retry["params"]["requestState"]
             .as_str()
             .expect("a text")
             .to_owned();
-        let changed = |pointer: &str, value: Value| {
-            let mut changed = right.clone();
-            *changed.pointer_mut(pointer).expect("there") = value;
-            changed
+        let changed_retry = |pointer: &str, value: Value| {
+            let mut changed_retry = right_retry.clone();
+            *changed_retry.pointer_mut(pointer).expect("there") = value;
+            changed_retry
         };
-        let mut stateless = right.clone();
+        let mut stateless = right_retry.clone();
         stateless["params"]
             .as_object_mut()
             .expect("an object")
             .shift_remove("requestState");
-        for wrong in [
+        for wrong_retry in [
             stateless,
-            changed("/params/requestState", json!(state.trim())),
-            changed("/params/requestState", json!(format!("{state}x"))),
-            changed("/params/arguments/text", json!("b")),
-            changed("/params/name", json!("ask_sampling")),
-            changed("/id", json!(1)),
+            changed_retry("/params/requestState", json!(state.trim())),
+            changed_retry("/params/requestState", json!(format!("{state}x"))),
+            changed_retry("/params/arguments/text", json!("b")),
+            changed_retry("/params/name", json!("ask_sampling")),
+            changed_retry("/id", json!(1)),
         ] {
-            let refused = answer(&fake, &wrong).await;
-            assert_eq!(refused["error"]["code"], -32602, "{wrong} {refused}");
-            let message = refused["error"]["message"].as_str().expect("a text");
+            let refusal = answer(&fake, &wrong_retry).await;
+            assert_eq!(refusal["error"]["code"], -32602, "{wrong_retry} {refusal}");
+            let message = refusal["error"]["message"].as_str().expect("a text");
             assert!(message.starts_with("broken retry: "), "{message}");
-            assert_eq!(refused["error"]["data"]["given"], json!([state]));
+            assert_eq!(refusal["error"]["data"]["given"], json!([state]));
         }
         assert_eq!(fake.finished("ask_elicitation"), 0);
-        let mut invented = call(9, "ask_without_state", &json!({}));
-        invented["params"]["requestState"] = json!("mine");
-        assert_eq!(answer(&fake, &invented).await["error"]["code"], -32602);
-        assert_eq!(text(&answer(&fake, &right).await), r#"{"form":{}}"#);
-        // A tool that runs twice is counted twice.
-        answer(&fake, &changed("/id", json!(3))).await;
+        let mut invented_call = call(9, "ask_without_state", &json!({}));
+        invented_call["params"]["requestState"] = json!("mine");
+        assert_eq!(answer(&fake, &invented_call).await["error"]["code"], -32602);
+        assert_eq!(text(&answer(&fake, &right_retry).await), r#"{"form":{}}"#);
+        // A second run is counted.
+        answer(&fake, &changed_retry("/id", json!(3))).await;
         assert_eq!(fake.finished("ask_elicitation"), 2);
     })
     .await;
@@ -157,9 +170,9 @@ async fn prompts_and_resources_ask_too() {
         let fake = start(Script::default()).await;
         let prompt = request(1, "prompts/get", &json!({"name": "ask_name"}));
         let question = answer(&fake, &prompt).await;
-        let done = answer(&fake, &retry(2, &prompt, &question, &json!({"form": {}}))).await;
+        let final_answer = answer(&fake, &retry(2, &prompt, &question, &json!({"form": {}}))).await;
         assert_eq!(
-            done["result"]["messages"][0]["content"]["text"],
+            final_answer["result"]["messages"][0]["content"]["text"],
             r#"{"form":{}}"#
         );
         assert_eq!(fake.finished("ask_name"), 1);
@@ -168,29 +181,29 @@ async fn prompts_and_resources_ask_too() {
         let question = answer(&fake, &resource).await;
         assert_eq!(question["result"]["ttlMs"], Value::Null);
         let responses = json!({"roots": {"roots": []}});
-        let done = answer(&fake, &retry(4, &resource, &question, &responses)).await;
+        let final_answer = answer(&fake, &retry(4, &resource, &question, &responses)).await;
         assert_eq!(
-            done["result"]["contents"][0]["text"],
+            final_answer["result"]["contents"][0]["text"],
             r#"{"roots":{"roots":[]}}"#
         );
-        assert_eq!(done["result"]["contents"][0]["uri"], "fake://asked");
+        assert_eq!(final_answer["result"]["contents"][0]["uri"], "fake://asked");
         assert_eq!(fake.finished("fake://asked"), 1);
-        for (method, listed) in [
+        for (method, expected_item) in [
             ("prompts/list", "ask_name"),
             ("resources/list", "fake://asked"),
         ] {
             let list = answer(&fake, &request(5, method, &json!({}))).await;
-            assert!(list.to_string().contains(listed), "{list}");
+            assert!(list.to_string().contains(expected_item), "{list}");
         }
     })
     .await;
 }
 
 #[tokio::test]
-async fn who_cannot_be_asked_is_told_what_is_missing() {
+async fn errors_name_missing_capabilities() {
     within(async {
         let fake = start(Script::default()).await;
-        for (tool, declared, missing) in [
+        for (tool, declared_capabilities, missing_capability) in [
             ("ask_sampling", json!({}), json!({"sampling": {}})),
             (
                 "ask_elicitation",
@@ -209,12 +222,17 @@ async fn who_cannot_be_asked_is_told_what_is_missing() {
                 json!({"elicitation": {"form": {}}, "sampling": {}}),
             ),
         ] {
-            let message = request_as(&declared, 1, "tools/call", &json!({"name": tool}));
-            let (status, refused) = ask(&fake.url(), &message).await;
+            let message = request_as(
+                &declared_capabilities,
+                1,
+                "tools/call",
+                &json!({"name": tool}),
+            );
+            let (status, refusal) = ask(&fake.url(), &message).await;
             assert_eq!(status, StatusCode::BAD_REQUEST, "{tool}");
-            assert_eq!(refused["error"]["code"], -32021, "{tool}");
+            assert_eq!(refusal["error"]["code"], -32021, "{tool}");
             assert_eq!(
-                refused["error"]["data"]["requiredCapabilities"], missing,
+                refusal["error"]["data"]["requiredCapabilities"], missing_capability,
                 "{tool}"
             );
         }

@@ -16,7 +16,7 @@ async fn ask(peer: &mut Peer, message: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn it_is_discovered_with_all_the_specification_asks_for() {
+async fn discovery_has_all_required_members() {
     within(async {
         let flags = [
             "--ttl",
@@ -45,15 +45,15 @@ async fn it_is_discovered_with_all_the_specification_asks_for() {
             capabilities["extensions"],
             json!({"io.modelcontextprotocol/tasks": {}})
         );
-        let mut plain = spawn(&[]);
-        let answer = ask(&mut plain, &request(1, "server/discover", &json!({}))).await;
+        let mut plain_peer = spawn(&[]);
+        let answer = ask(&mut plain_peer, &request(1, "server/discover", &json!({}))).await;
         assert_eq!(answer["result"]["capabilities"]["extensions"], Value::Null);
     })
     .await;
 }
 
 #[tokio::test]
-async fn what_may_be_cached_says_so_and_nothing_else_does() {
+async fn only_cacheable_results_have_cache_hints() {
     within(async {
         let mut peer = spawn(&["--ttl", "9"]);
         for (method, params, key) in [
@@ -110,8 +110,9 @@ async fn every_request_says_who_sends_it() {
             let answer = ask(&mut peer, &message).await;
             assert_eq!(answer["error"]["code"], -32602, "{key}");
         }
-        let bare = peer.ask(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string());
-        assert_eq!(bare.await["error"]["code"], -32602);
+        let bare_response =
+            peer.ask(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string());
+        assert_eq!(bare_response.await["error"]["code"], -32602);
 
         let level = json!({"_meta": {"io.modelcontextprotocol/logLevel": "loud"}});
         let answer = ask(&mut peer, &request(1, "tools/list", &level)).await;
@@ -154,12 +155,12 @@ async fn removed_methods_and_missing_resources_have_their_codes() {
             .await;
             assert_eq!(answer["error"]["code"], -32601, "{method}");
         }
-        let missing = request(2, "resources/read", &json!({"uri": "fake://none"}));
-        let answer = ask(&mut peer, &missing).await;
+        let missing_request = request(2, "resources/read", &json!({"uri": "fake://none"}));
+        let answer = ask(&mut peer, &missing_request).await;
         assert_eq!(answer["error"]["code"], -32602);
         assert_eq!(answer["error"]["data"]["uri"], "fake://none");
-        let failed = ask(&mut peer, &call(3, "rpc_error", &json!({}))).await;
-        assert_eq!(failed["error"]["code"], -31050);
+        let failed_response = ask(&mut peer, &call(3, "rpc_error", &json!({}))).await;
+        assert_eq!(failed_response["error"]["code"], -31050);
     })
     .await;
 }
@@ -168,12 +169,12 @@ async fn removed_methods_and_missing_resources_have_their_codes() {
 async fn logs_and_progress_come_only_where_they_are_asked_for() {
     within(async {
         let mut peer = spawn(&[]);
-        let silent = ask(
+        let silent_response = ask(
             &mut peer,
             &call(1, "log", &json!({"n": 2, "level": "alert"})),
         )
         .await;
-        assert_eq!(text(&silent), "0 lines logged");
+        assert_eq!(text(&silent_response), "0 lines logged");
         for (level, lines) in [("emergency", 0), ("warning", 2)] {
             let meta = json!({"io.modelcontextprotocol/logLevel": level});
             let arguments = json!({"n": 2, "level": "error", "outside": true});
@@ -185,8 +186,8 @@ async fn logs_and_progress_come_only_where_they_are_asked_for() {
             }
             assert_eq!(peer.next().await["id"], 2);
         }
-        let silent = ask(&mut peer, &call(3, "progress", &json!({"steps": 2}))).await;
-        assert_eq!(text(&silent), "2 steps done");
+        let silent_response = ask(&mut peer, &call(3, "progress", &json!({"steps": 2}))).await;
+        assert_eq!(text(&silent_response), "2 steps done");
         let params =
             json!({"name": "progress", "arguments": {"steps": 2}, "_meta": {"progressToken": "p"}});
         peer.send(request(4, "tools/call", &params).to_string())
@@ -250,15 +251,15 @@ async fn results_hold_what_older_revisions_cannot() {
 }
 
 #[tokio::test]
-async fn a_greeting_can_go_wrong_in_this_era_too() {
+async fn modern_handshakes_can_fail() {
     within(async {
         let discover = request_as(&everything(), 1, "server/discover", &json!({}));
         let mut peer = spawn(&["--initialize-error"]);
         assert_eq!(ask(&mut peer, &discover).await["error"]["code"], -32603);
         let mut peer = spawn(&["--hang-at-start"]);
         peer.send(discover.to_string()).await;
-        let next = ask(&mut peer, &request(2, "tools/list", &json!({}))).await;
-        assert_eq!(next["id"], 2);
+        let next_response = ask(&mut peer, &request(2, "tools/list", &json!({}))).await;
+        assert_eq!(next_response["id"], 2);
     })
     .await;
 }

@@ -24,7 +24,7 @@ async fn open(fake: &Fake, id: u32, filter: &Value) -> Stream {
 }
 
 #[tokio::test]
-async fn only_what_is_honoured_is_told_and_it_is_tagged() {
+async fn only_honoured_changes_are_sent_with_a_tag() {
     within(async {
         let fake = start(Script {
             no_prompts: true,
@@ -36,15 +36,15 @@ async fn only_what_is_honoured_is_told_and_it_is_tagged() {
             "promptsListChanged": true,
             "resourceSubscriptions": ["fake://text", "fake://none"],
         });
-        let mut all = open(&fake, 1, &filter).await;
-        let acknowledged = all.message().await;
+        let mut full_stream = open(&fake, 1, &filter).await;
+        let acknowledgement = full_stream.message().await;
         assert_eq!(
-            acknowledged["method"],
+            acknowledgement["method"],
             "notifications/subscriptions/acknowledged"
         );
-        assert_eq!(acknowledged["params"]["_meta"][ID], 1);
+        assert_eq!(acknowledgement["params"]["_meta"][ID], 1);
         assert_eq!(
-            acknowledged["params"]["notifications"],
+            acknowledgement["params"]["notifications"],
             json!({"toolsListChanged": true, "resourceSubscriptions": ["fake://text"]})
         );
         let mut resources = open(&fake, 2, &json!({"resourcesListChanged": true})).await;
@@ -53,35 +53,44 @@ async fn only_what_is_honoured_is_told_and_it_is_tagged() {
 
         ask(&fake.url(), &call(3, "change_resources", &json!({}))).await;
         ask(&fake.url(), &call(4, "change_tools", &json!({}))).await;
-        let touched = call(5, "touch", &json!({"uri": "fake://text"}));
-        assert_eq!(text(&ask(&fake.url(), &touched).await.1), "1 sessions told");
-        let changed = all.message().await;
-        assert_eq!(changed["method"], "notifications/tools/list_changed");
-        assert_eq!(changed["params"]["_meta"][ID], 1);
-        let updated = all.message().await;
-        assert_eq!(updated["method"], "notifications/resources/updated");
-        assert_eq!(updated["params"]["uri"], "fake://text");
-        assert_eq!(updated["params"]["_meta"][ID], 1);
-        let changed = resources.message().await;
-        assert_eq!(changed["method"], "notifications/resources/list_changed");
-        assert_eq!(changed["params"]["_meta"][ID], 2);
+        let touch_call = call(5, "touch", &json!({"uri": "fake://text"}));
+        assert_eq!(
+            text(&ask(&fake.url(), &touch_call).await.1),
+            "1 sessions told"
+        );
+        let change_message = full_stream.message().await;
+        assert_eq!(change_message["method"], "notifications/tools/list_changed");
+        assert_eq!(change_message["params"]["_meta"][ID], 1);
+        let update_message = full_stream.message().await;
+        assert_eq!(update_message["method"], "notifications/resources/updated");
+        assert_eq!(update_message["params"]["uri"], "fake://text");
+        assert_eq!(update_message["params"]["_meta"][ID], 1);
+        let change_message = resources.message().await;
+        assert_eq!(
+            change_message["method"],
+            "notifications/resources/list_changed"
+        );
+        assert_eq!(change_message["params"]["_meta"][ID], 2);
 
-        let counted = ask(&fake.url(), &call(6, "subscriptions", &json!({})))
+        let count_response = ask(&fake.url(), &call(6, "subscriptions", &json!({})))
             .await
             .1;
         assert_eq!(
-            counted["result"]["structuredContent"],
+            count_response["result"]["structuredContent"],
             json!({"fake://text": 1})
         );
-        drop(all);
+        drop(full_stream);
         eventually(|| fake.listens() == 1).await;
-        assert_eq!(text(&ask(&fake.url(), &touched).await.1), "0 sessions told");
+        assert_eq!(
+            text(&ask(&fake.url(), &touch_call).await.1),
+            "0 sessions told"
+        );
     })
     .await;
 }
 
 #[tokio::test]
-async fn it_ends_with_a_response_or_breaks() {
+async fn a_subscription_ends_with_a_response_or_breaks() {
     within(async {
         let fake = start(Script::default()).await;
         let mut stream = open(&fake, 1, &json!({"toolsListChanged": true})).await;
@@ -99,19 +108,20 @@ async fn it_ends_with_a_response_or_breaks() {
         let message = listen(3, &json!({}));
         let response = post(&fake.url(), &message, &headers(&message)).await;
         ask(&fake.url(), &call(4, "drop_streams", &json!({}))).await;
-        let (text, broken) = read_until_broken(response).await;
-        assert!(broken && !text.contains("result"), "{text}");
+        let (text, is_broken) = read_until_broken(response).await;
+        assert!(is_broken && !text.contains("result"), "{text}");
     })
     .await;
 }
 
 #[tokio::test]
-async fn on_a_pipe_they_share_one_channel() {
+async fn subscriptions_on_a_pipe_share_one_channel() {
     within(async {
         let mut peer = Peer::spawn(&["--revisions", "2026-07-28"]);
         for id in [1, 2] {
-            let acknowledged = peer.ask(listen(id, &json!({"toolsListChanged": true})).to_string());
-            assert_eq!(acknowledged.await["params"]["_meta"][ID], id);
+            let acknowledgement =
+                peer.ask(listen(id, &json!({"toolsListChanged": true})).to_string());
+            assert_eq!(acknowledgement.await["params"]["_meta"][ID], id);
         }
         peer.send(notification(
             "notifications/cancelled",
@@ -120,15 +130,15 @@ async fn on_a_pipe_they_share_one_channel() {
         .await;
         peer.send(call(3, "change_tools", &json!({})).to_string())
             .await;
-        let (first, second) = (peer.next().await, peer.next().await);
-        let mut messages = [&first, &second];
+        let (first, second_message) = (peer.next().await, peer.next().await);
+        let mut messages = [&first, &second_message];
         messages.sort_by_key(|message| message["id"].is_null());
         assert_eq!(text(messages[0]), "tools changed");
         assert_eq!(messages[1]["params"]["_meta"][ID], 2);
-        let ended = peer
+        let end_response = peer
             .ask(call(4, "end_listens", &json!({})).to_string())
             .await;
-        let mut ends = [ended["id"].clone(), peer.next().await["id"].clone()];
+        let mut ends = [end_response["id"].clone(), peer.next().await["id"].clone()];
         ends.sort_by_key(Value::as_u64);
         assert_eq!(ends, [json!(2), json!(4)]);
     })
@@ -145,14 +155,14 @@ async fn tasks_are_listened_to_by_those_who_declare_them() {
         .await;
         let params = json!({"notifications": {"taskIds": ["nobody"]}});
         let message = request_as(&json!({}), 1, "subscriptions/listen", &params);
-        let (_, refused) = ask(&fake.url(), &message).await;
-        assert_eq!(refused["error"]["code"], -32021);
-        let (_, created) = ask(&fake.url(), &call(2, "task", &json!({"ask": true}))).await;
-        let id = &created["result"]["taskId"];
+        let (_, refusal) = ask(&fake.url(), &message).await;
+        assert_eq!(refusal["error"]["code"], -32021);
+        let (_, created_task) = ask(&fake.url(), &call(2, "task", &json!({"ask": true}))).await;
+        let id = &created_task["result"]["taskId"];
         let mut stream = open(&fake, 3, &json!({"taskIds": [id, "nobody"]})).await;
-        let acknowledged = stream.message().await;
+        let acknowledgement = stream.message().await;
         assert_eq!(
-            acknowledged["params"]["notifications"],
+            acknowledgement["params"]["notifications"],
             json!({"taskIds": [id]})
         );
         let answers = json!({"form": {"action": "decline"}});

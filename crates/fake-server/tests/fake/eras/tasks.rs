@@ -17,10 +17,13 @@ async fn open() -> Fake {
 }
 
 async fn create(fake: &Fake, arguments: &Value) -> Value {
-    let (_, created) = ask(&fake.url(), &call(1, "task", arguments)).await;
-    assert_eq!(created["result"]["resultType"], "task", "{created}");
-    assert_eq!(created["result"]["status"], "working");
-    created["result"]["taskId"].clone()
+    let (_, created_task) = ask(&fake.url(), &call(1, "task", arguments)).await;
+    assert_eq!(
+        created_task["result"]["resultType"], "task",
+        "{created_task}"
+    );
+    assert_eq!(created_task["result"]["status"], "working");
+    created_task["result"]["taskId"].clone()
 }
 
 /// Returns the task once it has this status.
@@ -33,8 +36,8 @@ async fn until(fake: &Fake, id: &Value, status: &str) -> Value {
         if task["status"] == status {
             return task;
         }
-        let ended = ["completed", "failed", "cancelled"].map(Value::from);
-        assert!(!ended.contains(&task["status"]), "{task}");
+        let end_states = ["completed", "failed", "cancelled"].map(Value::from);
+        assert!(!end_states.contains(&task["status"]), "{task}");
     }
 }
 
@@ -43,14 +46,17 @@ async fn a_call_becomes_a_task_and_comes_to_its_end() {
     within(async {
         let fake = open().await;
         let id = create(&fake, &json!({"ms": 20})).await;
-        let done = until(&fake, &id, "completed").await;
-        assert_eq!(done["result"]["content"][0]["text"], "the task is done");
+        let final_task = until(&fake, &id, "completed").await;
+        assert_eq!(
+            final_task["result"]["content"][0]["text"],
+            "the task is done"
+        );
         assert_eq!(fake.finished("task"), 1);
-        assert!(done["createdAt"].as_str() < done["lastUpdatedAt"].as_str());
+        assert!(final_task["createdAt"].as_str() < final_task["lastUpdatedAt"].as_str());
 
         let id = create(&fake, &json!({"fail": true})).await;
-        let failed = until(&fake, &id, "failed").await;
-        assert_eq!(failed["error"]["code"], -32603);
+        let failed_task = until(&fake, &id, "failed").await;
+        assert_eq!(failed_task["error"]["code"], -32603);
         assert_eq!(fake.finished("task"), 1);
     })
     .await;
@@ -77,9 +83,9 @@ async fn a_task_asks_and_is_updated() {
             assert_eq!(answer["result"]["resultType"], "complete");
             until(&fake, &id, status).await;
         }
-        let done = until(&fake, &id, "completed").await;
+        let final_task = until(&fake, &id, "completed").await;
         assert_eq!(
-            done["result"]["content"][0]["text"],
+            final_task["result"]["content"][0]["text"],
             r#"{"action":"accept"}"#
         );
     })
@@ -96,32 +102,40 @@ async fn a_task_is_cancelled_and_stays_so() {
         assert_eq!(answer["result"]["resultType"], "complete");
         until(&fake, &id, "cancelled").await;
         assert_eq!(fake.finished("task"), 0);
-        let unknown = request(4, "tasks/get", &json!({"taskId": "nobody"}));
-        assert_eq!(ask(&fake.url(), &unknown).await.1["error"]["code"], -32602);
+        let unknown_request = request(4, "tasks/get", &json!({"taskId": "nobody"}));
+        assert_eq!(
+            ask(&fake.url(), &unknown_request).await.1["error"]["code"],
+            -32602
+        );
     })
     .await;
 }
 
 #[tokio::test]
-async fn who_does_not_declare_tasks_gets_none() {
+async fn clients_without_the_extension_get_no_tasks() {
     within(async {
         let fake = open().await;
-        let plain = |id, method: &str, params: Value| request_as(&json!({}), id, method, &params);
+        let plain_request =
+            |id, method: &str, params: Value| request_as(&json!({}), id, method, &params);
         for (method, params) in [
             ("tools/call", json!({"name": "task"})),
             ("tasks/get", json!({"taskId": "nobody"})),
         ] {
-            let (status, refused) = ask(&fake.url(), &plain(1, method, params)).await;
+            let (status, refusal) = ask(&fake.url(), &plain_request(1, method, params)).await;
             assert_eq!(status, StatusCode::BAD_REQUEST);
-            assert_eq!(refused["error"]["code"], -32021);
+            assert_eq!(refusal["error"]["code"], -32021);
             assert_eq!(
-                refused["error"]["data"]["requiredCapabilities"],
+                refusal["error"]["data"]["requiredCapabilities"],
                 json!({"extensions": {"io.modelcontextprotocol/tasks": {}}})
             );
         }
-        let optional = json!({"name": "task", "arguments": {"optional": true}});
-        let (_, done) = ask(&fake.url(), &plain(2, "tools/call", optional)).await;
-        assert_eq!(text(&done), "done at once");
+        let optional_params = json!({"name": "task", "arguments": {"optional": true}});
+        let (_, final_answer) = ask(
+            &fake.url(),
+            &plain_request(2, "tools/call", optional_params),
+        )
+        .await;
+        assert_eq!(text(&final_answer), "done at once");
     })
     .await;
 }

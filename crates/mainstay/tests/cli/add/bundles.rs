@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{
     fake_registry::{FakeAnswer, FakeRegistry},
-    saved, stand_in,
+    install_stand_in, saved_config,
 };
 
 /// A small server in Python.
@@ -61,7 +61,7 @@ fn bundle(
 
 /// The folders of unpacked bundles, as `NAME/DIGEST`.
 fn folders(home: &Home) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut folders = Vec::new();
     for server in fs::read_dir(home.state().join("bundles"))
         .into_iter()
         .flatten()
@@ -69,7 +69,7 @@ fn folders(home: &Home) -> Vec<String> {
         let server = server.expect("an entry").path();
         for version in fs::read_dir(&server).expect("a folder") {
             let version = version.expect("an entry").path();
-            found.push(
+            folders.push(
                 version
                     .strip_prefix(home.state().join("bundles"))
                     .expect("in it")
@@ -78,10 +78,10 @@ fn folders(home: &Home) -> Vec<String> {
             );
         }
     }
-    found
+    folders
 }
 
-/// Variables influence the started program as much as the command does.
+/// A person sees the variables of a bundle, because they can change the program.
 #[tokio::test]
 async fn the_variables_of_a_bundle_are_shown_with_their_values() {
     let home = home!();
@@ -125,8 +125,8 @@ async fn the_variables_of_a_bundle_are_shown_with_their_values() {
 #[tokio::test]
 async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    let good = bundle(&home, "greeter.mcpb", "1.0.0", |zip| zip);
-    let run = registry.run(&home, &["add", &good]).await;
+    let valid_bundle = bundle(&home, "greeter.mcpb", "1.0.0", |zip| zip);
+    let run = registry.run(&home, &["add", &valid_bundle]).await;
     assert!(
         run.code == Some(2) && run.stderr.contains("suffix: Suffix: One tool's name"),
         "{run}"
@@ -142,33 +142,33 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
         "--set",
         "names=two",
     ];
-    let add = |path: &'_ str, more: &[&str]| -> Vec<String> {
+    let add = |path: &'_ str, extra_arguments: &[&str]| -> Vec<String> {
         ["add", path]
             .iter()
             .chain(&settings)
-            .chain(more)
+            .chain(extra_arguments)
             .map(ToString::to_string)
             .collect()
     };
-    let run_all = async |words: Vec<String>| {
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        registry.run(&home, &words).await
+    let run_all = async |has_warning: Vec<String>| {
+        let has_warning: Vec<&str> = has_warning.iter().map(String::as_str).collect();
+        registry.run(&home, &has_warning).await
     };
-    let run = run_all(add(&good, &["--json"])).await;
+    let run = run_all(add(&valid_bundle, &["--json"])).await;
     assert_eq!(
         run.json()["tools"],
         json!(["greet", "wave", "one", "two"]),
         "{run}"
     );
     assert!(!run.stderr.contains("s3cret"), "{run}");
-    let words = run
+    let has_warning = run
         .stderr
         .contains(r#"{"warning":"key is saved in clear in the configuration"}"#)
         && run.stderr.contains("--set key='${file:PATH}'");
-    assert!(words, "{run}");
+    assert!(has_warning, "{run}");
     let first = folders(&home);
     assert_eq!(first.len(), 1);
-    let entry = saved(&home).expect("saved")["mcpServers"]["Greeter"].clone();
+    let entry = saved_config(&home).expect("saved")["mcpServers"]["Greeter"].clone();
     let folder = home.state().join("bundles").join(&first[0]);
     assert_eq!(
         entry,
@@ -179,16 +179,16 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
             "cwd": folder,
         })
     );
-    // A version that does not start replaces nothing.
-    let broken = bundle(&home, "broken.mcpb", "2.0.0", |zip| {
+    // A bundle that does not start replaces nothing.
+    let broken_bundle = bundle(&home, "broken.mcpb", "2.0.0", |zip| {
         zip.with("server/x.py", "").entry(ZipEntry::new("y", ""))
     });
-    let text = fs::read(&broken).expect("there");
+    let text = fs::read(&broken_bundle).expect("there");
     assert!(!text.is_empty());
-    let run = run_all(add(&broken, &["--replace", "--set", "nobody=asks"])).await;
+    let run = run_all(add(&broken_bundle, &["--replace", "--set", "nobody=asks"])).await;
     assert_eq!(run.code, Some(2), "{run}");
-    let mut crash = add(&broken, &["--replace"]);
-    stand_in(&home, "python3", "echo 'SyntaxError' >&2; exit 3");
+    let mut crash = add(&broken_bundle, &["--replace"]);
+    install_stand_in(&home, "python3", "echo 'SyntaxError' >&2; exit 3");
     let run = run_all(crash.clone()).await;
     assert!(
         run.code == Some(1) && run.stderr.contains("SyntaxError"),
@@ -196,7 +196,7 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     );
     assert_eq!(folders(&home), first);
     fs::remove_file(home.path().join("bin/python3")).expect("removed");
-    // A secret that is stored elsewhere is not in the configuration.
+    // A secret reference keeps the value out of the configuration.
     let secret = home.file("secret.txt", "elsewhere\n");
     let reference = format!("key=${{file:{secret}}}");
     let run = registry
@@ -205,7 +205,7 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
             &[
                 "add",
                 "other",
-                &good,
+                &valid_bundle,
                 "--set",
                 "suffix=wave",
                 "--set",
@@ -215,22 +215,25 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
         .await;
     assert_eq!(run.code, Some(0), "{run}");
     assert!(!run.stderr.contains("in clear"), "{run}");
-    let entry = saved(&home).expect("saved")["mcpServers"]["other"].clone();
+    let entry = saved_config(&home).expect("saved")["mcpServers"]["other"].clone();
     assert_eq!(entry["env"]["KEY"], format!("${{file:{secret}}}"));
     let run = registry.run(&home, &["remove", "other"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    // A version that starts replaces the old one.
+    // A bundle that starts replaces the old one.
     crash.push("--yes".to_owned());
     let run = run_all(crash).await;
     assert_eq!(run.code, Some(0), "{run}");
-    let second = folders(&home);
-    assert!(second.len() == 1 && second != first, "{second:?}");
+    let second_folders = folders(&home);
+    assert!(
+        second_folders.len() == 1 && second_folders != first,
+        "{second_folders:?}"
+    );
     let run = registry.run(&home, &["remove", "Greeter"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert!(folders(&home).is_empty());
 }
 
-/// A bundle with its own program, with a daemon, and a bundle that a registry names.
+/// Adds a bundle with its own program through a daemon, then a bundle of a registry.
 #[tokio::test]
 async fn a_bundle_of_a_registry_is_checked_by_its_hash() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
@@ -277,7 +280,7 @@ async fn a_bundle_of_a_registry_is_checked_by_its_hash() {
 #[tokio::test]
 async fn hostile_bundles_are_refused() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    let zeros = vec![0; 8 * 1024 * 1024];
+    let zero_bytes = vec![0; 8 * 1024 * 1024];
     let cases: [(&str, ZipEntry); 4] = [
         (
             "leads out of the bundle",
@@ -287,7 +290,7 @@ async fn hostile_bundles_are_refused() {
             "is a symbolic link",
             ZipEntry::new("link", "/etc").mode(0o120_777),
         ),
-        ("as in a ZIP bomb", ZipEntry::new("zeros", zeros)),
+        ("as in a ZIP bomb", ZipEntry::new("zeros", zero_bytes)),
         (
             "has a control character",
             ZipEntry::new("\u{1b}[2J/../..", "x"),
@@ -304,20 +307,20 @@ async fn hostile_bundles_are_refused() {
         );
         assert!(!run.stderr.contains('\u{1b}'), "{run}");
     }
-    let missing = home.path().join("missing.mcpb");
+    let missing_path = home.path().join("missing.mcpb");
     let run = registry
-        .run(&home, &["add", missing.to_str().expect("UTF-8")])
+        .run(&home, &["add", missing_path.to_str().expect("UTF-8")])
         .await;
     assert!(
         run.code == Some(1) && run.stderr.contains("cannot read the bundle"),
         "{run}"
     );
-    let no_zip = home.file("no.mcpb", "hello");
-    let run = registry.run(&home, &["add", &no_zip]).await;
+    let no_zip_file = home.file("no.mcpb", "hello");
+    let run = registry.run(&home, &["add", &no_zip_file]).await;
     assert!(
         run.code == Some(1) && run.stderr.contains("is no ZIP file"),
         "{run}"
     );
-    assert!(folders(&home).is_empty() && saved(&home).is_none());
+    assert!(folders(&home).is_empty() && saved_config(&home).is_none());
     assert!(!home.path().join("pwned").exists());
 }

@@ -5,18 +5,22 @@ use std::fs;
 use mainstay_testkit::home;
 use serde_json::json;
 
-use super::{fake_registry::FakeRegistry, saved};
+use super::{fake_registry::FakeRegistry, saved_config};
 
 #[tokio::test]
 async fn a_server_of_another_client_is_taken() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
     let fake = fake_server::binary();
-    let theirs = json!({"mcpServers": {
+    let client_config = json!({"mcpServers": {
         "files": {"command": fake, "args": ["--name", "files"], "env": {"KEY": "s3cret"}},
         "self": {"command": "mainstay", "args": ["mcp"]},
     }});
     fs::create_dir_all(home.path().join(".cursor")).expect("a folder");
-    fs::write(home.path().join(".cursor/mcp.json"), theirs.to_string()).expect("written");
+    fs::write(
+        home.path().join(".cursor/mcp.json"),
+        client_config.to_string(),
+    )
+    .expect("written");
     let run = registry
         .run(&home, &["add", "--from", "cursor", "file"])
         .await;
@@ -43,7 +47,7 @@ async fn a_server_of_another_client_is_taken() {
         run.stderr.contains("from Cursor") && !run.stderr.contains("s3cret"),
         "{run}"
     );
-    let entry = &saved(&home).expect("saved")["mcpServers"]["mine"];
+    let entry = &saved_config(&home).expect("saved")["mcpServers"]["mine"];
     assert_eq!(entry["env"], json!({"KEY": "s3cret"}));
     let run = registry
         .run(&home, &["add", "--from", "cursor", "mine", "files"])

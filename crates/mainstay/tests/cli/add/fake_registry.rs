@@ -1,4 +1,4 @@
-//! A registry of the test's own, with the API of the official registry.
+//! A local registry with the API of the official registry.
 
 use std::{
     collections::HashMap,
@@ -13,14 +13,14 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// The answer to the request of a path.
+/// An answer of the registry.
 #[derive(Clone)]
 pub enum FakeAnswer {
-    /// The whole answer, head and body.
+    /// The complete response.
     Raw(Vec<u8>),
-    /// The beginning of an answer that does not continue.
+    /// The beginning of a response without continuation.
     Slow(Vec<u8>),
-    /// A body without end.
+    /// A response with an endless body.
     Endless,
 }
 
@@ -37,15 +37,15 @@ impl FakeAnswer {
         Self::Raw([head.as_bytes(), body].concat())
     }
 
-    pub fn redirect(to: &str) -> Self {
+    pub fn redirect(location: &str) -> Self {
         Self::Raw(
-            format!("HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            format!("HTTP/1.1 302 Found\r\nlocation: {location}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
                 .into_bytes(),
         )
     }
 }
 
-/// A registry of the test's own.
+/// A local registry.
 pub struct FakeRegistry {
     pub url: String,
     pub answers: Arc<Mutex<HashMap<String, FakeAnswer>>>,
@@ -65,7 +65,7 @@ impl FakeRegistry {
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let answers = Arc::<Mutex<HashMap<String, FakeAnswer>>>::default();
         let requested_paths = Arc::<Mutex<Vec<String>>>::default();
-        let serving = tokio::spawn({
+        let serve_task = tokio::spawn({
             let (answers, requested_paths) = (Arc::clone(&answers), Arc::clone(&requested_paths));
             async move {
                 while let Ok((mut stream, _)) = listener.accept().await {
@@ -83,13 +83,13 @@ impl FakeRegistry {
                         let path = head.split(' ').nth(1).expect("a path").to_owned();
                         let answer = answers.lock().expect("whole").get(&path).cloned();
                         requested_paths.lock().expect("whole").push(path);
-                        let missing = FakeAnswer::with_body(
+                        let not_found = FakeAnswer::with_body(
                             "404 Not Found",
                             "application/json",
                             br#"{"error": "Server not found"}"#,
                         );
-                        // A client that has read enough closes the connection.
-                        match answer.unwrap_or(missing) {
+                        // The client may close the connection.
+                        match answer.unwrap_or(not_found) {
                             FakeAnswer::Raw(bytes) => drop(stream.write_all(&bytes).await),
                             FakeAnswer::Slow(bytes) => {
                                 drop(stream.write_all(&bytes).await);
@@ -99,8 +99,8 @@ impl FakeRegistry {
                                 let head =
                                     b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{\"servers\": [";
                                 drop(stream.write_all(head).await);
-                                let blanks = vec![b' '; 65536];
-                                while stream.write_all(&blanks).await.is_ok() {}
+                                let blank_chunk = vec![b' '; 65536];
+                                while stream.write_all(&blank_chunk).await.is_ok() {}
                             }
                         }
                     });
@@ -111,7 +111,7 @@ impl FakeRegistry {
             url,
             answers,
             requested_paths,
-            serving,
+            serving: serve_task,
         }
     }
 
@@ -128,14 +128,14 @@ impl FakeRegistry {
     }
 
     pub fn publish_as(&self, name: &str, server: &Value, status: &str) {
-        let mut whole = json!({
+        let mut server_entry = json!({
             "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
             "name": name, "description": "Does things", "version": "1.2.3",
         });
         for (key, value) in server.as_object().expect("an object") {
-            whole[key] = value.clone();
+            server_entry[key] = value.clone();
         }
-        let answer = json!({"server": whole, "_meta": {"io.modelcontextprotocol.registry/official":
+        let answer = json!({"server": server_entry, "_meta": {"io.modelcontextprotocol.registry/official":
             {"status": status, "publishedAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-01-01T00:00:00Z", "isLatest": true}}});
         self.answer(&path_of(name, "latest"), FakeAnswer::json(&answer));
     }
@@ -169,7 +169,7 @@ impl FakeRegistry {
     pub fn redacted(&self, home: &Home, text: &str) -> String {
         let text = text.replace(&self.url, "[REGISTRY]");
         let text = home.redacted(&text);
-        // The fake gets more tools over time.
+        // Remove the number of tools, which changes with the fake.
         let lines = text.lines().map(|line| match line.split_once(" tools: ") {
             Some((before, _)) => format!(
                 "{} tools: [TOOLS]",

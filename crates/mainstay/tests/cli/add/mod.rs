@@ -10,8 +10,8 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use mainstay_testkit::Home;
 use serde_json::{Value, json};
 
-/// Installs a stand-in for a program that runs packages. It records its arguments and becomes a fake server.
-fn stand_in(home: &Home, name: &str, script: &str) {
+/// Installs a stand-in for a package runner, which records its arguments and runs a fake server.
+fn install_stand_in(home: &Home, name: &str, script: &str) {
     let bin = home.path().join("bin");
     fs::create_dir_all(&bin).expect("a folder");
     let program = bin.join(name);
@@ -25,20 +25,21 @@ fn stand_in(home: &Home, name: &str, script: &str) {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
 }
 
-fn words(home: &Home, name: &str) -> Vec<String> {
-    let words = fs::read_to_string(home.path().join(format!("{name}.words"))).expect("it was run");
-    words.lines().map(str::to_owned).collect()
+fn recorded_arguments(home: &Home, name: &str) -> Vec<String> {
+    let arguments_text =
+        fs::read_to_string(home.path().join(format!("{name}.words"))).expect("it was run");
+    arguments_text.lines().map(str::to_owned).collect()
 }
 
-/// The saved configuration, if anything was saved.
-fn saved(home: &Home) -> Option<Value> {
+/// The saved configuration, if one exists.
+fn saved_config(home: &Home) -> Option<Value> {
     let text = fs::read_to_string(home.state().join("config.json")).ok()?;
     Some(serde_json::from_str(&text).expect("JSON"))
 }
 
-fn npm(more: &Value) -> Value {
+fn npm_package(extra_members: &Value) -> Value {
     let mut package = json!({"registryType": "npm", "identifier": "@a/thing", "version": "1.2.3", "transport": {"type": "stdio"}});
-    for (key, value) in more.as_object().expect("an object") {
+    for (key, value) in extra_members.as_object().expect("an object") {
         package[key] = value.clone();
     }
     json!({"packages": [package]})

@@ -1,4 +1,4 @@
-//! Servers of the MCP registry: found, shown, tried and saved.
+//! Packages of the MCP registry: search, preview, trial and saving.
 
 use std::{fs, path::Path};
 
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 
 use super::{
     fake_registry::{FakeAnswer, FakeRegistry, path_of},
-    npm, saved, stand_in, words,
+    install_stand_in, npm_package, recorded_arguments, saved_config,
 };
 use crate::terminal::Terminal;
 
 #[tokio::test]
 async fn a_package_is_shown_tried_and_saved() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    stand_in(&home, "npx", "exec FAKE");
+    install_stand_in(&home, "npx", "exec FAKE");
     registry.publish(
         "io.github.a/thing",
-        &npm(&json!({
+        &npm_package(&json!({
             "packageArguments": [{"type": "named", "name": "--mode", "choices": ["fast", "safe"], "default": "safe"}],
             "environmentVariables": [
                 {"name": "API_KEY", "description": "Where to get it: example.com", "isRequired": true, "isSecret": true},
@@ -65,11 +65,11 @@ async fn a_package_is_shown_tried_and_saved() {
     );
     assert_snapshot!(transcript);
     assert_eq!(
-        words(&home, "npx"),
+        recorded_arguments(&home, "npx"),
         ["npx", "-y", "thing@1.2.3", "--mode", "safe"]
     );
     assert_eq!(
-        saved(&home),
+        saved_config(&home),
         Some(
             json!({"$schema": "./mainstay.schema.json", "mcpServers": {"thing": {
                 "command": "npx",
@@ -83,9 +83,9 @@ async fn a_package_is_shown_tried_and_saved() {
 #[tokio::test]
 async fn a_daemon_takes_a_package_and_a_remote() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    stand_in(&home, "uvx", "exec FAKE");
-    let other = home!();
-    let remote = other.serve(&["--demo"]).await;
+    install_stand_in(&home, "uvx", "exec FAKE");
+    let other_home = home!();
+    let remote = other_home.serve(&["--demo"]).await;
     let python = json!({"registryType": "pypi", "identifier": "thing", "version": "2.0", "transport": {"type": "stdio"}});
     registry.publish("io.github.a/thing", &json!({"packages": [python]}));
     registry.publish(
@@ -94,13 +94,13 @@ async fn a_daemon_takes_a_package_and_a_remote() {
     );
     let config = home.file("servers.json", "{\"mcpServers\": {}}\n");
     let daemon = home.serve(&["--config", &config]).await;
-    // The daemon finds the stand-in by its path.
+    // The daemon uses the path of the stand-in.
     let program = home.path().join("bin/uvx");
     let run = registry
         .run(&home, &["add", "--ephemeral", "io.github.a/thing"])
         .await;
     assert_eq!(run.code, Some(0), "{run}");
-    assert_eq!(words(&home, "uvx"), ["uvx", "thing@2.0"]);
+    assert_eq!(recorded_arguments(&home, "uvx"), ["uvx", "thing@2.0"]);
     let run = registry
         .run(
             &home,
@@ -115,8 +115,8 @@ async fn a_daemon_takes_a_package_and_a_remote() {
         )
         .await;
     assert_eq!(run.code, Some(0), "{run}");
-    let listed = home.run(&["list", "--json"]).await.json();
-    let names: Vec<_> = listed["servers"]
+    let listed_output = home.run(&["list", "--json"]).await.json();
+    let names: Vec<_> = listed_output["servers"]
         .as_array()
         .expect("a list")
         .iter()
@@ -135,16 +135,16 @@ async fn a_daemon_takes_a_package_and_a_remote() {
     );
 }
 
-/// A server that does not start is not saved, and the reason is shown. Nothing of it remains.
+/// A server that fails to start is not saved. The reason is shown, and no file remains.
 #[tokio::test]
-async fn what_does_not_start_is_not_saved() {
+async fn a_server_that_fails_to_start_is_not_saved() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    stand_in(
+    install_stand_in(
         &home,
         "npx",
         "echo 'npm error: no such package' >&2\nexit 7",
     );
-    registry.publish("io.github.a/thing", &npm(&json!({})));
+    registry.publish("io.github.a/thing", &npm_package(&json!({})));
     let run = registry.run(&home, &["add", "io.github.a/thing"]).await;
     assert_eq!(run.code, Some(1), "{run}");
     for text in [
@@ -155,7 +155,7 @@ async fn what_does_not_start_is_not_saved() {
     ] {
         assert!(run.stderr.contains(text), "{text}: {run}");
     }
-    assert_eq!(saved(&home), None);
+    assert_eq!(saved_config(&home), None);
     let run = registry
         .run(&home, &["add", "io.github.a/thing", "--json"])
         .await;
@@ -171,24 +171,24 @@ async fn what_does_not_start_is_not_saved() {
         .run(&home, &["add", "io.github.a/thing", "--no-check"])
         .await;
     assert_eq!(run.code, Some(0), "{run}");
-    assert!(saved(&home).is_some());
+    assert!(saved_config(&home).is_some());
 }
 
-/// A package that is downloaded at its first start takes longer than lists wait for a server.
+/// The trial waits for a download that exceeds the usual start timeout.
 #[tokio::test]
 async fn a_slow_start_is_waited_for_and_told() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    let slow = "echo 'downloading thing' >&2\nsleep 6\nexec FAKE";
-    stand_in(&home, "npx", slow);
-    registry.publish("io.github.a/thing", &npm(&json!({})));
+    let slow_text = "echo 'downloading thing' >&2\nsleep 6\nexec FAKE";
+    install_stand_in(&home, "npx", slow_text);
+    registry.publish("io.github.a/thing", &npm_package(&json!({})));
     let run = registry.run(&home, &["add", "io.github.a/thing"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert!(run.stderr.contains(": downloading thing ("), "{run}");
-    assert!(saved(&home).is_some());
+    assert!(saved_config(&home).is_some());
 }
 
 /// True if a process exists.
-fn is_there(pid: &Path) -> bool {
+fn is_process_alive(pid: &Path) -> bool {
     let pid = fs::read_to_string(pid).unwrap_or_default();
     Path::new("/proc").join(pid.trim()).join("stat").exists() && !pid.trim().is_empty()
 }
@@ -197,42 +197,46 @@ fn is_there(pid: &Path) -> bool {
 #[tokio::test]
 async fn a_trial_leaves_no_process() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    registry.publish("io.github.a/thing", &npm(&json!({})));
+    registry.publish("io.github.a/thing", &npm_package(&json!({})));
     let pid = home.path().join("child.pid");
     let child = format!("sleep 86400 & echo $! > '{}'", pid.display());
-    stand_in(&home, "npx", &format!("{child}\nexec FAKE"));
+    install_stand_in(&home, "npx", &format!("{child}\nexec FAKE"));
     let run = registry.run(&home, &["add", "io.github.a/thing"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert!(
-        pid.exists() && !is_there(&pid),
+        pid.exists() && !is_process_alive(&pid),
         "its child has outlived the trial"
     );
-    // Killed during a long start.
+    // Interrupt a long start.
     fs::remove_file(&pid).expect("removed");
-    stand_in(&home, "npx", &format!("{child}\nexec sleep 86400"));
+    install_stand_in(&home, "npx", &format!("{child}\nexec sleep 86400"));
     let mut command = registry.command(&home, &["add", "--replace", "io.github.a/thing"]);
     let mut adding = command.spawn().expect("it starts");
-    until(PROGRAMS, "the start", || is_there(&pid)).await;
+    until(PROGRAMS, "the start", || is_process_alive(&pid)).await;
     within(adding.kill()).await.expect("killed");
-    until(PROGRAMS, "the end of what it started", || !is_there(&pid)).await;
+    until(PROGRAMS, "the end of what it started", || {
+        !is_process_alive(&pid)
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn hostile_registries_are_refused() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    stand_in(&home, "npx", "exec FAKE");
-    let huge = json!({"server": {"name": "a.b/huge", "description": "x".repeat(5 * 1024 * 1024)}});
-    let whole = json!({"server": {"name": "a.b/cut", "version": "1"}}).to_string();
-    let cut = format!(
+    install_stand_in(&home, "npx", "exec FAKE");
+    let huge_answer =
+        json!({"server": {"name": "a.b/huge", "description": "x".repeat(5 * 1024 * 1024)}});
+    let full_text = json!({"server": {"name": "a.b/cut", "version": "1"}}).to_string();
+    let cut_text = format!(
         "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{}",
-        whole.len(),
-        &whole[..20]
+        full_text.len(),
+        &full_text[..20]
     );
-    let at = |name: &str| path_of(name, "latest");
+    let latest_path = |name: &str| path_of(name, "latest");
     let cases = [
         (
             "a.b/huge",
-            FakeAnswer::json(&huge),
+            FakeAnswer::json(&huge_answer),
             "more than 4194304 bytes",
         ),
         (
@@ -240,7 +244,11 @@ async fn hostile_registries_are_refused() {
             FakeAnswer::Endless,
             "more than 4194304 bytes",
         ),
-        ("a.b/cut", FakeAnswer::Raw(cut.into_bytes()), "broke off"),
+        (
+            "a.b/cut",
+            FakeAnswer::Raw(cut_text.into_bytes()),
+            "broke off",
+        ),
         (
             "a.b/html",
             FakeAnswer::with_body("200 OK", "text/html", b"<html>Sign in</html>"),
@@ -273,7 +281,7 @@ async fn hostile_registries_are_refused() {
         ),
         (
             "a.b/loop",
-            FakeAnswer::redirect(&at("a.b/loop")),
+            FakeAnswer::redirect(&latest_path("a.b/loop")),
             "redirects more than 5 times",
         ),
         (
@@ -288,7 +296,7 @@ async fn hostile_registries_are_refused() {
         ),
     ];
     for (name, answer, error) in cases {
-        registry.answer(&at(name), answer);
+        registry.answer(&latest_path(name), answer);
         let run = registry.run(&home, &["add", name]).await;
         assert!(run.stderr.contains(error), "{error}: {run}");
         assert!(matches!(run.code, Some(1 | 6)), "{run}");
@@ -296,18 +304,22 @@ async fn hostile_registries_are_refused() {
     for (name, server, error) in [
         (
             "a.b/option",
-            npm(&json!({"identifier": "--eval=x"})),
+            npm_package(&json!({"identifier": "--eval=x"})),
             "cannot be one of npm",
         ),
         (
             "a.b/shell",
-            npm(&json!({"identifier": "x;touch pwned"})),
+            npm_package(&json!({"identifier": "x;touch pwned"})),
             "cannot be one of npm",
         ),
-        ("a.b/range", npm(&json!({"version": "^1"})), "is no version"),
+        (
+            "a.b/range",
+            npm_package(&json!({"version": "^1"})),
+            "is no version",
+        ),
         (
             "a.b/listens",
-            npm(&json!({"transport": {"type": "sse", "url": "http://x"}})),
+            npm_package(&json!({"transport": {"type": "sse", "url": "http://x"}})),
             "start it yourself",
         ),
         (
@@ -323,34 +335,34 @@ async fn hostile_registries_are_refused() {
     ] {
         registry.publish(name, &server);
         let run = registry.run(&home, &["add", name]).await;
-        // The machine may have a program for containers.
+        // A container program may be installed.
         if error == "is not installed" && !run.stderr.contains(error) {
             continue;
         }
         assert!(run.stderr.contains(error), "{error}: {run}");
         assert_eq!(run.code, Some(1), "{run}");
     }
-    registry.publish_as("a.b/gone", &npm(&json!({})), "deleted");
+    registry.publish_as("a.b/gone", &npm_package(&json!({})), "deleted");
     let run = registry.run(&home, &["add", "a.b/gone"]).await;
     assert!(
         run.stderr.contains("was deleted") && run.code == Some(1),
         "{run}"
     );
-    assert_eq!(saved(&home), None);
-    registry.publish_as("a.b/old", &npm(&json!({})), "deprecated");
+    assert_eq!(saved_config(&home), None);
+    registry.publish_as("a.b/old", &npm_package(&json!({})), "deprecated");
     let run = registry.run(&home, &["add", "a.b/old"]).await;
     assert!(
         run.stderr.contains("a.b/old is deprecated") && run.code == Some(0),
         "{run}"
     );
-    // Shell syntax stays one argument, and a text of the registry reads no file of this machine.
+    // Shell syntax stays one argument, and references in registry texts are not expanded.
     let text = "$(touch pwned) ${HOME} ${file:/etc/passwd}";
     let argument = json!({"packageArguments": [{"type": "positional", "value": text}]});
-    registry.publish("a.b/words", &npm(&argument));
+    registry.publish("a.b/words", &npm_package(&argument));
     let run = registry.run(&home, &["add", "a.b/words"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(
-        words(&home, "npx").last().map(String::as_str),
+        recorded_arguments(&home, "npx").last().map(String::as_str),
         Some("passwd}")
     );
     let script = fs::read_to_string(home.path().join("npx.words")).expect("there");
@@ -358,7 +370,7 @@ async fn hostile_registries_are_refused() {
     assert!(!home.path().join("pwned").exists());
 }
 
-/// A registry that does not answer times out, and Ctrl-C works meanwhile.
+/// A silent registry times out, and Ctrl-C works before.
 #[tokio::test]
 async fn nobody_waits_for_a_slow_registry() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
@@ -369,14 +381,14 @@ async fn nobody_waits_for_a_slow_registry() {
     let run = registry.run(&home, &["add", "a.b/slow"]).await;
     assert_eq!(run.code, Some(5), "{run}");
     assert!(run.stderr.contains("did not answer within 10 s"), "{run}");
-    let closed = home!();
-    let mut command = closed.command(&["search", "x", "--registry", "http://127.0.0.1:1"]);
+    let closed_home = home!();
+    let mut command = closed_home.command(&["search", "x", "--registry", "http://127.0.0.1:1"]);
     let run = Run::new(
         &["search"],
         &within(command.output()).await.expect("it starts"),
     );
     assert_eq!(run.code, Some(6), "{run}");
-    let mut command = closed.command(&["add", "a.b/c", "--registry", "http://127.0.0.1:1"]);
+    let mut command = closed_home.command(&["add", "a.b/c", "--registry", "http://127.0.0.1:1"]);
     let run = Run::new(
         &["add"],
         &within(command.output()).await.expect("it starts"),
@@ -404,10 +416,10 @@ async fn servers_are_found() {
         "/v0.1/servers?search=files&version=latest&limit=20",
         FakeAnswer::json(&page),
     );
-    let last = json!({"servers": [], "metadata": {}});
+    let last_page = json!({"servers": [], "metadata": {}});
     registry.answer(
         "/v0.1/servers?search=files&version=latest&limit=20&cursor=c%2F1%20%C3%A9",
-        FakeAnswer::json(&last),
+        FakeAnswer::json(&last_page),
     );
     registry.answer(
         "/v0.1/servers?search=html&version=latest&limit=20",
@@ -443,7 +455,7 @@ async fn servers_are_found() {
         )
         .await;
     assert_snapshot!(transcript);
-    // The configuration may name the registry.
+    // The configuration sets the registry.
     fs::create_dir_all(home.state()).expect("a folder");
     let config = json!({"mcpServers": {}, "registryUrl": registry.url});
     fs::write(home.state().join("config.json"), config.to_string()).expect("written");
@@ -452,9 +464,9 @@ async fn servers_are_found() {
     assert!(registry.requested_paths.lock().expect("whole").len() >= 7);
 }
 
-/// `add` refuses such a server for the same reason.
+/// `search` shows the reason for which `add` refuses a server.
 #[tokio::test]
-async fn what_cannot_run_here_is_not_shown_as_if_it_could() {
+async fn search_marks_servers_that_cannot_run_here() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
     let server = json!({"server": {"name": "a.b/c", "description": "Does things", "version": "1.0.0", "packages": [
         {"registryType": "nuget", "identifier": "C", "version": "1.0.0", "transport": {"type": "stdio"}},
@@ -465,7 +477,7 @@ async fn what_cannot_run_here_is_not_shown_as_if_it_could() {
     );
     let run = registry.run(&home, &["search", "c"]).await;
     assert!(run.stdout.contains("dnx is not installed"), "{run}");
-    stand_in(&home, "dnx", "exec FAKE");
+    install_stand_in(&home, "dnx", "exec FAKE");
     let run = registry.run(&home, &["search", "c"]).await;
     assert!(run.stdout.contains("dnx C@1.0.0"), "{run}");
 }
@@ -481,28 +493,28 @@ async fn an_entry_that_takes_anothers_place_is_said_to() {
         format!("a was added to {}\n", config.display()),
         "{first}"
     );
-    let second = add(&["--replace", "a", "--", "false"]).await;
+    let second_run = add(&["--replace", "a", "--", "false"]).await;
     assert_eq!(
-        second.stdout,
+        second_run.stdout,
         format!("a was replaced in {}\n", config.display()),
-        "{second}"
+        "{second_run}"
     );
-    let third = add(&["--replace", "b", "--", "true"]).await;
+    let third_run = add(&["--replace", "b", "--", "true"]).await;
     assert_eq!(
-        third.stdout,
+        third_run.stdout,
         format!("b was added to {}\n", config.display()),
-        "{third}"
+        "{third_run}"
     );
 }
 
-/// On a terminal, missing values are requested, and secrets are not echoed.
+/// On a terminal, `add` asks for missing values, without echo for secrets.
 #[tokio::test]
 async fn a_person_is_asked() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
-    stand_in(&home, "npx", "exec FAKE");
+    install_stand_in(&home, "npx", "exec FAKE");
     registry.publish(
         "io.github.a/thing",
-        &npm(&json!({"environmentVariables": [
+        &npm_package(&json!({"environmentVariables": [
             {"name": "API_KEY", "isRequired": true, "isSecret": true},
             {"name": "MODE", "isRequired": true, "choices": ["fast", "safe"]},
         ]})),
@@ -516,15 +528,15 @@ async fn a_person_is_asked() {
     terminal.until("must be one of: fast, safe").await;
     terminal.types("safe\n");
     terminal.until("start it? [y/N]").await;
-    assert_eq!(saved(&home), None);
+    assert_eq!(saved_config(&home), None);
     terminal.types("y\n");
     let status = within(adding.wait()).await.expect("it ends");
     let screen = String::from_utf8(terminal.end().await).expect("UTF-8");
     assert!(status.success(), "{screen}");
     assert!(!screen.contains("s3cret"), "{screen}");
-    let entry = &saved(&home).expect("saved")["mcpServers"]["thing"];
+    let entry = &saved_config(&home).expect("saved")["mcpServers"]["thing"];
     assert_eq!(entry["env"], json!({"API_KEY": "s3cret", "MODE": "safe"}));
-    // Without the person's consent nothing is started.
+    // Without consent no process starts.
     let mut terminal = Terminal::open();
     fs::remove_file(home.path().join("npx.words")).expect("it was run");
     let mut adding = terminal.start(registry.command(

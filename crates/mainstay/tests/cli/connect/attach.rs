@@ -1,4 +1,4 @@
-//! A front finds its daemon, and reports if there is none.
+//! A front locates its daemon, and reports a missing one.
 
 use mainstay_testkit::home;
 use serde_json::json;
@@ -19,7 +19,7 @@ async fn without_a_daemon_the_client_and_the_operator_are_told() {
     assert!(stderr.contains("hint: start a daemon"), "{stderr}");
 }
 
-/// A client that sends a request and closes its output, like `mainstay connect < requests`.
+/// A client that closes stdin after its request, like `mainstay connect < requests`.
 #[tokio::test]
 async fn a_closed_stdin_changes_nothing_where_there_is_no_daemon() {
     let home = home!();
@@ -41,7 +41,7 @@ async fn a_server_that_there_is_not_is_not_found() {
     let home = home!();
     let config = fakes(&home, &[("fake", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
-    // The front does not wait, because the daemon is there. A request meanwhile gets the true error.
+    // The daemon answers for an unknown server, so the front does not wait.
     let mut front = Front::start(&home, &["connect", "--server", "fakee", "--wait", "3600"]);
     let id = front.ask("initialize", &INITIALIZE).await;
     let answer = front.answer(id).await;
@@ -56,7 +56,7 @@ async fn a_server_that_there_is_not_is_not_found() {
     assert_eq!(code, Some(4), "{stderr}");
     assert!(stderr.contains("error: server fakee not found"), "{stderr}");
     assert!(stderr.contains("hint: did you mean fake?"), "{stderr}");
-    // Like `mainstay connect --server fakee < requests`.
+    // The same with stdin closed.
     let mut front = Front::start(&home, &["connect", "--server", "fakee"]);
     let id = front.ask("initialize", &INITIALIZE).await;
     front.close();
@@ -81,7 +81,7 @@ async fn a_server_that_there_is_not_is_not_found() {
     daemon.stop().await;
 }
 
-/// A front that starts before the daemon waits for it.
+/// A front waits for a daemon that starts later.
 #[tokio::test]
 async fn a_daemon_that_comes_later_is_waited_for() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! A client that spawns a front, as programs that spawn a command do.
+//! A client that spawns a front.
 
 use std::{collections::VecDeque, process::Stdio, time::Duration};
 
@@ -23,11 +23,11 @@ pub fn initialize(revision: &str) -> Value {
 
 pub struct Front {
     child: Child,
-    /// `None` once it is closed.
+    /// `None` after closing.
     stdin: Option<ChildStdin>,
     stdout: Lines<BufReader<ChildStdout>>,
     next: u64,
-    /// Messages that were read while the test waited for another one.
+    /// Messages that arrived before the awaited message.
     unread: VecDeque<Value>,
 }
 
@@ -100,13 +100,13 @@ impl Front {
             .await
     }
 
-    async fn find(&mut self, description: &str, is_it: impl Fn(&Value) -> bool) -> Value {
-        if let Some(at) = self.unread.iter().position(&is_it) {
-            return self.unread.remove(at).expect("it was found");
+    async fn find(&mut self, description: &str, matches_message: impl Fn(&Value) -> bool) -> Value {
+        if let Some(index) = self.unread.iter().position(&matches_message) {
+            return self.unread.remove(index).expect("it was found");
         }
         loop {
             let message = soon(PROGRAMS, description, self.next()).await;
-            if is_it(&message) {
+            if matches_message(&message) {
                 return message;
             }
             self.unread.push_back(message);
@@ -119,20 +119,20 @@ impl Front {
         serde_json::from_str(&line).expect("JSON")
     }
 
-    /// The messages that nothing waited for.
+    /// All unread messages.
     pub async fn rest(&mut self) -> Vec<Value> {
-        // Messages that are already on their way arrive before the answer to a ping.
+        // Earlier messages arrive before the answer to a ping.
         let id = self.ask("ping", &json!({})).await;
         self.answer(id).await;
         self.unread.drain(..).collect()
     }
 
-    /// True if the session has ended by itself.
+    /// True if the front has exited.
     pub async fn is_over(&mut self) -> bool {
         timeout(Duration::ZERO, self.child.wait()).await.is_ok()
     }
 
-    /// Closes stdin. Requests in flight are still answered.
+    /// Closes stdin. Requests in flight continue.
     pub fn close(&mut self) {
         self.stdin = None;
     }
@@ -143,7 +143,7 @@ impl Front {
         Self::wait(self.child).await
     }
 
-    /// Waits for the end without closing stdin.
+    /// Waits for the exit without closing stdin.
     pub async fn ended(self) -> (Option<i32>, String) {
         let _stdin = self.stdin;
         Self::wait(self.child).await

@@ -1,4 +1,4 @@
-//! `mainstay serve` takes over from a `mainstay mcp` that has the state directory.
+//! `mainstay serve` takes over from a `mainstay mcp` with the same state directory.
 
 use std::{cell::Cell, path::Path};
 
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use super::{
     front::Front,
-    restarts::{counted, running, runs},
-    shared::{listed, pid},
+    restarts::{counting_config, runs, until_running},
+    shared::{listed_server, pid},
     through::modern,
 };
 use crate::fakes::fakes;
 
-/// A client that makes calls, and the keys of its calls.
+/// A client with the keys of its calls.
 struct Caller {
     front: Front,
     name: &'static str,
@@ -29,7 +29,7 @@ impl Caller {
         }
     }
 
-    /// Makes some concurrent calls. Each must be answered.
+    /// Makes concurrent calls that must be answered.
     async fn call(&mut self) {
         let mut calls = Vec::new();
         for _ in 0..3 {
@@ -48,9 +48,9 @@ impl Caller {
         }
     }
 
-    /// Makes calls until there is a daemon, and a little longer.
-    async fn call_until(&mut self, is_there: &Cell<bool>) {
-        while !is_there.get() {
+    /// Makes calls until a daemon runs, and a few more.
+    async fn call_until(&mut self, has_daemon: &Cell<bool>) {
+        while !has_daemon.get() {
             self.call().await;
         }
         self.call().await;
@@ -60,12 +60,12 @@ impl Caller {
         let key = format!("{}-asleep", self.name);
         let arguments = json!({"ms": 700, "key": key});
         let id = self.front.begin("fake__sleep", arguments).await;
-        running(counts, &key).await;
+        until_running(counts, &key).await;
         self.keys.push(key);
         id
     }
 
-    async fn slept(&mut self, id: u64) {
+    async fn slept_count(&mut self, id: u64) {
         let answer = self.front.answer(id).await;
         let text = &answer["result"]["content"][0]["text"];
         assert_eq!(text, "slept 700 ms", "{answer}");
@@ -78,21 +78,21 @@ async fn set(front: &mut Front, method: &str, params: &Value) {
     assert!(answer["result"].is_object(), "{answer}");
 }
 
-async fn served(home: &Home, config: &str, is_there: &Cell<bool>) -> Serving {
+async fn serve_until_ready(home: &Home, config: &str, has_daemon: &Cell<bool>) -> Serving {
     let daemon = home.serve(&["--config", config]).await;
-    is_there.set(true);
+    has_daemon.set(true);
     daemon
 }
 
-/// The sessions of two clients continue during calls: of the client that owns the servers, and of one that uses
-/// them. No call is lost, none runs twice, and calls in flight have their time to end.
+/// Sessions of two clients continue: one owns the servers, the other uses them. Each call runs
+/// once, and calls in flight finish.
 #[tokio::test]
 async fn a_daemon_takes_over_under_calls() {
     let home = home!();
-    let (config, counts) = counted(&home);
+    let (config, counts) = counting_config(&home);
     let arguments = ["mcp", "--config", &config];
     let mut owner = Caller::open(&home, &arguments, "owner").await;
-    let before = pid(&mut owner.front).await;
+    let previous_pid = pid(&mut owner.front).await;
     let uri = json!({"uri": "fake://text"});
     set(&mut owner.front, "resources/subscribe", &uri).await;
     set(
@@ -102,20 +102,20 @@ async fn a_daemon_takes_over_under_calls() {
     )
     .await;
     let mut guest = Caller::open(&home, &arguments, "guest").await;
-    let asleep = (owner.sleep(&counts).await, guest.sleep(&counts).await);
+    let sleeping_calls = (owner.sleep(&counts).await, guest.sleep(&counts).await);
 
-    let is_there = Cell::new(false);
+    let has_daemon = Cell::new(false);
     let (daemon, (), ()) = tokio::join!(
-        served(&home, &config, &is_there),
-        owner.call_until(&is_there),
-        guest.call_until(&is_there),
+        serve_until_ready(&home, &config, &has_daemon),
+        owner.call_until(&has_daemon),
+        guest.call_until(&has_daemon),
     );
-    owner.slept(asleep.0).await;
-    guest.slept(asleep.1).await;
+    owner.slept_count(sleeping_calls.0).await;
+    guest.slept_count(sleeping_calls.1).await;
     let process = pid(&mut owner.front).await;
-    assert_ne!(process, before);
+    assert_ne!(process, previous_pid);
     assert_eq!(pid(&mut guest.front).await, process);
-    assert_eq!(listed(&home).await["pid"].to_string(), process);
+    assert_eq!(listed_server(&home).await["pid"].to_string(), process);
 
     owner
         .front
@@ -147,34 +147,33 @@ async fn a_daemon_takes_over_under_calls() {
     daemon.stop().await;
 }
 
-/// A client that has sent nothing yet is handed over, too.
+/// A client that has sent nothing is handed over.
 #[tokio::test]
 async fn a_silent_client_is_handed_over() {
     let home = home!();
     let config = fakes(&home, &[("fake", &["--stderr", "up"])]);
-    let mut silent = Front::start(&home, &["mcp", "--config", &config]);
+    let mut silent_front = Front::start(&home, &["mcp", "--config", &config]);
     mainstay_testkit::until(mainstay_testkit::limits::PROGRAMS, "its state", || {
         home.state().join("daemon.json").exists()
     })
     .await;
     let daemon = home.serve(&["--config", &config]).await;
     let initialize = super::front::initialize("2025-11-25");
-    let id = silent.ask("initialize", &initialize).await;
-    let answer = silent.answer(id).await;
+    let id = silent_front.ask("initialize", &initialize).await;
+    let answer = silent_front.answer(id).await;
     assert_eq!(
         answer["result"]["protocolVersion"], "2025-11-25",
         "{answer}"
     );
-    silent.initialized().await;
-    let process = pid(&mut silent).await;
-    assert_eq!(listed(&home).await["pid"].to_string(), process);
-    let (code, stderr) = silent.end().await;
+    silent_front.initialized().await;
+    let process = pid(&mut silent_front).await;
+    assert_eq!(listed_server(&home).await["pid"].to_string(), process);
+    let (code, stderr) = silent_front.end().await;
     assert_eq!(code, Some(0), "{stderr}");
     daemon.stop().await;
 }
 
-/// A listen stream (2026-07-28) ends with its answer, as if a server had closed it. The client opens it again,
-/// and gets the changes in the daemon.
+/// A listen stream (2026-07-28) ends with a result. A new stream gets changes in the daemon.
 #[tokio::test]
 async fn a_stream_that_listens_is_ended_at_a_hand_over() {
     let home = home!();
@@ -182,9 +181,9 @@ async fn a_stream_that_listens_is_ended_at_a_hand_over() {
     let config = fakes(&home, &[("fake", &revisions)]);
     let mut client = Front::start(&home, &["mcp", "--config", &config]);
     let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
-    let listening = client.ask("subscriptions/listen", &listen).await;
-    let acknowledged = "notifications/subscriptions/acknowledged";
-    client.next_with_method(acknowledged).await;
+    let listening_response = client.ask("subscriptions/listen", &listen).await;
+    let acknowledged_text = "notifications/subscriptions/acknowledged";
+    client.next_with_method(acknowledged_text).await;
     let call = async |client: &mut Front, text: &str| {
         let call = modern(json!({"name": "fake__echo", "arguments": {"text": text}}));
         let id = client.ask("tools/call", &call).await;
@@ -194,22 +193,22 @@ async fn a_stream_that_listens_is_ended_at_a_hand_over() {
     call(&mut client, "before").await;
 
     let daemon = home.serve(&["--config", &config]).await;
-    let ended = client.answer(listening).await;
-    assert!(ended["result"].is_object(), "{ended}");
+    let end_response = client.answer(listening_response).await;
+    assert!(end_response["result"].is_object(), "{end_response}");
     call(&mut client, "after").await;
-    let listening = client.ask("subscriptions/listen", &listen).await;
-    client.next_with_method(acknowledged).await;
+    let listening_response = client.ask("subscriptions/listen", &listen).await;
+    client.next_with_method(acknowledged_text).await;
     let run = home.run(&["restart", "fake"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     let run = home.run(&["disable", "fake"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    // The first notification may be about the end of the servers.
+    // The first notification may come from the end of the servers.
     loop {
         let message = client
             .next_with_method("notifications/tools/list_changed")
             .await;
         let id = &message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
-        if *id == listening {
+        if *id == listening_response {
             break;
         }
     }
@@ -222,7 +221,7 @@ async fn a_stream_that_listens_is_ended_at_a_hand_over() {
     daemon.stop().await;
 }
 
-/// A daemon with another configuration gets the state directory. The client keeps its servers.
+/// A daemon with another configuration gets the state directory, and the client keeps its servers.
 #[tokio::test]
 async fn a_client_keeps_servers_that_the_daemon_does_not_have() {
     for standalone in [true, false] {
@@ -234,15 +233,15 @@ async fn a_client_keeps_servers_that_the_daemon_does_not_have() {
         }
         let mut client = Front::open(&home, &arguments, "2025-11-25").await;
         let process = pid(&mut client).await;
-        let theirs = if standalone {
+        let client_text = if standalone {
             config.clone()
         } else {
             let text = std::fs::read_to_string(&config).expect("a file");
             home.file("other.json", &text)
         };
-        let daemon = home.serve(&["--config", &theirs]).await;
+        let daemon = home.serve(&["--config", &client_text]).await;
         assert_eq!(pid(&mut client).await, process);
-        assert_ne!(listed(&home).await["pid"].to_string(), process);
+        assert_ne!(listed_server(&home).await["pid"].to_string(), process);
         let (code, stderr) = client.end().await;
         assert_eq!(code, Some(0), "{stderr}");
         assert!(
@@ -253,28 +252,28 @@ async fn a_client_keeps_servers_that_the_daemon_does_not_have() {
     }
 }
 
-/// A daemon that a front has started hands over, too.
+/// A daemon that a front has started hands over to another daemon.
 #[tokio::test]
 async fn a_daemon_takes_over_from_one_that_a_front_has_started() {
     let home = home!();
-    let (config, counts) = counted(&home);
+    let (config, counts) = counting_config(&home);
     let arguments = ["mcp", "--config", &config];
     let first = Front::open(&home, &arguments, "2025-11-25").await;
-    let mut second = Caller::open(&home, &arguments, "second").await;
+    let mut second_caller = Caller::open(&home, &arguments, "second").await;
     first.end().await;
-    // The answer comes from a daemon that the second front has started.
-    let before = pid(&mut second.front).await;
-    let is_there = Cell::new(false);
+    // The answering daemon was started by the second front.
+    let previous_pid = pid(&mut second_caller.front).await;
+    let has_daemon = Cell::new(false);
     let (daemon, ()) = tokio::join!(
-        served(&home, &config, &is_there),
-        second.call_until(&is_there),
+        serve_until_ready(&home, &config, &has_daemon),
+        second_caller.call_until(&has_daemon),
     );
-    let process = pid(&mut second.front).await;
-    assert_ne!(process, before);
-    assert_eq!(listed(&home).await["pid"].to_string(), process);
+    let process = pid(&mut second_caller.front).await;
+    assert_ne!(process, previous_pid);
+    assert_eq!(listed_server(&home).await["pid"].to_string(), process);
     let runs = runs(&counts);
     assert!(runs.values().all(|runs| *runs == 1), "{runs:?}");
-    let (code, stderr) = second.front.end().await;
+    let (code, stderr) = second_caller.front.end().await;
     assert_eq!(code, Some(0), "{stderr}");
     daemon.stop().await;
 }

@@ -1,4 +1,4 @@
-//! `mainstay connect`: a client on stdin and stdout, whose session survives restarts of the daemon.
+//! `mainstay connect`: a client on stdio whose session survives restarts of the daemon.
 
 mod attach;
 pub mod front;

@@ -1,4 +1,4 @@
-//! The client's session survives restarts of the daemon, and each call gets a true answer.
+//! A client's session across restarts of the daemon.
 
 use std::{collections::HashMap, fs, path::Path};
 
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use super::{front::Front, through::modern};
 use crate::fakes::fakes;
 
-/// A configuration with one fake that records its runs, and the path of that record.
-pub fn counted(home: &Home) -> (String, std::path::PathBuf) {
+/// A configuration with a fake that records its runs, and the path of the record.
+pub fn counting_config(home: &Home) -> (String, std::path::PathBuf) {
     let counts = home.path().join("counts");
     let flags = ["--count-file", counts.to_str().expect("UTF-8")];
     (fakes(home, &[("fake", &flags)]), counts)
 }
 
-/// Number of runs for each key.
+/// Number of runs by key.
 pub fn runs(counts: &Path) -> HashMap<String, usize> {
     let mut runs = HashMap::new();
     for line in fs::read_to_string(counts).unwrap_or_default().lines() {
@@ -27,14 +27,14 @@ pub fn runs(counts: &Path) -> HashMap<String, usize> {
     runs
 }
 
-/// Ends the daemon with a signal to the daemon itself.
+/// Sends a signal to the daemon process, and waits for its end.
 async fn end(daemon: Serving, signal: Signal) {
     let pid = Pid::from_raw(daemon.daemon_pid().cast_signed()).expect("a process id");
     kill_process(pid, signal).expect("it runs");
     daemon.ended().await;
 }
 
-pub async fn running(counts: &Path, key: &str) {
+pub async fn until_running(counts: &Path, key: &str) {
     until(PROGRAMS, "a call that runs", || {
         runs(counts).contains_key(key)
     })
@@ -45,18 +45,19 @@ fn kind(answer: &Value) -> &Value {
     &answer["result"]["_meta"]["mainstay/error"]["kind"]
 }
 
-/// Four restarts during calls, with SIGTERM and SIGKILL in turn. tests/outside has fifty, with the Python SDK.
+/// Four restarts during calls, with SIGTERM and SIGKILL alternating. `tests/outside` has fifty,
+/// with the Python SDK.
 #[tokio::test]
 async fn calls_go_on_through_restarts() {
     let home = home!();
-    let (config, counts) = counted(&home);
+    let (config, counts) = counting_config(&home);
     let mut daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::open(&home, &["connect"], "2025-06-18").await;
-    let (mut keys, mut unknown) = (Vec::new(), 0);
-    let mut waiting = Vec::new();
+    let (mut keys, mut unknown_count) = (Vec::new(), 0);
+    let mut waiting_calls = Vec::new();
     for restart in 0..4 {
         let signal = [Signal::TERM, Signal::KILL][restart % 2];
-        // These calls are answered while the daemon runs. None of them may fail.
+        // Calls while the daemon runs. All succeed.
         for number in 0..5 {
             let key = format!("up-{restart}-{number}");
             let answer = front
@@ -69,31 +70,31 @@ async fn calls_go_on_through_restarts() {
             );
             keys.push(key);
         }
-        // These calls meet the end of the daemon, in any phase.
+        // Calls during the end of the daemon.
         for number in 0..20 {
             let key = format!("end-{restart}-{number}");
             let id = front
                 .begin("fake__echo", json!({"text": key, "key": key}))
                 .await;
-            waiting.push((id, key, signal));
+            waiting_calls.push((id, key, signal));
         }
-        let ((), next) = tokio::join!(end(daemon, signal), async {
-            // These calls find no daemon, or one that stops.
+        let ((), next_daemon) = tokio::join!(end(daemon, signal), async {
+            // Calls without a daemon, or while it stops.
             for number in 0..20 {
                 let key = format!("away-{restart}-{number}");
                 let id = front
                     .begin("fake__echo", json!({"text": key, "key": key}))
                     .await;
-                waiting.push((id, key, signal));
+                waiting_calls.push((id, key, signal));
             }
         });
-        let () = next;
+        let () = next_daemon;
         daemon = home.serve(&["--config", &config]).await;
-        for (id, key, signal) in waiting.drain(..) {
+        for (id, key, signal) in waiting_calls.drain(..) {
             let answer = front.answer(id).await;
             if kind(&answer) == "outcome_unknown" {
                 assert_eq!(signal, Signal::KILL, "{key}: {answer}");
-                unknown += 1;
+                unknown_count += 1;
             } else {
                 assert_eq!(
                     answer["result"]["content"][0]["text"],
@@ -105,7 +106,7 @@ async fn calls_go_on_through_restarts() {
         }
         assert!(!front.is_over().await);
     }
-    assert!(unknown <= 40, "{unknown}");
+    assert!(unknown_count <= 40, "{unknown_count}");
     let runs = runs(&counts);
     assert!(runs.values().all(|runs| *runs == 1), "{runs:?}");
     for key in keys {
@@ -116,27 +117,27 @@ async fn calls_go_on_through_restarts() {
     daemon.stop().await;
 }
 
-/// If the daemon is killed, the outcome of a call in flight is unknown and the call is not
-/// repeated. After SIGTERM, a call in flight has time to finish.
+/// After SIGKILL the outcome of a call in flight is unknown. After SIGTERM the call can finish.
 #[tokio::test]
 async fn a_call_at_work_gets_the_truth() {
     let home = home!();
-    let (config, counts) = counted(&home);
+    let (config, counts) = counting_config(&home);
     let daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::open(&home, &["connect"], "2025-11-25").await;
 
     let id = front
         .begin("fake__sleep", json!({"ms": 600_000, "key": "killed"}))
         .await;
-    running(&counts, "killed").await;
-    // A long call is recorded before its end.
-    let recorded = async { while !home.run(&["records"]).await.stdout.contains("fake/sleep") {} };
-    soon(PROGRAMS, "its record", recorded).await;
+    until_running(&counts, "killed").await;
+    // Wait for the record of the call's start.
+    let recorded_run =
+        async { while !home.run(&["records"]).await.stdout.contains("fake/sleep") {} };
+    soon(PROGRAMS, "its record", recorded_run).await;
     end(daemon, Signal::KILL).await;
     let daemon = home.serve(&["--config", &config]).await;
     let answer = front.answer(id).await;
     assert_eq!(*kind(&answer), "outcome_unknown", "{answer}");
-    // The record and the front report the same outcome.
+    // The record and the front have the same outcome.
     let run = home.run(&["records", "--json"]).await;
     let record = &run.json()["calls"][0];
     assert_eq!(record["arguments"]["key"], "killed", "{run}");
@@ -146,7 +147,7 @@ async fn a_call_at_work_gets_the_truth() {
     let id = front
         .begin("fake__sleep", json!({"ms": 700, "key": "asked"}))
         .await;
-    running(&counts, "asked").await;
+    until_running(&counts, "asked").await;
     end(daemon, Signal::TERM).await;
     let answer = front.answer(id).await;
     assert_eq!(
@@ -154,7 +155,7 @@ async fn a_call_at_work_gets_the_truth() {
         "{answer}"
     );
 
-    // A request that only reads is repeated.
+    // A read-only request is repeated.
     let id = front.ask("tools/list", &json!({})).await;
     let daemon = home.serve(&["--config", &config]).await;
     let answer = front.answer(id).await;
@@ -165,13 +166,13 @@ async fn a_call_at_work_gets_the_truth() {
     daemon.stop().await;
 }
 
-/// Subscriptions and the log level are set again, and the client is notified that its lists may have changed.
+/// Subscriptions and the log level are restored, and list changes are announced.
 #[tokio::test]
 async fn a_session_keeps_what_its_client_has_set() {
     for signal in [Signal::TERM, Signal::KILL] {
         for server in [None, Some("fake")] {
             let home = home!();
-            let (config, _) = counted(&home);
+            let (config, _) = counting_config(&home);
             let daemon = home.serve(&["--config", &config]).await;
             let (arguments, prefix) = match server {
                 None => (vec!["connect"], "fake__"),
@@ -206,11 +207,11 @@ async fn a_session_keeps_what_its_client_has_set() {
     }
 }
 
-/// A question is withdrawn when its daemon is gone. A late answer belongs to no other question.
+/// A question is withdrawn with its daemon. A late answer is dropped.
 #[tokio::test]
 async fn a_question_ends_with_its_daemon() {
     let home = home!();
-    let (config, _) = counted(&home);
+    let (config, _) = counting_config(&home);
     let daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::open(&home, &["connect", "--server", "fake"], "2025-11-25").await;
     let ask = json!({"method": "roots/list"});
@@ -220,13 +221,16 @@ async fn a_question_ends_with_its_daemon() {
     let daemon = home.serve(&["--config", &config]).await;
     let answer = front.answer(id).await;
     assert_eq!(*kind(&answer), "outcome_unknown", "{answer}");
-    let taken_back = front.next_with_method("notifications/cancelled").await;
-    assert_eq!(taken_back["params"]["requestId"], first["id"]);
+    let withdrawal = front.next_with_method("notifications/cancelled").await;
+    assert_eq!(withdrawal["params"]["requestId"], first["id"]);
 
     let id = front.begin("ask", ask).await;
-    let second = front.next_with_method("roots/list").await;
-    assert_ne!(first["id"], second["id"]);
-    for (question, uri) in [(&first, "file:///late"), (&second, "file:///right")] {
+    let second_question = front.next_with_method("roots/list").await;
+    assert_ne!(first["id"], second_question["id"]);
+    for (question, uri) in [
+        (&first, "file:///late"),
+        (&second_question, "file:///right"),
+    ] {
         let answer =
             json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": [{"uri": uri}]}});
         front.send(&answer).await;
@@ -240,19 +244,19 @@ async fn a_question_ends_with_its_daemon() {
     daemon.stop().await;
 }
 
-/// The daemon is killed while it handles `initialize`.
+/// The daemon is killed during `initialize`.
 #[tokio::test]
 async fn initialize_is_answered_by_the_next_daemon() {
     let home = home!();
-    let slow = fakes(&home, &[("fake", &["--hang-at-start"])]);
-    let mut daemon = home.serve(&["--config", &slow]).await;
+    let slow_config = fakes(&home, &[("fake", &["--hang-at-start"])]);
+    let mut daemon = home.serve(&["--config", &slow_config]).await;
     let mut front = Front::start(&home, &["connect"]);
     let id = front
         .ask("initialize", &super::front::initialize("2025-06-18"))
         .await;
     daemon.wait_for_stderr("fake").await;
     end(daemon, Signal::KILL).await;
-    let (config, _) = counted(&home);
+    let (config, _) = counting_config(&home);
     let daemon = home.serve(&["--config", &config]).await;
     let answer = front.answer(id).await;
     assert_eq!(
@@ -266,11 +270,11 @@ async fn initialize_is_answered_by_the_next_daemon() {
     daemon.stop().await;
 }
 
-/// The daemon does not know the session. The front opens a new one with the client's information.
+/// For an unknown session, the front opens a new one with the client's information.
 #[tokio::test]
 async fn a_session_that_is_not_revived_is_opened_anew() {
     let home = home!();
-    let (config, _) = counted(&home);
+    let (config, _) = counting_config(&home);
     let daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::open(&home, &["connect", "--server", "fake"], "2025-06-18").await;
     let id = front
@@ -294,7 +298,7 @@ async fn a_session_that_is_not_revived_is_opened_anew() {
     daemon.stop().await;
 }
 
-/// A listen stream continues (2026-07-28).
+/// A listen stream continues after a restart (2026-07-28).
 #[tokio::test]
 async fn a_stream_that_listens_goes_on() {
     let home = home!();
@@ -305,7 +309,7 @@ async fn a_stream_that_listens_goes_on() {
     let mut daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::start(&home, &["connect"]);
     let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
-    let listening = front.ask("subscriptions/listen", &listen).await;
+    let listening_response = front.ask("subscriptions/listen", &listen).await;
     front
         .next_with_method("notifications/subscriptions/acknowledged")
         .await;
@@ -316,17 +320,17 @@ async fn a_stream_that_listens_goes_on() {
             .next_with_method("notifications/tools/list_changed")
             .await;
         let id = &message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
-        assert_eq!(*id, listening, "{message}");
+        assert_eq!(*id, listening_response, "{message}");
     }
     let call = modern(json!({"name": "fake__echo", "arguments": {"text": "after"}}));
     let id = front.ask("tools/call", &call).await;
     let answer = front.answer(id).await;
     assert_eq!(answer["result"]["content"][0]["text"], "after", "{answer}");
     let rest = front.rest().await;
-    let again = rest
+    let has_second_notice = rest
         .iter()
         .any(|message| message["method"] == "notifications/subscriptions/acknowledged");
-    assert!(!again, "{rest:?}");
+    assert!(!has_second_notice, "{rest:?}");
     front.end().await;
     daemon.stop().await;
 }

@@ -1,12 +1,12 @@
-//! `mainstay mcp` uses the servers of a daemon with the same configuration, and shares its own servers with
-//! others.
+//! `mainstay mcp` uses the servers of a daemon or of another `mainstay mcp` with the same
+//! configuration.
 
 use mainstay_testkit::{Home, home, within};
 use serde_json::{Value, json};
 
 use super::{
     front::Front,
-    restarts::{counted, running},
+    restarts::{counting_config, until_running},
 };
 use crate::fakes::fakes;
 
@@ -17,7 +17,7 @@ pub async fn pid(front: &mut Front) -> String {
         .to_owned()
 }
 
-pub async fn listed(home: &Home) -> Value {
+pub async fn listed_server(home: &Home) -> Value {
     let run = home.run(&["list", "--json"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     run.json()["servers"][0].clone()
@@ -29,22 +29,22 @@ async fn mcp_uses_the_servers_of_a_daemon_with_the_same_configuration() {
     let config = fakes(&home, &[("fake", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
     let arguments = ["mcp", "--config", &config];
-    let mut shared = Front::open(&home, &arguments, "2025-11-25").await;
-    let theirs = pid(&mut shared).await;
-    assert_eq!(listed(&home).await["pid"].to_string(), theirs);
+    let mut shared_front = Front::open(&home, &arguments, "2025-11-25").await;
+    let first_pid = pid(&mut shared_front).await;
+    assert_eq!(listed_server(&home).await["pid"].to_string(), first_pid);
     let standalone = [&arguments[..], &["--standalone"]].concat();
     let mut standalone_client = Front::open(&home, &standalone, "2025-11-25").await;
-    assert_ne!(pid(&mut standalone_client).await, theirs);
-    let other = home.file(
+    assert_ne!(pid(&mut standalone_client).await, first_pid);
+    let other_text = home.file(
         "other.json",
         &std::fs::read_to_string(&config).expect("a file"),
     );
-    let mut other = Front::open(&home, &["mcp", "--config", &other], "2025-11-25").await;
-    assert_ne!(pid(&mut other).await, theirs);
-    let (code, stderr) = shared.end().await;
+    let mut other_text = Front::open(&home, &["mcp", "--config", &other_text], "2025-11-25").await;
+    assert_ne!(pid(&mut other_text).await, first_pid);
+    let (code, stderr) = shared_front.end().await;
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stderr.contains("attached to the daemon at"), "{stderr}");
-    for client in [standalone_client, other] {
+    for client in [standalone_client, other_text] {
         let (code, stderr) = client.end().await;
         assert_eq!(code, Some(0), "{stderr}");
         assert!(
@@ -62,20 +62,20 @@ async fn answer_roots(client: &mut Front, uri: &str) {
     client.send(&answer).await;
 }
 
-/// A question that two clients may have caused goes to the client that owns the servers. From then on the
-/// server has a session for the other client, and asks each client for its own roots.
+/// An ambiguous question goes to the client that owns the servers. The other client then gets an
+/// isolated session.
 #[tokio::test]
 async fn each_client_is_asked_for_its_own_roots() {
     let home = home!();
-    let (config, counts) = counted(&home);
+    let (config, counts) = counting_config(&home);
     let arguments = ["mcp", "--config", &config];
     let mut owner = Front::open(&home, &arguments, "2025-11-25").await;
     let mut guest = Front::open(&home, &arguments, "2025-11-25").await;
     let process = pid(&mut owner).await;
     assert_eq!(pid(&mut guest).await, process);
-    let busy = json!({"ms": 600_000, "key": "busy"});
-    let at_work = owner.begin("fake__sleep", busy).await;
-    running(&counts, "busy").await;
+    let busy_arguments = json!({"ms": 600_000, "key": "busy"});
+    let running_call = owner.begin("fake__sleep", busy_arguments).await;
+    until_running(&counts, "busy").await;
     let ask = json!({"method": "roots/list"});
     let id = guest.begin("fake__ask", ask.clone()).await;
     answer_roots(&mut owner, "file:///owner").await;
@@ -86,7 +86,7 @@ async fn each_client_is_asked_for_its_own_roots() {
     let answer = guest.answer(id).await.to_string();
     assert!(answer.contains("file:///guest"), "{answer}");
     assert_ne!(pid(&mut guest).await, process);
-    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": at_work}});
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": running_call}});
     owner.send(&cancel).await;
     let id = owner.begin("fake__ask", ask).await;
     answer_roots(&mut owner, "file:///owner").await;
@@ -98,16 +98,16 @@ async fn each_client_is_asked_for_its_own_roots() {
     assert_eq!(code, Some(0), "{stderr}");
 }
 
-/// The commands see the servers of a `mainstay mcp`. The next `mainstay mcp` shares them, and takes over when
-/// the first client goes.
+/// Commands use the servers of a `mainstay mcp`. The next `mainstay mcp` shares them, and takes
+/// over at the end of the first.
 #[tokio::test]
-async fn what_mcp_starts_is_seen_and_outlives_its_client() {
+async fn servers_of_mcp_are_shared_and_outlive_its_client() {
     let home = home!();
     let config = fakes(&home, &[("fake", &["--stderr", "a line of the log"])]);
     let arguments = ["mcp", "--config", &config];
     let mut first = Front::open(&home, &arguments, "2025-11-25").await;
     let process = pid(&mut first).await;
-    assert_eq!(listed(&home).await["pid"].to_string(), process);
+    assert_eq!(listed_server(&home).await["pid"].to_string(), process);
     let logs = home.run(&["logs", "fake"]).await;
     assert!(logs.stdout.contains("a line of the log"), "{logs}");
     let reload = home.run(&["reload"]).await;
@@ -115,9 +115,9 @@ async fn what_mcp_starts_is_seen_and_outlives_its_client() {
     let records = home.run(&["records", "--json"]).await;
     assert!(records.stdout.contains("pid"), "{records}");
 
-    let mut second = Front::open(&home, &arguments, "2025-11-25").await;
-    assert_eq!(pid(&mut second).await, process);
-    // A question of the server goes to the first client, which owns the servers.
+    let mut second_front = Front::open(&home, &arguments, "2025-11-25").await;
+    assert_eq!(pid(&mut second_front).await, process);
+    // The question goes to the first client, which owns the servers.
     let id = first
         .begin("fake__ask", json!({"method": "roots/list"}))
         .await;
@@ -129,16 +129,16 @@ async fn what_mcp_starts_is_seen_and_outlives_its_client() {
     let (code, stderr) = first.end().await;
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stderr.contains("started the servers here"), "{stderr}");
-    let taken_over = pid(&mut second).await;
-    assert_ne!(taken_over, process);
-    assert_eq!(listed(&home).await["pid"].to_string(), taken_over);
-    let (code, stderr) = second.end().await;
+    let second_pid = pid(&mut second_front).await;
+    assert_ne!(second_pid, process);
+    assert_eq!(listed_server(&home).await["pid"].to_string(), second_pid);
+    let (code, stderr) = second_front.end().await;
     assert_eq!(code, Some(0), "{stderr}");
     let run = home.run(&["list"]).await;
     assert_eq!(run.code, Some(3), "{run}");
 }
 
-/// The commands ask another daemon. The line must not say that they find these servers.
+/// The stderr line names the daemon that commands use, if it is another one.
 #[tokio::test]
 async fn mcp_names_the_daemon_that_the_commands_ask() {
     let home = home!();

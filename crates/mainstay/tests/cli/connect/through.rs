@@ -1,4 +1,4 @@
-//! Messages that pass through a front while the daemon runs.
+//! Messages through a front while the daemon runs.
 
 use mainstay_testkit::{found, home, limits::PROGRAMS, until};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ async fn all_revisions_with_a_session_are_spoken_and_the_session_is_ended() {
     daemon.stop().await;
 }
 
-/// Messages of 10 MB pass in both directions, and no byte of a result changes.
+/// Messages of 10 MB pass in both directions unchanged.
 #[tokio::test]
 async fn large_and_odd_messages_pass() {
     let home = home!();
@@ -38,8 +38,10 @@ async fn large_and_odd_messages_pass() {
     let text = "ü".repeat(5_000_000);
     let answer = front.call("echo", json!({"text": text})).await;
     assert_eq!(answer["result"]["content"][0]["text"], text.as_str());
-    let big = front.call("big", json!({"bytes": 10_000_000})).await;
-    let length = big["result"]["content"][0]["text"].as_str().map(str::len);
+    let big_result = front.call("big", json!({"bytes": 10_000_000})).await;
+    let length = big_result["result"]["content"][0]["text"]
+        .as_str()
+        .map(str::len);
     assert_eq!(length, Some(10_000_000));
     front.end().await;
     daemon.stop().await;
@@ -86,7 +88,7 @@ async fn progress_logs_questions_and_cancellations_pass_in_order() {
     assert!(answer.to_string().contains("file:///x"), "{answer}");
 
     let id = front.begin("hang", json!({})).await;
-    // A call that is cancelled before it is sent is not sent.
+    // A call that is cancelled while queued is not sent.
     let runs = || std::fs::read_to_string(&counts).unwrap_or_default();
     until(PROGRAMS, "the call", || runs().contains("hang")).await;
     let cancel =
@@ -107,7 +109,7 @@ async fn progress_logs_questions_and_cancellations_pass_in_order() {
     daemon.stop().await;
 }
 
-/// A client that initializes again gets a new session. Its calls may have the ids of earlier ones.
+/// A repeated `initialize` opens a new session, whose calls may reuse ids.
 #[tokio::test]
 async fn a_client_that_initializes_again_gets_a_new_session() {
     let home = home!();
@@ -116,8 +118,8 @@ async fn a_client_that_initializes_again_gets_a_new_session() {
     for arguments in [&["connect"][..], &["connect", "--server", "fake"]] {
         let prefix = if arguments.len() == 1 { "fake__" } else { "" };
         let mut front = Front::open(&home, arguments, "2025-11-25").await;
-        let hang = json!({"name": format!("{prefix}hang"), "arguments": {}});
-        let hanging = front.ask("tools/call", &hang).await;
+        let hang_params = json!({"name": format!("{prefix}hang"), "arguments": {}});
+        let hanging_result = front.ask("tools/call", &hang_params).await;
         let id = front.ask("initialize", &initialize("2025-06-18")).await;
         let answer = front.answer(id).await;
         assert_eq!(
@@ -126,9 +128,10 @@ async fn a_client_that_initializes_again_gets_a_new_session() {
         );
         front.initialized().await;
         let echo = json!({"name": format!("{prefix}echo"), "arguments": {"text": "hello"}});
-        let call = json!({"jsonrpc": "2.0", "id": hanging, "method": "tools/call", "params": echo});
+        let call =
+            json!({"jsonrpc": "2.0", "id": hanging_result, "method": "tools/call", "params": echo});
         front.send(&call).await;
-        let answer = front.answer(hanging).await;
+        let answer = front.answer(hanging_result).await;
         assert_eq!(answer["result"]["content"][0]["text"], "hello", "{answer}");
         found(PROGRAMS, "one session", async || {
             let metrics = mainstay_testkit::get(&daemon.url, "/metrics").await;
@@ -143,23 +146,23 @@ async fn a_client_that_initializes_again_gets_a_new_session() {
     daemon.stop().await;
 }
 
-/// Invalid messages and early ones are answered as at the daemon's own stdio door.
+/// Invalid and early messages get the errors of the stdio door.
 #[tokio::test]
 async fn mistakes_are_answered() {
     let home = home!();
     let config = fakes(&home, &[("fake", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
     let mut front = Front::start(&home, &["connect"]);
-    let early = front.ask("tools/list", &json!({})).await;
-    let answer = front.answer(early).await;
+    let early_response = front.ask("tools/list", &json!({})).await;
+    let answer = front.answer(early_response).await;
     assert!(answer["error"]["message"].is_string(), "{answer}");
-    let early = front.ask("ping", &json!({})).await;
-    assert_eq!(front.answer(early).await["result"], json!({}));
+    let early_response = front.ask("ping", &json!({})).await;
+    assert_eq!(front.answer(early_response).await["result"], json!({}));
     front
         .send(&json!({"jsonrpc": "2.0", "id": 7, "method": 3}))
         .await;
     front.hear_error().await;
-    // An empty batch is an invalid request.
+    // An empty batch is invalid.
     front.send(&json!([])).await;
     let answer = front.hear_error().await;
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
@@ -168,7 +171,7 @@ async fn mistakes_are_answered() {
     daemon.stop().await;
 }
 
-/// Requests without a session (2026-07-28): calls, listen streams and cancellation.
+/// Requests without a session (2026-07-28): calls, streams, cancellation.
 #[tokio::test]
 async fn clients_without_a_session_are_served() {
     let home = home!();
@@ -185,14 +188,14 @@ async fn clients_without_a_session_are_served() {
     let id = front.ask("tools/call", &call).await;
     let answer = front.answer(id).await;
     assert_eq!(answer["result"]["content"][0]["text"], "modern", "{answer}");
-    // A parameter that HTTP clients repeat in a header, and stdio clients do not.
+    // The front adds the parameter header for HTTP.
     let call = modern(json!({"name": "fake__routed", "arguments": {"region": "eu"}}));
     let id = front.ask("tools/call", &call).await;
     let answer = front.answer(id).await;
     assert!(answer["result"].is_object(), "{answer}");
 
     let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
-    let listening = front.ask("subscriptions/listen", &listen).await;
+    let listening_response = front.ask("subscriptions/listen", &listen).await;
     front
         .next_with_method("notifications/subscriptions/acknowledged")
         .await;
@@ -203,7 +206,7 @@ async fn clients_without_a_session_are_served() {
         .next_with_method("notifications/tools/list_changed")
         .await;
     let id = &message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
-    assert_eq!(*id, listening, "{message}");
+    assert_eq!(*id, listening_response, "{message}");
     let (code, stderr) = front.end().await;
     assert_eq!(code, Some(0), "{stderr}");
     daemon.stop().await;

@@ -1,4 +1,4 @@
-//! Every command of the program in all its forms, on a terminal and in pipes, with hostile text.
+//! Every command with hostile text, on a terminal and in pipes.
 
 use std::{collections::BTreeSet, fs};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     mentions_hostile_text, servers,
-    text::{FORGED, HOSTILE, harmless},
+    text::{FORGED, HOSTILE, assert_harmless},
 };
 use crate::{
     add::fake_registry::{FakeAnswer, FakeRegistry},
@@ -19,7 +19,7 @@ use crate::{
     terminal::Terminal,
 };
 
-/// Commands that change nothing, and their arguments. `§` is the hostile text, and the test fills in `{…}`.
+/// Read-only commands with arguments. `§` is replaced by the hostile text, and `{…}` by values.
 const LOOKING: &[(&str, &[&str])] = &[
     ("list", &[]),
     ("list", &["--url", "§"]),
@@ -145,7 +145,7 @@ const LOOKING: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Commands that change something, in this order.
+/// Commands that change state, in order.
 const CHANGING: &[(&str, &[&str])] = &[
     ("config undo", &["99", "--config", "§"]),
     ("switches off", &["§", "evil"]),
@@ -209,7 +209,7 @@ const CHANGING: &[(&str, &[&str])] = &[
     ("token rotate", &[]),
 ];
 
-/// Commands without a case.
+/// Commands without a test case.
 const LEFT_OUT_COMMANDS: &[(&str, &str)] = &[
     (
         "demo-server",
@@ -225,7 +225,7 @@ const LEFT_OUT_COMMANDS: &[(&str, &str)] = &[
     ("ui", "prints a link of ours"),
 ];
 
-/// Commands that print a text of several lines unchanged.
+/// Commands with raw multi-line output.
 const LINE_OUTPUT_COMMANDS: &[&str] = &[
     "call",
     "read",
@@ -238,7 +238,7 @@ const LINE_OUTPUT_COMMANDS: &[&str] = &[
     "config history diff",
 ];
 
-/// Commands whose output in a pipe has the original bytes.
+/// Commands whose piped output has the original bytes.
 const RAW_OUTPUT_COMMANDS: &[&str] = &[
     "call",
     "config show",
@@ -253,36 +253,36 @@ const RAW_OUTPUT_COMMANDS: &[&str] = &[
     "records export",
 ];
 
-/// The paths of all commands that can be run without a further subcommand.
-fn runnable(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
-    for below in command.get_subcommands() {
-        let path = format!("{path} {}", below.get_name());
-        runnable(below, &path, found);
-        if !below.is_subcommand_required_set() {
-            found.insert(path.trim().to_owned());
+/// Collects the paths of all executable commands.
+fn collect_runnable(command: &clap::Command, path: &str, commands: &mut BTreeSet<String>) {
+    for subcommand in command.get_subcommands() {
+        let path = format!("{path} {}", subcommand.get_name());
+        collect_runnable(subcommand, &path, commands);
+        if !subcommand.is_subcommand_required_set() {
+            commands.insert(path.trim().to_owned());
         }
     }
 }
 
 #[test]
 fn every_command_is_looked_at() {
-    let mut all = BTreeSet::new();
-    runnable(&Cli::command(), "", &mut all);
+    let mut all_commands = BTreeSet::new();
+    collect_runnable(&Cli::command(), "", &mut all_commands);
     let cases = LOOKING.iter().chain(CHANGING).map(|(path, _)| *path);
     let listed: BTreeSet<String> = cases
         .chain(LEFT_OUT_COMMANDS.iter().map(|(path, _)| *path))
         .map(str::to_owned)
         .collect();
     assert_eq!(
-        all, listed,
+        all_commands, listed,
         "each command needs a case here, or a reason in LEFT_OUT_COMMANDS"
     );
 }
 
-/// The fixture of the cases.
+/// The fixture of the test cases.
 struct HostileHome {
     home: Home,
-    /// The registry answers while this value exists.
+    /// Keeps the registry alive.
     _registry: FakeRegistry,
     /// Values for `{…}`.
     values: Vec<(&'static str, String)>,
@@ -290,7 +290,7 @@ struct HostileHome {
 
 impl HostileHome {
     fn arguments(&self, path: &str, arguments: &[&str]) -> Vec<String> {
-        let filled = arguments.iter().map(|argument| {
+        let filled_arguments = arguments.iter().map(|argument| {
             let argument = self
                 .values
                 .iter()
@@ -299,27 +299,30 @@ impl HostileHome {
                 });
             argument.replace('§', &HOSTILE)
         });
-        path.split(' ').map(str::to_owned).chain(filled).collect()
+        path.split(' ')
+            .map(str::to_owned)
+            .chain(filled_arguments)
+            .collect()
     }
 
-    /// Runs a case in all forms. Returns the number of outputs that mention hostile text.
-    async fn look(&self, path: &str, arguments: &[&str]) -> usize {
-        let all = self.arguments(path, arguments);
-        let base: Vec<&str> = all.iter().map(String::as_str).collect();
+    /// Runs a case in all forms. Returns the number of outputs with hostile text.
+    async fn check_case(&self, path: &str, arguments: &[&str]) -> usize {
+        let all_arguments = self.arguments(path, arguments);
+        let base: Vec<&str> = all_arguments.iter().map(String::as_str).collect();
         let mut mentions = 0;
-        // Unless the command fails earlier.
+        // All known fields, from the error for an unknown field.
         let mut every_field = "{id}".to_owned();
-        let mut shaped = Vec::new();
+        let mut printed_forms = Vec::new();
         let forms = [(vec![], true), (vec!["--json"], true), (vec![], false)];
         if is_shaped(path) {
-            let unknown = [&base[..], &["--format", "{no_such_field}"]].concat();
-            let refused = self.home.run(&unknown).await.stderr;
-            let fields = refused
+            let unknown_arguments = [&base[..], &["--format", "{no_such_field}"]].concat();
+            let refused_run = self.home.run(&unknown_arguments).await.stderr;
+            let fields = refused_run
                 .split_once("the fields are ")
                 .map(|(_, fields)| fields.trim().to_owned());
             let template = fields.map(|fields| format!("{{{}}}", fields.replace(", ", "}|{")));
             every_field = template.unwrap_or(every_field);
-            shaped = vec![
+            printed_forms = vec![
                 (vec!["-o", "yaml"], true),
                 (vec!["-o", "yaml"], false),
                 (vec!["-o", "wide"], false),
@@ -327,8 +330,8 @@ impl HostileHome {
                 (vec!["--format", &every_field], false),
             ];
         }
-        for (form, on_terminal) in forms.into_iter().chain(shaped) {
-            // Only `top` has no `--json` that could be duplicated.
+        for (form, on_terminal) in forms.into_iter().chain(printed_forms) {
+            // Skip a duplicate `--json`.
             if form == ["--json"] && base.contains(&"--json") {
                 continue;
             }
@@ -338,34 +341,37 @@ impl HostileHome {
     }
 
     async fn run(&self, path: &str, base: &[&str], form: &[&str], on_terminal: bool) -> usize {
-        // Arguments after `--` are not Mainstay's.
-        let at = base
+        // Insert before `--`, because later arguments belong to the server.
+        let separator_index = base
             .iter()
             .position(|argument| *argument == "--")
             .unwrap_or(base.len());
-        let all = [&base[..at], form, &base[at..]].concat();
+        let all_arguments = [&base[..separator_index], form, &base[separator_index..]].concat();
         let (stdout, stderr) = if on_terminal {
-            (terminal_output(&self.home, &all).await, String::new())
+            (
+                terminal_output(&self.home, &all_arguments).await,
+                String::new(),
+            )
         } else {
-            let Run { stdout, stderr, .. } = self.home.run(&all).await;
+            let Run { stdout, stderr, .. } = self.home.run(&all_arguments).await;
             let stdout = if RAW_OUTPUT_COMMANDS.contains(&path) {
                 stdout
             } else {
-                harmless(&all, stdout.into_bytes())
+                assert_harmless(&all_arguments, stdout.into_bytes())
             };
-            (stdout, harmless(&all, stderr.into_bytes()))
+            (stdout, assert_harmless(&all_arguments, stderr.into_bytes()))
         };
-        // Notices and usage errors are plain text.
+        // Stderr may also contain plain text.
         let lines = stdout.lines().chain(stderr.lines());
         for line in lines.filter(|line| form == ["--json"] && line.starts_with("{\"")) {
             serde_json::from_str::<Value>(line)
-                .unwrap_or_else(|error| panic!("{all:?}: {error}: {line}"));
+                .unwrap_or_else(|error| panic!("{all_arguments:?}: {error}: {line}"));
         }
         if !LINE_OUTPUT_COMMANDS.contains(&path) {
             for line in stdout.lines().chain(stderr.lines()) {
                 assert!(
                     !line.starts_with(FORGED),
-                    "{all:?} shows a forged line:\n{stdout}{stderr}"
+                    "{all_arguments:?} shows a forged line:\n{stdout}{stderr}"
                 );
             }
         }
@@ -378,8 +384,8 @@ fn is_shaped(path: &str) -> bool {
     let mut command = Cli::command();
     command.build();
     let mut command = &command;
-    for word in path.split(' ') {
-        command = command.find_subcommand(word).expect(path);
+    for subcommand in path.split(' ') {
+        command = command.find_subcommand(subcommand).expect(path);
     }
     let mut arguments = command.get_arguments();
     arguments.any(|argument| {
@@ -388,19 +394,19 @@ fn is_shaped(path: &str) -> bool {
     })
 }
 
-/// Runs a command on a terminal. Returns the text of its output, which must be harmless.
+/// Runs a command on a terminal. Asserts that its output is harmless, and returns the text.
 pub async fn terminal_output(home: &Home, arguments: &[&str]) -> String {
     let mut terminal = Terminal::open();
     let mut child = terminal.start(home.command(arguments));
     within(child.wait()).await.expect("it ends");
-    harmless(arguments, terminal.end().await)
+    assert_harmless(arguments, terminal.end().await)
 }
 
-/// Files of clients, of a registry and of the journal, all of them hostile.
+/// Hostile client files, registry answers and journal records.
 async fn hostile_home(home: Home, url: &str) -> HostileHome {
     let hostile = HOSTILE.as_str();
     let registry = FakeRegistry::start().await;
-    let published = json!({"servers": [
+    let published_servers = json!({"servers": [
         {"server": {"name": format!("a.b/{hostile}"), "description": hostile, "version": hostile,
             "packages": [{"registryType": hostile, "identifier": hostile, "version": "1.0.0", "transport": {"type": "stdio"}}],
             "remotes": [{"type": "sse", "url": hostile}]},
@@ -408,18 +414,18 @@ async fn hostile_home(home: Home, url: &str) -> HostileHome {
         {"server": {"name": "a.b/c", "description": hostile, "version": "1"}}],
         "metadata": {"nextCursor": hostile}});
     let page = "/v0.1/servers?search=files&version=latest&limit=20";
-    registry.answer(page, FakeAnswer::json(&published));
-    let odd = json!({hostile: 1, "mcpServers": {
+    registry.answer(page, FakeAnswer::json(&published_servers));
+    let odd_config = json!({hostile: 1, "mcpServers": {
         hostile: {"command": "x"}, "b": {"command": "x", hostile: hostile}, "c": {"url": hostile}, "d": {"command": hostile},
     }});
-    let odd = home.file("odd.json", &odd.to_string());
+    let odd_config = home.file("odd.json", &odd_config.to_string());
     let cursor = json!({"mcpServers": {
         hostile: {"command": hostile, "args": [hostile], hostile: hostile},
         "fine": {"command": "x", "env": {"A": hostile}, hostile: 1},
     }});
     fs::create_dir(home.path().join(".cursor")).expect("made");
     home.file(".cursor/mcp.json", &cursor.to_string());
-    let other = home.file("other.json", r#"{"mcpServers": {}}"#);
+    let other_file = home.file("other.json", r#"{"mcpServers": {}}"#);
     let tool = json!({"name": format!("t{hostile}"), "description": hostile, "inputSchema": {"type": "object"}});
 
     call_as(
@@ -431,11 +437,11 @@ async fn hostile_home(home: Home, url: &str) -> HostileHome {
     )
     .await;
     let record = found(PROGRAMS, "a record", async || {
-        let listed = home
+        let listed_output = home
             .run(&["records", "--json", "--tool", "echo"])
             .await
             .json();
-        listed["calls"].get(0).cloned()
+        listed_output["calls"].get(0).cloned()
     })
     .await;
     let of_record = |member: &str| record[member].as_str().expect(member).to_owned();
@@ -443,8 +449,8 @@ async fn hostile_home(home: Home, url: &str) -> HostileHome {
         ("{record}", of_record("id")),
         ("{result}", of_record("result_cid")),
         ("{arguments}", of_record("arguments_cid")),
-        ("{odd}", odd),
-        ("{other}", other),
+        ("{odd}", odd_config),
+        ("{other}", other_file),
         (
             "{config}",
             home.path()
@@ -467,7 +473,7 @@ async fn hostile_home(home: Home, url: &str) -> HostileHome {
 /// A daemon with hostile servers, and the fixture of the cases.
 async fn serve_hostile_home() -> (HostileHome, Serving, Fake) {
     let home = home!();
-    // No argument of a program can have a NUL, so it comes over HTTP.
+    // NUL comes over HTTP, because program arguments cannot contain it.
     let taint = Some(format!("\0{}", *HOSTILE));
     let script = Script {
         taint,
@@ -480,8 +486,8 @@ async fn serve_hostile_home() -> (HostileHome, Serving, Fake) {
     (hostile_home(home, &daemon.url).await, daemon, remote)
 }
 
-/// Runs some of the commands that change nothing, while a server's request waits and a tool is off.
-async fn look_at(cases: &[(&str, &[&str])]) {
+/// Runs these read-only commands while a server request is open and a tool is off.
+async fn check_cases(cases: &[(&str, &[&str])]) {
     let (hostile_home, daemon, _remote) = serve_hostile_home().await;
     let question = json!({"method": "elicitation/create", "params": {"message": HOSTILE.as_str(), "requestedSchema": {}}});
     let arguments = question.to_string();
@@ -492,17 +498,18 @@ async fn look_at(cases: &[(&str, &[&str])]) {
         .spawn()
         .expect("it starts");
     found(PROGRAMS, "a request", async || {
-        let waiting = hostile_home.home.run(&["requests", "--json"]).await.json();
-        waiting["requests"][0]["id"].is_u64().then_some(())
+        let waiting_output = hostile_home.home.run(&["requests", "--json"]).await.json();
+        waiting_output["requests"][0]["id"].is_u64().then_some(())
     })
     .await;
-    let off = hostile_home
+    let disabled_run = hostile_home
         .home
         .run(&["switches", "off", "hand", "dead"])
         .await;
-    assert_eq!(off.code, Some(0), "{off}");
-    let looked = stream::iter(cases).map(|(path, arguments)| hostile_home.look(path, arguments));
-    let mentions: Vec<usize> = looked.buffer_unordered(4).collect().await;
+    assert_eq!(disabled_run.code, Some(0), "{disabled_run}");
+    let findings =
+        stream::iter(cases).map(|(path, arguments)| hostile_home.check_case(path, arguments));
+    let mentions: Vec<usize> = findings.buffer_unordered(4).collect().await;
     let mentions: usize = mentions.into_iter().sum();
     assert!(
         mentions > 60,
@@ -511,26 +518,29 @@ async fn look_at(cases: &[(&str, &[&str])]) {
     call.kill().await.expect("killed");
     daemon.stop().await;
 
-    // The files and the state that the daemon left.
-    let left = [
+    // Commands that work without the daemon.
+    let unchecked_commands = [
         "list", "records", "logs", "object", "stats", "tools", "call",
     ];
-    for (path, arguments) in cases.iter().filter(|(path, _)| left.contains(path)) {
-        let all = hostile_home.arguments(path, arguments);
-        let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        terminal_output(&hostile_home.home, &all).await;
+    for (path, arguments) in cases
+        .iter()
+        .filter(|(path, _)| unchecked_commands.contains(path))
+    {
+        let all_arguments = hostile_home.arguments(path, arguments);
+        let all_arguments: Vec<&str> = all_arguments.iter().map(String::as_str).collect();
+        terminal_output(&hostile_home.home, &all_arguments).await;
     }
 }
 
-/// In two halves, because each takes its time.
+/// Split into two tests because of the duration.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_command_shows_hostile_text_as_it_is() {
-    look_at(&LOOKING[..LOOKING.len() / 2]).await;
+    check_cases(&LOOKING[..LOOKING.len() / 2]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_other_command_shows_hostile_text_as_it_is() {
-    look_at(&LOOKING[LOOKING.len() / 2..]).await;
+    check_cases(&LOOKING[LOOKING.len() / 2..]).await;
 }
 
 #[tokio::test]
@@ -538,7 +548,7 @@ async fn no_change_shows_hostile_text_as_it_is() {
     let (hostile_home, daemon, _remote) = serve_hostile_home().await;
     let mut mentions = 0;
     for (path, arguments) in CHANGING {
-        mentions += hostile_home.look(path, arguments).await;
+        mentions += hostile_home.check_case(path, arguments).await;
     }
     assert!(
         mentions > 20,

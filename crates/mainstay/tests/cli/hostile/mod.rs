@@ -1,5 +1,4 @@
-//! Texts of hostile servers, clients, files and registries in every command: none of them may reach a terminal
-//! unchanged.
+//! Hostile texts of servers, clients, files and registries must reach no terminal unescaped.
 
 mod commands;
 mod screens;
@@ -10,8 +9,8 @@ use serde_json::json;
 
 use self::text::HOSTILE;
 
-/// A configuration with one server whose texts are all hostile, and one that is down for a hostile reason. A
-/// third server may be remote.
+/// A configuration with a hostile server, a server that is down for a hostile reason, and
+/// optionally a remote server.
 fn servers(home: &Home, remote: Option<String>) -> String {
     let program = fake_server::binary();
     let hostile = HOSTILE.as_str();
@@ -44,7 +43,7 @@ fn servers(home: &Home, remote: Option<String>) -> String {
     home.file("servers.json", &config.to_string())
 }
 
-/// True if a text has an escaped form of hostile text.
+/// True if a text contains hostile text in escaped form.
 fn mentions_hostile_text(text: &str) -> bool {
     ["\\u{9b}", "\\u009b", "\\x9b"]
         .iter()

@@ -1,4 +1,4 @@
-//! Programs that stay on the screen, or ask questions on it, with hostile text.
+//! Interactive commands with hostile text.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use tokio::process::Command;
 use super::{
     commands::terminal_output,
     mentions_hostile_text, servers,
-    text::{FORGED, HOSTILE, TITLE, characters, harmless},
+    text::{FORGED, HOSTILE, TITLE, assert_harmless, characters},
 };
 use crate::{control::add_from_inside, terminal::Terminal};
 
-/// The daemon's own screen with its log, followed lists, and questions on a terminal.
+/// `serve` with its log, followed lists, and prompts.
 #[tokio::test]
 async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
     let home = home!();
@@ -40,15 +40,15 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
         &["list", "--watch"],
         &["health", "--watch"],
     ] {
-        // Wide enough for the reason of a server that is down.
+        // Wide enough for the whole reason.
         let mut terminal = Terminal::of_width(4000);
         let mut child = terminal.start(home.command(arguments));
         terminal.until("x\\u{9b}").await;
         child.kill().await.expect("killed");
-        harmless(arguments, terminal.end().await);
+        assert_harmless(arguments, terminal.end().await);
     }
 
-    // Missing values of a tool are requested.
+    // `call` asks for missing arguments.
     let mut terminal = Terminal::open();
     let mut child = terminal.start(home.command(&["call", "evil/plain"]));
     terminal.until("one of: x\\u{9b}31m").await;
@@ -56,7 +56,7 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
     terminal.until("must be one of").await;
     terminal.types("\u{4}");
     within(child.wait()).await.expect("it ends");
-    harmless(&["call", "evil/plain"], terminal.end().await);
+    assert_harmless(&["call", "evil/plain"], terminal.end().await);
 
     let hostile = HOSTILE.as_str();
     let entry = json!({
@@ -70,13 +70,13 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
     let mut child = terminal.start(home.command(&["approve", "new"]));
     terminal.until("approve it?").await;
     child.kill().await.expect("killed");
-    let text = harmless(&["approve"], terminal.end().await);
+    let text = assert_harmless(&["approve"], terminal.end().await);
     let lines: Vec<&str> = text.lines().collect();
-    let [.., command, again, question] = lines[..] else {
+    let [.., command, repeated_command, question] = lines[..] else {
         panic!("{text}")
     };
     assert!(question.starts_with("approve it?"), "{text}");
-    assert_eq!(again, r#"  that is "n\u{440}x" with 1 argument"#);
+    assert_eq!(repeated_command, r#"  that is "n\u{440}x" with 1 argument"#);
     assert!(
         command.starts_with(r#"  "n\u{440}x" "x\u{9b}31m"#),
         "{text}"
@@ -89,12 +89,12 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
     let pid = daemon.id().expect("it runs").cast_signed();
     kill_process(Pid::from_raw(pid).expect("a process"), Signal::TERM).expect("signalled");
     within(daemon.wait()).await.expect("it ends");
-    let text = harmless(&["serve"], screen.end().await);
+    let text = assert_harmless(&["serve"], screen.end().await);
     assert!(mentions_hostile_text(&text), "{text}");
     assert!(!text.lines().any(|line| line.starts_with(FORGED)), "{text}");
 }
 
-/// The protocol itself, typed by hand.
+/// `mcp` with typed messages.
 #[tokio::test]
 async fn the_protocol_on_a_terminal_is_escaped() {
     let home = home!();
@@ -111,13 +111,13 @@ async fn the_protocol_on_a_terminal_is_escaped() {
     terminal.until("\"prompts\":[").await;
     terminal.types("\u{4}");
     within(child.wait()).await.expect("it ends");
-    let text = harmless(&["mcp"], terminal.end().await);
+    let text = assert_harmless(&["mcp"], terminal.end().await);
     let list = text.lines().find(|line| line.contains("\"prompts\":["));
     let list: Value = serde_json::from_str(list.expect("a list")).expect("JSON");
     assert!(list.to_string().contains('\u{9b}'), "{text}");
 }
 
-/// Pipes get the original bytes from commands whose output is data.
+/// Piped data output has the original bytes.
 #[tokio::test]
 async fn data_keeps_its_bytes_where_no_terminal_is() {
     let home = home!();
@@ -129,20 +129,20 @@ async fn data_keeps_its_bytes_where_no_terminal_is() {
         .run(&["call", "evil/echo", &format!("text={hostile}")])
         .await;
     assert_eq!(call.stdout, format!("{hostile}\n"));
-    let read = home.run(&["read", "evil", "fake://text"]).await;
-    assert_eq!(read.stdout, format!("the text of the fake{hostile}\n"));
-    let raw = home.run(&["call", "evil/error", "--json"]).await;
-    assert!(raw.stdout.contains('\u{9b}'), "{raw}");
+    let read_run = home.run(&["read", "evil", "fake://text"]).await;
+    assert_eq!(read_run.stdout, format!("the text of the fake{hostile}\n"));
+    let raw_run = home.run(&["call", "evil/error", "--json"]).await;
+    assert!(raw_run.stdout.contains('\u{9b}'), "{raw_run}");
     let arguments = json!({"text": hostile}).to_string();
     home.run(&["call", "evil/echo", "--args", &arguments]).await;
     let record = within(async {
         loop {
-            let found = home
+            let matching_output = home
                 .run(&["records", "--json", "--tool", "echo"])
                 .await
                 .json();
-            if found["total_count"] == 2 {
-                return found["calls"][0].clone();
+            if matching_output["total_count"] == 2 {
+                return matching_output["calls"][0].clone();
             }
         }
     })
@@ -153,18 +153,21 @@ async fn data_keeps_its_bytes_where_no_terminal_is() {
     assert_eq!(home.run(&["object", cid]).await.stdout, arguments);
 }
 
-/// Checks the output to a terminal, except for the sequences that drawing needs.
-fn obeyed_nothing(written: &Path, description: &str) {
-    let written = std::fs::read(written).expect("what was written");
-    let written = String::from_utf8_lossy(&written);
-    // Colours, positions and modes use ESC and CSI, and lines end with CR LF.
-    let drawn = [
+/// Asserts that the output contains only the sequences for drawing.
+fn assert_no_control_effect(output_path: &Path, description: &str) {
+    let output_path = std::fs::read(output_path).expect("what was written");
+    let output_path = String::from_utf8_lossy(&output_path);
+    // ESC for drawing, and line breaks as CR LF.
+    let control_chars = [
         '\u{1b}', '\r', '\n', '\t', '\u{8}', '\u{7}', '\u{e}', '\u{f}',
     ];
     let bad: Vec<char> = characters()
-        .filter(|c| !drawn.contains(c) && written.contains(*c))
+        .filter(|c| !control_chars.contains(c) && output_path.contains(*c))
         .collect();
-    assert!(bad.is_empty(), "{description} shows {bad:?}: {written:?}");
+    assert!(
+        bad.is_empty(),
+        "{description} shows {bad:?}: {output_path:?}"
+    );
     for sequence in [
         "\u{1b}]",
         "\u{1b}P",
@@ -174,21 +177,21 @@ fn obeyed_nothing(written: &Path, description: &str) {
         TITLE_SET,
     ] {
         assert!(
-            !written.contains(sequence),
-            "{description} sends {sequence:?}: {written:?}"
+            !output_path.contains(sequence),
+            "{description} sends {sequence:?}: {output_path:?}"
         );
     }
 }
 
-/// The end of a sequence that sets the title.
+/// The end of a title sequence.
 const TITLE_SET: &str = "TAKEN OVER\u{7}";
 
-/// A terminal in which a program runs, and the file with the program's output.
-async fn in_tmux(home: &Home, command: &Command) -> (Tmux, std::path::PathBuf) {
+/// A terminal that runs a program, and the file with its output.
+async fn start_in_tmux(home: &Home, command: &Command) -> (Tmux, std::path::PathBuf) {
     let terminal = Tmux::start(command, 100, 40).await;
-    let written = home.path().join("written");
-    terminal.records(&written).await;
-    (terminal, written)
+    let output_path = home.path().join("written");
+    terminal.records(&output_path).await;
+    (terminal, output_path)
 }
 
 #[tokio::test]
@@ -200,9 +203,9 @@ async fn hostile_text_does_nothing_in_the_shell() {
     let config = servers(&home, None);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 2").await;
-    let (terminal, written) = in_tmux(&home, &home.command(&["shell"])).await;
+    let (terminal, output_path) = start_in_tmux(&home, &home.command(&["shell"])).await;
     terminal.wait_for_text("mainstay>").await;
-    // Names that cannot be shown unchanged cannot be chosen.
+    // Names with escaped characters cannot be selected.
     terminal.types("/call evil/plai").await;
     terminal.press(&["Tab"]).await;
     terminal.wait_for_text("/call evil/plain").await;
@@ -240,7 +243,7 @@ async fn hostile_text_does_nothing_in_the_shell() {
     }
     terminal.press(&["C-d"]).await;
     assert_eq!(terminal.ended().await, Some(0));
-    obeyed_nothing(&written, "the shell");
+    assert_no_control_effect(&output_path, "the shell");
     daemon.stop().await;
 }
 
@@ -255,11 +258,11 @@ async fn hostile_text_does_nothing_on_the_screen_of_top() {
     daemon.wait_for_stderr("ready: 1 of 2").await;
     home.run(&["call", "evil/error"]).await;
     home.run(&["call", "evil/rpc_error"]).await;
-    let (terminal, written) = in_tmux(&home, &home.command(&["top"])).await;
+    let (terminal, output_path) = start_in_tmux(&home, &home.command(&["top"])).await;
     terminal.wait_for_text("dead").await;
     terminal.press(&["Enter"]).await;
-    // The log, the events, the calls and the status of both servers.
-    for (server, other) in [("evil", "dead"), ("dead", "evil")] {
+    // Log, events, calls and status of both servers.
+    for (server, other_server) in [("evil", "dead"), ("dead", "evil")] {
         terminal.press(&["/"]).await;
         terminal.types(server).await;
         terminal.press(&["Enter"]).await;
@@ -274,14 +277,14 @@ async fn hostile_text_does_nothing_on_the_screen_of_top() {
             terminal.press(&["Tab"]).await;
         }
         terminal.press(&["Escape"]).await;
-        // Without a pause, the next key would count as a key with Alt.
-        terminal.wait_for_text(other).await;
+        // Wait before the next key, which could count as a key with Alt.
+        terminal.wait_for_text(other_server).await;
         assert_ne!(terminal.title().await, TITLE);
         assert!(terminal.is_alternate().await);
     }
     terminal.press(&["q"]).await;
     assert_eq!(terminal.ended().await, Some(0));
     assert_ne!(terminal.title().await, TITLE);
-    obeyed_nothing(&written, "top");
+    assert_no_control_effect(&output_path, "top");
     daemon.stop().await;
 }

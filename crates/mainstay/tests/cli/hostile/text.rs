@@ -1,63 +1,69 @@
-//! Text that would affect a terminal, and checks that it had no effect.
+//! Hostile text, and checks of its effect.
 
 use std::sync::LazyLock;
 
 /// The title that hostile text gives to a terminal.
 pub const TITLE: &str = "TAKEN OVER";
 
-/// The text at the beginning of a new line, if a line break in hostile text is not escaped.
+/// Text on a separate line if a line break is not escaped.
 pub const FORGED: &str = "FORGED LINE";
 
-/// Everything that a terminal obeys or hides, except NUL, which no argument of a program can have: sequences
-/// first, so that tables do not cut off all of them, then each character.
+/// All control sequences and characters except NUL, sequences first because tables cut long texts.
 pub static HOSTILE: LazyLock<String> = LazyLock::new(|| {
     let sequences = [
-        // A sequence of C1, short enough for every table.
+        // A C1 sequence that fits into every table.
         "x\u{9b}31m".to_owned(),
-        // Clears the screen and the scrollback, switches to the other screen, and resets the terminal.
+        // Clears the screen and scrollback, switches the screen, and resets the terminal.
         "\u{1b}[2J\u{1b}[3J\u{1b}[?1049h\u{1b}c".to_owned(),
-        // Sets the title, in both forms and with both ends.
+        // Sets the title in both forms.
         format!("\u{1b}]0;{TITLE}\u{7}\u{1b}]2;{TITLE}\u{1b}\\\u{9d}0;{TITLE}\u{9c}"),
-        // Writes the clipboard, looks like a link, requests the terminal's name, and draws a picture.
+        // Writes the clipboard, creates a link, queries the terminal's name, and draws a picture.
         "\u{1b}]52;c;ZXZpbA==\u{7}\u{1b}]8;;http://e.x\u{7}\u{1b}[c\u{1b}P0;1|17/ab\u{1b}\\"
             .to_owned(),
-        // Moves back in the line, and begins a new one.
+        // Moves the cursor back, and starts a new line.
         format!("\r\u{8}\u{b}\n{FORGED}"),
-        // A stack of combining marks.
+        // Stacked combining marks.
         format!("a{}", "\u{336}".repeat(9)),
     ];
     sequences.concat() + &characters().filter(|c| *c != '\0').collect::<String>() + "y"
 });
 
-/// Each character that a terminal obeys or hides.
+/// Every character that a terminal interprets or hides.
 pub fn characters() -> impl Iterator<Item = char> {
     let controls = ('\0'..='\u{1f}').chain('\u{7f}'..='\u{9f}');
     let directions = ['\u{61c}', '\u{200e}', '\u{200f}']
         .into_iter()
         .chain('\u{202a}'..='\u{202e}')
         .chain('\u{2066}'..='\u{2069}');
-    let unseen = "\u{ad}\u{34f}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{180e}\u{200b}\u{200c}\u{200d}\u{2028}\u{2029}\
+    let unseen_text = "\u{ad}\u{34f}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{180e}\u{200b}\u{200c}\u{200d}\u{2028}\u{2029}\
         \u{2060}\u{2061}\u{2062}\u{2063}\u{2064}\u{206a}\u{206f}\u{3164}\u{fe00}\u{fe0d}\u{feff}\u{ffa0}\u{fff9}\u{fffb}\
         \u{e000}\u{e0001}\u{e0041}\u{e007f}\u{e0100}\u{10ffff}";
-    controls.chain(directions).chain(unseen.chars())
+    controls.chain(directions).chain(unseen_text.chars())
 }
 
-/// The sequences that Mainstay itself sends to a terminal without colours: they remove the progress line, or
-/// write it again in its place.
+/// Mainstay's own sequences without colours, for the progress line.
 const OURS: [&str; 4] = ["\r\u{1b}[K", "\r\u{1b}[2K", "\u{1b}[1A", "\r\n"];
 
-/// Checks each character of the output to a terminal or a pipe. A terminal itself writes a carriage return
-/// before each line break.
-pub fn harmless(command: &[&str], bytes: Vec<u8>) -> String {
+/// Asserts that the output has no hostile character. A terminal adds a carriage return before each
+/// line break.
+pub fn assert_harmless(command: &[&str], bytes: Vec<u8>) -> String {
     let mut text = String::from_utf8(bytes).expect("UTF-8");
-    for ours in OURS {
-        text = text.replace(ours, if ours == "\r\n" { "\n" } else { "" });
+    for known_sequence in OURS {
+        text = text.replace(
+            known_sequence,
+            if known_sequence == "\r\n" { "\n" } else { "" },
+        );
     }
-    let bad: Vec<char> = text
+    let control_char: Vec<char> = text
         .chars()
-        .filter(|c| !matches!(c, '\n' | '\t') && characters().any(|bad| bad == *c))
+        .filter(|c| {
+            !matches!(c, '\n' | '\t') && characters().any(|control_char| control_char == *c)
+        })
         .collect();
-    assert!(bad.is_empty(), "{command:?} shows {bad:?}:\n{text:?}");
+    assert!(
+        control_char.is_empty(),
+        "{command:?} shows {control_char:?}:\n{text:?}"
+    );
     let marks = "\u{336}".repeat(5);
     assert!(
         !text.contains(&marks),

@@ -1,4 +1,4 @@
-//! Clients that call as fast as they get answers, and remember the answers.
+//! Clients that call continuously and store the answers.
 
 use std::{sync::Arc, time::Instant};
 
@@ -13,17 +13,17 @@ use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use tokio::{net::TcpStream, task::JoinSet};
 
-/// The servers of the load: a process that dies with the daemon, and one that does not notice its end.
+/// Server names: a process that dies with the daemon, and a remote server that survives.
 pub const PROCESS: &str = "process";
 pub const REMOTE: &str = "remote";
 
-/// Enough clients for a commit with several calls.
+/// Enough clients for several calls in one commit.
 const CLIENTS: u32 = 8;
 
 const REVISION: &str = "2025-06-18";
 const SESSION: &str = "mcp-session-id";
 
-/// A call that was sent.
+/// A sent call.
 #[derive(Debug)]
 pub struct SentCall {
     pub arguments: Cid,
@@ -34,7 +34,7 @@ pub struct SentCall {
 #[derive(Debug)]
 pub struct CallAnswer {
     pub at: Instant,
-    /// The CID of the exact bytes of the result at the client.
+    /// The CID of the received result.
     pub result: Cid,
 }
 
@@ -49,18 +49,18 @@ pub fn config(remote: &Fake, journal: &serde_json::Value) -> String {
     .to_string()
 }
 
-/// Clients that make calls, each over its own connection, until it breaks.
+/// Clients that call on their own connections until these break.
 pub struct Load(JoinSet<Vec<SentCall>>);
 
 impl Load {
-    /// All calls of all rounds have different arguments.
+    /// Calls of different rounds have different arguments.
     pub fn begin(url: &str, round: u32) -> Self {
         let authority: Arc<str> = url.trim_start_matches("http://").into();
-        let work = |client| call_until_it_breaks(Arc::clone(&authority), round, client);
-        Self((0..CLIENTS).map(work).collect())
+        let client_task = |client| call_until_it_breaks(Arc::clone(&authority), round, client);
+        Self((0..CLIENTS).map(client_task).collect())
     }
 
-    /// All calls, once the connections have ended.
+    /// All calls, after the connections have ended.
     pub async fn end(self) -> Vec<SentCall> {
         self.0.join_all().await.into_iter().flatten().collect()
     }
@@ -85,16 +85,16 @@ async fn call_until_it_breaks(authority: Arc<str>, round: u32, client: u32) -> V
             at: Instant::now(),
             result: Cid::for_content(result.get().as_bytes()),
         });
-        let over = call.answered.is_none();
+        let is_over = call.answered.is_none();
         calls.push(call);
-        if over {
+        if is_over {
             break;
         }
     }
     calls
 }
 
-/// Texts of different lengths: some results are files (64 KiB), and some arguments, too.
+/// Texts of various lengths, some of which are stored as files (64 KiB).
 fn arguments(round: u32, client: u32, number: u32) -> String {
     let padding = match number % 64 {
         7 => 100_000,
@@ -112,7 +112,7 @@ struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     session: Option<String>,
     last_id: u64,
-    /// The task that drives the connection. It ends with the connection.
+    /// The connection's task.
     _driver: JoinSet<()>,
 }
 
@@ -122,9 +122,9 @@ impl Connection {
         let stream = TcpStream::connect(&*authority).await.ok()?;
         let (sender, driver) = http1::handshake(TokioIo::new(stream)).await.ok()?;
         let mut tasks = JoinSet::new();
-        // The user of the connection notices its end.
+        // The request reports connection errors.
         tasks.spawn(async { drop(driver.await) });
-        let mut this = Self {
+        let mut connection = Self {
             authority,
             sender,
             session: None,
@@ -136,10 +136,10 @@ impl Connection {
             "capabilities": {},
             "clientInfo": {"name": "load", "version": "1"},
         });
-        this.ask("initialize", &params.to_string()).await?;
+        connection.ask("initialize", &params.to_string()).await?;
         let initialized = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-        this.post(initialized.to_owned()).await?;
-        Some(this)
+        connection.post(initialized.to_owned()).await?;
+        Some(connection)
     }
 
     /// The result of a request. `None` if the daemon is gone.
@@ -157,7 +157,7 @@ impl Connection {
                 r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#
             ))
             .await?;
-        // The answer of a longer call is an event.
+        // A longer call is answered with an event.
         let text = body.lines().rfind(|line| line.contains(r#""jsonrpc""#));
         let text = text.unwrap_or_else(|| panic!("no answer: {body}"));
         let text = text.strip_prefix("data:").unwrap_or(text);

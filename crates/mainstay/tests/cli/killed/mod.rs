@@ -1,8 +1,6 @@
-//! The journal after `kill -9`: a daemon under load is killed at a random time, and started again with the same
-//! files, repeatedly.
-//!
-//! `JOURNAL_KILLS=50 cargo nextest run -p mainstay --test cli --no-capture killed` does it more often, and
-//! shows the figures.
+//! The journal after `kill -9` of a busy daemon, repeatedly with the same files. `JOURNAL_KILLS=50
+//! cargo nextest run -p mainstay --test cli --no-capture killed` increases the number of kills and
+//! prints figures.
 
 #![expect(
     clippy::print_stdout,
@@ -33,18 +31,18 @@ use serde_json::json;
 
 use self::load::{Load, SentCall};
 
-/// Number of kills in a run of all tests. In relaxed mode each takes seconds.
+/// Default numbers of kills. Each takes seconds in relaxed mode.
 const KILLS_STRICT: u32 = 4;
 const KILLS_RELAXED: u32 = 2;
-/// In relaxed mode, maximum time between a lost call's answer and the kill: a window of 50 ms, two commits, and
-/// a busy machine. Another check, without a clock, shows that only the last calls are lost.
+/// Maximum time between a lost call's answer and the kill in relaxed mode: 50 ms, two commits, and
+/// machine load.
 const LATE: Duration = Duration::from_secs(1);
-/// The load runs for at least this long after the daemon is ready, plus a random time.
+/// Minimum duration of the load before a kill.
 const LEAST_LOAD: Duration = Duration::from_millis(100);
 const MORE_LOAD_MILLIS: u64 = 700;
-/// Number of objects of the newest calls that are read after every kill. All others are read at the end.
+/// Number of recent objects that are read after each kill.
 const READ_AT_ONCE: usize = 64;
-/// More than the test writes, so that nothing is deleted by its size.
+/// Large enough to delete nothing.
 const MAX_BYTES: u64 = 16 * 1024 * 1024 * 1024;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,7 +53,7 @@ async fn strict_keeps_what_it_acknowledged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn relaxed_loses_what_came_last_at_most() {
-    // Longer than the window in which calls may be lost, so that other calls exist.
+    // Longer than the window for lost calls.
     let load = LATE + Duration::from_millis(500);
     let figures = kill_again_and_again(Durability::Relaxed, load).await;
     assert!(
@@ -70,9 +68,9 @@ struct Figures {
     acknowledged: usize,
     records: usize,
     objects: usize,
-    /// Calls that were answered, and are not recorded.
+    /// Number of answered calls without a record.
     lost: usize,
-    /// Time between the answer of the first lost call and each kill.
+    /// Time from the first lost answer to each kill.
     windows: Vec<Duration>,
 }
 
@@ -80,18 +78,18 @@ impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             kills,
-            acknowledged,
+            acknowledged: acknowledged_count,
             records,
             objects,
-            lost,
+            lost: lost_count,
             windows,
         } = self;
         let mut windows: Vec<u128> = windows.iter().map(Duration::as_millis).collect();
         windows.sort_unstable();
         write!(
             f,
-            "{kills} kills, {acknowledged} calls acknowledged, {records} records, \
-             {objects} objects read and verified, {lost} lost; windows: median {} ms, worst {} ms",
+            "{kills} kills, {acknowledged_count} calls acknowledged, {records} records, \
+             {objects} objects read and verified, {lost_count} lost; windows: median {} ms, worst {} ms",
             windows.get(windows.len() / 2).unwrap_or(&0),
             windows.last().unwrap_or(&0)
         )
@@ -100,49 +98,48 @@ impl fmt::Display for Figures {
 
 async fn kill_again_and_again(durability: Durability, least_load: Duration) -> Figures {
     let home = home!();
-    // This server survives every daemon.
+    // This server survives the daemon.
     let remote = Fake::http(Script::default()).await.expect("a free port");
-    let (word, few) = match durability {
+    let (durability_name, default_kills) = match durability {
         Durability::Strict => ("strict", KILLS_STRICT),
         Durability::Relaxed => ("relaxed", KILLS_RELAXED),
     };
-    let journal = json!({"durability": word, "maxBytes": MAX_BYTES});
+    let journal = json!({"durability": durability_name, "maxBytes": MAX_BYTES});
     let config = load::config(&remote, &journal);
     let config = home.file("servers.json", &config);
     let mut figures = Figures::default();
-    let mut daemon = ready(&home, &config).await;
+    let mut daemon = serve_until_ready(&home, &config).await;
     let kills = env::var("JOURNAL_KILLS").ok();
-    let kills = kills.map_or(few, |kills| kills.parse().expect("a number"));
+    let kills = kills.map_or(default_kills, |kills| kills.parse().expect("a number"));
     for round in 0..kills {
-        let (since, load) = (SystemTime::now(), Load::begin(&daemon.url, round));
-        let more = RandomState::new().hash_one(round) % MORE_LOAD_MILLIS;
-        let kill_at = Instant::now() + least_load + Duration::from_millis(more);
+        let (start, load) = (SystemTime::now(), Load::begin(&daemon.url, round));
+        let extra_millis = RandomState::new().hash_one(round) % MORE_LOAD_MILLIS;
+        let kill_at = Instant::now() + least_load + Duration::from_millis(extra_millis);
         tokio::time::sleep_until(kill_at.into()).await;
         kill(daemon).await;
         let calls = within(load.end()).await;
-        daemon = ready(&home, &config).await;
+        daemon = serve_until_ready(&home, &config).await;
         assert_is_whole(&home);
-        let records = records(&client(&home, &daemon), since).await;
+        let records = records(&client(&home, &daemon), start).await;
         figures.records += records.len();
         figures.add(durability, kill_at, &calls, &records);
-        println!("{word}, {round}: {more} ms more, {figures}");
+        println!("{durability_name}, {round}: {extra_millis} ms more, {figures}");
     }
     daemon.stop().await;
     figures.objects = every_object_resolves(&home, figures.records).await;
-    println!("{word}: {figures}");
+    println!("{durability_name}: {figures}");
     assert!(figures.acknowledged > 0);
     figures
 }
 
-/// A daemon that knows its servers' tools. A restarted daemon may still wait for the servers, as its first
-/// calls do.
-async fn ready(home: &Home, config: &str) -> Serving {
+/// A daemon whose servers are connected.
+async fn serve_until_ready(home: &Home, config: &str) -> Serving {
     let mut daemon = home.serve(&["--config", config]).await;
     daemon.wait_for_stderr("ready: ").await;
     daemon
 }
 
-/// Kills the daemon itself. The process above it ends by itself, and ends the servers.
+/// Kills the daemon process. Its guardian then ends the servers.
 async fn kill(daemon: Serving) {
     let pid = Pid::from_raw(daemon.daemon_pid().cast_signed()).expect("a process id");
     kill_process(pid, Signal::KILL).expect("it runs");
@@ -164,77 +161,83 @@ fn assert_is_whole(home: &Home) {
     assert_eq!(found, "ok");
 }
 
-/// The calls of a round by their arguments, as the next daemon has them.
-async fn records(client: &Client, since: SystemTime) -> HashMap<String, CallRecord> {
-    let mut found = HashMap::new();
-    let mut before = None;
+/// Records of a round by arguments, from the next daemon.
+async fn records(client: &Client, start_time: SystemTime) -> HashMap<String, CallRecord> {
+    let mut records = HashMap::new();
+    let mut page_end = None;
     loop {
-        let mut query = vec![("since", utc::rfc3339(since)), ("limit", 1000.to_string())];
-        query.extend(before.take().map(|id| ("before", id)));
+        let mut query = vec![
+            ("since", utc::rfc3339(start_time)),
+            ("limit", 1000.to_string()),
+        ];
+        query.extend(page_end.take().map(|id| ("before", id)));
         let page = client.call_records(&query).await.expect("a page");
         for record in page.calls {
             assert_ne!(record.status, "open", "{record:?}");
             let cids = record.arguments_cid.iter().chain(&record.result_cid);
-            for cid in cids.filter(|_| found.len() < READ_AT_ONCE) {
+            for cid in cids.filter(|_| records.len() < READ_AT_ONCE) {
                 let object = client.object(cid).await.expect("an object");
                 assert_eq!(Cid::for_content(object.get().as_bytes()).to_string(), *cid);
             }
             let arguments = record.arguments_cid.clone().expect("arguments");
-            let twice = found.insert(arguments, record);
-            assert!(twice.is_none(), "{twice:?} is there twice");
+            let duplicate_record = records.insert(arguments, record);
+            assert!(
+                duplicate_record.is_none(),
+                "{duplicate_record:?} is there twice"
+            );
         }
-        before = page.next;
-        if before.is_none() {
-            return found;
+        page_end = page.next;
+        if page_end.is_none() {
+            return records;
         }
     }
 }
 
 impl Figures {
-    /// Compares the clients' calls of a round with the records. If the machine was late to kill, that time is
-    /// no window.
+    /// Compares a round's calls with the records.
     fn add(
         &mut self,
         durability: Durability,
-        killed: Instant,
+        kill_time: Instant,
         calls: &[SentCall],
         records: &HashMap<String, CallRecord>,
     ) {
         self.kills += 1;
         let mut first_lost = None;
-        let on_record = |call: &SentCall| records.get(&call.arguments.to_string());
-        let last_recorded = calls.iter().filter(|call| on_record(call).is_some());
+        let record_of = |call: &SentCall| records.get(&call.arguments.to_string());
+        let last_recorded = calls.iter().filter(|call| record_of(call).is_some());
         let last_recorded = last_recorded.map(|call| call.sent).max();
         for call in calls {
-            let Some(answered) = &call.answered else {
+            let Some(answer) = &call.answered else {
                 continue;
             };
             self.acknowledged += 1;
-            // In relaxed mode the beginning of a call may have been written while it was in flight.
-            let relaxed = durability == Durability::Relaxed;
-            let record = on_record(call).filter(|record| !(relaxed && record.status == "unknown"));
+            // In relaxed mode the start of a call may be recorded.
+            let is_relaxed = durability == Durability::Relaxed;
+            let record =
+                record_of(call).filter(|record| !(is_relaxed && record.status == "unknown"));
             if let Some(record) = record {
-                let result = answered.result.to_string();
+                let result = answer.result.to_string();
                 assert_eq!(record.result_cid, Some(result), "{call:?}: {record:?}");
                 let (status, state) = (record.status.as_str(), record.state.as_str());
                 assert_eq!((status, state), ("ok", "answered"), "{call:?}");
                 continue;
             }
-            assert!(relaxed, "{call:?} is not on record");
+            assert!(is_relaxed, "{call:?} is not on record");
             self.lost += 1;
-            first_lost = first_lost.into_iter().chain([answered.at]).min();
-            // A commit writes all calls that have ended before it.
+            first_lost = first_lost.into_iter().chain([answer.at]).min();
+            // A commit includes all earlier ended calls.
             assert!(
-                last_recorded.is_none_or(|sent| sent <= answered.at),
+                last_recorded.is_none_or(|sent_time| sent_time <= answer.at),
                 "{call:?} is lost, and one that began after its end is not"
             );
         }
-        let window = first_lost.map(|at| killed.saturating_duration_since(at));
+        let window = first_lost.map(|time| kill_time.saturating_duration_since(time));
         self.windows.push(window.unwrap_or_default());
     }
 }
 
-/// Reads every object that a record names. Returns the number of objects.
+/// Reads every recorded object, and returns their number.
 async fn every_object_resolves(home: &Home, expected: usize) -> usize {
     let settings = config::Journal {
         max_bytes: MAX_BYTES,

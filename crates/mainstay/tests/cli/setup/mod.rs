@@ -1,4 +1,4 @@
-//! `mainstay setup`: the page docs/quickstart.md, command by command, and the way back.
+//! `mainstay setup`: the commands of docs/quickstart.md, and `--undo`.
 
 mod questions;
 mod staying;
@@ -15,7 +15,7 @@ use mainstay_testkit::{Home, Run, home, lines, within};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
-/// Files of clients, below the home folder.
+/// Client files below the home folder.
 const FILES: [&str; 3] = [
     ".config/Claude/claude_desktop_config.json",
     ".cursor/mcp.json",
@@ -82,28 +82,29 @@ impl Machinery {
         Run::new(arguments, &output.expect("it starts"))
     }
 
-    /// The bytes and permissions of everything that setup may change.
+    /// Bytes and permissions of all files that setup may change.
     fn state(&self) -> Vec<Option<(Vec<u8>, u32)>> {
-        let ours = ["config.json", "mainstay.schema.json"].map(|name| self.home.state().join(name));
+        let own_files =
+            ["config.json", "mainstay.schema.json"].map(|name| self.home.state().join(name));
         let files = FILES.iter().map(|name| self.home.path().join(name));
-        let look = |path: PathBuf| {
+        let file_state = |path: PathBuf| {
             let mode = fs::metadata(&path).ok()?.permissions().mode();
             Some((fs::read(&path).ok()?, mode))
         };
-        files.chain(ours).map(look).collect()
+        files.chain(own_files).map(file_state).collect()
     }
 
-    /// Calls a tool like each client: by the entry in the client's own file.
+    /// Calls a tool by each client's entry.
     async fn call_through_the_clients(&self) -> Vec<String> {
         let machine = Machine::new(System::current(), self.home.path());
-        let mut called = Vec::new();
-        for found in find(&machine) {
-            let file = &found.files[0];
+        let mut called_servers = Vec::new();
+        for client in find(&machine) {
+            let file = &client.files[0];
             let text = file.text.as_ref().expect("read");
-            let all = servers(&file.file, text).expect("servers");
-            assert_eq!(all.len(), 1, "{all:#?}");
-            assert_eq!(all[0].left_out, Some(LeftOut::Mainstay));
-            let entry = &all[0].entry;
+            let all_servers = servers(&file.file, text).expect("servers");
+            assert_eq!(all_servers.len(), 1, "{all_servers:#?}");
+            assert_eq!(all_servers[0].left_out, Some(LeftOut::Mainstay));
+            let entry = &all_servers[0].entry;
             let program = entry["command"].as_str().expect("a command");
             let arguments = entry["args"].as_array().expect("arguments");
             let arguments: Vec<&str> = arguments.iter().filter_map(Value::as_str).collect();
@@ -115,15 +116,15 @@ impl Machinery {
                 .stderr(Stdio::null())
                 .kill_on_drop(true);
             self.prepare(&mut command);
-            assert_eq!(echoed(command).await, "ünï");
-            called.push(found.client.to_string());
+            assert_eq!(echo_text(command).await, "ünï");
+            called_servers.push(client.client.to_string());
         }
-        called
+        called_servers
     }
 }
 
-/// The result of the first tool call of a client that starts this command.
-async fn echoed(mut command: Command) -> String {
+/// The result of a tool call by a client with this command.
+async fn echo_text(mut command: Command) -> String {
     let mut client = command.spawn().expect("it starts");
     let mut stdin = client.stdin.take().expect("a pipe");
     let mut stdout = lines(client.stdout.take());
@@ -154,7 +155,7 @@ async fn echoed(mut command: Command) -> String {
 #[tokio::test]
 async fn the_quick_start_is_true() {
     let machine = Machinery::new();
-    let before = machine.state();
+    let state_before = machine.state();
     let page = include_str!("../../../../../docs/quickstart.md");
     let commands: Vec<Vec<&str>> = page
         .lines()
@@ -163,32 +164,32 @@ async fn the_quick_start_is_true() {
         .collect();
     let mut daemon = None;
     let mut after = None;
-    let mut done = Vec::new();
+    let mut performed_commands = Vec::new();
     for arguments in &commands {
-        let words = arguments.join(" ");
-        if words == "serve" {
+        let command_line = arguments.join(" ");
+        if command_line == "serve" {
             daemon = Some(machine.home.serve(&[]).await);
             daemon
                 .as_mut()
                 .expect("it runs")
                 .wait_for_stderr("ready: 3 of 3")
                 .await;
-            done.push(words);
+            performed_commands.push(command_line);
             continue;
         }
-        if words == "setup --undo" {
-            let called = machine.call_through_the_clients().await;
-            assert_eq!(called, ["Claude Desktop", "Cursor", "Codex"]);
+        if command_line == "setup --undo" {
+            let called_servers = machine.call_through_the_clients().await;
+            assert_eq!(called_servers, ["Claude Desktop", "Cursor", "Codex"]);
         }
-        // No test opens the browser of its machine.
-        let run = match words.as_str() {
+        // Do not open a browser.
+        let run = match command_line.as_str() {
             "ui" => machine.run(&["ui", "--no-open"]).await,
             _ => machine.run(arguments).await,
         };
         assert_eq!(run.code, Some(0), "{run}");
-        match words.as_str() {
+        match command_line.as_str() {
             "setup --dry-run" => {
-                assert_eq!(machine.state(), before);
+                assert_eq!(machine.state(), state_before);
                 assert!(run.stdout.contains("Claude Desktop, Cursor"), "{run}");
                 assert!(
                     run.stdout.contains("+model") || run.stdout.contains("mcp_servers.mainstay"),
@@ -200,7 +201,7 @@ async fn the_quick_start_is_true() {
                 assert!(run.stdout.contains("3 servers added"), "{run}");
                 assert!(run.stderr.contains("no service is installed"), "{run}");
                 after = Some(machine.state());
-                assert_ne!(after.as_ref(), Some(&before));
+                assert_ne!(after.as_ref(), Some(&state_before));
                 let codex = fs::read_to_string(machine.home.path().join(FILES[2])).expect("there");
                 assert!(
                     codex.starts_with("# mine\nmodel = \"o4\"   # the best\n"),
@@ -215,13 +216,13 @@ async fn the_quick_start_is_true() {
             "list" => assert_eq!(run.stdout.matches("connected").count(), 3, "{run}"),
             "ui" => assert!(run.stdout.contains("/#/sign-in?code="), "{run}"),
             "doctor" => assert!(!run.stdout.contains("of its own"), "{run}"),
-            "setup --undo" => assert_eq!(machine.state(), before),
+            "setup --undo" => assert_eq!(machine.state(), state_before),
             other => panic!("the test knows no {other:?}"),
         }
-        done.push(words);
+        performed_commands.push(command_line);
     }
     assert_eq!(
-        done,
+        performed_commands,
         [
             "setup --dry-run",
             "setup --yes",
@@ -237,29 +238,29 @@ async fn the_quick_start_is_true() {
 }
 
 #[tokio::test]
-async fn without_a_terminal_it_must_be_said() {
+async fn setup_without_a_terminal_needs_a_flag() {
     let machine = Machinery::new();
-    let before = machine.state();
+    let state_before = machine.state();
     let run = machine.run(&["setup"]).await;
     assert_eq!(run.code, Some(2), "{run}");
     assert!(run.stderr.contains("--yes"), "{run}");
-    assert_eq!(machine.state(), before);
+    assert_eq!(machine.state(), state_before);
     let run = machine
         .run(&["doctor", "--json", "--no-start", "--listen", "127.0.0.1:0"])
         .await;
-    let found = run.json();
-    let all = found.as_array().expect("an array").iter();
-    let own_servers: Vec<_> = all
+    let setup_output = run.json();
+    let all_items = setup_output.as_array().expect("an array").iter();
+    let own_servers: Vec<_> = all_items
         .filter(|finding| finding["id"] == "client.own_servers")
         .collect();
-    assert_eq!(own_servers.len(), 3, "{found:#}");
+    assert_eq!(own_servers.len(), 3, "{setup_output:#}");
     assert_eq!(own_servers[1]["mend"], "mainstay setup --client cursor");
 }
 
 #[tokio::test]
-async fn what_was_changed_since_is_not_overwritten() {
+async fn changes_after_setup_are_not_overwritten() {
     let machine = Machinery::new();
-    let before = machine.state();
+    let state_before = machine.state();
     let arguments = [
         "setup",
         "--yes",
@@ -277,7 +278,7 @@ async fn what_was_changed_since_is_not_overwritten() {
         Some(3),
         "{run}"
     );
-    assert_eq!(machine.state()[0], before[0]);
+    assert_eq!(machine.state()[0], state_before[0]);
     let cursor = machine.home.path().join(FILES[1]);
     fs::write(&cursor, "{ not json").expect("written");
     let run = machine.run(&["setup", "--undo"]).await;
@@ -289,8 +290,8 @@ async fn what_was_changed_since_is_not_overwritten() {
     assert_eq!(fs::read_to_string(&cursor).expect("there"), "{ not json");
     let run = machine.run(&["setup", "--undo", "--force"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    assert_eq!(machine.state(), before);
-    // An unreadable file is left alone, and reported.
+    assert_eq!(machine.state(), state_before);
+    // An unreadable file is reported and left unchanged.
     fs::write(&cursor, "{ not json").expect("written");
     let run = machine.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
@@ -302,7 +303,7 @@ async fn what_was_changed_since_is_not_overwritten() {
     assert_eq!(fs::read_to_string(&cursor).expect("there"), "{ not json");
 }
 
-/// Joined into one line, the text would not be YAML.
+/// A YAML snippet keeps its line breaks.
 #[tokio::test]
 async fn a_text_to_paste_keeps_its_lines() {
     let machine = Machinery::new();
@@ -330,7 +331,7 @@ async fn a_text_to_paste_keeps_its_lines() {
     assert_eq!(fs::read_to_string(&goose).expect("there"), flow);
 }
 
-/// Windows programs write UTF-16. Mainstay keeps the encoding, and restores every byte.
+/// UTF-16 is kept, and undo restores every byte.
 #[tokio::test]
 async fn a_file_in_utf_16_stays_in_it() {
     use mainstay_platform::encoding::Encoding;
@@ -339,7 +340,7 @@ async fn a_file_in_utf_16_stays_in_it() {
     let cursor = machine.home.path().join(FILES[1]);
     let text = fs::read_to_string(&cursor).expect("there");
     fs::write(&cursor, Encoding::Utf16Le.encode(&text)).expect("written");
-    let before = machine.state();
+    let state_before = machine.state();
     let mode = fs::metadata(&cursor).expect("there").permissions().mode();
     let run = machine.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
@@ -351,15 +352,15 @@ async fn a_file_in_utf_16_stays_in_it() {
         text.contains("\"mainstay\"") && text.contains("// two of them"),
         "{text}"
     );
-    // Even if the file was removed since.
+    // Undo restores a removed file.
     fs::remove_file(&cursor).expect("removed");
     let run = machine.run(&["setup", "--undo"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    // A new file has its own permissions.
+    // A new file does not have the earlier permissions.
     fs::set_permissions(&cursor, fs::Permissions::from_mode(mode)).expect("set");
-    assert_eq!(machine.state(), before);
+    assert_eq!(machine.state(), state_before);
 
-    // A text in no known encoding is reported with a way out.
+    // An unknown encoding is reported with a hint.
     fs::write(&cursor, b"{\xff}").expect("written");
     let run = machine.run(&["setup", "--dry-run"]).await;
     assert!(
@@ -369,7 +370,7 @@ async fn a_file_in_utf_16_stays_in_it() {
     );
 }
 
-/// Twenty servers with the same key have one note.
+/// Equal notes of servers are merged.
 #[tokio::test]
 async fn equal_notes_are_one() {
     let machine = Machinery::new();
@@ -399,27 +400,27 @@ async fn equal_notes_are_one() {
     assert!(notes.iter().all(Value::is_string), "{json}");
 }
 
-/// Clients write to their files whenever they run, and people add servers.
+/// Undo keeps later changes of clients and people.
 #[tokio::test]
 async fn changes_of_others_stay_when_setup_is_undone() {
     let machine = Machinery::new();
-    let before = machine.state();
+    let state_before = machine.state();
     let run = machine.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     let file = |index: usize| machine.home.path().join(FILES[index]);
-    let change = |path: &PathBuf, from: &str, to: &str| {
+    let change = |path: &PathBuf, from: &str, replacement: &str| {
         let text = fs::read_to_string(path).expect("there");
         assert!(text.contains(from), "{text}");
-        fs::write(path, text.replace(from, to)).expect("written");
+        fs::write(path, text.replace(from, replacement)).expect("written");
     };
-    // Claude Desktop has another theme, Codex another model, and Mainstay one more server.
+    // Change a setting in two client files, and add a server to Mainstay.
     change(&file(0), "\"dark\"", "\"light\"");
     change(&file(2), "\"o4\"", "\"o5\"");
     let add = ["add", "--no-check", "later", "--", "later-server"];
     let run = machine.run(&add).await;
     assert_eq!(run.code, Some(0), "{run}");
     let run = machine.run(&["setup", "--undo", "--dry-run"]).await;
-    // Three clients' files, the configuration and its schema.
+    // Three client files, the configuration and its schema.
     assert_eq!(run.stdout.matches(" would be restored").count(), 2, "{run}");
     let count_lines = |run: &Run, end: &str| {
         let lines = run.stdout.lines().filter(|line| line.ends_with(end));
@@ -447,13 +448,13 @@ async fn changes_of_others_stay_when_setup_is_undone() {
     };
     assert_eq!(
         text(&after, 0),
-        text(&before, 0).replace("dark", "light"),
+        text(&state_before, 0).replace("dark", "light"),
         "Claude Desktop"
     );
-    assert_eq!(after[1], before[1], "Cursor");
+    assert_eq!(after[1], state_before[1], "Cursor");
     assert_eq!(
         text(&after, 2),
-        text(&before, 2).replace("o4", "o5"),
+        text(&state_before, 2).replace("o4", "o5"),
         "Codex"
     );
     let ours: Value = serde_json::from_str(&text(&after, 3)).expect("JSON");
@@ -463,11 +464,11 @@ async fn changes_of_others_stay_when_setup_is_undone() {
     assert!(run.stderr.contains("nothing to undo"), "{run}");
 }
 
-/// A project's files are shared, and may come from anybody.
+/// Files of a project are reported, and changed only on request.
 #[tokio::test]
 async fn files_of_a_project_are_told_and_taken_when_asked() {
     let machine = Machinery::new();
-    let before = machine.state();
+    let state_before = machine.state();
     let project = machine.home.path().join("app");
     fs::create_dir_all(project.join(".vscode")).expect("made");
     let fake = fake_server::binary();
@@ -498,9 +499,9 @@ async fn files_of_a_project_are_told_and_taken_when_asked() {
         assert!(run.stderr.contains(&command), "{run}");
     }
     let doctor = ["doctor", "--json", "--no-start", "--listen", "127.0.0.1:0"];
-    let found = run_here(&doctor).await.json();
-    let all = found.as_array().expect("an array").iter();
-    let of_project = all.filter(|finding| finding["id"] == "client.project_servers");
+    let doctor_output = run_here(&doctor).await.json();
+    let all_findings = doctor_output.as_array().expect("an array").iter();
+    let of_project = all_findings.filter(|finding| finding["id"] == "client.project_servers");
     let mends: Vec<&Value> = of_project.map(|finding| &finding["mend"]).collect();
     assert_eq!(
         mends,
@@ -511,9 +512,9 @@ async fn files_of_a_project_are_told_and_taken_when_asked() {
     );
     let run = run_here(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    let look = |name: &str| fs::read_to_string(project.join(name)).expect("there");
+    let project_text = |name: &str| fs::read_to_string(project.join(name)).expect("there");
     for (name, text) in &texts {
-        assert_eq!(look(name), text.to_string());
+        assert_eq!(project_text(name), text.to_string());
     }
     let run = run_here(&["setup", "--yes", "--no-service", "--project", "--json"]).await;
     assert_eq!(run.code, Some(0), "{run}");
@@ -521,14 +522,14 @@ async fn files_of_a_project_are_told_and_taken_when_asked() {
     let servers = servers.as_array().expect("an array").iter();
     let new: Vec<_> = servers.filter(|server| server["new"] == true).collect();
     assert_eq!(new.len(), 2, "{run}");
-    assert!(!look(".mcp.json").contains("team"), "{run}");
-    assert!(!look(".vscode/mcp.json").contains("lint"), "{run}");
+    assert!(!project_text(".mcp.json").contains("team"), "{run}");
+    assert!(!project_text(".vscode/mcp.json").contains("lint"), "{run}");
     let run = run_here(&["setup", "--undo"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     for (name, text) in &texts {
-        assert_eq!(look(name), text.to_string());
+        assert_eq!(project_text(name), text.to_string());
     }
-    assert_eq!(machine.state(), before);
+    assert_eq!(machine.state(), state_before);
 }
 
 #[tokio::test]
@@ -550,13 +551,19 @@ async fn a_running_daemon_follows() {
     daemon.stop().await;
 }
 
-/// An extension has a file in each editor, and each file needs the entry.
+/// A client with a file for each editor is changed in every file.
 #[tokio::test]
 async fn every_installation_of_a_client_is_pointed_at_mainstay() {
     let machine = Machinery::new();
     let file = |editor: &str| {
-        let below = "User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json";
-        machine.home.path().join(".config").join(editor).join(below)
+        let settings_path =
+            "User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json";
+        machine
+            .home
+            .path()
+            .join(".config")
+            .join(editor)
+            .join(settings_path)
     };
     let fake = fake_server::binary();
     for (editor, tools) in [("Code", "3"), ("Cursor", "4")] {
@@ -565,7 +572,7 @@ async fn every_installation_of_a_client_is_pointed_at_mainstay() {
         let text = json!({"mcpServers": {editor: {"command": fake, "args": ["--tools", tools]}}});
         fs::write(path, text.to_string()).expect("written");
     }
-    let setup = [
+    let setup_command = [
         "setup",
         "--yes",
         "--no-service",
@@ -573,7 +580,7 @@ async fn every_installation_of_a_client_is_pointed_at_mainstay() {
         "cline",
         "--json",
     ];
-    let run = machine.run(&setup).await;
+    let run = machine.run(&setup_command).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(run.json()["clients"], json!(["cline"]));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Setup at a terminal, with questions to a person.
+//! Interactive setup.
 
 use mainstay_testkit::Terminal;
 
@@ -7,7 +7,7 @@ use super::{Machinery, SECRET};
 const GO_ON: &str = "go on? [y]es, [n]o, [c]hoose the clients";
 const SERVICE: &str = "start Mainstay now and whenever you log in? [y/n]";
 
-/// The questions in their order, with the answer that leads to the next one.
+/// The questions in order, each with the continuing answer.
 const QUESTIONS: [(&str, &str); 6] = [
     (GO_ON, "c"),
     ("have Claude Desktop use Mainstay? [y/n]", "n"),
@@ -17,17 +17,19 @@ const QUESTIONS: [(&str, &str); 6] = [
     (SERVICE, "n"),
 ];
 
-/// Setup at a terminal that is large enough for the whole plan.
-async fn at_a_terminal(machine: &Machinery) -> Terminal {
+/// Setup on a terminal with room for the whole plan.
+async fn start_setup(machine: &Machinery) -> Terminal {
     Terminal::start(&machine.command(&["setup"]), 200, 250).await
 }
 
-/// Answers the first questions, and waits for the next one.
-async fn answered(terminal: &Terminal, count: usize) {
+/// Answers the first questions, and waits for the next.
+async fn answer_questions(terminal: &Terminal, count: usize) {
     for (index, (question, answer)) in QUESTIONS.iter().enumerate().take(count + 1) {
         let is_asked = |screen: &str| {
-            let earlier = QUESTIONS[..=index].iter();
-            let times = earlier.filter(|(text, _)| text == question).count();
+            let earlier_questions = QUESTIONS[..=index].iter();
+            let times = earlier_questions
+                .filter(|(text, _)| text == question)
+                .count();
             screen.matches(question).count() == times
         };
         terminal.shows_when(question, is_asked).await;
@@ -43,8 +45,8 @@ async fn a_person_sees_the_plan_and_chooses_clients() {
         return;
     }
     let machine = Machinery::new();
-    let before = machine.state();
-    let terminal = at_a_terminal(&machine).await;
+    let state_before = machine.state();
+    let terminal = start_setup(&machine).await;
     let plan = terminal.wait_for_text(GO_ON).await;
     for part in [
         "SERVER",
@@ -57,13 +59,16 @@ async fn a_person_sees_the_plan_and_chooses_clients() {
         assert!(plan.contains(part), "{part} in {plan}");
     }
     assert!(!plan.contains(SECRET), "{plan}");
-    assert_eq!(machine.state(), before);
-    answered(&terminal, QUESTIONS.len() - 1).await;
-    assert_eq!(machine.state(), before);
-    // The plan is that of the chosen clients.
+    assert_eq!(machine.state(), state_before);
+    answer_questions(&terminal, QUESTIONS.len() - 1).await;
+    assert_eq!(machine.state(), state_before);
+    // The plan contains the chosen clients.
     let screen = terminal.screen().await;
-    let second = screen.rsplit("SERVER").next().expect("a table");
-    assert!(!second.contains("claude_desktop_config.json"), "{second}");
+    let second_text = screen.rsplit("SERVER").next().expect("a table");
+    assert!(
+        !second_text.contains("claude_desktop_config.json"),
+        "{second_text}"
+    );
     terminal.press(&["n", "Enter"]).await;
     assert_eq!(terminal.ended().await, Some(0));
     let screen = terminal.screen().await;
@@ -72,13 +77,13 @@ async fn a_person_sees_the_plan_and_chooses_clients() {
         "{screen}"
     );
     let after = machine.state();
-    assert_eq!(after[0], before[0]);
+    assert_eq!(after[0], state_before[0]);
     for index in 1..4 {
-        assert_ne!(after[index], before[index]);
+        assert_ne!(after[index], state_before[index]);
     }
     let run = machine.run(&["setup", "--undo"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    assert_eq!(machine.state(), before);
+    assert_eq!(machine.state(), state_before);
 }
 
 #[tokio::test]
@@ -87,8 +92,8 @@ async fn a_person_who_refuses_changes_nothing() {
         return;
     }
     let machine = Machinery::new();
-    let before = machine.state();
-    // No, an empty line, the end of the input, and none of the clients.
+    let state_before = machine.state();
+    // No, an empty line, end of input, and no client.
     let refusals: [&[&str]; 4] = [
         &["n", "Enter"],
         &["Enter"],
@@ -96,13 +101,13 @@ async fn a_person_who_refuses_changes_nothing() {
         &["c", "Enter", "n", "Enter", "n", "Enter", "n", "Enter"],
     ];
     for keys in refusals {
-        let terminal = at_a_terminal(&machine).await;
+        let terminal = start_setup(&machine).await;
         terminal.wait_for_text(GO_ON).await;
         terminal.press(keys).await;
         assert_eq!(terminal.ended().await, Some(1), "{keys:?}");
         let screen = terminal.screen().await;
         assert!(screen.contains("nothing was changed"), "{screen}");
-        assert_eq!(machine.state(), before, "{keys:?}");
+        assert_eq!(machine.state(), state_before, "{keys:?}");
     }
     let run = machine.run(&["setup", "--undo"]).await;
     assert!(run.stderr.contains("nothing to undo"), "{run}");
@@ -114,13 +119,13 @@ async fn an_interrupt_at_any_question_changes_nothing() {
         return;
     }
     let machine = Machinery::new();
-    let before = machine.state();
+    let state_before = machine.state();
     for count in 0..QUESTIONS.len() {
-        let terminal = at_a_terminal(&machine).await;
-        answered(&terminal, count).await;
+        let terminal = start_setup(&machine).await;
+        answer_questions(&terminal, count).await;
         terminal.press(&["C-c"]).await;
         assert_ne!(terminal.ended().await, Some(0), "question {count}");
-        assert_eq!(machine.state(), before, "question {count}");
+        assert_eq!(machine.state(), state_before, "question {count}");
     }
     let run = machine.run(&["setup", "--undo"]).await;
     assert!(run.stderr.contains("nothing to undo"), "{run}");

@@ -1,4 +1,4 @@
-//! Servers that stay with their client, because Mainstay cannot read their entry, start them, or sign in to
+//! Servers that stay in their client's file, because Mainstay cannot read, start or authenticate
 //! them.
 
 use std::{
@@ -11,30 +11,33 @@ use serde_json::{Value, json};
 
 use super::{FILES, Machinery, SECRET};
 
-/// The server may work there, and removing it would have no advantage.
+/// The server may still start in its client.
 #[tokio::test]
 async fn a_server_that_cannot_be_started_stays_with_its_client() {
     let machine = Machinery::new();
     let cursor = machine.home.path().join(FILES[1]);
     let text = fs::read_to_string(&cursor).expect("there");
-    let here = "\"args\": [\"${workspaceFolder}/notes\", ";
+    let args_member = "\"args\": [\"${workspaceFolder}/notes\", ";
     fs::write(
         &cursor,
-        text.replace("\"args\": [\"--tools\"", &format!("{here}\"--tools\"")),
+        text.replace(
+            "\"args\": [\"--tools\"",
+            &format!("{args_member}\"--tools\""),
+        ),
     )
     .expect("written");
-    let before = machine.state();
+    let state_before = machine.state();
     let run = machine.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     let note = "notes: stays in Cursor, for Mainstay cannot start it: `args[0]`: ";
     assert!(run.stderr.contains(note), "{run}");
     let text = fs::read_to_string(&cursor).expect("there");
-    assert!(text.contains(here), "{text}");
+    assert!(text.contains(args_member), "{text}");
     assert!(!text.contains("my-files"), "{text}");
     assert!(text.contains("\"mainstay\""), "{text}");
-    let ours = fs::read_to_string(machine.home.state().join("config.json")).expect("there");
-    let ours: Value = serde_json::from_str(&ours).expect("JSON");
-    let names: Vec<&String> = ours["mcpServers"]
+    let own_text = fs::read_to_string(machine.home.state().join("config.json")).expect("there");
+    let own_text: Value = serde_json::from_str(&own_text).expect("JSON");
+    let names: Vec<&String> = own_text["mcpServers"]
         .as_object()
         .expect("servers")
         .keys()
@@ -42,10 +45,10 @@ async fn a_server_that_cannot_be_started_stays_with_its_client() {
     assert_eq!(names, ["files", "tracker"]);
     let run = machine.run(&["setup", "--undo"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    assert_eq!(machine.state(), before);
+    assert_eq!(machine.state(), state_before);
 }
 
-/// Without their unreadable members, three servers would become one, and two would be lost.
+/// Servers with unreadable members are not merged.
 #[tokio::test]
 async fn servers_whose_entries_cannot_be_read_stay_with_their_client() {
     let machine = Machinery::new();
@@ -84,7 +87,7 @@ async fn servers_whose_entries_cannot_be_read_stay_with_their_client() {
     assert!(run.stdout.contains(note), "{run}");
 }
 
-/// The client can sign in, and Mainstay cannot.
+/// Servers with a sign-in that only the client supports.
 #[tokio::test]
 async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
     let machine = Machinery::new();
@@ -95,7 +98,7 @@ async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
         "plain": {"command": fake_server::binary()},
     }});
     fs::write(&cursor, entries.to_string()).expect("written");
-    let before = machine.state();
+    let state_before = machine.state();
     let run = machine
         .run(&["setup", "--yes", "--no-service", "--client", "cursor"])
         .await;
@@ -112,7 +115,7 @@ async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
         assert!(text.contains(name), "{text}");
     }
     assert!(!text.contains("\"plain\""), "{text}");
-    // Nothing is left to do, and `doctor` has no repair for it.
+    // A second setup and `doctor` have nothing to do.
     let run = machine.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(fs::read_to_string(&cursor).expect("there"), text);
@@ -120,18 +123,18 @@ async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
     assert_eq!(run.code, Some(0), "{run}");
     let run = machine.run(&["setup", "--undo"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    assert_eq!(machine.state(), before);
+    assert_eq!(machine.state(), state_before);
 }
 
 /// A server that answers every request with 401.
-fn refusing() -> String {
+fn start_refusing_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let mut stream = stream;
-            let read = stream.read(&mut [0; 4096]).unwrap_or_default();
-            if read > 0 {
+            let read_message = stream.read(&mut [0; 4096]).unwrap_or_default();
+            if read_message > 0 {
                 let answer = "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer resource_metadata=\"x\"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
                 stream.write_all(answer.as_bytes()).ok();
             }
@@ -140,12 +143,12 @@ fn refusing() -> String {
     format!("http://{address}/mcp")
 }
 
-/// The client signs in when it is refused. Its file does not show that.
+/// A 401 shows that the client signs in.
 #[tokio::test]
 async fn a_server_that_refuses_mainstay_stays_with_its_client() {
     let machine = Machinery::new();
     let cursor = machine.home.path().join(FILES[1]);
-    let url = refusing();
+    let url = start_refusing_server();
     let entries = json!({"mcpServers": {
         "signs-in": {"url": url},
         "has-token": {"url": url, "headers": {"Authorization": "Bearer t"}},
@@ -167,7 +170,7 @@ async fn a_server_that_refuses_mainstay_stays_with_its_client() {
     );
 }
 
-/// The client may start them, from its open folder or with another PATH.
+/// Programs that only the client can find.
 #[tokio::test]
 async fn servers_whose_program_is_not_found_stay_with_their_client() {
     let machine = Machinery::new();
@@ -186,17 +189,17 @@ async fn servers_whose_program_is_not_found_stay_with_their_client() {
         .run(&["setup", "--yes", "--no-service", "--client", "cursor"])
         .await;
     assert_eq!(run.code, Some(0), "{run}");
-    let cannot = "stays in Cursor, for Mainstay cannot start it: ";
+    let expected_reason = "stays in Cursor, for Mainstay cannot start it: ";
     for (name, reason) in [
         ("relative", "`command`: ./server.sh lies in a folder that"),
         ("missing", "`command`: command not found: no-such-program"),
         ("gone", "`command`: there is no program /nowhere/server"),
         ("elsewhere", "`cwd`: there is no folder /nowhere/at/all"),
     ] {
-        let note = format!("note: {name}: {cannot}{reason}");
+        let note = format!("note: {name}: {expected_reason}{reason}");
         assert!(run.stderr.contains(&note), "{note} in {run}");
     }
-    // A server that is never started needs no program.
+    // A disabled server needs no program.
     assert!(run.stdout.contains("2 servers added"), "{run}");
     let text = fs::read_to_string(&cursor).expect("there");
     for name in ["relative", "missing", "gone", "elsewhere", "mainstay"] {
@@ -205,22 +208,23 @@ async fn servers_whose_program_is_not_found_stay_with_their_client() {
     assert!(!text.contains("\"plain\""), "{text}");
 }
 
-/// The clients would reach that daemon, and none of their servers.
+/// Setup refuses a daemon with another configuration.
 #[tokio::test]
 async fn a_daemon_with_another_configuration_is_told() {
     let machine = Machinery::new();
-    let other = machine.home.file("other.json", r#"{"mcpServers": {}}"#);
-    let daemon = machine.home.serve(&["--config", &other]).await;
-    let warning = format!("the daemon that runs reads {other}, and the servers would go into ");
+    let other_config = machine.home.file("other.json", r#"{"mcpServers": {}}"#);
+    let daemon = machine.home.serve(&["--config", &other_config]).await;
+    let warning =
+        format!("the daemon that runs reads {other_config}, and the servers would go into ");
     let run = machine.run(&["setup", "--dry-run"]).await;
     assert!(run.stderr.contains(&warning), "{run}");
     assert!(
         run.stderr
-            .contains(&format!("`mainstay setup --config {other}`")),
+            .contains(&format!("`mainstay setup --config {other_config}`")),
         "{run}"
     );
     let run = machine
-        .run(&["setup", "--dry-run", "--config", &other])
+        .run(&["setup", "--dry-run", "--config", &other_config])
         .await;
     assert!(!run.stderr.contains("the daemon that runs reads"), "{run}");
     daemon.stop().await;

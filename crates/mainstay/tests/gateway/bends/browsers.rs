@@ -1,4 +1,4 @@
-//! Clients in browsers, and the `Accept` headers of clients.
+//! Web pages as clients, and the `Accept` headers of clients.
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use mainstay_core::config::Secret;
@@ -19,7 +19,7 @@ fn list(headers: &HeaderMap, name: header::HeaderName) -> Vec<String> {
     value.split(", ").map(str::to_owned).collect()
 }
 
-fn of_a_page(client: &Http) -> HeaderMap {
+fn page_headers(client: &Http) -> HeaderMap {
     let mut headers = client.headers("application/json, text/event-stream");
     headers.insert(header::ORIGIN, HeaderValue::from_static(ORIGIN));
     headers
@@ -31,7 +31,7 @@ async fn a_page_may_send_and_read_what_the_protocol_has() {
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     for path in ["/mcp", "/servers/x/mcp", "/sse", "/servers/x/sse"] {
         let client = gateway.stranger(path);
-        let mut headers = of_a_page(&client);
+        let mut headers = page_headers(&client);
         let names = "Traceparent,tracestate, Mcp-Param-Region,mcp-session-id, x-evil";
         let names = HeaderValue::from_static(names);
         headers.insert(header::ACCESS_CONTROL_REQUEST_HEADERS, names);
@@ -59,7 +59,7 @@ async fn a_page_may_send_and_read_what_the_protocol_has() {
             !allowed.iter().any(|header| header == "x-evil"),
             "{allowed:?}"
         );
-        let exposed = list(&answer.headers, header::ACCESS_CONTROL_EXPOSE_HEADERS);
+        let exposed_headers = list(&answer.headers, header::ACCESS_CONTROL_EXPOSE_HEADERS);
         for name in [
             "mcp-session-id",
             "mcp-protocol-version",
@@ -67,8 +67,8 @@ async fn a_page_may_send_and_read_what_the_protocol_has() {
             "retry-after",
         ] {
             assert!(
-                exposed.iter().any(|header| header == name),
-                "{name}: {exposed:?}"
+                exposed_headers.iter().any(|header| header == name),
+                "{name}: {exposed_headers:?}"
             );
         }
     }
@@ -80,23 +80,27 @@ async fn a_page_can_read_the_challenge() {
     let backend = Backend::http().await;
     let tokens = Tokens::from(Secret::new(TOKEN));
     tokens.add("somebody", None).expect("added");
-    let all = config(&[("x", &backend)], serde_json::json!({}));
-    let gateway =
-        Gateway::guarded(&all, GatewayOptions::default(), tokens, |address| address).await;
+    let config_json = config(&[("x", &backend)], serde_json::json!({}));
+    let gateway = Gateway::guarded(&config_json, GatewayOptions::default(), tokens, |address| {
+        address
+    })
+    .await;
     let client = gateway.stranger("/mcp");
-    let headers = of_a_page(&client);
+    let headers = page_headers(&client);
     let answer = client.send(Method::POST, headers, initialize(LATEST)).await;
     assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
     assert!(answer.headers.contains_key(header::WWW_AUTHENTICATE));
-    let exposed = list(&answer.headers, header::ACCESS_CONTROL_EXPOSE_HEADERS);
+    let exposed_headers = list(&answer.headers, header::ACCESS_CONTROL_EXPOSE_HEADERS);
     assert!(
-        exposed.iter().any(|header| header == "www-authenticate"),
-        "{exposed:?}"
+        exposed_headers
+            .iter()
+            .any(|header| header == "www-authenticate"),
+        "{exposed_headers:?}"
     );
 }
 
 #[tokio::test]
-async fn what_is_not_accepted_is_not_sent() {
+async fn an_unacceptable_form_is_not_sent() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.stranger("/mcp");

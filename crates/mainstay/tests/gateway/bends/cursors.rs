@@ -1,4 +1,4 @@
-//! Cursors of servers and of clients that are numbers.
+//! Numeric cursors, from servers and from clients.
 
 use serde_json::json;
 
@@ -23,12 +23,12 @@ over_every_transport! {
         let client = gateway.client_at("/servers/x/mcp").await;
         let page = client.result("tools/list", json!({})).await;
         assert_eq!(page["nextCursor"], 7, "{page}");
-        let next = client.result("tools/list", json!({"cursor": 7})).await;
-        assert_ne!(names(&next["tools"]), names(&page["tools"]));
+        let next_result = client.result("tools/list", json!({"cursor": 7})).await;
+        assert_ne!(names(&next_result["tools"]), names(&page["tools"]));
     }
 }
 
-/// Mainstay's own cursors look like numbers, and some clients turn them into numbers.
+/// Some clients convert Mainstay's own cursors, which are digits, into numbers.
 #[tokio::test]
 async fn our_own_cursors_are_taken_as_numbers() {
     let backend = Backend::http().await;
@@ -37,10 +37,10 @@ async fn our_own_cursors_are_taken_as_numbers() {
     let first = client.result("tools/list", json!({})).await;
     let cursor = first["nextCursor"].as_str().expect("a cursor").to_owned();
     let number: u64 = cursor.parse().expect("a number");
-    let second = client.result("tools/list", json!({"cursor": cursor})).await;
+    let second_result = client.result("tools/list", json!({"cursor": cursor})).await;
     assert_eq!(
         client.result("tools/list", json!({"cursor": number})).await,
-        second
+        second_result
     );
     assert_eq!(
         client.result("tools/list", json!({"cursor": null})).await,

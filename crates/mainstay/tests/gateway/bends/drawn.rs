@@ -1,7 +1,6 @@
-//! Servers with random bends, which are called for a minute. No server may be shown as healthy while every call
-//! fails, no idle server may be asked without a pause, and every failure must have a reason.
-//!
-//! `BENDS_SEED` selects other bends. The message of a failure has the seed.
+//! Calls servers with random bends for a minute. Each server must show a failure within [`WINDOW`],
+//! give a reason, and get few requests while idle. `BENDS_SEED` sets the seed, which a failure
+//! message contains.
 
 use std::time::Duration;
 
@@ -17,36 +16,36 @@ use crate::{
     rest_client::Rest,
 };
 
-/// Duration of the calls.
+/// Total duration of the calls.
 const SPAN: Duration = Duration::from_secs(60);
 
-/// A server must not be shown as healthy for this long while every call fails.
+/// Maximum time in which a server may be healthy while every call fails.
 const WINDOW: Duration = Duration::from_secs(40);
 
 /// Pause between two calls of one server.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Maximum number of requests that an idle server gets within a second, once its lists are read: one more
-/// reading of all four lists, and a ping.
+/// Maximum number of requests per second to an idle server after its first lists: all four lists
+/// again, and a ping.
 const MOST_IDLE: usize = 5;
 
-/// Number of servers that are called. As many servers with the same bends are idle.
+/// Number of called servers. Equally many servers with the same bends stay idle.
 const SERVERS: usize = 9;
 
 /// The default seed.
 const SEED: u64 = 20_261_128;
 
-/// Splitmix64: a random sequence that a seed repeats.
+/// A reproducible random sequence (Splitmix64).
 struct Draw(u64);
 
 impl Draw {
-    fn below(&mut self, limit: usize) -> usize {
+    fn next_below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut drawn = self.0;
-        drawn = (drawn ^ (drawn >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        drawn = (drawn ^ (drawn >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let mut value = self.0;
+        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         let limit = u64::try_from(limit).expect("a small number");
-        usize::try_from((drawn ^ (drawn >> 31)) % limit).expect("a small number")
+        usize::try_from((value ^ (value >> 31)) % limit).expect("a small number")
     }
 }
 
@@ -66,8 +65,10 @@ fn bends(kind: BackendKind, draw: &mut Draw) -> Vec<Bend> {
         .copied()
         .filter(|bend| bend.transports().contains(&transport))
         .collect();
-    let count = 1 + draw.below(2);
-    (0..count).map(|_| all[draw.below(all.len())]).collect()
+    let count = 1 + draw.next_below(2);
+    (0..count)
+        .map(|_| all[draw.next_below(all.len())])
+        .collect()
 }
 
 async fn start(kind: BackendKind, bends: &[Bend]) -> Backend {
@@ -90,11 +91,11 @@ async fn failed_call(client: &Http, server: &str) -> Option<String> {
     if answer["error"].is_null() && text(result) == "hello" {
         return None;
     }
-    let words = match answer["error"]["message"].as_str() {
+    let error_text = match answer["error"]["message"].as_str() {
         Some(message) => message.to_owned(),
         None => format!("{} {}", text(result), failure(result)),
     };
-    Some(words)
+    Some(error_text)
 }
 
 /// The history of one server.
@@ -109,15 +110,15 @@ struct CallHistory {
 }
 
 impl CallHistory {
-    fn record_call(&mut self, failed: Option<&str>) {
+    fn record_call(&mut self, failure: Option<&str>) {
         self.calls += 1;
-        match failed {
+        match failure {
             None => {
                 self.answered += 1;
                 self.failing_since = None;
             }
             Some(words) => {
-                // Every failure has a reason, and not only a kind.
+                // Every failure contains a reason besides its kind.
                 assert!(
                     words.split_whitespace().count() >= 4,
                     "{}: {words}",
@@ -131,10 +132,11 @@ impl CallHistory {
     fn record_status(&mut self, server: &Value) {
         let is_well = server["status"] == "connected" && server["healthStatus"] == "healthy";
         self.well_since = match self.well_since {
-            Some(since) if is_well => Some(since),
+            Some(since_time) if is_well => Some(since_time),
             _ => is_well.then(Instant::now),
         };
-        let is_both_for = |since: Option<Instant>| since.is_some_and(|at| at.elapsed() >= WINDOW);
+        let is_both_for =
+            |since_time: Option<Instant>| since_time.is_some_and(|time| time.elapsed() >= WINDOW);
         assert!(
             !(is_both_for(self.failing_since) && is_both_for(self.well_since)),
             "{} is shown as well while every call fails: {server}",
@@ -143,7 +145,7 @@ impl CallHistory {
     }
 }
 
-/// Calls one server for the whole time, and checks its status. Sometimes the server loses its sessions.
+/// Calls one server for [`SPAN`] and checks its status. The server loses its sessions now and then.
 async fn drive(
     client: Http,
     rest: Rest,
@@ -162,11 +164,11 @@ async fn drive(
     let end = Instant::now() + SPAN;
     while Instant::now() < end {
         let server = course.name.split(' ').next().expect("a name").to_owned();
-        let failed = failed_call(&client, &server).await;
-        course.record_call(failed.as_deref());
+        let failure = failed_call(&client, &server).await;
+        course.record_call(failure.as_deref());
         course.record_status(&rest.server(&server).await);
-        if kind != BackendKind::Stdio && draw.below(20) == 0 {
-            match draw.below(3) {
+        if kind != BackendKind::Stdio && draw.next_below(20) == 0 {
+            match draw.next_below(3) {
                 0 => backend.fake().expire_sessions(),
                 1 => backend.fake().lose_sessions(),
                 _ => backend.fake().drop_streams(),
@@ -177,8 +179,8 @@ async fn drive(
     course
 }
 
-/// True if a server with these bends is usable: its tools are known, its answers are readable, and calls that
-/// share a pipe can tell their answers apart.
+/// True if the bends leave a server usable: its tools are listed, its answers are readable, and
+/// answers on a shared pipe can be matched to calls.
 fn is_usable(kind: BackendKind, bends: &[Bend]) -> bool {
     !bends.iter().any(|bend| match bend {
         Bend::ListError | Bend::NotANumber | Bend::Uninitialized => true,
@@ -192,25 +194,28 @@ async fn no_bend_leaves_a_server_well_while_every_call_fails() {
     let seed = std::env::var("BENDS_SEED").ok();
     let seed = seed.map_or(SEED, |seed| seed.parse().expect("a number"));
     let mut draw = Draw(seed);
-    let mut drawn = Vec::new();
+    let mut draws = Vec::new();
     for number in 0..SERVERS {
         let kind = BackendKind::ALL[number % BackendKind::ALL.len()];
         let bends = bends(kind, &mut draw);
-        let (record_call, idle) = (start(kind, &bends).await, start(kind, &bends).await);
-        drawn.push((number, kind, bends, record_call, idle));
+        let (record_call, idle_backend) = (start(kind, &bends).await, start(kind, &bends).await);
+        draws.push((number, kind, bends, record_call, idle_backend));
     }
     let names: Vec<_> = (0..SERVERS)
         .map(|n| (format!("s{n}"), format!("i{n}")))
         .collect();
-    let servers: Vec<_> = drawn
+    let servers: Vec<_> = draws
         .iter()
         .zip(&names)
-        .flat_map(|((.., record_call, idle), (name, idle_name))| {
-            [(name.as_str(), record_call), (idle_name.as_str(), idle)]
+        .flat_map(|((.., record_call, idle_backend), (name, idle_name))| {
+            [
+                (name.as_str(), record_call),
+                (idle_name.as_str(), idle_backend),
+            ]
         })
         .collect();
     let gateway = Gateway::with_servers(&servers).await;
-    let drives = drawn.iter().map(|(number, kind, bends, record_call, _)| {
+    let drivers = draws.iter().map(|(number, kind, bends, record_call, _)| {
         let name = format!("s{number} ({kind:?} {bends:?}, seed {seed})");
         let draw = Draw(seed ^ u64::try_from(*number).expect("a small number"));
         let (gateway, kind) = (&gateway, *kind);
@@ -219,38 +224,38 @@ async fn no_bend_leaves_a_server_well_while_every_call_fails() {
             drive(client, gateway.rest(), record_call, kind, name, draw).await
         }
     });
-    let courses = futures_util::future::join_all(drives).await;
-    for (course, (_, kind, bends, ..)) in courses.iter().zip(&drawn) {
+    let courses = futures_util::future::join_all(drivers).await;
+    for (course, (_, kind, bends, ..)) in courses.iter().zip(&draws) {
         let CallHistory {
             name,
             calls,
-            answered,
+            answered: answered_count,
             ..
         } = course;
         assert!(*calls > 10, "{name}: {calls} calls");
         assert!(
-            !is_usable(*kind, bends) || answered * 2 > *calls,
-            "{name}: {answered} of {calls} calls were answered"
+            !is_usable(*kind, bends) || answered_count * 2 > *calls,
+            "{name}: {answered_count} of {calls} calls were answered"
         );
     }
-    for (_, kind, bends, _, idle) in &drawn {
+    for (_, kind, bends, _, idle_backend) in &draws {
         if *kind == BackendKind::Stdio {
             continue;
         }
-        let received = idle.fake().received();
-        let begin = received
+        let received_requests = idle_backend.fake().received();
+        let begin = received_requests
             .first()
             .map(|first| first.at + Duration::from_secs(5));
-        let late: Vec<_> = received
+        let late: Vec<_> = received_requests
             .iter()
             .filter(|request| begin.is_some_and(|begin| request.at > begin))
             .map(|request| (request.at, request.method().unwrap_or_default()))
             .collect();
-        let at: Vec<_> = late.iter().map(|(at, _)| *at).collect();
-        let most = most_within(&at, Duration::from_secs(1));
+        let times: Vec<_> = late.iter().map(|(times, _)| *times).collect();
+        let max_attempts = most_within(&times, Duration::from_secs(1));
         assert!(
-            most <= MOST_IDLE,
-            "{kind:?} {bends:?}, seed {seed}: {most} requests in a second: {late:?}"
+            max_attempts <= MOST_IDLE,
+            "{kind:?} {bends:?}, seed {seed}: {max_attempts} requests in a second: {late:?}"
         );
     }
 }

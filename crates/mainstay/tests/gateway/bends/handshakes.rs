@@ -6,13 +6,13 @@ use serde_json::json;
 use crate::{
     backend::{Backend, BackendKind},
     gateway::{Gateway, config, found},
-    rest_client::promptly,
+    rest_client::prompt_retry,
 };
 
-async fn works(kind: BackendKind, bend: &str) -> Backend {
+async fn assert_works(kind: BackendKind, bend: &str) -> Backend {
     let backend = Backend::start(kind, &[bend])
         .await
-        .option("reconnect", promptly());
+        .option("reconnect", prompt_retry());
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     client.assert_echo("x__echo").await;
@@ -21,7 +21,7 @@ async fn works(kind: BackendKind, bend: &str) -> Backend {
     backend
 }
 
-/// A server that `server/discover` breaks is started again without it, and is not asked again.
+/// A server that breaks on `server/discover` is restarted without that request.
 #[tokio::test]
 async fn a_server_that_discover_spoils_is_greeted_without() {
     for (kind, bend) in [
@@ -31,7 +31,7 @@ async fn a_server_that_discover_spoils_is_greeted_without() {
         (BackendKind::Stdio, "--bend=spoiled-lists"),
         (BackendKind::Http, "--bend=spoiled-lists"),
     ] {
-        let backend = works(kind, bend).await;
+        let backend = assert_works(kind, bend).await;
         assert_eq!(backend.count("server/discover"), 1, "{kind:?} {bend}");
     }
 }
@@ -57,15 +57,15 @@ async fn the_log_names_the_setting_that_spares_a_server_the_probe() {
     }
 }
 
-/// HTTP 401 to `server/discover` alone does not decide about the server.
+/// A 401 answer to `server/discover` does not mark the server as unauthorized.
 #[tokio::test]
 async fn a_server_that_forbids_discover_is_greeted_by_initialize() {
-    let backend = works(BackendKind::Http, "--bend=discover401").await;
+    let backend = assert_works(BackendKind::Http, "--bend=discover401").await;
     assert!(backend.count("initialize") > 0);
 }
 
-/// If a server refuses the revision, the next handshake requests a revision that the server names, or the next
-/// older one.
+/// After a refused revision, the next handshake requests a revision from the server's list, or the
+/// next older one.
 #[tokio::test]
 async fn a_server_that_refuses_the_revision_is_asked_for_another() {
     for (kind, bend) in [
@@ -78,7 +78,7 @@ async fn a_server_that_refuses_the_revision_is_asked_for_another() {
         (BackendKind::Http, "--bend=revision-text"),
         (BackendKind::Stdio, "--bend=revision-exit"),
     ] {
-        let backend = works(kind, bend).await;
+        let backend = assert_works(kind, bend).await;
         let greetings = backend.of_method("initialize");
         let revisions = greetings
             .iter()
@@ -92,7 +92,7 @@ async fn a_server_that_refuses_the_revision_is_asked_for_another() {
     }
 }
 
-/// Only the revision of the entry is requested.
+/// If the entry sets a revision, no other revision is requested.
 #[tokio::test]
 async fn a_stated_revision_is_not_left() {
     let backend = Backend::start(BackendKind::Http, &["--bend=revision-supported"]).await;
@@ -112,7 +112,7 @@ async fn a_stated_revision_is_not_left() {
     assert!(greetings.iter().all(is_stated), "{greetings:?}");
 }
 
-/// If the first process dies for another reason, a server of both eras does not become legacy for ever.
+/// A first process that dies for another reason does not make its server legacy.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_first_start_that_dies_of_something_else_hides_no_era() {
@@ -129,7 +129,7 @@ async fn a_first_start_that_dies_of_something_else_hides_no_era() {
     args.extend(backend.entry["args"].as_array().expect("a list").clone());
     backend.entry["command"] = json!("sh");
     backend.entry["args"] = json!(args);
-    let backend = backend.option("reconnect", promptly());
+    let backend = backend.option("reconnect", prompt_retry());
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     gateway.client().await.assert_echo("x__echo").await;
     gateway.rest().done("x", "restart").await;

@@ -1,5 +1,5 @@
-//! Answers whose ids differ from those of their requests. An answer is accepted if it can belong to only one
-//! request. Otherwise it is reported.
+//! Answers whose ids differ from those of their requests. An answer is accepted if only one request
+//! is possible. Otherwise the mismatch is reported.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::{
     rogue,
 };
 
-async fn in_front_of(backend: &Backend) -> (Gateway, Http) {
+async fn start_gateway(backend: &Backend) -> (Gateway, Http) {
     let gateway = Gateway::with_servers(&[("x", backend)]).await;
     let client = gateway.client().await;
     (gateway, client)
@@ -20,25 +20,25 @@ over_every_transport! {
     async fn an_id_in_another_spelling_is_taken(kind) {
         for bend in ["id-text", "id-float"] {
             let backend = Backend::start(kind, &["--bend", bend]).await;
-            let (gateway, client) = in_front_of(&backend).await;
+            let (gateway, client) = start_gateway(&backend).await;
             let direct = gateway.client_at("/servers/x/mcp").await;
             for _ in 0..3 {
                 client.assert_echo("x__echo").await;
                 direct.assert_echo("echo").await;
             }
             // Concurrent calls get their own answers.
-            let (one, two) = tokio::join!(
+            let (first_text, second_text) = tokio::join!(
                 client.call_text("x__echo", json!({"text": "one"})),
                 client.call_text("x__echo", json!({"text": "two"})),
             );
-            assert_eq!((&*one, &*two), ("one", "two"), "{bend}");
+            assert_eq!((&*first_text, &*second_text), ("one", "two"), "{bend}");
         }
     }
 
-    /// An error without an id ends the only call at once.
+    /// An error without an id ends the call if only one call is in flight.
     async fn an_error_without_an_id_ends_the_only_call(kind) {
         let backend = Backend::start(kind, &["--bend", "error-id-null"]).await;
-        let (_gateway, client) = in_front_of(&backend).await;
+        let (_gateway, client) = start_gateway(&backend).await;
         for _ in 0..3 {
             client.assert_echo("x__echo").await;
             let params = json!({"name": "x__rpc_error"});
@@ -48,30 +48,30 @@ over_every_transport! {
     }
 }
 
-/// A server may answer every message. Its answer to a notification belongs to no call.
+/// A server that answers notifications ends no call with such an answer.
 #[tokio::test]
 async fn an_answer_to_a_notification_ends_no_call() {
     for kind in [BackendKind::Stdio, BackendKind::Sse] {
         let backend = Backend::start(kind, &["--bend", "answers-notifications"]).await;
-        let (_gateway, client) = in_front_of(&backend).await;
-        let slow = client.call_text("x__sleep", json!({"ms": 300}));
-        let (slow, ()) = tokio::join!(slow, async {
+        let (_gateway, client) = start_gateway(&backend).await;
+        let slow_call = client.call_text("x__sleep", json!({"ms": 300}));
+        let (slow_call, ()) = tokio::join!(slow_call, async {
             client.assert_echo("x__echo").await;
         });
-        assert_eq!(slow, "slept 300 ms");
+        assert_eq!(slow_call, "slept 300 ms");
         assert!(client.tools().await.contains(&"x__echo".to_owned()));
     }
 }
 
-/// A POST has one answer, under any id.
+/// A POST has exactly one answer, so the answer's id is ignored.
 #[tokio::test]
-async fn over_http_an_answer_under_any_id_is_taken() {
+async fn an_http_answer_is_accepted_under_any_id() {
     for bend in ["id-null", "id-foreign"] {
         for form in ["json", "sse"] {
             for revision in ["2025-11-25", "2026-07-28"] {
                 let flags = ["--bend", bend, "--answer", form, "--revisions", revision];
                 let backend = Backend::start(BackendKind::Http, &flags).await;
-                let (_gateway, client) = in_front_of(&backend).await;
+                let (_gateway, client) = start_gateway(&backend).await;
                 for _ in 0..3 {
                     client.assert_echo("x__echo").await;
                 }
@@ -80,7 +80,7 @@ async fn over_http_an_answer_under_any_id_is_taken() {
     }
 }
 
-/// If a stream has several answers and not the right one, the error names their ids.
+/// If a stream contains several answers with foreign ids, the error lists the ids.
 #[tokio::test]
 async fn several_foreign_answers_are_named() {
     let entry = rogue::start(|_| {
@@ -94,38 +94,38 @@ async fn several_foreign_answers_are_named() {
     .await;
     let gateway = Gateway::start(&json!({"mcpServers": {"x": entry}})).await;
     let client = gateway.client().await;
-    let failed = soon("a failure", client.call("x__act", json!({}))).await;
-    let text = text(&failed);
+    let failed_result = soon("a failure", client.call("x__act", json!({}))).await;
+    let text = text(&failed_result);
     assert!(
         text.contains(r#"ids that no request has: \"a\", 4711"#),
         "{text}"
     );
 }
 
-/// If many requests share a connection, an answer with a foreign id belongs to none of them. The call that
-/// times out names the ids that arrived.
+/// On a shared connection an answer with a foreign id matches no request. After the timeout, the
+/// error lists the foreign ids.
 #[tokio::test]
 async fn a_call_that_waits_in_vain_names_the_ids_that_came() {
     let backend = Backend::start(BackendKind::Sse, &[])
         .await
         .option("timeout_s", 0.5);
-    let (_gateway, client) = in_front_of(&backend).await;
+    let (_gateway, client) = start_gateway(&backend).await;
     client.assert_echo("x__echo").await;
-    let (failed, ()) = tokio::join!(client.call("x__hang", json!({})), async {
+    let (result, ()) = tokio::join!(client.call("x__hang", json!({})), async {
         backend.until_called("hang").await;
         backend
             .fake()
             .publish(r#"{"jsonrpc":"2.0","id":"nobody-asked","result":{}}"#);
     });
-    assert_eq!(failure(&failed)["kind"], "call_timeout");
-    let text = text(&failed);
+    assert_eq!(failure(&result)["kind"], "call_timeout");
+    let text = text(&result);
     assert!(
         text.contains(r#"ids that no request has: \"nobody-asked\""#),
         "{text}"
     );
 }
 
-/// A server that answers only with foreign ids is never connected. The reason says so.
+/// A server that answers only with foreign ids never connects, and the reason names the ids.
 #[tokio::test]
 async fn a_server_of_foreign_ids_is_not_connected() {
     for kind in [BackendKind::Stdio, BackendKind::Sse] {
@@ -135,11 +135,11 @@ async fn a_server_of_foreign_ids_is_not_connected() {
             .option("connectTimeoutMs", 500);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let rest = gateway.rest();
-        let named = |server: &Value| {
+        let is_named = |server: &Value| {
             let reason = server["lastError"].as_str();
             reason.is_some_and(|reason| reason.contains(r#"no request has: "of-the-server-"#))
         };
-        let server = rest.until("x", "a reason", named).await;
+        let server = rest.until("x", "a reason", is_named).await;
         assert_ne!(server["status"], "connected");
     }
 }

@@ -1,4 +1,4 @@
-//! Clients that send `initialize` although they have a session, or remember one. They get a new session.
+//! Clients that send `initialize` with an existing session id. The answer is a new session.
 
 use http::StatusCode;
 use mainstay::daemon::DaemonOptions;
@@ -22,7 +22,7 @@ const ENDPOINTS: [(&str, &str); 3] = [
     ("/servers/x/mcp", ""),
 ];
 
-fn narrow() -> Value {
+fn narrow_settings() -> Value {
     json!({"profiles": {"narrow": {"servers": ["x"]}}})
 }
 
@@ -31,98 +31,99 @@ async fn assert_echo(client: &Http, prefix: &str) {
 }
 
 over_every_transport! {
-    /// The client names an unknown id, an id of another endpoint, or an id that Mainstay did not make.
+    /// The client sends an unknown session id, or one of another endpoint.
     async fn an_unknown_session_keeps_no_client_out(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::with_settings(&[("x", &backend)], narrow()).await;
-        let elsewhere = gateway.client_at("/mcp/narrow").await.session;
+        let gateway = Gateway::with_settings(&[("x", &backend)], narrow_settings()).await;
+        let other_client = gateway.client_at("/mcp/narrow").await.session;
         for (path, prefix) in ENDPOINTS {
-            for remembered in [Some("of-another-program".to_owned()), elsewhere.clone()] {
+            for remembered_session in [Some("of-another-program".to_owned()), other_client.clone()] {
                 let mut client = gateway.stranger(path);
-                client.session.clone_from(&remembered);
+                client.session.clone_from(&remembered_session);
                 client.initialize(LATEST).await;
-                assert_ne!(client.session, remembered, "{path}");
+                assert_ne!(client.session, remembered_session, "{path}");
                 assert_echo(&client, prefix).await;
             }
         }
     }
 }
 
-/// The session that the client names continues: a call in it may be in flight, or another process may use it.
+/// The old session continues, because another process may use it.
 #[tokio::test]
 async fn a_session_that_lives_is_left_alone_and_a_new_one_is_opened() {
     let backend = Backend::http().await;
-    let gateway = Gateway::with_settings(&[("x", &backend)], narrow()).await;
+    let gateway = Gateway::with_settings(&[("x", &backend)], narrow_settings()).await;
     for (path, prefix) in ENDPOINTS {
         let first = gateway.client_at(path).await;
         let params = json!({"name": format!("{prefix}sleep"), "arguments": {"ms": 300}});
-        let slow = first.request_text("tools/call", &params.to_string());
-        let slow = first.post(slow);
-        let again = async {
+        let slow_result = first.request_text("tools/call", &params.to_string());
+        let slow_result = first.post(slow_result);
+        let second_greeting = async {
             backend.until_called("sleep").await;
-            let mut again = gateway.stranger(path);
-            again.session.clone_from(&first.session);
-            again.initialize(LATEST).await;
-            assert_ne!(again.session, first.session, "{path}");
-            assert_echo(&again, prefix).await;
+            let mut second_greeting = gateway.stranger(path);
+            second_greeting.session.clone_from(&first.session);
+            second_greeting.initialize(LATEST).await;
+            assert_ne!(second_greeting.session, first.session, "{path}");
+            assert_echo(&second_greeting, prefix).await;
         };
-        let (answer, ()) = soon("both", async { tokio::join!(slow, again) }).await;
+        let (answer, ()) = soon("both", async { tokio::join!(slow_result, second_greeting) }).await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
         assert_echo(&first, prefix).await;
     }
 }
 
-/// A session of an earlier run is treated alike.
+/// The client sends a session id of an earlier run.
 #[tokio::test]
 async fn a_session_of_an_earlier_run_keeps_no_client_out() {
     let backend = Backend::http().await;
-    let config = config(&[("x", &backend)], narrow());
+    let config = config(&[("x", &backend)], narrow_settings());
     let options = || DaemonOptions {
         session_key: Some(Secret::new("a key that is kept")),
         ..DaemonOptions::default()
     };
     for (path, prefix) in ENDPOINTS {
         let first = Gateway::with_options(&config, options()).await;
-        let remembered = first.client_at(path).await.session;
+        let remembered_client = first.client_at(path).await.session;
         first.stop().await;
-        let second = Gateway::with_options(&config, options()).await;
-        let mut client = second.stranger(path);
-        client.session.clone_from(&remembered);
+        let second_gateway = Gateway::with_options(&config, options()).await;
+        let mut client = second_gateway.stranger(path);
+        client.session.clone_from(&remembered_client);
         client.initialize(LATEST).await;
-        assert_ne!(client.session, remembered, "{path}");
+        assert_ne!(client.session, remembered_client, "{path}");
         assert_echo(&client, prefix).await;
-        second.stop().await;
+        second_gateway.stop().await;
     }
 }
 
-/// A stream has one session. A new one ends the old one with its calls, which get no answers.
+/// A pipe has one session. A new session ends the old one, and calls of the old session get no
+/// answers.
 #[tokio::test]
-async fn on_stdio_the_session_before_ends() {
+async fn a_new_session_on_stdio_ends_the_old_one() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let mut pipe = gateway.pipe().await;
-    let slow = json!({"name": "x__hang", "arguments": {}}).to_string();
-    let slow = pipe.begin("tools/call", &slow).await;
+    let slow_text = json!({"name": "x__hang", "arguments": {}}).to_string();
+    let slow_text = pipe.begin("tools/call", &slow_text).await;
     backend.until_called("hang").await;
-    let greeting = pipe.initialize("2025-06-18").await;
-    assert_eq!(greeting["protocolVersion"], "2025-06-18");
-    until("the cancellation", || backend.given_up() == 1).await;
+    let greeting_answer = pipe.initialize("2025-06-18").await;
+    assert_eq!(greeting_answer["protocolVersion"], "2025-06-18");
+    until("the cancellation", || backend.cancelled_count() == 1).await;
     pipe.assert_echo("x__echo").await;
     assert_eq!(gateway.sessions(), 1);
-    // The cancellation of an ended call has no effect.
-    pipe.send(cancelled(&slow)).await;
+    // Cancelling an ended call has no effect.
+    pipe.send(cancelled(&slow_text)).await;
     pipe.assert_echo("x__echo").await;
     let mut messages = std::mem::take(&mut pipe.other_messages);
     messages.extend(pipe.close().await);
     assert!(
-        messages.iter().all(|message| message["id"] != slow),
+        messages.iter().all(|message| message["id"] != slow_text),
         "{messages:?}"
     );
     until("no session", || gateway.sessions() == 0).await;
 }
 
 over_every_transport! {
-    async fn on_an_event_stream_the_session_before_ends(kind) {
+    async fn a_new_session_on_an_event_stream_ends_the_old_one(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         for (calls, (path, prefix)) in [(1, ("/sse", "x__")), (2, ("/servers/x/sse", ""))] {
@@ -131,9 +132,9 @@ over_every_transport! {
             until("the call", || backend.runs("hang") == calls).await;
             client.initialize(LATEST).await;
             if !prefix.is_empty() {
-                until("the cancellation", || backend.given_up() == calls).await;
+                until("the cancellation", || backend.cancelled_count() == calls).await;
             }
-            // The client's own upstream session has ended, and its call, too.
+            // The upstream session of the client has ended together with its call.
             client.assert_echo(&format!("{prefix}echo")).await;
             assert_eq!(gateway.sessions(), 1, "{path}");
             drop(client);
@@ -142,14 +143,14 @@ over_every_transport! {
     }
 }
 
-/// The session of another client is not touched.
+/// A session id of another client does not end that client's session.
 #[tokio::test]
 async fn a_foreign_session_keeps_no_client_out() {
     let backend = Backend::http().await;
     let tokens = Tokens::from(Secret::new(TOKEN));
-    let all = config(&[("x", &backend)], narrow());
+    let config_json = config(&[("x", &backend)], narrow_settings());
     let options = GatewayOptions::default();
-    let gateway = Gateway::guarded(&all, options, tokens.clone(), |address| address).await;
+    let gateway = Gateway::guarded(&config_json, options, tokens.clone(), |address| address).await;
     let client = |path: &str, name: &str| {
         let mut client = gateway.stranger(path);
         let (token, _) = tokens.add(name, None).expect("added");
@@ -157,14 +158,14 @@ async fn a_foreign_session_keeps_no_client_out() {
         client
     };
     for (number, (path, prefix)) in ENDPOINTS.into_iter().enumerate() {
-        let mut mine = client(path, &format!("mine-{number}"));
-        mine.initialize(LATEST).await;
-        let mut other = client(path, &format!("other-{number}"));
-        other.session.clone_from(&mine.session);
-        other.initialize(LATEST).await;
-        assert_ne!(other.session, mine.session, "{path}");
-        assert_echo(&other, prefix).await;
-        assert_echo(&mine, prefix).await;
+        let mut own_client = client(path, &format!("mine-{number}"));
+        own_client.initialize(LATEST).await;
+        let mut other_client = client(path, &format!("other-{number}"));
+        other_client.session.clone_from(&own_client.session);
+        other_client.initialize(LATEST).await;
+        assert_ne!(other_client.session, own_client.session, "{path}");
+        assert_echo(&other_client, prefix).await;
+        assert_echo(&own_client, prefix).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Servers that announce changes of their lists without end.
+//! Servers that announce list changes continuously.
 
 use serde_json::{Value, json};
 
@@ -7,15 +7,14 @@ use crate::{
     gateway::{Gateway, until},
 };
 
-/// Number of readings of a list before the pauses begin: the first reading, and the readings that follow at
-/// once.
+/// Number of list requests before delays start: the first request and the immediate repetitions.
 const PROMPT: usize = 7;
 
 const AGAIN: &str = "says again and again";
 
 over_every_transport! {
-    /// A server announces a change at each reading of a list. It is read less and less often, and its status
-    /// says so.
+    /// A server that announces a change after each list request is asked at growing intervals, and
+    /// its status reports this.
     async fn a_list_that_is_announced_at_each_reading_is_read_ever_less_often(kind) {
         for revisions in [&[][..], &["--revisions", "2026-07-28"]] {
             if kind == BackendKind::Sse && !revisions.is_empty() {
@@ -25,11 +24,12 @@ over_every_transport! {
             let backend = Backend::start(kind, &flags).await;
             let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             let rest = gateway.rest();
-            let server = rest.until("x", "the note", |server| note(server).contains(AGAIN)).await;
+            let server = rest.until("x", "the note", |server| list_note(server).contains(AGAIN)).await;
             assert_eq!(server["connected"], true, "{server}");
             assert_eq!(server["healthStatus"], "healthy", "{server}");
             for list in ["tools/list", "prompts/list", "resources/list"] {
-                // One more reading may have happened meanwhile. An announcement before the stream is open is lost.
+                // One more list request may be in flight. An announcement before the stream is open
+                // is lost.
                 let count = backend.count(list);
                 assert!((1..=PROMPT + 1).contains(&count), "{list}: {count}");
             }
@@ -38,32 +38,32 @@ over_every_transport! {
         }
     }
 
-    /// Tools that change at each reading fill neither the events nor the clients' streams.
+    /// A tool that changes at each list request creates few events and few notifications.
     async fn tools_that_come_and_go_are_told_now_and_then(kind) {
         let backend = Backend::start(kind, &["--bend", "alternating-tools"]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
-        rest.until("x", "the note", |server| note(server).contains(AGAIN)).await;
+        rest.until("x", "the note", |server| list_note(server).contains(AGAIN)).await;
         let change_events = || async {
             let events = rest.get("/api/events/recent?limit=1000").await;
             let events = events["events"].as_array().expect("a list").clone();
             events.iter().filter(|event| event["type"] == "tools_changed").count()
         };
-        let before = change_events().await;
-        assert!(before < PROMPT, "{before}");
-        // Two more readings, after pauses.
-        let listed = backend.count("tools/list");
-        until("two more listings", || backend.count("tools/list") >= listed + 2).await;
-        assert_eq!(change_events().await, before);
+        let previous_count = change_events().await;
+        assert!(previous_count < PROMPT, "{previous_count}");
+        // Two more list requests, each after a delay.
+        let listed_count = backend.count("tools/list");
+        until("two more listings", || backend.count("tools/list") >= listed_count + 2).await;
+        assert_eq!(change_events().await, previous_count);
         client.assert_echo("x__echo").await;
     }
 }
 
-fn note(server: &Value) -> &str {
+fn list_note(server: &Value) -> &str {
     server["lastError"].as_str().unwrap_or_default()
 }
 
-/// A list that changes now and then is read at once after each change.
+/// A list that changes rarely is requested immediately after each change.
 #[tokio::test]
 async fn a_list_that_settles_is_read_at_once_again() {
     let backend = Backend::http().await;
@@ -78,7 +78,7 @@ async fn a_list_that_settles_is_read_at_once_again() {
             stream.message().await["method"],
             "notifications/tools/list_changed"
         );
-        let has = client.tools().await.contains(&"x__extra".to_owned());
-        assert_eq!(has, !remove);
+        let has_extra_tool = client.tools().await.contains(&"x__extra".to_owned());
+        assert_eq!(has_extra_tool, !remove);
     }
 }

@@ -1,4 +1,5 @@
-//! Peers that bend the protocol (docs/dev/peers.md): usable messages are accepted, and others are reported.
+//! Peers that bend the protocol (docs/dev/peers.md). Usable messages are accepted, and unusable
+//! messages are reported.
 
 mod browsers;
 mod cursors;

@@ -9,7 +9,8 @@ use crate::{
     gateway::{Gateway, config},
 };
 
-/// Fails like `npx` if two processes fetch one package at once. Runs the fetched package.
+/// A stand-in for `npx` that fails if two processes fetch one package at once, and then runs the
+/// package.
 const NPX: &str = r#"#!/bin/sh
 cache="$(dirname "$0")/_npx/$2"
 if [ ! -e "$cache/done" ]; then
@@ -26,7 +27,7 @@ shift 2
 exec "$@"
 "#;
 
-/// Entries of one package that start together fetch it one after the other. None of them fails.
+/// Entries of one package fetch the package one after the other, and every entry connects.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn starts_of_one_package_take_turns_while_its_cache_is_cold() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! Secrets in files that are replaced while Mainstay runs.
+//! Secret files that are replaced while Mainstay runs.
 
 use std::path::Path;
 
@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, BackendKind},
     gateway::{Gateway, found},
-    world::{TestConfig, with},
+    world::{TestConfig, entry_with},
 };
 
 const FIRST: &str = "first-secret-of-the-tests";
 const SECOND: &str = "second-secret-of-the-tests";
 
 /// A server that accepts only this credential.
-async fn guarded(kind: BackendKind, secret: &str) -> Backend {
+async fn start_guarded(kind: BackendKind, secret: &str) -> Backend {
     let header = format!("authorization=Bearer {secret}");
     Backend::start(kind, &["--require-header", &header]).await
 }
 
-/// Makes the server accept another credential from now on.
-fn take(backend: &Backend, secret: &str) {
+/// Replaces the credential that the server accepts.
+fn accept_secret(backend: &Backend, secret: &str) {
     let header = format!("authorization=Bearer {secret}");
     let header = header.parse().expect("a header");
     backend
@@ -29,15 +29,15 @@ fn take(backend: &Backend, secret: &str) {
 }
 
 fn rotate(world: &TestConfig, secret: &str) {
-    // In one step, like programs that rotate secrets.
-    let new = world.folder.path().join("new");
-    std::fs::write(&new, format!("{secret}\n")).expect("written");
-    std::fs::rename(new, world.folder.path().join("token")).expect("renamed");
+    // Renames the file, like programs that rotate secrets.
+    let new_path = world.folder.path().join("new");
+    std::fs::write(&new_path, format!("{secret}\n")).expect("written");
+    std::fs::rename(new_path, world.folder.path().join("token")).expect("renamed");
 }
 
 /// A Mainstay whose server `x` gets its credential from a file.
 async fn start(backend: &Backend, secret: &str, members: Value) -> (TestConfig, Gateway) {
-    let mut entry = with(backend, members);
+    let mut entry = entry_with(backend, members);
     entry["headers"] = json!({"Authorization": "Bearer ${file:token}"});
     let world = TestConfig::new_json(&json!({"mcpServers": {"x": entry}}));
     rotate(&world, secret);
@@ -51,17 +51,17 @@ fn is_hidden(value: &Value) {
     }
 }
 
-/// A server refuses the old credential during a session, and gets the new one without any action.
+/// After a credential change in a session, Mainstay reads the file again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_that_is_rotated_in_a_session_is_read_again() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
-        let backend = guarded(kind, FIRST).await;
+        let backend = start_guarded(kind, FIRST).await;
         let (world, gateway) = start(&backend, FIRST, json!({})).await;
         let (rest, client) = (gateway.rest(), gateway.client().await);
         client.assert_echo("x__echo").await;
-        take(&backend, SECOND);
+        accept_secret(&backend, SECOND);
         rotate(&world, SECOND);
-        // Calls and probes are refused until there is a new session.
+        // Calls and probes are refused until the new session.
         found("a call that works", async || {
             let result = client.call("x__echo", json!({"text": "hello"})).await;
             is_hidden(&result);
@@ -75,77 +75,78 @@ async fn a_secret_that_is_rotated_in_a_session_is_read_again() {
     }
 }
 
-/// A start after a 401, as the hint recommends, reads the file again.
+/// After a 401, a start by hand reads the file again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_reads_a_secret_again() {
     for operation in ["start", "restart", "reconnect"] {
-        let backend = guarded(BackendKind::Http, SECOND).await;
+        let backend = start_guarded(BackendKind::Http, SECOND).await;
         let (world, gateway) = start(&backend, FIRST, json!({})).await;
         let rest = gateway.rest();
-        let refused = |server: &Value| {
+        let is_refused = |server: &Value| {
             let reason = server["lastError"].as_str().unwrap_or_default();
             reason.starts_with("unauthorized")
         };
-        let server = rest.until("x", "refused", refused).await;
+        let server = rest.until("x", "refused", is_refused).await;
         is_hidden(&server);
         rotate(&world, SECOND);
         rest.done("x", operation).await;
         gateway.client().await.assert_echo("x__echo").await;
         is_hidden(&rest.server("x").await);
         // The reload finds no change.
-        let before = backend.count("initialize");
-        let (_, reloaded) = rest.post("/api/reload", json!({})).await;
-        assert_eq!(reloaded["applied"], true, "{reloaded}");
+        let previous_count = backend.count("initialize");
+        let (_, reload_answer) = rest.post("/api/reload", json!({})).await;
+        assert_eq!(reload_answer["applied"], true, "{reload_answer}");
         gateway.client().await.assert_echo("x__echo").await;
-        assert_eq!(backend.count("initialize"), before, "{operation}");
+        assert_eq!(backend.count("initialize"), previous_count, "{operation}");
     }
 }
 
-/// An unreadable file fails the attempt, and the error names the file. The next attempt reads it again.
+/// An unreadable file fails the attempt with the file's path. The next attempt reads the file
+/// again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reference_that_fails_is_named_and_tried_again() {
-    let backend = guarded(BackendKind::Http, FIRST).await;
+    let backend = start_guarded(BackendKind::Http, FIRST).await;
     let (world, gateway) = start(&backend, FIRST, json!({"connectTimeoutMs": 2000})).await;
     let rest = gateway.rest();
     rest.until_status("x", "connected").await;
     std::fs::remove_file(world.folder.path().join("token")).expect("removed");
     rest.operate("x", "restart").await;
-    let named = |server: &Value| {
+    let names_reference = |server: &Value| {
         let reason = server["lastError"].as_str().unwrap_or_default();
         ["headers.Authorization", "token", "there is no such file"]
             .iter()
             .all(|part| reason.contains(part))
     };
-    let server = rest.until("x", "named", named).await;
+    let server = rest.until("x", "named", names_reference).await;
     assert_eq!(server["retried"], true, "{server}");
     rotate(&world, FIRST);
     rest.until_status("x", "connected").await;
 }
 
-/// A server whose file is missing at first can be started once the file exists.
+/// A server whose file is missing starts after the file is created.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_comes_later_is_read_at_the_start() {
-    let backend = guarded(BackendKind::Http, FIRST).await;
+    let backend = start_guarded(BackendKind::Http, FIRST).await;
     let mut entry = backend.entry.clone();
     entry["headers"] = json!({"Authorization": "Bearer ${file:token}"});
     let world = TestConfig::new_json(&json!({"mcpServers": {"x": entry}}));
     let gateway = world.run().await;
     let rest = gateway.rest();
-    let named = |server: &Value| {
+    let names_reference = |server: &Value| {
         let reason = server["lastError"].as_str().unwrap_or_default();
         reason.contains("there is no such file")
     };
-    rest.until("x", "named", named).await;
+    rest.until("x", "named", names_reference).await;
     rotate(&world, FIRST);
     rest.done("x", "start").await;
     gateway.client().await.assert_echo("x__echo").await;
 }
 
-/// Each start of a process reads the variables of its `envFile` again.
+/// Each process start reads the variables of `envFile` again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_of_variables_is_read_at_each_start() {
     let backend = Backend::stdio().await;
-    let entry = with(&backend, json!({"envFile": "variables"}));
+    let entry = entry_with(&backend, json!({"envFile": "variables"}));
     let world = TestConfig::new_json(&json!({"mcpServers": {"x": entry}}));
     let write = |folder: &Path, value: &str| {
         let text = format!("TOKEN_OF_TESTS={value}\n");

@@ -1,4 +1,4 @@
-//! Servers that forget sessions, refuse them, tie them to cookies, or redirect requests.
+//! Servers that lose sessions, refuse sessions, require cookies, or redirect requests.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::{
     backend::{Backend, BackendKind},
     client::failure,
     gateway::{Gateway, until},
-    rest_client::{health_checks, promptly},
+    rest_client::{health_checks, prompt_retry},
 };
 
 const OFTEN: Duration = Duration::from_millis(100);
 
-/// The ways in which servers refuse an unknown session.
+/// Bends that refuse an unknown session.
 const LOST_SESSIONS: [&str; 7] = [
     "",
     "--bend=lost-session400",
@@ -24,11 +24,11 @@ const LOST_SESSIONS: [&str; 7] = [
     "--bend=lost-session200-null",
 ];
 
-/// These bends over HTTP+SSE, where the answer to a POST has no message, and over Streamable HTTP.
+/// Each bend over HTTP+SSE, where a POST has an empty answer, and over Streamable HTTP.
 fn lost_sessions() -> impl Iterator<Item = (BackendKind, &'static str)> {
-    let over = |kind| LOST_SESSIONS.into_iter().map(move |bend| (kind, bend));
-    let sse = over(BackendKind::Sse).filter(|(_, bend)| !bend.contains("200"));
-    over(BackendKind::Http).chain(sse)
+    let with_kind = |kind| LOST_SESSIONS.into_iter().map(move |bend| (kind, bend));
+    let sse = with_kind(BackendKind::Sse).filter(|(_, bend)| !bend.contains("200"));
+    with_kind(BackendKind::Http).chain(sse)
 }
 
 async fn start(kind: BackendKind, bend: &str) -> Backend {
@@ -36,21 +36,21 @@ async fn start(kind: BackendKind, bend: &str) -> Backend {
     Backend::start(kind, &flags).await
 }
 
-/// A new handshake follows, and a call that cannot have run is sent once more.
+/// Mainstay repeats the handshake, and sends a call again if it cannot have run.
 #[tokio::test]
 async fn a_lost_session_is_found_out_however_it_is_refused() {
     for (kind, bend) in lost_sessions() {
-        let may_have_run = bend.ends_with("500");
+        let can_have_run = bend.ends_with("500");
         for (path, prefix) in [("/mcp", "x__"), ("/servers/x/mcp", "")] {
-            let backend = start(kind, bend).await.option("reconnect", promptly());
+            let backend = start(kind, bend).await.option("reconnect", prompt_retry());
             let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             let client = gateway.client_at(path).await;
             let echo = format!("{prefix}echo");
             client.assert_echo(&echo).await;
-            let (greeted, runs) = (backend.count("initialize"), backend.runs("echo"));
+            let (greeting_count, runs) = (backend.count("initialize"), backend.runs("echo"));
             backend.fake().lose_sessions();
             let result = client.call(&echo, json!({"text": "hello"})).await;
-            if may_have_run {
+            if can_have_run {
                 assert_eq!(
                     failure(&result)["kind"],
                     "outcome_unknown",
@@ -64,12 +64,15 @@ async fn a_lost_session_is_found_out_however_it_is_refused() {
                 assert_eq!(backend.runs("echo"), runs + 1, "{kind:?} {bend}");
             }
             client.assert_echo(&echo).await;
-            assert!(backend.count("initialize") > greeted, "{kind:?} {bend}");
+            assert!(
+                backend.count("initialize") > greeting_count,
+                "{kind:?} {bend}"
+            );
         }
     }
 }
 
-/// Twenty calls find the session lost. They share one new session.
+/// Twenty calls to a lost session cause one new session.
 #[tokio::test]
 async fn a_lost_session_is_renewed_once_for_all_calls() {
     let backend = start(BackendKind::Http, "--bend=lost-session400").await;
@@ -82,27 +85,27 @@ async fn a_lost_session_is_renewed_once_for_all_calls() {
     assert_eq!(backend.runs("echo"), 21);
 }
 
-/// A refused ping is no evidence that calls work.
+/// A refused ping reveals the lost session.
 #[tokio::test]
 async fn a_probe_finds_a_lost_session_out() {
     for (kind, bend) in lost_sessions() {
         let backend = start(kind, bend).await;
         let backend = backend
             .option("health", health_checks(OFTEN, "verify"))
-            .option("reconnect", promptly());
+            .option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         gateway.rest().until_status("x", "connected").await;
-        let greeted = backend.count("initialize");
+        let greeted_count = backend.count("initialize");
         backend.fake().lose_sessions();
         until(&format!("{kind:?} {bend}: a new session"), || {
-            backend.count("initialize") > greeted
+            backend.count("initialize") > greeted_count
         })
         .await;
     }
 }
 
 over_every_transport! {
-    /// A server that refuses `ping` and answers lists still has its session.
+    /// A server that refuses `ping` but answers lists keeps its session.
     async fn a_server_that_refuses_pings_keeps_its_session(kind) {
         let mut health = health_checks(OFTEN, "reconnect");
         health["threshold"] = json!(1);
@@ -116,7 +119,7 @@ over_every_transport! {
     }
 }
 
-/// A tool's error that servers also use for lost sessions.
+/// A tool error with the text of a lost session does not end the session.
 #[tokio::test]
 async fn a_refused_call_of_a_living_session_fails_alone() {
     let backend = Backend::http().await;
@@ -142,14 +145,14 @@ async fn a_refused_call_of_a_living_session_fails_alone() {
                 json!({"name": "x__echo", "arguments": {"text": "a"}}),
             )
             .await;
-        let failed = answer["error"].is_object() || answer["result"]["isError"] == true;
-        assert!(failed, "{status} {body}: {answer}");
+        let is_failed = answer["error"].is_object() || answer["result"]["isError"] == true;
+        assert!(is_failed, "{status} {body}: {answer}");
         client.assert_echo("x__echo").await;
     }
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// Load balancers use a cookie to bind clients to a server.
+/// Load balancers route requests of a session by cookie.
 #[tokio::test]
 async fn cookies_go_back_with_every_request_of_a_session() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -163,7 +166,7 @@ async fn cookies_go_back_with_every_request_of_a_session() {
     }
 }
 
-/// A redirect during a session follows the rules of the start.
+/// Redirects during a session follow the same rules as at the start.
 #[tokio::test]
 async fn redirects_within_a_session_are_followed() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -180,17 +183,17 @@ async fn redirects_within_a_session_are_followed() {
         client.tools().await;
         assert_eq!(backend.runs("echo"), 4, "{kind:?}");
         assert_eq!(backend.count("initialize"), 1, "{kind:?}");
-        let moved = |received: &fake_server::Received| received.path.contains("moved");
-        // Only the first of these requests is redirected.
+        let is_moved = |request: &fake_server::Received| request.path.contains("moved");
+        // Only the first request to each path is redirected.
         let received = backend.fake().received();
         let calls = received
             .iter()
             .filter(|request| request.method().as_deref() == Some("tools/call"));
-        assert_eq!(calls.filter(|call| moved(call)).count(), 3, "{kind:?}");
+        assert_eq!(calls.filter(|call| is_moved(call)).count(), 3, "{kind:?}");
     }
 }
 
-/// A redirect to another origin is not followed. The reason names its target.
+/// A redirect to another origin is refused. The error contains the target.
 #[tokio::test]
 async fn a_redirect_to_another_origin_is_named() {
     let backend = Backend::http()
@@ -204,8 +207,8 @@ async fn a_redirect_to_another_origin_is_named() {
         script.location = Some("http://127.0.0.2:1/mcp".to_owned());
     });
     let result = client.call("x__echo", json!({"text": "a"})).await;
-    let words = failure(&result).to_string() + &result["content"].to_string();
-    assert!(words.contains("127.0.0.2:1/mcp"), "{result}");
+    let message = failure(&result).to_string() + &result["content"].to_string();
+    assert!(message.contains("127.0.0.2:1/mcp"), "{result}");
     let is_named = |server: &Value| {
         let reason = server["lastError"].as_str().unwrap_or_default();
         reason.contains("127.0.0.2:1/mcp") && reason.contains("`url`")
@@ -213,8 +216,8 @@ async fn a_redirect_to_another_origin_is_named() {
     gateway.rest().until("x", "the reason", is_named).await;
 }
 
-/// A list that fails for another reason is no lost session. The server stays connected and is degraded, with
-/// the reason.
+/// A list that fails for another reason does not end the session. The server stays connected as
+/// degraded, and the status has the reason.
 #[tokio::test]
 async fn a_list_that_fails_loses_no_session() {
     for kind in [BackendKind::Http, BackendKind::Sse, BackendKind::Stdio] {
@@ -230,13 +233,13 @@ async fn a_list_that_fails_loses_no_session() {
         direct.assert_echo("echo").await;
         let error = direct.error("tools/list", json!({})).await;
         assert_eq!(error["code"], -32603, "{error}");
-        let greeted = backend.count("initialize");
-        // One for the shared session, and one for the client's isolated session.
-        assert!(greeted <= 2, "{kind:?}: {greeted}");
+        let greeted_count = backend.count("initialize");
+        // One handshake for the shared session and one for the isolated session.
+        assert!(greeted_count <= 2, "{kind:?}: {greeted_count}");
     }
 }
 
-/// An error with the server's own code that names the call may result from the call. The call is not repeated.
+/// An error with a server's own code may be the result of the call, so the call is not repeated.
 #[tokio::test]
 async fn a_call_that_failed_by_name_is_not_sent_again() {
     let backend = Backend::http().await;
@@ -253,24 +256,29 @@ async fn a_call_that_failed_by_name_is_not_sent_again() {
     assert_eq!(backend.calls_of("count").len(), 1);
 }
 
-/// GET may be redirected to another URL than POST.
+/// GET may be redirected to a URL that differs from that of POST.
 #[tokio::test]
 async fn a_redirect_of_the_stream_leaves_calls_alone() {
     let backend = Backend::start(BackendKind::Http, &["--bend=stream-redirect"]).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     until("the stream", || backend.fake().streams() == 1).await;
     gateway.client().await.assert_echo("x__echo").await;
-    let received = backend.fake().received();
-    let mut posts = received.iter().filter(|request| request.verb == "POST");
-    assert!(posts.all(|post| post.path == "/mcp"), "{received:#?}");
+    let received_requests = backend.fake().received();
+    let mut posts = received_requests
+        .iter()
+        .filter(|request| request.verb == "POST");
+    assert!(
+        posts.all(|post| post.path == "/mcp"),
+        "{received_requests:#?}"
+    );
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// Some servers answer lists without a session, and refuse calls in a lost session.
+/// Some servers answer lists without a session, but refuse calls in a lost session.
 #[tokio::test]
 async fn a_session_in_which_every_call_is_refused_is_not_kept() {
     let backend = Backend::start(BackendKind::Http, &["--bend=calls-refused"]).await;
-    let backend = backend.option("reconnect", promptly());
+    let backend = backend.option("reconnect", prompt_retry());
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     for _ in 0..3 {
@@ -285,7 +293,7 @@ async fn a_session_in_which_every_call_is_refused_is_not_kept() {
     assert_eq!(backend.count("initialize"), 2);
 }
 
-/// A server without session ids may still remember its clients.
+/// A server without session ids may store its clients by other means.
 #[tokio::test]
 async fn a_server_without_session_ids_is_greeted_anew_when_it_says_so() {
     let backend = Backend::start(BackendKind::Http, &["--stateless", "--no-get"]).await;
@@ -296,7 +304,7 @@ async fn a_server_without_session_ids_is_greeted_anew_when_it_says_so() {
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Server not initialized"}}"#;
     backend.fake().edit(|script| {
         script.status = Some(200);
-        // The call, and the list that is the proof.
+        // The call, and the list request that confirms the lost session.
         script.status_times = Some(2);
         script.status_body = Some(error.to_owned());
     });
@@ -305,7 +313,7 @@ async fn a_server_without_session_ids_is_greeted_anew_when_it_says_so() {
 }
 
 over_every_transport! {
-    /// A server that answers every call with "not initialized" is not healthy, even if its lists work.
+    /// A server that answers every call with "not initialized" is degraded, even if lists work.
     async fn a_server_that_says_it_is_not_initialized_is_not_well(kind) {
         let backend = Backend::start(kind, &["--bend=uninitialized"]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -322,7 +330,7 @@ over_every_transport! {
     }
 }
 
-/// Servers over HTTP+SSE that answer in the body of the POST.
+/// Servers over HTTP+SSE that put the answer into the POST response.
 #[tokio::test]
 async fn an_answer_in_the_body_of_a_post_is_one() {
     let backend = Backend::start(BackendKind::Sse, &["--bend=answer-in-post"]).await;

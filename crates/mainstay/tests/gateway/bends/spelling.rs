@@ -1,5 +1,4 @@
-//! Messages that differ from the specification in their spelling: with harmless bytes around them, or with
-//! members of other versions of JSON-RPC.
+//! Messages with extra bytes around the JSON, or with members of other JSON-RPC versions.
 
 use serde_json::json;
 
@@ -9,7 +8,7 @@ use crate::{
     gateway::{Gateway, soon},
 };
 
-async fn works(kind: BackendKind, flags: &[&str]) {
+async fn assert_works(kind: BackendKind, flags: &[&str]) {
     let backend = Backend::start(kind, flags).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
@@ -28,23 +27,23 @@ async fn works(kind: BackendKind, flags: &[&str]) {
 
 over_every_transport! {
     async fn a_byte_order_mark_hides_no_message(kind) {
-        works(kind, &["--bend", "byte-order-mark"]).await;
+        assert_works(kind, &["--bend", "byte-order-mark"]).await;
     }
 
     async fn members_of_other_versions_hide_no_answer(kind) {
         for bend in ["null-members", "no-version"] {
-            works(kind, &["--bend", bend]).await;
+            assert_works(kind, &["--bend", bend]).await;
         }
     }
 
-    /// An answer that is no JSON ends its call at once, with the reason.
+    /// An answer that is not JSON fails its call immediately with the reason.
     async fn an_answer_that_cannot_be_read_is_named(kind) {
         for form in ["json", "sse"] {
             let backend = Backend::start(kind, &["--bend", "not-a-number", "--answer", form]).await;
             let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             let client = gateway.client().await;
-            let failed = soon("a failure", client.call("x__echo", json!({"text": "x"}))).await;
-            let text = text(&failed);
+            let failed_result = soon("a failure", client.call("x__echo", json!({"text": "x"}))).await;
+            let text = text(&failed_result);
             assert!(text.contains("is not a JSON-RPC message: not JSON"), "{text}");
             assert_eq!(client.call_text("x__add", json!({"a": 1, "b": 2})).await, "3");
         }
@@ -60,10 +59,9 @@ async fn harmless_bytes_on_stdout_hide_no_message() {
         "nul",
         "two-on-a-line",
     ] {
-        works(BackendKind::Stdio, &["--bend", bend]).await;
+        assert_works(BackendKind::Stdio, &["--bend", bend]).await;
     }
-    // All of these together.
-    let all = [
+    let bend_flags = [
         "--bend",
         "colours",
         "--bend",
@@ -71,5 +69,5 @@ async fn harmless_bytes_on_stdout_hide_no_message() {
         "--bend",
         "byte-order-mark",
     ];
-    works(BackendKind::Stdio, &all).await;
+    assert_works(BackendKind::Stdio, &bend_flags).await;
 }

@@ -1,4 +1,4 @@
-//! The last output of a process is the reason of its end, whatever it wrote before.
+//! The last stderr line of a process is the reason of its exit, after any other output.
 #![cfg(unix)]
 
 use mainstay_core::trouble;
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, BackendKind},
     gateway::Gateway,
-    rest_client::never,
+    rest_client::never_retry,
 };
 
-/// The reason that is shown for a server whose process runs this script.
+/// The reason in the status of a server whose process runs this script.
 async fn reason(script: &str) -> String {
     let mut backend = Backend::start(BackendKind::Stdio, &[])
         .await
-        .option("reconnect", never());
+        .option("reconnect", never_retry());
     backend.entry["command"] = json!("sh");
     backend.entry["args"] = json!(["-c", script]);
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -30,12 +30,12 @@ async fn reason(script: &str) -> String {
 #[tokio::test]
 async fn the_error_behind_a_progress_bar_is_the_reason() {
     for script in [
-        // A progress bar that overwrites itself, with an error at its end.
+        // A progress bar with carriage returns, followed by an error.
         r"for i in $(seq 500); do printf 'loading %s\r' $i; done >&2; printf 'Error: no licence\r' >&2; exit 3",
         r"printf 'loading 50%%\rloading 100%%\rError: no licence' >&2; exit 3",
-        // One line without end.
+        // A line without a line break.
         r"head -c 300000 /dev/zero | tr '\0' . >&2; printf 'Error: no licence' >&2; exit 3",
-        // Colours.
+        // ANSI colours.
         r"printf '\033[31m\033[1mError:\033[0m no licence\033[0m\n' >&2; exit 3",
     ] {
         let reason = reason(script).await;
@@ -44,7 +44,7 @@ async fn the_error_behind_a_progress_bar_is_the_reason() {
     }
 }
 
-/// A flood is read at a limited rate. Its last line is not dropped.
+/// Stderr is read at a limited rate, but the last line is always kept.
 #[tokio::test]
 async fn the_error_behind_a_flood_is_the_reason() {
     let flood = r"head -c 30000000 /dev/zero | tr '\0' 'x' | fold -w 79 >&2; printf 'Error: no licence\n' >&2; exit 3";

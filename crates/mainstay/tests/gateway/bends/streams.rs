@@ -1,4 +1,4 @@
-//! Event streams that end at once, are refused once, or lack the last line.
+//! Event streams that end immediately, are refused once, or lack the last line break.
 
 use std::time::{Duration, Instant};
 
@@ -8,21 +8,21 @@ use crate::{
 };
 
 /// Times at which the server received a GET for its stream.
-fn gets(backend: &Backend) -> Vec<Instant> {
-    let received = backend.fake().received();
-    let gets = received
+fn get_times(backend: &Backend) -> Vec<Instant> {
+    let received_requests = backend.fake().received();
+    let gets = received_requests
         .into_iter()
-        .filter(|received| received.verb == "GET");
-    gets.map(|received| received.at).collect()
+        .filter(|received_requests| received_requests.verb == "GET");
+    gets.map(|received_requests| received_requests.at).collect()
 }
 
-/// `retry: 0` does not lead to requests without a pause.
+/// `retry: 0` still leads to growing delays between requests.
 #[tokio::test]
 async fn a_stream_that_ends_at_once_is_opened_with_growing_pauses() {
     let backend = Backend::start(BackendKind::Http, &["--bend=stream-ends"]).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    until("three streams", || gets(&backend).len() == 3).await;
-    let gets = gets(&backend);
+    until("three streams", || get_times(&backend).len() == 3).await;
+    let gets = get_times(&backend);
     assert!(gets[2] - gets[0] >= Duration::from_millis(2900), "{gets:?}");
     gateway.client().await.assert_echo("x__echo").await;
     let server = gateway.rest().server("x").await;
@@ -31,32 +31,32 @@ async fn a_stream_that_ends_at_once_is_opened_with_growing_pauses() {
     assert!(reason.contains("ended the stream"), "{server}");
 }
 
-/// After a first refusal of the stream, later announcements still arrive.
+/// If the first GET is refused, the stream is opened later, and announcements arrive.
 #[tokio::test]
 async fn a_stream_that_is_refused_once_is_opened_later() {
     let backend = Backend::start(BackendKind::Http, &["--bend=stream-refused"]).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let rest = gateway.rest();
-    let refused = found("the refusal", async || {
+    let refused_server = found("the refusal", async || {
         let server = rest.server("x").await;
         let reason = server["listening"]["reason"].as_str()?.to_owned();
         Some(reason)
     })
     .await;
-    assert!(refused.contains("HTTP 409"), "{refused}");
+    assert!(refused_server.contains("HTTP 409"), "{refused_server}");
     until("the stream", || backend.fake().streams() == 1).await;
     rest.until("x", "listening", |server| {
         server["listening"]["open"] == true
     })
     .await;
-    let listed = backend.count("tools/list");
+    let listed_count = backend.count("tools/list");
     backend
         .fake()
         .publish(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
-    backend.until_count("tools/list", listed + 1).await;
+    backend.until_count("tools/list", listed_count + 1).await;
 }
 
-/// A server without a stream is not asked again. Its status shows that it cannot announce changes.
+/// A server without a stream is not asked again. Its status contains this.
 #[tokio::test]
 async fn a_server_without_a_stream_is_shown_so() {
     let backend = Backend::start(BackendKind::Http, &["--no-get"]).await;
@@ -66,10 +66,10 @@ async fn a_server_without_a_stream_is_shown_so() {
     assert_eq!(server["listening"]["open"], false, "{server}");
     let reason = server["listening"]["reason"].as_str().unwrap_or_default();
     assert!(reason.contains("HTTP 405"), "{server}");
-    assert_eq!(gets(&backend).len(), 1);
+    assert_eq!(get_times(&backend).len(), 1);
 }
 
-/// A message is complete even if the blank line or the end of the body is missing.
+/// An event is complete without its blank line, and a body without its last chunk.
 #[tokio::test]
 async fn answers_that_end_early_are_answers() {
     for flags in [
@@ -90,7 +90,7 @@ async fn answers_that_end_early_are_answers() {
     }
 }
 
-/// The last line of a process counts even without its line end.
+/// The last line of a process is read without its line break.
 #[cfg(unix)]
 #[tokio::test]
 async fn the_last_line_of_a_process_is_an_answer() {

@@ -1,5 +1,5 @@
-//! Strings with half a character in them (`"\ud800"`), as programs on UTF-16 send them. They are valid JSON,
-//! but few string types can hold them.
+//! Strings with an unpaired surrogate (`"\ud800"`) from UTF-16 programs: valid JSON that a `String`
+//! cannot hold.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::{
 const TOOL: &str = r#"{"name":"odd","title":"Odd \udc00","description":"Reads \ud800 files","inputSchema":{"type":"object","properties":{"path":{"type":"string"}}}}"#;
 
 over_every_transport! {
-    /// On the wire the bytes stay. In texts for people, only the bad character is replaced.
+    /// Raw messages keep the bytes. Human-readable texts replace the surrogate.
     async fn half_a_character_is_shown_as_one(kind) {
         let backend = Backend::start(kind, &["--tool", TOOL]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -22,19 +22,19 @@ over_every_transport! {
         let answer = client.ask("tools/call", params).await;
         let text = r#"{"content":[{"type":"text","text":"a\ud800b"}]"#;
         assert!(answer.contains(text) && answer.contains("1e400"), "{answer}");
-        let listed = client.ask("tools/list", "{}").await;
-        assert!(listed.contains(r#""description":"Reads \ud800 files""#), "{listed}");
+        let listed_response = client.ask("tools/list", "{}").await;
+        assert!(listed_response.contains(r#""description":"Reads \ud800 files""#), "{listed_response}");
 
         let tools = rest.get("/api/mcp-tools").await;
         let tools = tools["tools"].as_array().expect("a list");
-        let odd = tools.iter().find(|tool| tool["original_name"] == "odd");
-        let odd = odd.unwrap_or_else(|| panic!("the tool in {tools:?}"));
-        assert_eq!(odd["description"], "Reads \u{fffd} files", "{odd}");
-        assert_eq!(odd["title"], "Odd \u{fffd}", "{odd}");
+        let odd_tool = tools.iter().find(|tool| tool["original_name"] == "odd");
+        let odd_tool = odd_tool.unwrap_or_else(|| panic!("the tool in {tools:?}"));
+        assert_eq!(odd_tool["description"], "Reads \u{fffd} files", "{odd_tool}");
+        assert_eq!(odd_tool["title"], "Odd \u{fffd}", "{odd_tool}");
     }
 }
 
-/// The error text of a tool keeps its readable part.
+/// A tool's error text is shown with a replacement character.
 #[tokio::test]
 async fn an_error_text_with_half_a_character_is_shown() {
     let entry = rogue::start(|id| {

@@ -1,4 +1,4 @@
-//! Questions without an answer, and servers that ask in unusual ways.
+//! Questions that clients do not answer, and servers that ask in unusual ways.
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ const LEGACY: [&str; 2] = ["--revisions", "2025-11-25"];
 const MODERN: [&str; 2] = ["--revisions", "2026-07-28"];
 
 /// A client with a session that declares these capabilities.
-async fn declaring(gateway: &Gateway, path: &str, capabilities: Value) -> Http {
+async fn declaring_client(gateway: &Gateway, path: &str, capabilities: Value) -> Http {
     let mut client = gateway.stranger(path);
     client.initialize_with(&capabilities).await;
     client
 }
 
-/// Advances the time.
-async fn pass(seconds: u64) {
+/// Advances the paused clock.
+async fn advance_time(seconds: u64) {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(seconds)).await;
     tokio::time::resume();
 }
 
-/// The clients with open questions, and these questions.
+/// The clients with open questions, from the list of servers.
 async fn asked_clients(gateway: &Gateway) -> Vec<Value> {
     let requests = gateway.rest().get("/api/server-requests").await;
     requests["clients"].as_array().expect("a list").clone()
@@ -36,17 +36,17 @@ async fn asked_clients(gateway: &Gateway) -> Vec<Value> {
 
 /// Waits for the only open question.
 async fn open_question(gateway: &Gateway) -> Value {
-    let look = async || asked_clients(gateway).await.into_iter().next();
-    found("an open question", look).await
+    let next_question = async || asked_clients(gateway).await.into_iter().next();
+    found("an open question", next_question).await
 }
 
 async fn until_answered(gateway: &Gateway) {
-    let look = async || asked_clients(gateway).await.is_empty().then_some(());
-    found("no open question", look).await;
+    let is_answered = async || asked_clients(gateway).await.is_empty().then_some(());
+    found("no open question", is_answered).await;
 }
 
-/// A client declares roots and never answers. Its call and the calls behind it wait only seconds. It is not
-/// asked again until it announces its roots.
+/// A client that declares roots but does not answer delays its calls by seconds only. Mainstay asks
+/// the client again after it announces changed roots.
 #[tokio::test]
 async fn roots_that_nobody_answers_hold_calls_for_seconds() {
     for kind in BackendKind::ALL {
@@ -54,9 +54,9 @@ async fn roots_that_nobody_answers_hold_calls_for_seconds() {
         let backend = Backend::start(kind, &flags).await;
         let backend = backend.option("serverRequests", "forward");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let silent = declaring(&gateway, "/mcp", json!({"roots": {}})).await;
+        let silent_client = declaring_client(&gateway, "/mcp", json!({"roots": {}})).await;
         let other_client = gateway.client().await;
-        let ask = || silent.call_text("x__ask", json!({"method": "roots/list"}));
+        let ask = || silent_client.call_text("x__ask", json!({"method": "roots/list"}));
         let (answer, (), ()) = tokio::join!(
             ask(),
             async {
@@ -66,25 +66,25 @@ async fn roots_that_nobody_answers_hold_calls_for_seconds() {
             async {
                 let question = open_question(&gateway).await;
                 assert_eq!(question["method"], "roots/list");
-                pass(11).await;
+                advance_time(11).await;
             }
         );
         let reason = "the client did not answer roots/list within 10 s";
         assert!(answer.contains(reason), "{kind:?}: {answer}");
-        // At once, because no client is asked.
+        // The answer is immediate, because no client is asked.
         let answer = ask().await;
         assert!(answer.contains(reason), "{kind:?}: {answer}");
-        let changed = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
-        silent.post(changed).await;
+        let change_notice = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
+        silent_client.post(change_notice).await;
         let (answer, ()) = tokio::join!(ask(), async {
             open_question(&gateway).await;
-            pass(11).await;
+            advance_time(11).await;
         });
         assert!(answer.contains(reason), "{kind:?}: {answer}");
     }
 }
 
-/// The configured roots replace those of a client that did not answer before.
+/// The configured roots replace those of a client that did not answer.
 #[tokio::test]
 async fn configured_roots_stand_in_for_a_silent_client() {
     let roots = json!([{"uri": "file:///srv/data"}]);
@@ -93,18 +93,17 @@ async fn configured_roots_stand_in_for_a_silent_client() {
         .option("roots", roots)
         .option("serverRequests", "forward");
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-    let silent = declaring(&gateway, "/mcp", json!({"roots": {}})).await;
-    let ask = || silent.call_text("x__ask", json!({"method": "roots/list"}));
+    let silent_client = declaring_client(&gateway, "/mcp", json!({"roots": {}})).await;
+    let ask = || silent_client.call_text("x__ask", json!({"method": "roots/list"}));
     tokio::join!(ask(), async {
         open_question(&gateway).await;
-        pass(11).await;
+        advance_time(11).await;
     });
     let answer = ask().await;
     assert!(answer.contains("file:///srv/data"), "{answer}");
 }
 
-/// A modern client that is late with its roots does not hold up the server. It gets the outcome when it
-/// returns.
+/// A modern client that answers late delays no other call, and its retry gets the outcome.
 #[tokio::test]
 async fn a_modern_client_that_is_late_with_its_roots_finds_the_outcome() {
     let backend = Backend::start(BackendKind::Stdio, &LEGACY).await;
@@ -114,21 +113,21 @@ async fn a_modern_client_that_is_late_with_its_roots_finds_the_outcome() {
     let required = client.result("tools/call", params.clone()).await;
     assert_eq!(required["resultType"], "input_required", "{required}");
     open_question(&gateway).await;
-    pass(11).await;
+    advance_time(11).await;
     until_answered(&gateway).await;
     params["requestState"] = required["requestState"].clone();
     let answer = client.result("tools/call", params).await;
     assert!(text(&answer).contains("did not answer in time"), "{answer}");
 }
 
-/// Open questions are in the list of servers, and beside the requests that people answer.
+/// Open questions are in the list of servers and in the list of requests to answer by hand.
 #[tokio::test]
 async fn open_questions_are_shown() {
     let backend = Backend::start(BackendKind::Stdio, &LEGACY).await;
     let backend = backend.option("serverRequests", "forward");
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let elicitation = json!({"elicitation": {"form": {}}});
-    let client = declaring(&gateway, "/mcp", elicitation.clone()).await;
+    let client = declaring_client(&gateway, "/mcp", elicitation.clone()).await;
     let params = json!({"name": "x__ask_elicitation"}).to_string();
     let mut stream = client
         .begin(client.request_text("tools/call", &params))
@@ -150,44 +149,46 @@ async fn open_questions_are_shown() {
     until_answered(&gateway).await;
     let server = gateway.rest().server("x").await;
     assert!(server.get("openQuestion").is_none(), "{server}");
-    // Also the question to a client without a session.
+    // The list also contains the question to a client without a session.
     let modern = Modern::at(&gateway, "/mcp").able(elicitation);
     modern.call("x__ask_elicitation", json!({})).await;
     assert_eq!(open_question(&gateway).await["client"], "tests");
 }
 
-/// A call that waits for its client keeps other calls of the same connection from asking their clients. Their
-/// errors name the reason.
+/// While a call waits for its client, other calls on the same connection cannot ask their clients.
+/// The error gives this reason.
 #[tokio::test]
 async fn a_parked_call_is_named_to_those_who_cannot_be_asked() {
     let backend = Backend::start(BackendKind::Stdio, &LEGACY).await;
     let backend = backend.option("serverRequests", "forward");
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let elicitation = json!({"elicitation": {"form": {}}});
-    let parked = Modern::at(&gateway, "/mcp").able(elicitation.clone());
-    let required = parked.call("x__ask_elicitation", json!({})).await;
+    let parked_client = Modern::at(&gateway, "/mcp").able(elicitation.clone());
+    let required = parked_client.call("x__ask_elicitation", json!({})).await;
     assert_eq!(required["resultType"], "input_required", "{required}");
-    let other = Modern::at(&gateway, "/mcp").able(elicitation);
-    let answer = text(&other.call("x__ask_elicitation", json!({})).await);
+    let other_client = Modern::at(&gateway, "/mcp").able(elicitation);
+    let answer = text(&other_client.call("x__ask_elicitation", json!({})).await);
     for part in ["of several clients", "has waited for", "/servers/x/mcp"] {
         assert!(answer.contains(part), "{answer}");
     }
     assert!(!answer.contains("not supported"), "{answer}");
-    // At the server's own endpoint it does not share the connection.
-    let apart = Modern::at(&gateway, "/servers/x/mcp").able(json!({"elicitation": {"form": {}}}));
-    let required = apart.call("ask_elicitation", json!({})).await;
+    // The server's own endpoint uses another connection.
+    let apart_client =
+        Modern::at(&gateway, "/servers/x/mcp").able(json!({"elicitation": {"form": {}}}));
+    let required = apart_client.call("ask_elicitation", json!({})).await;
     assert_eq!(required["resultType"], "input_required", "{required}");
 }
 
-/// A server needs input and asks nothing. The call is repeated after growing pauses, until its time is over.
+/// A server that requires input without a question is called again after growing delays until the
+/// timeout.
 #[tokio::test]
 async fn input_without_a_question_is_tried_again_with_pauses() {
     for kind in [BackendKind::Stdio, BackendKind::Http] {
         let flags = [&MODERN[..], &["--bend", "endless-input-required"]].concat();
         let backend = Backend::start(kind, &flags).await.option("timeout", 3000);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let able = json!({"elicitation": {"form": {}}, "sampling": {}});
-        let client = declaring(&gateway, "/mcp", able).await;
+        let capabilities = json!({"elicitation": {"form": {}}, "sampling": {}});
+        let client = declaring_client(&gateway, "/mcp", capabilities).await;
         let answer = client.call("x__ask_nothing", json!({})).await.to_string();
         assert!(answer.contains("asked nothing"), "{kind:?}: {answer}");
         let attempts = backend.calls_of("ask_nothing").len();
@@ -195,14 +196,14 @@ async fn input_without_a_question_is_tried_again_with_pauses() {
     }
 }
 
-/// No person is asked if the call fails anyway.
+/// If one question of a set is invalid, no question is asked.
 #[tokio::test]
 async fn a_set_of_questions_is_checked_before_one_is_asked() {
     for kind in [BackendKind::Stdio, BackendKind::Http] {
         let flags = [&MODERN[..], &["--bend", "undeclared-questions"]].concat();
         let backend = Backend::start(kind, &flags).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let client = declaring(&gateway, "/mcp", json!({"elicitation": {"form": {}}})).await;
+        let client = declaring_client(&gateway, "/mcp", json!({"elicitation": {"form": {}}})).await;
         let params = json!({"name": "x__ask_together"}).to_string();
         let messages = client.exchange("tools/call", &params).await;
         assert_eq!(messages.len(), 1, "{messages:?}");

@@ -1,4 +1,4 @@
-//! Group `activity` (Z2): tools that wait for events, and tools that answer servers.
+//! Group `activity` (Z2): tools that wait for events and tools that answer server requests.
 
 use std::time::{Duration, Instant};
 
@@ -18,25 +18,25 @@ use crate::{
 
 const SAMPLING: &str = "sampling/createMessage";
 
-/// An event ends the wait. The next wait continues after that event.
+/// A wait ends with an event. The next wait starts after that event.
 #[tokio::test]
-async fn what_happens_ends_the_wait() {
+async fn an_event_ends_the_wait() {
     let backend = Backend::http().await;
     let gateway = gateway(&[("x", &backend)], &["activity"]).await;
     let client = gateway.client().await;
     client.assert_echo("x__echo").await;
-    let silent = call_ok(&client, "await_activity", json!({"timeout_ms": 100})).await;
+    let silent_result = call_ok(&client, "await_activity", json!({"timeout_ms": 100})).await;
     assert_eq!(
-        (&silent["triggered_by"], &silent["events"]),
+        (&silent_result["triggered_by"], &silent_result["events"]),
         (&json!("timeout"), &json!([])),
-        "{silent}"
+        "{silent_result}"
     );
-    let place = silent["last_event_id"].clone();
-    let other = gateway.client().await;
+    let place = silent_result["last_event_id"].clone();
+    let other_client = gateway.client().await;
     let wait = json!({"last_event_id": place, "timeout_ms": 900_000});
     let rest = gateway.rest();
     let (result, _) = tokio::join!(
-        soon("an event", call_ok(&other, "await_activity", wait)),
+        soon("an event", call_ok(&other_client, "await_activity", wait)),
         rest.done("x", "stop")
     );
     assert_eq!(result["triggered_by"], "event", "{result}");
@@ -68,7 +68,7 @@ async fn what_happens_ends_the_wait() {
     assert_eq!(failure["error"], "invalid_request");
 }
 
-/// A wait ends when the client cancels it, and when Mainstay stops.
+/// A wait ends when the client cancels, and when Mainstay stops.
 #[tokio::test]
 async fn a_wait_can_be_given_up() {
     let backend = Backend::http().await;
@@ -81,16 +81,16 @@ async fn a_wait_can_be_given_up() {
     let mut stream = client.begin(text).await;
     client.cancel(&id).await;
     soon("the end of the answer", stream.rest()).await;
-    let waiting = client
+    let waiting_result = client
         .begin(client.request_text("tools/call", &wait.to_string()))
         .await;
     let started_at = Instant::now();
     gateway.stop().await;
     assert!(started_at.elapsed() < Duration::from_secs(9), "T8");
-    drop(waiting);
+    drop(waiting_result);
 }
 
-/// Waits until a server asks, and returns the first request that `tool` lists.
+/// Waits for a server request, and returns the first request that `tool` lists.
 async fn pending_request(client: &Http, tool: &str) -> Value {
     let pending = async {
         loop {
@@ -106,48 +106,48 @@ async fn pending_request(client: &Http, tool: &str) -> Value {
     result["requests"][0].clone()
 }
 
-/// Y8, Z2: tools answer questions that no client could be asked.
+/// Y8, Z2: tools answer server requests that no client can answer.
 #[tokio::test]
 async fn servers_are_answered_by_tools() {
     let backend = Backend::start(BackendKind::Http, &[])
         .await
         .option("serverRequests", "queue");
     let gateway = gateway(&[("x", &backend)], &["activity"]).await;
-    let (client, other) = (gateway.client().await, gateway.client().await);
+    let (client, other_client) = (gateway.client().await, gateway.client().await);
     let ask = |method: &str| {
         let arguments = json!({"method": method, "params": {"asked": method}});
         client.call_text("x__ask", arguments)
     };
     let (answer, ()) = tokio::join!(ask(SAMPLING), async {
-        let request = pending_request(&other, "get_sampling_requests").await;
+        let request = pending_request(&other_client, "get_sampling_requests").await;
         assert_eq!(
             (&request["server"], &request["params"]["asked"]),
             (&json!("x"), &json!(SAMPLING))
         );
-        let none = call_ok(&other, "get_elicitations", json!({})).await;
-        assert_eq!(none["requests"], json!([]), "each kind by itself");
+        let empty_result = call_ok(&other_client, "get_elicitations", json!({})).await;
+        assert_eq!(empty_result["requests"], json!([]), "each kind by itself");
         let id = &request["request_id"];
-        let wrong = json!({"request_id": id, "action": "decline"});
-        let failure = call_failing(&other, "respond_to_elicitation", wrong).await;
+        let wrong_response = json!({"request_id": id, "action": "decline"});
+        let failure = call_failing(&other_client, "respond_to_elicitation", wrong_response).await;
         assert_eq!(failure["error"], "request_not_found", "{failure}");
         let reply = json!({"request_id": id, "content": "by tool", "model": "m"});
-        let done = call_ok(&other, "respond_to_sampling", reply.clone()).await;
-        assert_eq!(done, json!({"success": true, "request_id": id}));
-        let failure = call_failing(&other, "respond_to_sampling", reply).await;
+        let final_result = call_ok(&other_client, "respond_to_sampling", reply.clone()).await;
+        assert_eq!(final_result, json!({"success": true, "request_id": id}));
+        let failure = call_failing(&other_client, "respond_to_sampling", reply).await;
         assert_eq!(failure["error"], "request_not_found", "once: {failure}");
     });
     for part in ["by tool", "assistant", "endTurn", "\"m\""] {
         assert!(answer.contains(part), "{part}: {answer}");
     }
     let (answer, ()) = tokio::join!(ask("elicitation/create"), async {
-        let request = pending_request(&other, "get_elicitations").await;
-        // Models often send numbers.
+        let request = pending_request(&other_client, "get_elicitations").await;
+        // Models often send numbers for strings.
         let id: u64 = request["request_id"]
             .as_str()
             .and_then(|id| id.parse().ok())
             .expect("an id");
         let reply = json!({"request_id": id, "action": "accept", "content": {"name": "Ada"}});
-        call_ok(&other, "respond_to_elicitation", reply).await;
+        call_ok(&other_client, "respond_to_elicitation", reply).await;
     });
     assert!(
         answer.contains("accept") && answer.contains("Ada"),
@@ -162,44 +162,47 @@ async fn servers_are_answered_by_tools() {
         ),
     ] {
         let (answer, ()) = tokio::join!(ask(method), async {
-            let request = pending_request(&other, list).await;
+            let request = pending_request(&other_client, list).await;
             let failure = json!({"request_id": request["request_id"], "reason": "not today"});
-            call_ok(&other, tool, failure).await;
+            call_ok(&other_client, tool, failure).await;
         });
         assert!(answer.contains("not today"), "{answer}");
     }
 }
 
-/// A question of a server belongs to the token of the call. Other tokens neither see nor answer it (Q7).
+/// Only the token of a call can see and answer its server requests (Q7).
 #[tokio::test]
 async fn questions_of_another_token_are_nobodys_here() {
     let backend = Backend::start(BackendKind::Http, &[])
         .await
         .option("serverRequests", "queue");
     let tokens = Tokens::from(Secret::new(TOKEN));
-    let all = config(&[("x", &backend)], json!({"ownTools": ["activity"]}));
-    let gateway = Gateway::guarded(&all, GatewayOptions::default(), tokens.clone(), |address| {
-        address
-    })
+    let config_json = config(&[("x", &backend)], json!({"ownTools": ["activity"]}));
+    let gateway = Gateway::guarded(
+        &config_json,
+        GatewayOptions::default(),
+        tokens.clone(),
+        |address| address,
+    )
     .await;
-    let bearing = async |token: &str| {
+    let token_client = async |token: &str| {
         let mut client = gateway.stranger("/mcp");
         client.token = Some(token.to_owned());
         client.initialize(LATEST).await;
         client
     };
     let token = |name: &str| tokens.add(name, None).expect("added").0.expose().to_owned();
-    let (one, two) = (token("ada"), token("alan"));
-    let (ada, second, alan) = (
-        bearing(&one).await,
-        bearing(&one).await,
-        bearing(&two).await,
+    let (ada_token, alan_token) = (token("ada"), token("alan"));
+    let (ada, second_client, alan) = (
+        token_client(&ada_token).await,
+        token_client(&ada_token).await,
+        token_client(&alan_token).await,
     );
-    let operator = bearing(TOKEN).await;
+    let operator = token_client(TOKEN).await;
     let ask = json!({"method": SAMPLING, "params": {}});
     let (answer, ()) = tokio::join!(ada.call_text("x__ask", ask), async {
-        // A client with the same token gets the question, in any session.
-        let request = pending_request(&second, "get_sampling_requests").await;
+        // Another session with the same token sees the request.
+        let request = pending_request(&second_client, "get_sampling_requests").await;
         let result = call_ok(&operator, "get_sampling_requests", json!({})).await;
         assert_eq!(result["requests"][0]["request_id"], request["request_id"]);
         let result = call_ok(&alan, "get_sampling_requests", json!({})).await;
@@ -217,13 +220,13 @@ async fn questions_of_another_token_are_nobodys_here() {
             assert_eq!(failure["error"], "request_not_found", "{tool}: {failure}");
         }
         reply["content"] = "by tool".into();
-        call_ok(&second, "respond_to_sampling", reply).await;
+        call_ok(&second_client, "respond_to_sampling", reply).await;
     });
     assert!(answer.contains("by tool"), "{answer}");
 }
 
-/// No token is required here. A client without a token neither sees nor answers the questions of a client with
-/// one.
+/// Tokens are optional here. A client without a token cannot see or answer server requests of a
+/// client with a token.
 #[tokio::test]
 async fn questions_of_a_token_are_hidden_from_clients_without_one() {
     let backend = Backend::start(BackendKind::Http, &[])
@@ -231,58 +234,74 @@ async fn questions_of_a_token_are_hidden_from_clients_without_one() {
         .option("serverRequests", "queue");
     let tokens = Tokens::from(Secret::new(TOKEN));
     let settings = json!({"ownTools": ["activity"], "http": {"requireToken": false}});
-    let all = config(&[("x", &backend)], settings);
-    let gateway = Gateway::guarded(&all, GatewayOptions::default(), tokens.clone(), |address| {
-        address
-    })
+    let config_json = config(&[("x", &backend)], settings);
+    let gateway = Gateway::guarded(
+        &config_json,
+        GatewayOptions::default(),
+        tokens.clone(),
+        |address| address,
+    )
     .await;
     let mut ada = gateway.stranger("/mcp");
     let token = tokens.add("ada", None).expect("added").0;
     ada.token = Some(token.expose().to_owned());
     ada.initialize(LATEST).await;
-    let (one, other) = (gateway.client().await, gateway.client().await);
+    let (first_client, other_client) = (gateway.client().await, gateway.client().await);
     let ask = json!({"method": SAMPLING, "params": {}});
     let reply = |request: &Value, content| json!({"request_id": request["request_id"], "content": content, "model": "m"});
     let (answer, ()) = tokio::join!(ada.call_text("x__ask", ask.clone()), async {
         let request = pending_request(&ada, "get_sampling_requests").await;
-        let result = call_ok(&one, "get_sampling_requests", json!({})).await;
+        let result = call_ok(&first_client, "get_sampling_requests", json!({})).await;
         assert_eq!(result["requests"], json!([]), "another's");
-        let result = call_ok(&one, "await_activity", json!({"timeout_ms": 100})).await;
+        let result = call_ok(&first_client, "await_activity", json!({"timeout_ms": 100})).await;
         assert_eq!(result["pending_client"]["sampling"], 0, "{result}");
-        let failure = call_failing(&one, "respond_to_sampling", reply(&request, "forged")).await;
+        let failure = call_failing(
+            &first_client,
+            "respond_to_sampling",
+            reply(&request, "forged"),
+        )
+        .await;
         assert_eq!(failure["error"], "request_not_found", "{failure}");
         call_ok(&ada, "respond_to_sampling", reply(&request, "hers")).await;
     });
     assert!(answer.contains("hers"), "{answer}");
-    // Clients without a token answer each other's questions.
-    let (answer, ()) = tokio::join!(one.call_text("x__ask", ask), async {
-        let request = pending_request(&other, "get_sampling_requests").await;
+    // Clients without a token can answer each other's server requests.
+    let (answer, ()) = tokio::join!(first_client.call_text("x__ask", ask), async {
+        let request = pending_request(&other_client, "get_sampling_requests").await;
         let result = call_ok(&ada, "get_sampling_requests", json!({})).await;
         assert_eq!(result["requests"], json!([]), "another's");
-        call_ok(&other, "respond_to_sampling", reply(&request, "by tool")).await;
+        call_ok(
+            &other_client,
+            "respond_to_sampling",
+            reply(&request, "by tool"),
+        )
+        .await;
     });
     assert!(answer.contains("by tool"), "{answer}");
 }
 
-/// A reload reports to a client only the servers of its profile.
+/// A reload event lists only the servers of the client's profile.
 #[tokio::test]
 async fn a_reload_names_no_server_that_the_profile_hides() {
-    let (x, y) = (Backend::http().await, Backend::http().await);
-    let small = json!({"servers": ["x"], "ownTools": ["activity"]});
-    let settings = json!({"profiles": {"small": small}, "ownTools": ["activity"]});
-    let file = File::with_servers(&[("x", &x)]);
-    file.write_with(&[("x", &x)], settings.clone());
+    let (shown_backend, hidden_backend) = (Backend::http().await, Backend::http().await);
+    let small_profile = json!({"servers": ["x"], "ownTools": ["activity"]});
+    let settings = json!({"profiles": {"small": small_profile}, "ownTools": ["activity"]});
+    let file = File::with_servers(&[("x", &shown_backend)]);
+    file.write_with(&[("x", &shown_backend)], settings.clone());
     let gateway = file.run().await;
-    let (part, all) = (
+    let (part, full_client) = (
         gateway.client_at("/mcp/small").await,
         gateway.client().await,
     );
     part.assert_echo("x__echo").await;
     let place = call_ok(&part, "await_activity", json!({"timeout_ms": 100})).await;
     let place = place["last_event_id"].clone();
-    file.write_with(&[("x", &x), ("hidden", &y)], settings.clone());
+    file.write_with(
+        &[("x", &shown_backend), ("hidden", &hidden_backend)],
+        settings.clone(),
+    );
     reload(&gateway).await;
-    file.write_with(&[("hidden", &y)], settings);
+    file.write_with(&[("hidden", &hidden_backend)], settings);
     reload(&gateway).await;
     let wait = json!({"last_event_id": place, "timeout_ms": 1000});
     let reloads = |result: &Value| -> Vec<Value> {
@@ -294,19 +313,23 @@ async fn a_reload_names_no_server_that_the_profile_hides() {
     };
     let result = call_ok(&part, "await_activity", wait.clone()).await;
     assert!(!result.to_string().contains("hidden"), "{result}");
-    let gone = json!({"added": [], "removed": ["x"], "changed": []});
-    assert_eq!(reloads(&result), std::slice::from_ref(&gone), "{result}");
-    let result = call_ok(&all, "await_activity", wait).await;
-    let come = json!({"added": ["hidden"], "removed": [], "changed": []});
-    assert_eq!(reloads(&result), [come, gone], "{result}");
+    let removal = json!({"added": [], "removed": ["x"], "changed": []});
+    assert_eq!(reloads(&result), std::slice::from_ref(&removal), "{result}");
+    let result = call_ok(&full_client, "await_activity", wait).await;
+    let addition = json!({"added": ["hidden"], "removed": [], "changed": []});
+    assert_eq!(reloads(&result), [addition, removal], "{result}");
 }
 
-/// Z2: the offers of servers, for clients that know only tools.
+/// Z2: prompts, resources and logs of servers through tools.
 #[tokio::test]
 async fn lists_are_read_page_by_page() {
-    let many = Backend::start(BackendKind::Http, &["--tools", "150"]).await;
-    let (other, line) = (Backend::stdio().await, "a line of its log");
-    let gateway = gateway(&[("many", &many), ("other", &other)], &["activity"]).await;
+    let many_tools = Backend::start(BackendKind::Http, &["--tools", "150"]).await;
+    let (other_backend, line) = (Backend::stdio().await, "a line of its log");
+    let gateway = gateway(
+        &[("many", &many_tools), ("other", &other_backend)],
+        &["activity"],
+    )
+    .await;
     let client = gateway.client().await;
     let mut names = Vec::new();
     let mut page = json!({"server": "many"});
@@ -341,8 +364,8 @@ async fn lists_are_read_page_by_page() {
         assert!(result[member][0][key].is_string(), "{result}");
         assert_eq!(result[member][0]["server"], "other", "{result}");
     }
-    let read = json!({"server": "other", "uri": "fake://text"});
-    let result = call_ok(&client, "read_resource", read).await;
+    let read_arguments = json!({"server": "other", "uri": "fake://text"});
+    let result = call_ok(&client, "read_resource", read_arguments).await;
     assert_eq!(result["contents"][0]["text"], "the text of the fake");
     for name in [
         json!({"name": "other/greet"}),
@@ -357,7 +380,7 @@ async fn lists_are_read_page_by_page() {
         );
     }
     client.call("other__stderr", json!({"text": line})).await;
-    let logged = async {
+    let logged_result = async {
         loop {
             let result = call_ok(&client, "get_logs", json!({"server": "other"})).await;
             if result.to_string().contains(line) {
@@ -365,7 +388,7 @@ async fn lists_are_read_page_by_page() {
             }
         }
     };
-    soon("the line", logged).await;
+    soon("the line", logged_result).await;
     for (tool, arguments, kind) in [
         ("list_tools", json!({"cursor": "9999"}), "invalid_request"),
         (

@@ -1,4 +1,4 @@
-//! Group `control`: only for the operator's token. No command starts before a person has seen it.
+//! Group `control`, for the operator's token only. A command starts only after approval.
 
 use serde_json::{Value, json};
 
@@ -17,20 +17,20 @@ pub async fn operator(gateway: &Gateway) -> Http {
     client
 }
 
-fn named(entry: &Value, name: &str) -> Value {
+fn find_named(entry: &Value, name: &str) -> Value {
     let mut entry = entry.clone();
     entry["name"] = name.into();
     entry
 }
 
-/// A client without the control token gets an error, and nothing changes.
+/// Without the control token a call fails and changes nothing.
 #[tokio::test]
 async fn only_the_operator_is_obeyed() {
     let backend = Backend::http().await;
     let gateway = gateway(&[("x", &backend)], &["control"]).await;
     let client = gateway.client().await;
     for (tool, arguments) in [
-        ("add_server", named(&backend.entry, "y")),
+        ("add_server", find_named(&backend.entry, "y")),
         ("remove_server", json!({"name": "x"})),
         ("enable_server", json!({"name": "x"})),
         ("disable_server", json!({"name": "x"})),
@@ -54,20 +54,24 @@ async fn only_the_operator_is_obeyed() {
     client.assert_echo("x__echo").await;
 }
 
-/// A33: servers can be added and removed until the next restart.
+/// A33: added and removed servers last until the next restart.
 #[tokio::test]
 async fn servers_are_added_switched_and_removed() {
     let backend = Backend::http().await;
     let gateway = gateway(&[], &["control"]).await;
     let client = operator(&gateway).await;
-    let added = call_ok(&client, "add_server", named(&backend.entry, "y")).await;
+    let added = call_ok(&client, "add_server", find_named(&backend.entry, "y")).await;
     assert_eq!(
         added,
         json!({"success": true, "name": "y", "status": "connected"})
     );
     client.assert_echo("y__echo").await;
     for (tool, arguments, kind) in [
-        ("add_server", named(&backend.entry, "y"), "duplicate_name"),
+        (
+            "add_server",
+            find_named(&backend.entry, "y"),
+            "duplicate_name",
+        ),
         ("add_server", json!({"name": "z"}), "invalid_config"),
         (
             "add_server",
@@ -80,29 +84,31 @@ async fn servers_are_added_switched_and_removed() {
         let failure = call_failing(&client, tool, arguments.clone()).await;
         assert_eq!(failure["error"], kind, "{arguments}: {failure}");
     }
-    let off = call_ok(&client, "disable_server", json!({"name": "y"})).await;
-    assert_eq!(off["status"], "disconnected", "{off}");
+    let disabled_result = call_ok(&client, "disable_server", json!({"name": "y"})).await;
+    assert_eq!(
+        disabled_result["status"], "disconnected",
+        "{disabled_result}"
+    );
     assert!(!client.tools().await.contains(&"y__echo".to_owned()), "Y16");
-    let on = call_ok(&client, "enable_server", json!({"name": "y"})).await;
-    assert_eq!(on["status"], "connected", "{on}");
+    let enabled_result = call_ok(&client, "enable_server", json!({"name": "y"})).await;
+    assert_eq!(enabled_result["status"], "connected", "{enabled_result}");
     client.assert_echo("y__echo").await;
     call_ok(&client, "remove_server", json!({"name": "y"})).await;
     assert!(gateway.registry().servers().is_empty());
 }
 
-/// An entry with a command, or with a reference that is sent, waits for a person. The person approves over
-/// REST, outside of MCP.
+/// An entry with a command, or with a reference in a URL or header, waits for approval over REST.
 #[tokio::test]
 async fn a_command_waits_until_a_person_has_seen_it() {
     let (backend, remote) = (Backend::stdio().await, Backend::http().await);
     let gateway = gateway(&[], &["control", "meta"]).await;
     let client = operator(&gateway).await;
-    let added = call_ok(&client, "add_server", named(&backend.entry, "y")).await;
+    let added = call_ok(&client, "add_server", find_named(&backend.entry, "y")).await;
     assert_eq!(added["status"], "pending", "{added}");
     let command = &added["pending"]["command"];
     assert_eq!(command[0], backend.entry["command"], "{added}");
     assert_eq!(command[1], "stdio", "with its arguments: {added}");
-    // No action of a client starts it.
+    // No tool starts the pending server.
     for (tool, arguments) in [
         ("enable_server", json!({"name": "y"})),
         ("reconnect_server", json!({"name": "y"})),
@@ -118,62 +124,62 @@ async fn a_command_waits_until_a_person_has_seen_it() {
     );
     assert!(backend.received().is_empty(), "it was never started");
 
-    let mut entry = named(&remote.entry, "z");
+    let mut entry = find_named(&remote.entry, "z");
     entry["headers"] = json!({"x-secret": "${file:/etc/hostname}"});
-    let sent = call_ok(&client, "add_server", entry).await;
-    assert_eq!(sent["status"], "pending", "{sent}");
+    let sent_result = call_ok(&client, "add_server", entry).await;
+    assert_eq!(sent_result["status"], "pending", "{sent_result}");
     assert!(remote.received().is_empty());
 
     let pending = gateway.rest().server("y").await["pending"].clone();
-    let by = json!({"client": "tests", "door": "mcp_http", "principal": "operator"});
-    assert_eq!(pending["requestedBy"], by, "{pending}");
-    let now = std::time::SystemTime::UNIX_EPOCH
+    let requester = json!({"client": "tests", "door": "mcp_http", "principal": "operator"});
+    assert_eq!(pending["requestedBy"], requester, "{pending}");
+    let current_time = std::time::SystemTime::UNIX_EPOCH
         .elapsed()
         .expect("after 1970");
-    let at = pending["requestedAt"].as_u64().expect("a time");
-    let age = now.as_millis() - u128::from(at);
-    assert!(age < 60_000, "{pending}");
+    let requested_at = pending["requestedAt"].as_u64().expect("a time");
+    let age_ms = current_time.as_millis() - u128::from(requested_at);
+    assert!(age_ms < 60_000, "{pending}");
     assert_eq!(pending["requestedAt"], added["pending"]["requestedAt"]);
-    let listed = &servers[0]["pending"];
+    let listed_entry = &servers[0]["pending"];
     assert!(
-        listed.get("requestedBy").is_some(),
+        listed_entry.get("requestedBy").is_some(),
         "the operator's client: {servers}"
     );
 
     let digest = &added["pending"]["digest"];
-    let approve = async |body: Value| gateway.rest().post("/api/servers/y/approve", body).await;
-    let (status, approved) = approve(json!({})).await;
+    let approval = async |body: Value| gateway.rest().post("/api/servers/y/approve", body).await;
+    let (status, approval_answer) = approval(json!({})).await;
     assert_eq!(
-        (status.as_u16(), &approved["error"]),
+        (status.as_u16(), &approval_answer["error"]),
         (409, &json!("not_as_shown"))
     );
-    // An entry that replaced the shown entry is not the approved one.
+    // An approval of a replaced entry is refused.
     call_ok(&client, "remove_server", json!({"name": "y"})).await;
-    let mut entry = named(&backend.entry, "y");
+    let mut entry = find_named(&backend.entry, "y");
     entry["env"] = json!({"NODE_OPTIONS": "--require /tmp/x.js"});
-    let other = call_ok(&client, "add_server", entry.clone()).await;
-    assert_eq!(other["pending"]["env"], entry["env"], "{other}");
-    let (status, approved) = approve(json!({"digest": digest})).await;
+    let other_entry = call_ok(&client, "add_server", entry.clone()).await;
+    assert_eq!(other_entry["pending"]["env"], entry["env"], "{other_entry}");
+    let (status, approval_answer) = approval(json!({"digest": digest})).await;
     assert_eq!(
-        (status.as_u16(), &approved["error"]),
+        (status.as_u16(), &approval_answer["error"]),
         (409, &json!("not_as_shown"))
     );
     assert!(backend.received().is_empty(), "it was never started");
     call_ok(&client, "remove_server", json!({"name": "y"})).await;
-    call_ok(&client, "add_server", named(&backend.entry, "y")).await;
-    let (status, approved) = approve(json!({"digest": digest})).await;
-    assert_eq!(status, 200, "{approved}");
+    call_ok(&client, "add_server", find_named(&backend.entry, "y")).await;
+    let (status, approval_answer) = approval(json!({"digest": digest})).await;
+    assert_eq!(status, 200, "{approval_answer}");
     client.assert_echo("y__echo").await;
 }
 
-/// Only a client that may approve a command sees all of it, because arguments may be secret. No client sees the
-/// values of references.
+/// Arguments may be secret, so only clients that may approve see a whole command. No client sees
+/// the values of references.
 #[tokio::test]
 async fn others_see_the_program_alone() {
     let gateway = gateway(&[], &["control", "meta"]).await;
     let (operator, client) = (operator(&gateway).await, gateway.client().await);
     let command = json!({"name": "y", "command": "npx", "args": ["s3cret"], "env": {"A": "s3cret"}, "cwd": "/s3cret"});
-    // Every environment of the tests has this variable.
+    // `PATH` is set in every test environment.
     let home = std::env::var("PATH").expect("it is set");
     let remote = json!({"name": "z", "url": "http://127.0.0.1:1/${PATH}?key=s3cret"});
     for entry in [command, remote] {
@@ -193,8 +199,8 @@ async fn others_see_the_program_alone() {
         json!({"url": "http://127.0.0.1:1/${PATH}"}),
         "{result}"
     );
-    for hidden in ["s3cret", &home] {
-        assert!(!result.to_string().contains(hidden), "{result}");
+    for secret_text in ["s3cret", &home] {
+        assert!(!result.to_string().contains(secret_text), "{result}");
     }
     let result = call_ok(&operator, "list_servers", json!({})).await;
     assert_eq!(
@@ -204,14 +210,14 @@ async fn others_see_the_program_alone() {
     );
 }
 
-/// A wrong key is reported, for a pending server and for a running one.
+/// An unknown key is reported for pending servers and for running servers.
 #[tokio::test]
-async fn what_is_odd_about_an_entry_is_told() {
+async fn unknown_keys_of_an_entry_are_reported() {
     let (command, remote) = (Backend::stdio().await, Backend::http().await);
     let gateway = gateway(&[], &["control"]).await;
     let client = operator(&gateway).await;
     for (name, backend) in [("y", &command), ("z", &remote)] {
-        let mut entry = named(&backend.entry, name);
+        let mut entry = find_named(&backend.entry, name);
         entry["timeuot"] = 5000.into();
         let added = call_ok(&client, "add_server", entry).await;
         assert!(

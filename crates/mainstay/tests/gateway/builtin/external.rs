@@ -14,7 +14,7 @@ async fn client(gateway: &Gateway) -> Http {
     gateway.client().await
 }
 
-/// t118, t126: without servers there is nothing to list, and nothing to call.
+/// t118, t126: lists are empty without servers, and calls fail.
 #[tokio::test]
 async fn without_servers_there_is_nothing() {
     let gateway = gateway(&[], &["external"]).await;
@@ -30,12 +30,12 @@ async fn without_servers_there_is_nothing() {
     assert_eq!(failure["error"], "mcp_client_not_configured", "{failure}");
 }
 
-/// t119, N1: the status and number of tools, or the problem.
+/// t119, N1: status, number of tools, and problem of each server.
 #[tokio::test]
 async fn servers_are_listed_with_what_they_have() {
     let backend = Backend::http().await;
-    let dead = Backend::stdio().await.option("command", "no-such-program");
-    let gateway = gateway(&[("x", &backend), ("dead", &dead)], &["external"]).await;
+    let dead_backend = Backend::stdio().await.option("command", "no-such-program");
+    let gateway = gateway(&[("x", &backend), ("dead", &dead_backend)], &["external"]).await;
     let client = client(&gateway).await;
     client.tools().await;
     let result = call_ok(&client, "external_list_servers", json!({})).await;
@@ -58,21 +58,32 @@ async fn servers_are_listed_with_what_they_have() {
 /// t120, t121, N2.
 #[tokio::test]
 async fn tools_are_listed_of_all_servers_or_of_one() {
-    let (one, two) = (Backend::http().await, Backend::http().await);
-    let two = two.option("disabledTools", json!(["add"]));
-    let gateway = gateway(&[("one", &one), ("two", &two)], &["external"]).await;
+    let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
+    let second_backend = second_backend.option("disabledTools", json!(["add"]));
+    let gateway = gateway(
+        &[("one", &first_backend), ("two", &second_backend)],
+        &["external"],
+    )
+    .await;
     let client = client(&gateway).await;
     let result = call_ok(&client, "external_list_tools", json!({})).await;
-    let named = |result: &Value, name: &str| {
+    let tool_named = |result: &Value, name: &str| {
         let tools = result["tools"].as_array().expect("a list").iter();
         tools.filter(|tool| tool["name"] == name).count()
     };
     assert_eq!(
-        (named(&result, "one/add"), named(&result, "two/echo")),
+        (
+            tool_named(&result, "one/add"),
+            tool_named(&result, "two/echo")
+        ),
         (1, 1),
         "{result}"
     );
-    assert_eq!(named(&result, "two/add"), 0, "it is disabled: {result}");
+    assert_eq!(
+        tool_named(&result, "two/add"),
+        0,
+        "it is disabled: {result}"
+    );
     let tool = &result["tools"][0];
     assert_eq!(tool["server"], "one");
     assert!(
@@ -80,7 +91,10 @@ async fn tools_are_listed_of_all_servers_or_of_one() {
     );
     let result = call_ok(&client, "external_list_tools", json!({"server": "two"})).await;
     assert_eq!(
-        (named(&result, "one/add"), named(&result, "two/echo")),
+        (
+            tool_named(&result, "one/add"),
+            tool_named(&result, "two/echo")
+        ),
         (0, 1),
         "{result}"
     );
@@ -91,7 +105,7 @@ async fn tools_are_listed_of_all_servers_or_of_one() {
     );
 }
 
-/// t122, N3, N8: the content of the tool's result, and `isError`.
+/// t122, N3, N8: the content of the tool result, and `isError`.
 #[tokio::test]
 async fn tools_are_called() {
     let backend = Backend::http().await;
@@ -105,24 +119,24 @@ async fn tools_are_called() {
     );
     let result = call_ok(&client, "external_call_tool", json!({"tool": "x/pid"})).await;
     assert_eq!(result["content"][0]["type"], "text", "K1: {result}");
-    let (result, failed) = super::result_json(
+    let (result, is_error) = super::result_json(
         &client
             .call("external_call_tool", json!({"tool": "x/error"}))
             .await,
     );
-    assert!(failed);
+    assert!(is_error);
     assert_eq!(
         result,
         json!({"content": [{"type": "text", "text": "the tool failed"}], "is_error": true})
     );
-    // K3: the content is unchanged, even if no JSON value can represent it.
+    // K3: the content has the server's bytes, even for numbers that no JSON value can hold.
     let direct = gateway.client_at("/servers/x/mcp").await;
     let direct = direct.ask("tools/call", r#"{"name":"weird"}"#).await;
     let params = r#"{"name":"external_call_tool","arguments":{"tool":"x/weird"}}"#;
-    let weird = value(&client.ask("tools/call", params).await);
+    let weird_result = value(&client.ask("tools/call", params).await);
     let content = raw(raw(&direct, "result"), "content");
     assert_eq!(
-        text(&weird["result"]),
+        text(&weird_result["result"]),
         format!(r#"{{"content":{content}}}"#)
     );
     let modern = Modern::at(&gateway, "/mcp");
@@ -135,11 +149,11 @@ async fn tools_are_called() {
 #[tokio::test]
 async fn failed_calls_say_their_kind() {
     let backend = Backend::http().await.option("timeout", 1000);
-    let down = Backend::http().await;
-    let gateway = gateway(&[("x", &backend), ("down", &down)], &["external"]).await;
+    let broken_backend = Backend::http().await;
+    let gateway = gateway(&[("x", &backend), ("down", &broken_backend)], &["external"]).await;
     let client = client(&gateway).await;
     gateway.rest().done("down", "stop").await;
-    for (arguments, kind, key, named) in [
+    for (arguments, kind, key, expected_server) in [
         (
             json!({"tool": "nosuch/echo"}),
             "server_not_found",
@@ -186,7 +200,7 @@ async fn failed_calls_say_their_kind() {
         let failure = call_failing(&client, "external_call_tool", arguments.clone()).await;
         assert_eq!(
             (&failure["error"], &failure[key]),
-            (&json!(kind), &named),
+            (&json!(kind), &expected_server),
             "{arguments}: {failure}"
         );
         assert!(failure["message"].is_string(), "{failure}");
@@ -197,31 +211,44 @@ async fn failed_calls_say_their_kind() {
 /// t127–t131, N4, N5.
 #[tokio::test]
 async fn resources_are_listed_and_read() {
-    let (one, two) = (Backend::http().await, Backend::http().await);
-    let gateway = gateway(&[("one", &one), ("two", &two)], &["external"]).await;
+    let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
+    let gateway = gateway(
+        &[("one", &first_backend), ("two", &second_backend)],
+        &["external"],
+    )
+    .await;
     let client = client(&gateway).await;
     let result = call_ok(&client, "external_list_resources", json!({})).await;
-    let all = result["resources"].as_array().expect("a list");
-    assert_eq!(all.len(), 4, "{result}");
+    let all_resources = result["resources"].as_array().expect("a list");
+    assert_eq!(all_resources.len(), 4, "{result}");
     for key in ["uri", "server", "name", "mime_type"] {
         assert!(
-            all.iter().all(|resource| resource[key].is_string()),
+            all_resources
+                .iter()
+                .all(|resource| resource[key].is_string()),
             "{key}: {result}"
         );
     }
     assert!(
-        all.iter()
+        all_resources
+            .iter()
             .all(|resource| resource.get("description").is_some()),
         "{result}"
     );
     let result = call_ok(&client, "external_list_resources", json!({"server": "two"})).await;
-    let two = result["resources"].as_array().expect("a list");
+    let second_backend = result["resources"].as_array().expect("a list");
     assert!(
-        two.len() == 2 && two.iter().all(|resource| resource["server"] == "two"),
+        second_backend.len() == 2
+            && second_backend
+                .iter()
+                .all(|resource| resource["server"] == "two"),
         "{result}"
     );
-    assert_eq!(two[0]["uri"], "fake://text", "its own URI: {result}");
-    let read = async |server: &str, uri: &str| {
+    assert_eq!(
+        second_backend[0]["uri"], "fake://text",
+        "its own URI: {result}"
+    );
+    let read_resource = async |server: &str, uri: &str| {
         call_ok(
             &client,
             "external_read_resource",
@@ -230,11 +257,19 @@ async fn resources_are_listed_and_read() {
         .await
     };
     assert_eq!(
-        read("two", "fake://text").await["content"],
+        read_resource("two", "fake://text").await["content"],
         "the text of the fake"
     );
-    assert_eq!(read("one", "fake://blob").await["content"], "AAECAwQ=");
-    assert!(read("one", "fake://text").await.get("mime_type").is_some());
+    assert_eq!(
+        read_resource("one", "fake://blob").await["content"],
+        "AAECAwQ="
+    );
+    assert!(
+        read_resource("one", "fake://text")
+            .await
+            .get("mime_type")
+            .is_some()
+    );
     for (arguments, kind, key) in [
         (
             json!({"server": "nosuch", "uri": "fake://text"}),

@@ -8,7 +8,7 @@ use crate::{
     client::{Http, failure, names, text, value},
     gateway::{Gateway, until},
     modern::Modern,
-    rest_client::never,
+    rest_client::never_retry,
 };
 
 /// Maximum size of the profile's `tools/list`, in bytes.
@@ -31,54 +31,70 @@ fn execute(tool: &str, arguments: &Value) -> Value {
     json!({"name": "execute_tool", "arguments": {"name": tool, "arguments": arguments}})
 }
 
-/// A thousand tools appear to a client as six.
+/// A client lists six tools instead of a thousand.
 #[expect(clippy::print_stdout, reason = "the figure is what the test is for")]
 #[tokio::test]
 async fn a_thousand_tools_cost_six() {
-    let many = Backend::start(BackendKind::Http, &["--tools", "1000"]).await;
-    let gateway = Gateway::with_servers(&[("many", &many)]).await;
+    let many_backend = Backend::start(BackendKind::Http, &["--tools", "1000"]).await;
+    let gateway = Gateway::with_servers(&[("many", &many_backend)]).await;
     let client = meta(&gateway).await;
     let result = client.ask("tools/list", "{}").await;
     println!("tools/list of profile meta: {} bytes", result.len());
     assert!(result.len() < MAX_LIST, "{} bytes", result.len());
     assert_eq!(names(&value(&result)["result"]["tools"]), TOOLS);
     let modern = Modern::at(&gateway, "/mcp/meta");
-    let listed = modern.result("tools/list", json!({})).await;
-    assert_eq!(names(&listed["tools"]), TOOLS);
+    let listed_result = modern.result("tools/list", json!({})).await;
+    assert_eq!(names(&listed_result["tools"]), TOOLS);
 
     let search =
         json!({"name": "search_tools", "arguments": {"query": "returns name", "limit": 50}});
-    let found = client.ask("tools/call", &search.to_string()).await;
-    assert!(found.len() <= 16_000, "{} bytes", found.len());
-    let (found, _) = result_json(&value(&found)["result"]);
-    let tools = found["tools"].as_array().expect("a list");
-    let whole = |tool: &Value| tool["inputSchema"]["type"] == "object";
-    assert!(tools.len() == 50 && tools.iter().all(whole), "{found}");
-    assert!(found["more"].as_u64() > Some(900), "{found}");
-    let found = call_ok(&client, "search_tools", json!({"query": "tool_777"})).await;
-    assert_eq!(found["tools"][0]["name"], "many__tool_777", "{found}");
+    let search_answer = client.ask("tools/call", &search.to_string()).await;
+    assert!(
+        search_answer.len() <= 16_000,
+        "{} bytes",
+        search_answer.len()
+    );
+    let (search_answer, _) = result_json(&value(&search_answer)["result"]);
+    let tools = search_answer["tools"].as_array().expect("a list");
+    let has_schema = |tool: &Value| tool["inputSchema"]["type"] == "object";
+    assert!(
+        tools.len() == 50 && tools.iter().all(has_schema),
+        "{search_answer}"
+    );
+    assert!(
+        search_answer["more"].as_u64() > Some(900),
+        "{search_answer}"
+    );
+    let search_answer = call_ok(&client, "search_tools", json!({"query": "tool_777"})).await;
+    assert_eq!(
+        search_answer["tools"][0]["name"], "many__tool_777",
+        "{search_answer}"
+    );
 }
 
-/// A client that knows no tool searches, describes and calls one.
+/// A client searches for a tool, reads its schema, and calls it.
 #[tokio::test]
 async fn tools_are_found_described_and_called() {
-    let (one, two) = (Backend::http().await, Backend::stdio().await);
-    let gateway = Gateway::with_servers(&[("one", &one), ("two", &two)]).await;
+    let (first_backend, second_backend) = (Backend::http().await, Backend::stdio().await);
+    let gateway = Gateway::with_servers(&[("one", &first_backend), ("two", &second_backend)]).await;
     let client = meta(&gateway).await;
-    let found = call_ok(
+    let matching_result = call_ok(
         &client,
         "search_tools",
         json!({"query": "add two numbers", "server": "two"}),
     )
     .await;
-    assert_eq!(found["tools"][0]["name"], "two__add", "{found}");
-    assert_eq!(found["tools"][0]["server"], "two");
-    let described = call_ok(&client, "describe_tool", json!({"name": "two__add"})).await;
-    assert_eq!(described["tool"]["name"], "two__add");
-    assert_eq!(described["status"], "connected");
     assert_eq!(
-        described["tool"]["inputSchema"],
-        found["tools"][0]["inputSchema"]
+        matching_result["tools"][0]["name"], "two__add",
+        "{matching_result}"
+    );
+    assert_eq!(matching_result["tools"][0]["server"], "two");
+    let described_result = call_ok(&client, "describe_tool", json!({"name": "two__add"})).await;
+    assert_eq!(described_result["tool"]["name"], "two__add");
+    assert_eq!(described_result["status"], "connected");
+    assert_eq!(
+        described_result["tool"]["inputSchema"],
+        matching_result["tools"][0]["inputSchema"]
     );
     for name in [
         json!({"name": "two__add"}),
@@ -91,23 +107,26 @@ async fn tools_are_found_described_and_called() {
         let sum = client.call_text("execute_tool", arguments).await;
         assert_eq!(sum, "42", "{name}");
     }
-    assert_eq!((one.runs("add"), two.runs("add")), (0, 4));
-    let nothing = call_ok(&client, "search_tools", json!({"query": "zyxwv"})).await;
     assert_eq!(
-        (&nothing["tools"], &nothing["more"]),
-        (&json!([]), &json!(0)),
-        "{nothing}"
+        (first_backend.runs("add"), second_backend.runs("add")),
+        (0, 4)
     );
-    // A tool that the profile does not list cannot be called.
+    let empty_result = call_ok(&client, "search_tools", json!({"query": "zyxwv"})).await;
+    assert_eq!(
+        (&empty_result["tools"], &empty_result["more"]),
+        (&json!([]), &json!(0)),
+        "{empty_result}"
+    );
+    // A tool that the profile hides cannot be called.
     let error = client
         .error("tools/call", json!({"name": "two__add"}))
         .await;
     assert_eq!(error["code"], -32602, "{error}");
 }
 
-/// K2, and the problems of arguments.
+/// K2: errors for unknown names and invalid arguments.
 #[tokio::test]
-async fn what_cannot_be_called_is_said() {
+async fn errors_name_tools_that_cannot_be_called() {
     let backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = meta(&gateway).await;
@@ -165,25 +184,25 @@ async fn what_cannot_be_called_is_said() {
 }
 
 over_every_transport! {
-    /// Invariant 5, K3: arguments and results pass byte by byte.
-    async fn what_is_executed_passes_as_it_is(kind) {
+    /// Invariant 5, K3: arguments and results pass unchanged.
+    async fn executed_tools_pass_unchanged(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = meta(&gateway).await;
         let direct = gateway.client_at("/servers/x/mcp").await;
-        let weird = client.ask("tools/call", &execute("x__weird", &json!({})).to_string()).await;
+        let weird_result = client.ask("tools/call", &execute("x__weird", &json!({})).to_string()).await;
         let direct_answer = direct.ask("tools/call", r#"{"name":"weird"}"#).await;
         let result = |text: &str| crate::client::raw(text, "result").to_owned();
-        assert_eq!(result(&weird), result(&direct_answer));
+        assert_eq!(result(&weird_result), result(&direct_answer));
         let params = r#"{"name":"execute_tool","arguments":{"name":"x__echo","arguments":{"text":1.50e1,"ä" : [ ]}}}"#;
         client.ask("tools/call", params).await;
-        let sent = backend.of_method("tools/call").pop().expect("a call");
-        assert_eq!(sent["params"]["arguments"], json!({"text": 15.0, "ä": []}), "{sent}");
-        let failed = client.call("execute_tool", json!({"name": "x__error"})).await;
-        assert_eq!((&failed["isError"], &*text(&failed)), (&json!(true), "the tool failed"));
+        let sent_result = backend.of_method("tools/call").pop().expect("a call");
+        assert_eq!(sent_result["params"]["arguments"], json!({"text": 15.0, "ä": []}), "{sent_result}");
+        let failed_result = client.call("execute_tool", json!({"name": "x__error"})).await;
+        assert_eq!((&failed_result["isError"], &*text(&failed_result)), (&json!(true), "the tool failed"));
     }
 
-    /// The call has progress and cancellation like any other call, and belongs to its client.
+    /// Progress and cancellation work as for a direct call.
     async fn progress_and_cancellation_are_those_of_the_call(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -195,8 +214,8 @@ over_every_transport! {
         assert_eq!(messages.len(), 4, "{messages:?}");
         assert!(messages[..3].iter().all(|message| message["params"]["progressToken"] == "mine"), "{messages:?}");
         let id = json!(7);
-        let hang = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": execute("x__hang", &json!({}))});
-        let (response, ()) = tokio::join!(client.post(hang.to_string()), async {
+        let hang_request = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": execute("x__hang", &json!({}))});
+        let (response, ()) = tokio::join!(client.post(hang_request.to_string()), async {
             let upstream = backend.until_called("hang").await;
             client.cancel(&id).await;
             backend.until_cancelled(&upstream).await;
@@ -204,19 +223,19 @@ over_every_transport! {
         assert_eq!(response.json()["id"], 7);
     }
 
-    /// K9: a call tries a reconnecting server at once. If that fails, the text says so.
+    /// K9: a call triggers an immediate reconnect. If the attempt fails, the error contains this.
     async fn a_reconnecting_server_is_tried_at_once(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        let (client, plain) = (meta(&gateway).await, gateway.client().await);
-        backend.leave(&plain).await;
-        let gone = async || {
+        let (client, plain_client) = (meta(&gateway).await, gateway.client().await);
+        backend.leave(&plain_client).await;
+        let call_failure = async || {
             let result = client.call("execute_tool", json!({"name": "x__echo"})).await;
             (failure(&result)["kind"] == "server_not_connected").then_some(result)
         };
         let result = crate::gateway::soon("a call that finds no session", async {
             loop {
-                if let Some(result) = gone().await {
+                if let Some(result) = call_failure().await {
                     return result;
                 }
             }
@@ -226,35 +245,35 @@ over_every_transport! {
         let servers = call_ok(&client, "list_servers", json!({})).await;
         assert_eq!((&servers[0]["status"], &servers[0]["connected"]), (&json!("reconnecting"), &json!(false)), "O5: {servers}");
         assert!(servers[0]["nextRetryMs"].is_number() && servers[0]["lastError"].is_string(), "{servers}");
-        let found = call_ok(&client, "search_tools", json!({"query": "echo"})).await;
-        assert_eq!(found["tools"][0]["status"], "reconnecting", "{found}");
+        let matching_result = call_ok(&client, "search_tools", json!({"query": "echo"})).await;
+        assert_eq!(matching_result["tools"][0]["status"], "reconnecting", "{matching_result}");
         backend.come_back().await;
         let text = client.call_text("execute_tool", json!({"name": "x__echo", "arguments": {"text": "back"}})).await;
         assert_eq!(text, "back");
     }
 
-    /// O1–O3: a new session replaces the old one, whatever its status.
+    /// O1–O3: a new session replaces the old one in every status.
     async fn reconnect_server_opens_a_new_session(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (meta(&gateway).await, gateway.rest());
         client.call("execute_tool", json!({"name": "x__echo"})).await;
-        let before = backend.count("initialize");
-        let done = call_ok(&client, "reconnect_server", json!({"name": "x"})).await;
-        assert_eq!(done, json!({"success": true, "status": "connected"}));
-        assert_eq!(backend.count("initialize"), before + 1);
+        let previous_count = backend.count("initialize");
+        let final_result = call_ok(&client, "reconnect_server", json!({"name": "x"})).await;
+        assert_eq!(final_result, json!({"success": true, "status": "connected"}));
+        assert_eq!(backend.count("initialize"), previous_count + 1);
         rest.done("x", "stop").await;
         let servers = call_ok(&client, "list_servers", json!({})).await;
         assert_eq!(servers[0]["status"], "disconnected", "{servers}");
-        let done = call_ok(&client, "reconnect_server", json!({"name": "x"})).await;
-        assert_eq!(done["status"], "connected");
+        let final_result = call_ok(&client, "reconnect_server", json!({"name": "x"})).await;
+        assert_eq!(final_result["status"], "connected");
         let servers = call_ok(&client, "list_servers", json!({})).await;
         assert_eq!((&servers[0]["connected"], &servers[0]["healthStatus"]), (&json!(true), &json!("healthy")), "O5: {servers}");
         assert!(servers[0]["toolCount"].as_u64() > Some(3), "O6: {servers}");
     }
 }
 
-/// In both eras, the question of a tool reaches the client that executed it.
+/// In both eras, a tool's question reaches the client that executed the tool.
 #[tokio::test]
 async fn questions_reach_the_client_that_executes() {
     let backend = Backend::http().await.option("serverRequests", "forward");
@@ -276,10 +295,10 @@ async fn questions_reach_the_client_that_executes() {
     let requests = result["inputRequests"].as_object().expect("questions");
     let (key, question) = requests.iter().next().expect("one");
     assert_eq!(question["method"], "sampling/createMessage");
-    let mut again = ask;
-    again["inputResponses"] = json!({key: {"model": "modern"}});
-    again["requestState"] = result["requestState"].clone();
-    let answer = modern.result("tools/call", again).await;
+    let mut retry_params = ask;
+    retry_params["inputResponses"] = json!({key: {"model": "modern"}});
+    retry_params["requestState"] = result["requestState"].clone();
+    let answer = modern.result("tools/call", retry_params).await;
     assert!(text(&answer).contains("modern"), "{answer}");
     until("one run", || backend.runs("ask") == 2).await;
 }

@@ -1,4 +1,4 @@
-//! Mainstay's own tools, as clients of both eras call them.
+//! Mainstay's own tools, called by clients of both eras.
 
 mod activity;
 pub mod control;
@@ -21,7 +21,7 @@ async fn gateway(servers: &[(&str, &Backend)], groups: &[&str]) -> Gateway {
     Gateway::with_settings(servers, json!({"ownTools": groups})).await
 }
 
-/// The JSON in a tool's result, which must be exactly one text (t134), and `isError`.
+/// The JSON of a tool result with exactly one text (t134), and `isError`.
 fn result_json(result: &Value) -> (Value, bool) {
     let content = result["content"].as_array().expect("content");
     assert_eq!(content.len(), 1, "{result}");
@@ -31,27 +31,28 @@ fn result_json(result: &Value) -> (Value, bool) {
 
 /// The JSON in the result of a call that succeeds.
 pub async fn call_ok(client: &Http, tool: &str, arguments: Value) -> Value {
-    let (answer, failed) = result_json(&client.call(tool, arguments).await);
-    assert!(!failed, "{answer}");
+    let (answer, is_error) = result_json(&client.call(tool, arguments).await);
+    assert!(!is_error, "{answer}");
     answer
 }
 
 /// The JSON in the result of a call that fails.
 pub async fn call_failing(client: &Http, tool: &str, arguments: Value) -> Value {
-    let (answer, failed) = result_json(&client.call(tool, arguments).await);
-    assert!(failed, "{answer}");
+    let (answer, is_error) = result_json(&client.call(tool, arguments).await);
+    assert!(is_error, "{answer}");
     assert!(answer["error"].is_string(), "{answer}");
     answer
 }
 
-/// Own tools are first, and only where they are enabled. If a server's tool has the same name, the own tool
-/// keeps it, and the server's tool gets a longer name.
+/// Own tools are listed first, at endpoints that enable them. An own tool keeps its name if a
+/// server's tool has the same name.
 #[tokio::test]
 async fn own_tools_are_where_they_are_chosen() {
     let backend = Backend::http().await;
-    let inner = Gateway::with_settings(&[("x", &backend)], json!({"ownTools": ["meta"]})).await;
+    let inner_gateway =
+        Gateway::with_settings(&[("x", &backend)], json!({"ownTools": ["meta"]})).await;
     let gateway = Gateway::start(&json!({
-        "mcpServers": {"inner": {"type": "http", "url": format!("http://{}/mcp", inner.address)}},
+        "mcpServers": {"inner": {"type": "http", "url": format!("http://{}/mcp", inner_gateway.address)}},
         "ownTools": ["external", "meta"],
         "naming": "none",
         "profiles": {"plain": {"naming": "none"}},
@@ -80,18 +81,18 @@ async fn own_tools_are_where_they_are_chosen() {
         "x"
     );
 
-    let plain = gateway.client_at("/mcp/plain").await;
-    let names = plain.tools().await;
+    let plain_client = gateway.client_at("/mcp/plain").await;
+    let names = plain_client.tools().await;
     assert!(names.contains(&"list_servers".to_owned()), "{names:?}");
     assert!(
         names.iter().all(|name| !name.starts_with("external_")),
         "{names:?}"
     );
     assert_eq!(
-        servers(&call_ok(&plain, "list_servers", json!({})).await),
+        servers(&call_ok(&plain_client, "list_servers", json!({})).await),
         "x"
     );
-    let error = plain
+    let error = plain_client
         .error("tools/call", json!({"name": "external_list_servers"}))
         .await;
     assert_eq!(error["code"], -32602, "{error}");

@@ -1,5 +1,4 @@
-//! Group `records`, and `read_object` of group `meta` (L4, L7; t151): a client can read a large result in
-//! parts.
+//! Group `records`, and `read_object` of group `meta` (L4, L7; t151).
 
 use std::sync::Arc;
 
@@ -35,11 +34,11 @@ impl RecordedServers {
         tokens: impl Into<Tokens>,
     ) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        Self::within(folder, servers, settings, tokens).await
+        Self::call_within(folder, servers, settings, tokens).await
     }
 
-    /// Starts again with the same journal.
-    pub async fn restarted(
+    /// Restarts the gateway with the same journal.
+    pub async fn restart(
         self,
         servers: &[(&str, &Backend)],
         settings: Value,
@@ -47,10 +46,10 @@ impl RecordedServers {
     ) -> Self {
         self.gateway.stop().await;
         self.journal.close().await;
-        Self::within(self.folder, servers, settings, tokens).await
+        Self::call_within(self.folder, servers, settings, tokens).await
     }
 
-    async fn within(
+    async fn call_within(
         folder: TempDir,
         servers: &[(&str, &Backend)],
         settings: Value,
@@ -85,24 +84,32 @@ fn names(result: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// L7, t151: the call of an own tool is recorded like any other call, and found by CID.
+/// L7, t151: calls of own tools are recorded, and found by CID.
 #[tokio::test]
 async fn calls_are_looked_up() {
-    let (one, two) = (Backend::http().await, Backend::http().await);
+    let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
     let settings = json!({
         "ownTools": ["records", "external"],
         "profiles": {"half": {"servers": ["two"], "ownTools": ["records"]}},
     });
-    let recorded = RecordedServers::with_servers(&[("one", &one), ("two", &two)], settings).await;
-    let client = recorded.gateway.client().await;
+    let fixture = RecordedServers::with_servers(
+        &[("one", &first_backend), ("two", &second_backend)],
+        settings,
+    )
+    .await;
+    let client = fixture.gateway.client().await;
     let echo = json!({"tool": "one/echo", "arguments": {"text": "hello"}});
     call_ok(&client, "external_call_tool", echo).await;
     client.call("two__error", json!({})).await;
-    recorded.written().await;
-    let all = call_ok(&client, "get_call_records", json!({})).await;
-    assert_eq!(names(&all), ["two/error", "one/echo"], "{all}");
+    fixture.written().await;
+    let all_result = call_ok(&client, "get_call_records", json!({})).await;
     assert_eq!(
-        (&all["total_count"], &all["truncated"]),
+        names(&all_result),
+        ["two/error", "one/echo"],
+        "{all_result}"
+    );
+    assert_eq!(
+        (&all_result["total_count"], &all_result["truncated"]),
         (&json!(2), &json!(false))
     );
     for (filter, expected) in [
@@ -115,28 +122,28 @@ async fn calls_are_looked_up() {
         let result = call_ok(&client, "get_call_records", filter.clone()).await;
         assert_eq!(names(&result), expected, "{filter}");
     }
-    // The records do not show tools that the profile hides.
-    let half = recorded.gateway.client_at("/mcp/half").await;
-    let result = call_ok(&half, "get_call_records", json!({})).await;
+    // Records of tools that the profile hides are omitted.
+    let half_client = fixture.gateway.client_at("/mcp/half").await;
+    let result = call_ok(&half_client, "get_call_records", json!({})).await;
     assert_eq!(
         (names(&result), &result["total_count"]),
         (vec!["two/error"], &json!(1))
     );
-    let result = call_failing(&half, "get_call_records", json!({"server": "one"})).await;
+    let result = call_failing(&half_client, "get_call_records", json!({"server": "one"})).await;
     assert_eq!(result["error"], "server_not_found", "{result}");
     let failure = call_failing(&client, "get_call_records", json!({"status": "odd"})).await;
     assert_eq!(failure["error"], "invalid_request", "{failure}");
 
-    let echoed = &all["calls"][1];
+    let echo_call = &all_result["calls"][1];
     assert_eq!(
-        (&echoed["source"], &echoed["server"]),
+        (&echo_call["source"], &echo_call["server"]),
         (&json!("mcp_client"), &json!("one"))
     );
     for tool in ["inspect_object", "breakpoint_inspect_object"] {
-        let object = call_ok(&client, tool, json!({"cid": echoed["result_cid"]})).await;
+        let object = call_ok(&client, tool, json!({"cid": echo_call["result_cid"]})).await;
         assert_eq!(
             (&object["cid"], &object["type"]),
-            (&echoed["result_cid"], &json!("object"))
+            (&echo_call["result_cid"], &json!("object"))
         );
         assert!(
             object["repr"]
@@ -149,8 +156,8 @@ async fn calls_are_looked_up() {
             json!(["content", "structuredContent"])
         );
         assert_eq!(object["truncated"], false);
-        let nowhere = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
-        for cid in [nowhere, "nonsense"] {
+        let missing_text = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
+        for cid in [missing_text, "nonsense"] {
             let failure = call_failing(&client, tool, json!({"cid": cid})).await;
             assert_eq!(
                 (&failure["error"], &failure["cid"]),
@@ -160,7 +167,7 @@ async fn calls_are_looked_up() {
     }
 }
 
-/// Records do not show the calls of tools that a profile's rules or a client's switches hide.
+/// Records of tools that a profile or a switch hides are omitted.
 #[tokio::test]
 async fn records_of_hidden_tools_are_hidden() {
     let backend = Backend::http().await;
@@ -168,59 +175,60 @@ async fn records_of_hidden_tools_are_hidden() {
         "ownTools": ["records"],
         "profiles": {"few": {"tools": {"deny": ["x/error"]}, "ownTools": ["records"]}},
     });
-    let recorded = RecordedServers::with_servers(&[("x", &backend)], settings).await;
-    let client = recorded.gateway.client().await;
+    let fixture = RecordedServers::with_servers(&[("x", &backend)], settings).await;
+    let client = fixture.gateway.client().await;
     for tool in ["x__error", "x__echo", "x__error", "x__echo"] {
         client.call(tool, json!({"text": "x"})).await;
     }
-    recorded.written().await;
-    let all = call_ok(&client, "get_call_records", json!({})).await;
-    assert_eq!(all["total_count"], 4, "{all}");
-    let few = recorded.gateway.client_at("/mcp/few").await;
-    for (filter, expected, truncated) in [
+    fixture.written().await;
+    let all_result = call_ok(&client, "get_call_records", json!({})).await;
+    assert_eq!(all_result["total_count"], 4, "{all_result}");
+    let few_client = fixture.gateway.client_at("/mcp/few").await;
+    for (filter, expected, is_truncated) in [
         (json!({}), vec!["x/echo"; 2], false),
         (json!({"server": "x"}), vec!["x/echo"; 2], false),
         (json!({"tool": "error"}), vec![], false),
         (json!({"limit": 1}), vec!["x/echo"], true),
     ] {
-        let result = call_ok(&few, "get_call_records", filter.clone()).await;
+        let result = call_ok(&few_client, "get_call_records", filter.clone()).await;
         assert_eq!(names(&result), expected, "{filter}");
-        assert_eq!(result["truncated"], truncated, "{filter}: {result}");
+        assert_eq!(result["truncated"], is_truncated, "{filter}: {result}");
     }
-    // All clients of the tests have this name.
-    let name = all["calls"][0]["client"]["name"].as_str().expect("a name");
-    let off = json!({"server": "x", "tool": "echo", "enabled": false});
+    let name = all_result["calls"][0]["client"]["name"]
+        .as_str()
+        .expect("a name");
+    let switch_body = json!({"server": "x", "tool": "echo", "enabled": false});
     let path = format!("/api/switches/{name}");
-    let (status, answer) = recorded.gateway.rest().put(&path, off).await;
+    let (status, answer) = fixture.gateway.rest().put(&path, switch_body).await;
     assert_eq!(status, 200, "{answer}");
     let result = call_ok(&client, "get_call_records", json!({})).await;
     assert_eq!(names(&result), ["x/error"; 2], "{result}");
-    let result = call_ok(&few, "get_call_records", json!({})).await;
+    let result = call_ok(&few_client, "get_call_records", json!({})).await;
     assert_eq!(names(&result), Vec::<&str>::new(), "{result}");
 }
 
-/// The bearer of a token sees the calls of that token. The operator sees all calls (Q7).
+/// A client with a token sees only its own calls. The operator sees all calls (Q7).
 #[tokio::test]
 async fn a_token_sees_its_own_records() {
     let backend = Backend::http().await;
     let tokens = Tokens::from(Secret::new(TOKEN));
     let settings = json!({"ownTools": ["records", "activity"]});
-    let recorded = RecordedServers::guarded(&[("x", &backend)], settings, tokens.clone()).await;
-    let bearing = async |token: String| {
-        let mut client = recorded.gateway.stranger("/mcp");
+    let fixture = RecordedServers::guarded(&[("x", &backend)], settings, tokens.clone()).await;
+    let token_client = async |token: String| {
+        let mut client = fixture.gateway.stranger("/mcp");
         client.token = Some(token);
         client.initialize(LATEST).await;
         client
     };
     let token = |name: &str| tokens.add(name, None).expect("added").0.expose().to_owned();
-    let ada = bearing(token("ada")).await;
-    let alan = bearing(token("alan")).await;
-    let operator = bearing(TOKEN.to_owned()).await;
+    let ada = token_client(token("ada")).await;
+    let alan = token_client(token("alan")).await;
+    let operator = token_client(TOKEN.to_owned()).await;
     ada.assert_echo("x__echo").await;
     let uri = json!({"server": "x", "uri": "no:such"});
     alan.call("read_resource", uri).await;
     operator.call("x__error", json!({})).await;
-    recorded.written().await;
+    fixture.written().await;
     for (client, expected) in [
         (&ada, vec!["x/echo"]),
         (&alan, vec!["x/no:such"]),
@@ -228,7 +236,7 @@ async fn a_token_sees_its_own_records() {
     ] {
         let result = call_ok(client, "get_call_records", json!({})).await;
         assert_eq!(names(&result), expected, "{result}");
-        // The door of the client, whichever tool is called (L1).
+        // A record has the door of the client (L1).
         let doors = result["calls"].as_array().expect("a list").iter();
         assert!(
             doors.clone().all(|call| call["door"] == "mcp_http"),
@@ -241,37 +249,37 @@ async fn a_token_sees_its_own_records() {
 #[tokio::test]
 async fn a_large_result_is_read_in_parts() {
     let backend = Backend::http().await;
-    let recorded =
+    let fixture =
         RecordedServers::with_servers(&[("x", &backend)], json!({"ownTools": ["meta", "records"]}))
             .await;
-    let client = recorded.gateway.client().await;
+    let client = fixture.gateway.client().await;
     client.call("x__big", json!({"bytes": 100_000})).await;
     client
         .call("x__echo", json!({"text": "one\ntwo\nthree"}))
         .await;
-    recorded.written().await;
+    fixture.written().await;
     let result = call_ok(&client, "get_call_records", json!({})).await;
     let cid = |index: usize| {
         result["calls"][index]["result_cid"]
             .as_str()
             .expect("a CID")
     };
-    let (poem, big) = (cid(0), cid(1));
-    let first = call_ok(&client, "read_object", json!({"cid": big})).await;
+    let (poem, big_cid) = (cid(0), cid(1));
+    let first = call_ok(&client, "read_object", json!({"cid": big_cid})).await;
     assert_eq!(first["text"].as_str().map(str::len), Some(4_000), "{first}");
     assert_eq!(
         (&first["total"], &first["next_offset"]),
         (&json!(100_000), &json!(4_000))
     );
-    let link = format!("mainstay://objects/{big}");
-    let last = call_ok(
+    let link = format!("mainstay://objects/{big_cid}");
+    let last_result = call_ok(
         &client,
         "read_object",
         json!({"cid": link, "offset": 99_990}),
     )
     .await;
-    assert_eq!(last["text"], "x".repeat(10), "{last}");
-    assert_eq!(last["cid"], big);
+    assert_eq!(last_result["text"], "x".repeat(10), "{last_result}");
+    assert_eq!(last_result["cid"], big_cid);
     for (part, expected) in [
         (json!({"lines": "2-3"}), "two\nthree"),
         (json!({"pattern": "^t.o"}), "2: two\n"),
@@ -282,7 +290,7 @@ async fn a_large_result_is_read_in_parts() {
         let result = call_ok(&client, "read_object", arguments).await;
         assert_eq!(result["text"], expected, "{part}");
     }
-    let result = call_ok(&client, "inspect_object", json!({"cid": big})).await;
+    let result = call_ok(&client, "inspect_object", json!({"cid": big_cid})).await;
     assert_eq!(result["repr"].as_str().map(str::len), Some(16_000));
     assert_eq!(result["truncated"], true);
     assert!(

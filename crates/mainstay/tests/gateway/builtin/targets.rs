@@ -1,5 +1,5 @@
-//! A known name gets another target only with the approval of a person, whatever an operator's client does with
-//! the tools of group `control`.
+//! A known name gets another target only after a person's approval, also for the operator's
+//! clients.
 
 use mainstay_gateway::GatewayOptions;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::{
     world::{TestConfig, ok},
 };
 
-/// A file with these servers and the tools of group `control`.
+/// A configuration with these servers and the tool group `control`.
 fn file(servers: &[(&str, &Value)]) -> Value {
     let entries = servers
         .iter()
@@ -24,20 +24,20 @@ fn file(servers: &[(&str, &Value)]) -> Value {
     })
 }
 
-fn named(entry: &Value, name: &str) -> Value {
+fn renamed_entry(entry: &Value, name: &str) -> Value {
     let mut entry = entry.clone();
     entry["name"] = name.into();
     entry
 }
 
-/// Adds a server, which must wait for approval. Returns its pending entry.
-async fn waits(client: &Http, entry: Value) -> Value {
+/// Adds a server, asserts that it waits for approval, and returns its pending entry.
+async fn add_pending(client: &Http, entry: Value) -> Value {
     let added = call_ok(client, "add_server", entry.clone()).await;
     assert_eq!(added["status"], "pending", "{entry}: {added}");
     added["pending"].clone()
 }
 
-/// Tries everything but an approval to start a pending server.
+/// Tries every tool except an approval to start a pending server.
 async fn try_to_start(client: &Http, name: &str) {
     for (tool, arguments) in [
         ("enable_server", json!({"name": name})),
@@ -54,28 +54,33 @@ async fn remove(client: &Http, name: &str) {
     call_ok(client, "remove_server", json!({"name": name})).await;
 }
 
-/// The client removes a server of the file, and adds it with another target: in any spelling of its name, and
-/// with other variables and headers.
+/// The client removes a configured server and adds the name with another target, in other
+/// spellings, with other variables and headers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removed_server_gets_no_other_target() {
-    let (victim, evil) = (Backend::http().await, Backend::http().await);
-    let mut entry = victim.entry.clone();
+    let (victim_backend, evil_backend) = (Backend::http().await, Backend::http().await);
+    let mut entry = victim_backend.entry.clone();
     entry["headers"] = json!({"x-key": "s3cret"});
     let world = TestConfig::new_json(&file(&[("the-victim", &entry)]));
     let gateway = world.run().await;
     let client = operator(&gateway).await;
     client.assert_echo("the-victim__echo").await;
-    // Until it is removed, its name is taken, and other spellings wait for approval.
-    let failure = call_failing(&client, "add_server", named(&evil.entry, "the-victim")).await;
+    // While the server exists, its name is taken. Other spellings wait for approval.
+    let failure = call_failing(
+        &client,
+        "add_server",
+        renamed_entry(&evil_backend.entry, "the-victim"),
+    )
+    .await;
     assert_eq!(failure["error"], "duplicate_name", "{failure}");
-    waits(&client, named(&evil.entry, "The_Victim")).await;
+    add_pending(&client, renamed_entry(&evil_backend.entry, "The_Victim")).await;
     remove(&client, "The_Victim").await;
 
     remove(&client, "the-victim").await;
-    let sessions = victim.count("initialize");
+    let sessions = victim_backend.count("initialize");
     for name in ["the-victim", "The-Victim", "the_victim", "THEVICTIM"] {
-        let pending = waits(&client, named(&evil.entry, name)).await;
-        let url = victim.entry["url"].as_str();
+        let pending = add_pending(&client, renamed_entry(&evil_backend.entry, name)).await;
+        let url = victim_backend.entry["url"].as_str();
         assert_eq!(pending["formerly"]["url"].as_str(), url, "{pending}");
         assert_eq!(
             pending["formerly"]["headers"],
@@ -89,82 +94,103 @@ async fn a_removed_server_gets_no_other_target() {
         try_to_start(&client, name).await;
         remove(&client, name).await;
     }
-    let with = |key: &str, value: Value| {
-        let mut entry = named(&entry, "the-victim");
+    let entry_with = |key: &str, value: Value| {
+        let mut entry = renamed_entry(&entry, "the-victim");
         entry[key] = value;
         entry
     };
     for entry in [
-        with("headers", json!({"x-key": "another"})),
-        with("headers", json!(null)),
-        with("bearerToken", json!("t")),
-        with("healthCheckUrl", evil.entry["url"].clone()),
-        with("enabled", json!(false)),
+        entry_with("headers", json!({"x-key": "another"})),
+        entry_with("headers", json!(null)),
+        entry_with("bearerToken", json!("t")),
+        entry_with("healthCheckUrl", evil_backend.entry["url"].clone()),
+        entry_with("enabled", json!(false)),
     ] {
         let is_same = entry["enabled"] == false;
         let added = call_ok(&client, "add_server", entry.clone()).await;
         assert_eq!(added["status"] == "pending", !is_same, "{entry}: {added}");
         remove(&client, "the-victim").await;
     }
-    assert_eq!(victim.count("initialize"), sessions);
+    assert_eq!(victim_backend.count("initialize"), sessions);
     // The same target under the same name needs no approval.
-    let added = call_ok(&client, "add_server", named(&entry, "the-victim")).await;
+    let added = call_ok(&client, "add_server", renamed_entry(&entry, "the-victim")).await;
     assert_eq!(added["status"], "connected", "{added}");
     remove(&client, "the-victim").await;
 
-    // An approved target is the known target from then on.
-    let pending = waits(&client, named(&evil.entry, "the-victim")).await;
-    assert!(evil.received().is_empty(), "nothing was connected");
+    // An approved target is the known target of its name.
+    let pending = add_pending(&client, renamed_entry(&evil_backend.entry, "the-victim")).await;
+    assert!(evil_backend.received().is_empty(), "nothing was connected");
     let approval = json!({"digest": pending["digest"]});
     let rest = gateway.rest();
     ok(rest.post("/api/servers/the-victim/approve", approval).await);
     rest.until_status("the-victim", "connected").await;
     remove(&client, "the-victim").await;
-    let added = call_ok(&client, "add_server", named(&evil.entry, "the-victim")).await;
+    let added = call_ok(
+        &client,
+        "add_server",
+        renamed_entry(&evil_backend.entry, "the-victim"),
+    )
+    .await;
     assert_eq!(added["status"], "connected", "{added}");
     remove(&client, "the-victim").await;
-    waits(&client, named(&entry, "the-victim")).await;
-    // The operator's own changes need no approval.
+    add_pending(&client, renamed_entry(&entry, "the-victim")).await;
+    // Changes over REST need no approval.
     remove(&client, "the-victim").await;
     let answer = ok(rest
-        .post("/api/servers", named(&victim.entry, "the-victim"))
+        .post(
+            "/api/servers",
+            renamed_entry(&victim_backend.entry, "the-victim"),
+        )
         .await);
     assert_eq!(answer["status"], "connected", "{answer}");
 }
 
-/// A name stays known after its entry is gone, even if the client itself had added it.
+/// A removed name stays known, even if a client had added the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_is_known_when_its_entry_has_gone() {
-    let (victim, evil) = (Backend::http().await, Backend::http().await);
-    let world = TestConfig::new_json(&file(&[("victim", &victim.entry)]));
+    let (victim_backend, evil_backend) = (Backend::http().await, Backend::http().await);
+    let world = TestConfig::new_json(&file(&[("victim", &victim_backend.entry)]));
     let gateway = world.run().await;
     let (client, rest) = (operator(&gateway).await, gateway.rest());
     client.assert_echo("victim__echo").await;
     world.write(&file(&[]));
     ok(rest.post("/api/reload", json!({})).await);
-    waits(&client, named(&evil.entry, "victim")).await;
+    add_pending(&client, renamed_entry(&evil_backend.entry, "victim")).await;
 
-    let added = call_ok(&client, "add_server", named(&victim.entry, "own")).await;
+    let added = call_ok(
+        &client,
+        "add_server",
+        renamed_entry(&victim_backend.entry, "own"),
+    )
+    .await;
     assert_eq!(added["status"], "connected", "a new name: {added}");
     remove(&client, "own").await;
-    waits(&client, named(&evil.entry, "own")).await;
+    add_pending(&client, renamed_entry(&evil_backend.entry, "own")).await;
 
-    // A server that the operator added, and one with a wrong entry.
+    // A server that the operator added, and a server with an invalid entry.
     ok(rest
-        .post("/api/servers", named(&victim.entry, "added"))
+        .post(
+            "/api/servers",
+            renamed_entry(&victim_backend.entry, "added"),
+        )
         .await);
     ok(rest.delete("/api/servers/added").await);
-    waits(&client, named(&evil.entry, "added")).await;
+    add_pending(&client, renamed_entry(&evil_backend.entry, "added")).await;
     world.write(&file(&[("wrong", &json!({"url": "nowhere"}))]));
     ok(rest.post("/api/reload", json!({})).await);
     remove(&client, "wrong").await;
-    waits(&client, named(&evil.entry, "wrong")).await;
-    // A pending server was never there. Another entry may replace it, and waits, too.
+    add_pending(&client, renamed_entry(&evil_backend.entry, "wrong")).await;
+    // A pending target is not a known target, so another entry replaces it and waits for approval.
     let command = json!({"name": "command", "command": "npx"});
-    assert_eq!(waits(&client, command).await["formerly"], Value::Null);
+    assert_eq!(add_pending(&client, command).await["formerly"], Value::Null);
     remove(&client, "command").await;
-    assert!(evil.received().is_empty(), "nothing was connected");
-    let added = call_ok(&client, "add_server", named(&evil.entry, "command")).await;
+    assert!(evil_backend.received().is_empty(), "nothing was connected");
+    let added = call_ok(
+        &client,
+        "add_server",
+        renamed_entry(&evil_backend.entry, "command"),
+    )
+    .await;
     assert_eq!(added["status"], "connected", "{added}");
 }
 
@@ -178,14 +204,18 @@ async fn run(world: &TestConfig, folder: &TempDir) -> (Gateway, Http) {
     (gateway, client)
 }
 
-/// A name is known after a restart, even if it was never connected, and even if only its catalog is left.
+/// A name stays known after a restart, even if its server never connected or only its catalog
+/// remains.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_is_known_after_a_restart() {
-    let (victim, evil) = (Backend::http().await, Backend::http().await);
+    let (victim_backend, evil_backend) = (Backend::http().await, Backend::http().await);
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let never =
+    let unstarted_entry =
         json!({"command": "never-started", "args": ["--token", "s3cret"], "enabled": false});
-    let world = TestConfig::new_json(&file(&[("victim", &victim.entry), ("never", &never)]));
+    let world = TestConfig::new_json(&file(&[
+        ("victim", &victim_backend.entry),
+        ("never", &unstarted_entry),
+    ]));
     let (gateway, client) = run(&world, &folder).await;
     client.assert_echo("victim__echo").await;
     let catalog = folder.path().join("victim.json");
@@ -194,19 +224,35 @@ async fn a_name_is_known_after_a_restart() {
     world.write(&file(&[]));
 
     let (gateway, client) = run(&world, &folder).await;
-    let pending = waits(&client, named(&evil.entry, "victim")).await;
-    assert_eq!(pending["formerly"]["url"], victim.entry["url"], "{pending}");
-    let pending = waits(&client, named(&evil.entry, "Never")).await;
-    let words = json!(["never-started", "--token", "***"]);
-    assert_eq!(pending["formerly"]["command"], words, "{pending}");
+    let pending = add_pending(&client, renamed_entry(&evil_backend.entry, "victim")).await;
+    assert_eq!(
+        pending["formerly"]["url"], victim_backend.entry["url"],
+        "{pending}"
+    );
+    let pending = add_pending(&client, renamed_entry(&evil_backend.entry, "Never")).await;
+    let redacted_command = json!(["never-started", "--token", "***"]);
+    assert_eq!(
+        pending["formerly"]["command"], redacted_command,
+        "{pending}"
+    );
     remove(&client, "victim").await;
-    let added = call_ok(&client, "add_server", named(&victim.entry, "victim")).await;
+    let added = call_ok(
+        &client,
+        "add_server",
+        renamed_entry(&victim_backend.entry, "victim"),
+    )
+    .await;
     assert_eq!(added["status"], "connected", "its own target: {added}");
-    let added = call_ok(&client, "add_server", named(&victim.entry, "new")).await;
+    let added = call_ok(
+        &client,
+        "add_server",
+        renamed_entry(&victim_backend.entry, "new"),
+    )
+    .await;
     assert_eq!(added["status"], "connected", "nobody's name: {added}");
     gateway.stop().await;
 
-    // Written by a Mainstay that stored no targets.
+    // A state directory of a version that stored no targets.
     let targets = folder.path().join(".targets.json");
     assert!(
         !std::fs::read_to_string(&targets)
@@ -215,14 +261,14 @@ async fn a_name_is_known_after_a_restart() {
     );
     std::fs::remove_file(&targets).expect("removed");
     let (gateway, client) = run(&world, &folder).await;
-    let pending = waits(&client, named(&evil.entry, "victim")).await;
+    let pending = add_pending(&client, renamed_entry(&evil_backend.entry, "victim")).await;
     assert_eq!(pending["formerly"], json!({}), "it is not known: {pending}");
     gateway.stop().await;
 
-    // An unreadable file leaves no name free.
+    // If the file is unreadable, every name needs approval.
     std::fs::write(&targets, "[").expect("written");
     let (gateway, client) = run(&world, &folder).await;
-    waits(&client, named(&evil.entry, "whatever")).await;
+    add_pending(&client, renamed_entry(&evil_backend.entry, "whatever")).await;
     gateway.stop().await;
-    assert!(evil.received().is_empty(), "nothing was connected");
+    assert!(evil_backend.received().is_empty(), "nothing was connected");
 }

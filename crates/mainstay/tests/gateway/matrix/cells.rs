@@ -1,4 +1,4 @@
-//! The operations between a client and a server, one after the other.
+//! The operations that a client and a server perform, one after the other.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub enum Primitive {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellVerdict {
     Works,
-    /// The client got an error that names the missing feature.
+    /// The client got an error that names the missing capability.
     Refused,
     /// The server's revision does not have the feature.
     Absent,
@@ -47,7 +47,7 @@ impl Primitive {
         Self::Sample,
         Self::Elicit,
         Self::Roots,
-        // Last, because after a cancelled call it is in doubt which call of a process asks the next question.
+        // Last, because a process may attribute the next question to the cancelled call.
         Self::Cancel,
     ];
 
@@ -69,7 +69,7 @@ impl Primitive {
         }
     }
 
-    /// The expected verdict. Elicitation exists since revision 2025-06-18. Every other operation
+    /// The expected verdict. Elicitation exists from revision 2025-06-18 on. Every other operation
     /// works at all revisions (docs/dev/wire.md, "What differs").
     pub fn expected(self, client: &str, server: &str) -> CellVerdict {
         const ELICITATION: &str = "2025-06-18";
@@ -81,7 +81,7 @@ impl Primitive {
     }
 }
 
-/// One client of one server.
+/// One client connected to one server.
 pub struct Cell<'a> {
     pub client: &'a MatrixClient,
     pub backend: &'a Backend,
@@ -221,11 +221,16 @@ impl Cell<'_> {
 
     async fn cancel(&self) {
         let calls = self.backend.calls_of("sleep").len();
-        let before = self.backend.given_up();
+        let cancels_before = self.backend.cancelled_count();
         let params = json!({"name": self.name("sleep"), "arguments": {"ms": 60_000}});
-        let reached = until("the call", || self.backend.calls_of("sleep").len() > calls);
-        self.client.cancel("tools/call", params, reached).await;
-        until("its cancellation", || self.backend.given_up() > before).await;
+        let reached_count = until("the call", || self.backend.calls_of("sleep").len() > calls);
+        self.client
+            .cancel("tools/call", params, reached_count)
+            .await;
+        until("its cancellation", || {
+            self.backend.cancelled_count() > cancels_before
+        })
+        .await;
     }
 
     async fn list_changed(&self) {
@@ -248,7 +253,7 @@ impl Cell<'_> {
         self.call("touch", json!({"uri": URI})).await;
         loop {
             let message = stream.message().await;
-            // An earlier change may be announced late.
+            // A notification of an earlier change may arrive late.
             if message["method"] == "notifications/tools/list_changed" {
                 continue;
             }
@@ -264,7 +269,7 @@ impl Cell<'_> {
         }
     }
 
-    /// Each era has its own code for this error.
+    /// The error code depends on the era.
     async fn missing_resource(&self) {
         let result = self
             .client
@@ -290,25 +295,25 @@ impl Cell<'_> {
             return CellVerdict::Works;
         }
         assert!(outcome.messages_of(method).is_empty(), "{outcome:?}");
-        let words = if result.is_object() {
+        let message = if result.is_object() {
             text(result)
         } else {
             error["message"].to_string()
         };
-        if words.to_lowercase().contains("unknown tool") {
+        if message.to_lowercase().contains("unknown tool") {
             assert_eq!(error["code"], -32602, "{outcome:?}");
             return CellVerdict::Absent;
         }
-        // The error names the missing capability and its owner.
+        // The error names the missing capability, and whether the client or the server lacks it.
         assert!(
-            words.contains("client") || words.contains("elicitation"),
+            message.contains("client") || message.contains("elicitation"),
             "{outcome:?}"
         );
         CellVerdict::Refused
     }
 }
 
-/// True if client and server need a translation.
+/// True if the client and the server belong to different eras.
 pub fn is_translated(client: &str, server: &str) -> bool {
     (client == MODERN) != (server == MODERN)
 }

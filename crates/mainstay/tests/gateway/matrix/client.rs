@@ -1,4 +1,4 @@
-//! A client of any revision: the same requests, in the form of its revision.
+//! A client of any revision, which formats each request for its revision.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -18,15 +18,15 @@ pub const REVISIONS: [&str; 5] = [
     MODERN,
 ];
 
-/// The capabilities of a client, as far as its revision has them.
+/// The capabilities that a client of this revision can declare.
 fn capabilities(revision: &str) -> Value {
-    let mut all = json!({"sampling": {}, "roots": {}});
+    let mut all_capabilities = json!({"sampling": {}, "roots": {}});
     match revision {
         "2024-11-05" | "2025-03-26" => {}
-        "2025-06-18" => all["elicitation"] = json!({}),
-        _ => all["elicitation"] = json!({"form": {}, "url": {}}),
+        "2025-06-18" => all_capabilities["elicitation"] = json!({}),
+        _ => all_capabilities["elicitation"] = json!({"form": {}, "url": {}}),
     }
-    all
+    all_capabilities
 }
 
 pub struct MatrixClient {
@@ -87,11 +87,11 @@ impl MatrixClient {
             "clientInfo": {"name": "matrix", "version": "1"},
         });
         let mut stream = self.begin("initialize", params).await;
-        let answered = read(&mut stream).await;
-        // A server may require another revision. The gateway accepts the client's.
-        let version = answered.result()["protocolVersion"].as_str();
-        let version = version.unwrap_or_else(|| panic!("{answered:?}"));
-        assert!(REVISIONS.contains(&version), "{answered:?}");
+        let greeting_answer = read(&mut stream).await;
+        // A server may answer with another revision. The gateway answers with the client's.
+        let version = greeting_answer.result()["protocolVersion"].as_str();
+        let version = version.unwrap_or_else(|| panic!("{greeting_answer:?}"));
+        assert!(REVISIONS.contains(&version), "{greeting_answer:?}");
         version.clone_into(&mut self.negotiated);
         let session = stream.headers.get("mcp-session-id").expect("a session id");
         self.session = Some(session.to_str().expect("ASCII").to_owned());
@@ -150,8 +150,8 @@ impl MatrixClient {
         self.post(&self.request(method, params)).await
     }
 
-    /// Sends a request. Cancels it in the form of its revision once `reached` resolves.
-    pub async fn cancel(&self, method: &str, params: Value, reached: impl Future<Output = ()>) {
+    /// Sends a request, and cancels it in the form of its revision after `progress` resolves.
+    pub async fn cancel(&self, method: &str, params: Value, progress: impl Future<Output = ()>) {
         let request = self.request(method, params);
         let mut call = Box::pin(async {
             let mut stream = self.post(&request).await;
@@ -159,7 +159,7 @@ impl MatrixClient {
         });
         tokio::select! {
             response = &mut call => panic!("nothing is to be said: {response:?}"),
-            () = reached => {}
+            () = progress => {}
         }
         if !self.is_modern() {
             self.notify(
@@ -168,7 +168,7 @@ impl MatrixClient {
             )
             .await;
         }
-        // A modern client closes the stream.
+        // A modern client cancels by closing the stream.
         drop(call);
     }
 
@@ -180,19 +180,22 @@ impl MatrixClient {
     /// Sends a request, answers all questions meanwhile, and returns the exchange.
     pub async fn ask(&self, method: &str, params: Value) -> Exchange {
         let mut request = self.request(method, params);
-        let mut before = Vec::new();
+        let mut earlier_messages = Vec::new();
         loop {
             let mut stream = self.post(&request).await;
             let mut outcome = self.converse(&mut stream).await;
-            before.append(&mut outcome.before);
+            earlier_messages.append(&mut outcome.before);
             let result = outcome.result();
             if result["resultType"] != "input_required" {
-                return Exchange { before, ..outcome };
+                return Exchange {
+                    before: earlier_messages,
+                    ..outcome
+                };
             }
             assert!(self.is_modern(), "a legacy client cannot read {outcome:?}");
             let mut responses = Map::new();
             for (key, question) in result["inputRequests"].as_object().into_iter().flatten() {
-                before.push(question.clone());
+                earlier_messages.push(question.clone());
                 responses.insert(key.clone(), answer(question));
             }
             let id = self.next_id.get() + 1;
@@ -205,16 +208,16 @@ impl MatrixClient {
         }
     }
 
-    /// Reads up to the response, and answers questions.
+    /// Reads messages up to the response, and answers questions.
     async fn converse(&self, stream: &mut Stream) -> Exchange {
         let status = stream.status;
-        let mut before = Vec::new();
+        let mut earlier_messages = Vec::new();
         loop {
             let message = message(stream).await;
             if message.get("method").is_none() {
                 return Exchange {
                     status,
-                    before,
+                    before: earlier_messages,
                     response: message,
                 };
             }
@@ -227,11 +230,11 @@ impl MatrixClient {
                     json!({"jsonrpc": "2.0", "id": message["id"], "result": answer(&message)});
                 assert_eq!(self.post(&text).await.status, StatusCode::ACCEPTED);
             }
-            before.push(message);
+            earlier_messages.push(message);
         }
     }
 
-    /// The stream of messages outside of calls. It has begun when this returns.
+    /// Opens the stream of messages outside of calls.
     pub async fn listen(&self, uri: Option<&str>) -> Stream {
         if self.is_modern() {
             let mut expected = json!({"toolsListChanged": true});

@@ -1,6 +1,6 @@
-//! Every revision with every other, over both kinds of transport: features that work unchanged, features that
-//! are translated, and features that are refused (docs/dev/wire.md, "Between the eras"). The result is the
-//! table in `docs/compatibility.md`.
+//! Every client revision with every server revision, over two transports: features that work, that
+//! are translated, and that are refused (docs/dev/wire.md, "Between the eras").
+//! `docs/compatibility.md` contains the result.
 
 mod cells;
 mod client;
@@ -16,10 +16,10 @@ use crate::{
     gateway::{Gateway, soon},
 };
 
-/// The endpoints, each with the prefix of the names of tools and prompts there.
+/// Endpoints, each with its prefix of tool and prompt names.
 const PATHS: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
 
-/// Transports of servers: the HTTP transport of their revision, and a process.
+/// The HTTP transport of a server's revision, and a process.
 fn kinds(server: &str) -> [BackendKind; 2] {
     let remote = if server == "2024-11-05" {
         BackendKind::Sse
@@ -29,14 +29,14 @@ fn kinds(server: &str) -> [BackendKind; 2] {
     [BackendKind::Stdio, remote]
 }
 
-/// Checks all clients of one server against the specification.
+/// Checks all clients of one server revision.
 async fn check(server: &'static str) {
     for kind in kinds(server) {
         let backend = Backend::start(kind, &["--revisions", server]).await;
         let backend = backend.option("serverRequests", "forward");
         for (path, prefix) in PATHS {
             for revision in REVISIONS {
-                // Each cell has its own gateway: see the last of the primitives.
+                // One gateway for each cell, because the last operation leaves a cancelled call.
                 let gateway = Gateway::with_servers(&[("x", &backend)]).await;
                 let client = MatrixClient::connect(&gateway, path, revision).await;
                 let cell = Cell {
@@ -78,18 +78,21 @@ servers! {
     servers_of_2026_07_28: "2026-07-28",
 }
 
-/// The published table matches the results of the tests above. `MAINSTAY_WRITE_DOCS=1` writes it.
+/// The published table matches the test results. `MAINSTAY_WRITE_DOCS=1` writes the table.
 #[test]
 fn the_table_in_the_documentation_is_what_is_tested() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compatibility.md");
     let text = std::fs::read_to_string(&path).expect("the page is there");
-    let (before, rest) = text.split_once(BEGIN).expect("its beginning is marked");
+    let (text_before, rest) = text.split_once(BEGIN).expect("its beginning is marked");
     let (_, after) = rest.split_once(END).expect("its end is marked");
-    let should_be = format!("{before}{BEGIN}\n{}{END}{after}", table());
+    let expected_table = format!("{text_before}{BEGIN}\n{}{END}{after}", table());
     if std::env::var_os("MAINSTAY_WRITE_DOCS").is_some() {
-        std::fs::write(&path, &should_be).expect("written");
+        std::fs::write(&path, &expected_table).expect("written");
     }
-    assert_eq!(text, should_be, "write it anew with MAINSTAY_WRITE_DOCS=1");
+    assert_eq!(
+        text, expected_table,
+        "write it anew with MAINSTAY_WRITE_DOCS=1"
+    );
 }
 
 const BEGIN: &str = "<!-- matrix: generated -->";

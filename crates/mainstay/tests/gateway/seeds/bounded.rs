@@ -1,4 +1,4 @@
-//! Document 002 under `bounded`: five attempts, and its REST routes.
+//! Document 002 with preset `bounded`: five attempts, and its REST routes.
 
 use futures_util::future::join_all;
 use http::StatusCode;
@@ -7,19 +7,21 @@ use mainstay_platform::environment::ConfigurationSource;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 
-use super::{assert_echo, brief, call, client_entry, kinds, server_events, tools, until_unlisted};
+use super::{
+    assert_echo, brief_retry, call, client_entry, kinds, server_events, tools, until_unlisted,
+};
 use crate::{
     backend::{Backend, BackendKind},
     client::names,
     gateway::{Gateway, until},
 };
 
-async fn under(servers: &[(&str, &Backend)]) -> Gateway {
-    super::under("bounded", servers).await
+async fn start_with_preset(servers: &[(&str, &Backend)]) -> Gateway {
+    super::start_with_preset("bounded", servers).await
 }
 
 /// Asserts that a request was refused with this status and error.
-fn refused(answer: &(StatusCode, Value), status: StatusCode, error: &str) {
+fn assert_refused(answer: &(StatusCode, Value), status: StatusCode, error: &str) {
     assert_eq!(
         (answer.0, &answer.1["error"]),
         (status, &json!(error)),
@@ -31,15 +33,15 @@ fn refused(answer: &(StatusCode, Value), status: StatusCode, error: &str) {
 over_every_transport! {
     async fn a_server_connects_and_its_tools_are_called(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let rest = gateway.rest();
         assert_echo(&rest, "x").await;
         let entry = client_entry(&rest, "x").await;
         assert_eq!(entry["status"], "connected", "{entry}");
         assert!(entry["connected_at"].is_f64() && entry["error"].is_null(), "{entry}");
-        let listed = tools(&rest, "x").await;
-        assert!(listed.contains(&"x/echo".to_owned()), "{listed:?}");
-        assert_eq!(entry["tools"], json!(listed));
+        let listed_tools = tools(&rest, "x").await;
+        assert!(listed_tools.contains(&"x/echo".to_owned()), "{listed_tools:?}");
+        assert_eq!(entry["tools"], json!(listed_tools));
         let (status, answer) = call(&rest, "x/pid", json!({})).await;
         assert_eq!((status, &answer["result"]["isError"]), (StatusCode::OK, &Value::Null), "{answer}");
         let health = rest.get("/api/health").await;
@@ -47,11 +49,11 @@ over_every_transport! {
         assert!(health["servers"][0]["pingMs"].is_u64(), "{health}");
     }
 
-    /// F9, F10, J8, Y16: a disconnected server stays known, with that status. It returns with the offer of that
-    /// time.
+    /// F9, F10, J8, Y16: a disconnected server keeps its name and status. A reconnect lists its
+    /// current tools.
     async fn a_disconnected_server_is_kept_and_comes_back(kind) {
         let backend = Backend::fickle(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let rest = gateway.rest();
         assert_echo(&rest, "x").await;
         let process = rest.server("x").await["pid"].as_i64();
@@ -68,15 +70,15 @@ over_every_transport! {
         let entry = client_entry(&rest, "x").await;
         assert_eq!((&entry["status"], &entry["tools"]), (&json!("disconnected"), &json!([])), "{entry}");
         assert_eq!(tools(&rest, "x").await, Vec::<String>::new());
-        let read = rest.post("/api/mcp-resources/read", json!({"server": "x", "uri": "fake://text"})).await;
-        for answer in [call(&rest, "x/echo", json!({})).await, read] {
-            refused(&answer, StatusCode::SERVICE_UNAVAILABLE, "server_not_connected");
+        let read_response = rest.post("/api/mcp-resources/read", json!({"server": "x", "uri": "fake://text"})).await;
+        for answer in [call(&rest, "x/echo", json!({})).await, read_response] {
+            assert_refused(&answer, StatusCode::SERVICE_UNAVAILABLE, "server_not_connected");
             assert_eq!(answer.1["server"], "x", "{}", answer.1);
         }
         let health = rest.get("/api/health?server=x").await;
         let (status, message) = (&health["servers"][0]["status"], &health["servers"][0]["message"]);
-        let stopped = "disconnected: it is stopped; start it by \"mainstay start x\"";
-        assert_eq!((status, message), (&json!("error"), &json!(stopped)), "{health}");
+        let stopped_text = "disconnected: it is stopped; start it by \"mainstay start x\"";
+        assert_eq!((status, message), (&json!("error"), &json!(stopped_text)), "{health}");
 
         backend.offer(1);
         let (status, answer) = rest.post("/api/mcp-clients/x/reconnect", json!({})).await;
@@ -86,17 +88,17 @@ over_every_transport! {
         assert_echo(&rest, "x").await;
     }
 
-    /// Clients connect and disconnect one server at the same time. Each gets an answer: the resulting state, or
-    /// the reason. Afterwards one session is left, and it works.
+    /// Concurrent connects and disconnects are each answered with a state or a reason. One working
+    /// session remains.
     async fn connects_and_disconnects_at_once_end_well(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let rest = gateway.rest();
         assert_echo(&rest, "x").await;
         let entry = json!({"name": "x", "replace": true});
         let mut connect = backend.entry.clone();
         connect.as_object_mut().expect("an object").extend(entry.as_object().expect("an object").clone());
-        let all = (0..18).map(|turn| {
+        let all_attempts = (0..18).map(|turn| {
             let (rest, connect) = (&rest, connect.clone());
             async move {
                 match turn % 3 {
@@ -106,10 +108,10 @@ over_every_transport! {
                 }
             }
         });
-        for (status, answer) in futures_util::future::join_all(all).await {
-            let settled = status == StatusCode::OK && answer["status"] == "ok";
-            let overtaken = answer["error"] == "connect_failed";
-            assert!(settled || overtaken, "{status} {answer}");
+        for (status, answer) in futures_util::future::join_all(all_attempts).await {
+            let is_settled = status == StatusCode::OK && answer["status"] == "ok";
+            let is_overtaken = answer["error"] == "connect_failed";
+            assert!(is_settled || is_overtaken, "{status} {answer}");
         }
         let (status, answer) = rest.post("/api/mcp-clients/x/reconnect", json!({})).await;
         assert_eq!((status, &answer["status"]), (StatusCode::OK, &json!("ok")), "{answer}");
@@ -121,11 +123,11 @@ over_every_transport! {
         }
     }
 
-    /// K10: a disconnect ends the call in flight.
+    /// K10: a disconnect ends calls in flight.
     async fn a_disconnect_ends_the_call_in_flight(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let calm = Backend::http().await;
-        let gateway = under(&[("x", &backend), ("calm", &calm)]).await;
+        let calm_backend = Backend::http().await;
+        let gateway = start_with_preset(&[("x", &backend), ("calm", &calm_backend)]).await;
         let rest = gateway.rest();
         assert_echo(&rest, "x").await;
         let (answer, calm_answer, ()) = tokio::join!(
@@ -133,7 +135,7 @@ over_every_transport! {
             call(&rest, "calm/sleep", json!({"ms": 700})),
             async {
                 backend.until_called("hang").await;
-                calm.until_called("sleep").await;
+                calm_backend.until_called("sleep").await;
                 rest.post("/api/mcp-clients/x/disconnect", json!({})).await;
             }
         );
@@ -142,37 +144,36 @@ over_every_transport! {
         assert_eq!(calm_answer.0, StatusCode::OK, "{}", calm_answer.1);
     }
 
-    /// G14: the server returns by itself, a second after the loss. A call waits for that, and does not speed it
-    /// up.
+    /// G14: a lost server is retried after a second. A call waits for that attempt.
     async fn a_lost_server_comes_back(kind) {
         let backend = Backend::fickle(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         if kind != BackendKind::Stdio {
-            // A call shows that the server has gone.
+            // A failed call reveals the loss.
             let (status, answer) = call(&rest, "x/echo", json!({})).await;
             assert!(status.is_server_error(), "{answer}");
         }
-        let waits = |server: &Value| server["status"] == "reconnecting" && server["nextRetryMs"].is_u64();
-        rest.until("x", "waiting", waits).await;
+        let is_waiting = |server: &Value| server["status"] == "reconnecting" && server["nextRetryMs"].is_u64();
+        rest.until("x", "waiting", is_waiting).await;
         backend.come_back().await;
         assert_echo(&rest, "x").await;
         let events = server_events(&rest, "x").await;
         assert_eq!(kinds(&events)[..3], ["server_connected", "server_disconnected", "server_reconnecting"]);
-        let (_, trying) = &events.iter().find(|(kind, _)| kind == "server_reconnecting").expect("it is there");
-        assert!((900..=1000).contains(&trying["nextRetryMs"].as_u64().unwrap_or_default()), "{trying}");
-        assert_eq!((kinds(&events).last(), &trying["attempt"]), (Some(&"server_reconnected"), &json!(1)));
+        let (_, retry_event) = &events.iter().find(|(kind, _)| kind == "server_reconnecting").expect("it is there");
+        assert!((900..=1000).contains(&retry_event["nextRetryMs"].as_u64().unwrap_or_default()), "{retry_event}");
+        assert_eq!((kinds(&events).last(), &retry_event["attempt"]), (Some(&"server_reconnected"), &json!(1)));
     }
 
     /// G14, F10: after five attempts the status is `failed`. A reconnect by hand makes five more.
     async fn after_five_attempts_it_has_failed(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief());
-        let gateway = under(&[("x", &backend)]).await;
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief_retry());
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         for round in 1..=2 {
             backend.leave(&client).await;
-            // A call shows that a server over HTTP has gone.
+            // A failed call reveals the loss of a server over HTTP.
             call(&rest, "x/echo", json!({})).await;
             rest.until_status("x", "failed").await;
             until_unlisted(&client, &rest, "x").await;
@@ -190,19 +191,18 @@ over_every_transport! {
         }
     }
 
-    /// F8, Y3: without `auto_reconnect` a lost server is disconnected, with the reason, until a person
-    /// reconnects it.
+    /// F8, Y3: without `auto_reconnect` a lost server stays disconnected with its reason.
     async fn a_lost_server_that_is_not_to_come_back_is_disconnected(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("auto_reconnect", false);
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
-        // The second of two calls finds no server.
+        // The first call may reveal the loss.
         for _ in 0..2 {
             call(&rest, "x/echo", json!({})).await;
         }
         let answer = call(&rest, "x/echo", json!({})).await;
-        refused(&answer, StatusCode::SERVICE_UNAVAILABLE, "server_not_connected");
+        assert_refused(&answer, StatusCode::SERVICE_UNAVAILABLE, "server_not_connected");
         assert_eq!(answer.1["status"], "disconnected", "{}", answer.1);
         until_unlisted(&client, &rest, "x").await;
         let entry = client_entry(&rest, "x").await;
@@ -217,13 +217,13 @@ over_every_transport! {
     }
 }
 
-/// F7, E6, E7: a failed first attempt is an error with its reason, and is not retried.
+/// F7, E6, E7: a failed first attempt is not retried, and has a reason.
 #[tokio::test]
 async fn a_first_attempt_that_fails_is_an_error() {
-    let mut missing = Backend::stdio().await;
-    missing.entry = json!({"command": "no-such-command-anywhere"});
+    let mut missing_backend = Backend::stdio().await;
+    missing_backend.entry = json!({"command": "no-such-command-anywhere"});
     let mut servers = vec![
-        ("missing", missing, "command not found"),
+        ("missing", missing_backend, "command not found"),
         (
             "crashes",
             Backend::start(BackendKind::Stdio, &["--crash-at-start", "7"]).await,
@@ -231,7 +231,7 @@ async fn a_first_attempt_that_fails_is_an_error() {
         ),
     ];
     for kind in BackendKind::ALL {
-        let [rejects, hangs, away] = match kind {
+        let [rejects, hanging_case, absent_case] = match kind {
             BackendKind::Stdio => ["stdio-rejects", "stdio-hangs", ""],
             BackendKind::Http => ["http-rejects", "http-hangs", "http-away"],
             BackendKind::Sse => ["sse-rejects", "sse-hangs", "sse-away"],
@@ -241,23 +241,27 @@ async fn a_first_attempt_that_fails_is_an_error() {
             Backend::start(kind, &["--initialize-error"]).await,
             "initialize",
         ));
-        let hanging = Backend::start(kind, &["--hang-at-start"]).await;
+        let hanging_backend = Backend::start(kind, &["--hang-at-start"]).await;
         servers.push((
-            hangs,
-            hanging.option("connectTimeoutMs", 400),
+            hanging_case,
+            hanging_backend.option("connectTimeoutMs", 400),
             "no handshake within 400 ms",
         ));
         if kind != BackendKind::Stdio {
-            let gone = Backend::start(kind, &[]).await;
-            gone.fake().refuse(true).await.expect("the fake runs");
-            servers.push((away, gone, "cannot connect"));
+            let removed_backend = Backend::start(kind, &[]).await;
+            removed_backend
+                .fake()
+                .refuse(true)
+                .await
+                .expect("the fake runs");
+            servers.push((absent_case, removed_backend, "cannot connect"));
         }
     }
     let listed: Vec<_> = servers
         .iter()
         .map(|(name, backend, _)| (*name, backend))
         .collect();
-    let gateway = under(&listed).await;
+    let gateway = start_with_preset(&listed).await;
     let rest = gateway.rest();
     for (name, _, reason) in &servers {
         rest.until_status(name, "error").await;
@@ -278,8 +282,7 @@ async fn a_first_attempt_that_fails_is_an_error() {
     }
 }
 
-/// M1–M4: without servers every list exists, and is empty. The configuration exists: without one there is
-/// nothing to manage (B7).
+/// M1–M4: all lists are empty without servers, but a configuration exists (B7).
 #[tokio::test]
 async fn without_servers_every_list_is_empty() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -301,33 +304,36 @@ async fn without_servers_every_list_is_empty() {
         rest.get("/api/mcp-resources").await,
         json!({"resources": []})
     );
-    refused(
+    assert_refused(
         &call(&rest, "x/echo", json!({})).await,
         StatusCode::NOT_FOUND,
         "server_not_found",
     );
 }
 
-/// J4, J15, K13: the tools and resources of two servers, together and separately, and calls of both at once.
+/// J4, J15, K13: tools and resources of two servers, and concurrent calls.
 #[tokio::test]
 async fn two_servers_stand_side_by_side() {
-    let (one, two) = (
+    let (first_backend, second_backend) = (
         Backend::stdio().await,
         Backend::start(BackendKind::Sse, &[]).await,
     );
-    let gateway = under(&[("one", &one), ("two", &two)]).await;
+    let gateway = start_with_preset(&[("one", &first_backend), ("two", &second_backend)]).await;
     let rest = gateway.rest();
     for server in ["one", "two"] {
         assert_echo(&rest, server).await;
     }
-    let all = names(&rest.get("/api/mcp-tools").await["tools"]);
+    let all_response = names(&rest.get("/api/mcp-tools").await["tools"]);
     for server in ["one", "two"] {
-        let listed = tools(&rest, server).await;
-        assert!(listed.contains(&format!("{server}/echo")), "{listed:?}");
+        let listed_tools = tools(&rest, server).await;
         assert!(
-            listed
+            listed_tools.contains(&format!("{server}/echo")),
+            "{listed_tools:?}"
+        );
+        assert!(
+            listed_tools
                 .iter()
-                .all(|tool| tool.starts_with(&format!("{server}/")) && all.contains(tool))
+                .all(|tool| tool.starts_with(&format!("{server}/")) && all_response.contains(tool))
         );
         let resources = rest
             .get(&format!("/api/mcp-resources?server={server}"))
@@ -365,26 +371,29 @@ async fn two_servers_stand_side_by_side() {
         assert_eq!(status, StatusCode::OK, "{answer}");
         assert_eq!(answer["result"]["content"][0]["text"], n.to_string());
     }
-    assert_eq!((one.runs("echo"), two.runs("echo")), (21, 21));
+    assert_eq!(
+        (first_backend.runs("echo"), second_backend.runs("echo")),
+        (21, 21)
+    );
 }
 
-/// J9: a server without tools is connected. A call of an unknown tool gets an error.
+/// J9: a server without tools connects. Its unknown tools get an error.
 #[tokio::test]
 async fn a_server_without_tools_is_connected() {
     let backend = Backend::start(BackendKind::Stdio, &["--no-tools"]).await;
-    let gateway = under(&[("x", &backend)]).await;
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let rest = gateway.rest();
     rest.until_status("x", "connected").await;
     assert_eq!(tools(&rest, "x").await, Vec::<String>::new());
-    refused(
+    assert_refused(
         &call(&rest, "x/nothing", json!({})).await,
         StatusCode::NOT_FOUND,
         "tool_not_found",
     );
 }
 
-/// J12–J14, Y4: tool names in any alphabet, definitions without a schema, and a server with the name of
-/// document 002's own tools.
+/// J12–J14, Y4: tool names in any alphabet, definitions without a schema, and a server named like
+/// an own tool.
 #[tokio::test]
 async fn odd_tools_are_listed_and_called() {
     let flags = [
@@ -394,51 +403,58 @@ async fn odd_tools_are_listed_and_called() {
         r#"{"name":"bare"}"#,
     ];
     let backend = Backend::start(BackendKind::Stdio, &flags).await;
-    let gateway = under(&[("breakpoint", &backend)]).await;
+    let gateway = start_with_preset(&[("breakpoint", &backend)]).await;
     let (rest, client) = (gateway.rest(), gateway.client().await);
-    let listed = tools(&rest, "breakpoint").await;
+    let listed_tools = tools(&rest, "breakpoint").await;
     for original in ["größe_測る", "bare", "echo"] {
         let name = format!("breakpoint/{original}");
-        assert!(listed.contains(&name), "{listed:?}");
+        assert!(listed_tools.contains(&name), "{listed_tools:?}");
         let (status, answer) = call(&rest, &name, json!({"text": original})).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
         assert_eq!(answer["result"]["content"][0]["text"], original, "{answer}");
     }
-    let exposed = client.tools().await;
+    let exposed_tools = client.tools().await;
     assert!(
-        exposed.contains(&"breakpoint__bare".to_owned()),
-        "{exposed:?}"
+        exposed_tools.contains(&"breakpoint__bare".to_owned()),
+        "{exposed_tools:?}"
     );
-    let altered = exposed
+    let altered_tool = exposed_tools
         .iter()
         .find(|tool| tool.starts_with("breakpoint__gr"));
-    let altered = altered.expect("a legal name for it");
-    assert!(altered.is_ascii(), "{altered}");
-    assert_eq!(client.call_text(altered, json!({})).await, "größe_測る");
-    // The tool of another server, whose name has the same ending, must not answer.
-    refused(
+    let altered_tool = altered_tool.expect("a legal name for it");
+    assert!(altered_tool.is_ascii(), "{altered_tool}");
+    assert_eq!(
+        client.call_text(altered_tool, json!({})).await,
+        "größe_測る"
+    );
+    // A tool of another server with the same suffix must not be called.
+    assert_refused(
         &call(&rest, "breakpoint_echo", json!({})).await,
         StatusCode::BAD_REQUEST,
         "invalid_tool_name",
     );
 }
 
-/// E2: a URL is used exactly as written.
+/// E2: the path of a URL is unchanged.
 #[tokio::test]
 async fn a_slash_at_the_end_of_a_url_is_the_servers_business() {
-    let (without, mut with) = (
+    let (plain_backend, mut header_backend) = (
         Backend::start(BackendKind::Sse, &[]).await,
         Backend::start(BackendKind::Sse, &[]).await,
     );
-    let url = format!("{}/", with.fake().url());
-    with.entry["url"] = url.into();
-    let gateway = under(&[("without", &without), ("with", &with)]).await;
+    let url = format!("{}/", header_backend.fake().url());
+    header_backend.entry["url"] = url.into();
+    let gateway =
+        start_with_preset(&[("without", &plain_backend), ("with", &header_backend)]).await;
     let rest = gateway.rest();
-    for (name, backend, path) in [("without", &without, "/sse"), ("with", &with, "/sse/")] {
+    for (name, backend, path) in [
+        ("without", &plain_backend, "/sse"),
+        ("with", &header_backend, "/sse/"),
+    ] {
         assert_echo(&rest, name).await;
-        let received = backend.fake().received();
+        let received_requests = backend.fake().received();
         assert!(
-            received
+            received_requests
                 .iter()
                 .any(|request| request.verb == "GET" && request.path == path),
             "{name}"

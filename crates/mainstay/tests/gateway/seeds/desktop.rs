@@ -1,4 +1,4 @@
-//! Document 003 under `desktop`: a person starts and stops servers. No server returns by itself.
+//! Document 003 with preset `desktop`: servers start and stop only by hand.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -13,30 +13,34 @@ use crate::{
     reloading::{File, reload},
 };
 
-async fn under(servers: &[(&str, &Backend)]) -> Gateway {
-    super::under("desktop", servers).await
+async fn start_with_preset(servers: &[(&str, &Backend)]) -> Gateway {
+    super::start_with_preset("desktop", servers).await
 }
 
-/// C3, C11, C13: a person starts, uses, stops and restarts a server.
+/// C3, C11, C13: start, use, stop and restart by hand.
 #[tokio::test]
 async fn a_server_is_started_used_and_stopped() {
     let backend = Backend::stdio().await.option("autoStart", false);
-    let gateway = under(&[("x", &backend)]).await;
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let (rest, client) = (gateway.rest(), gateway.client().await);
     assert_eq!(rest.server("x").await["status"], "disconnected");
 
-    let started = rest.done("x", "start").await;
+    let start_answer = rest.done("x", "start").await;
     assert_eq!(
-        (&started["success"], &started["status"]),
+        (&start_answer["success"], &start_answer["status"]),
         (&json!(true), &json!("connected")),
-        "{started}"
+        "{start_answer}"
     );
     assert_echo(&rest, "x").await;
-    let before = pid(&client, "x__pid").await;
-    // C3: a start of a running server changes nothing, and is no error.
-    let again = rest.done("x", "start").await;
-    assert_eq!(again["status"], "connected", "{again}");
-    assert_eq!(pid(&client, "x__pid").await, before, "the same process");
+    let previous_pid = pid(&client, "x__pid").await;
+    // C3: starting a running server changes nothing and succeeds.
+    let second_answer = rest.done("x", "start").await;
+    assert_eq!(second_answer["status"], "connected", "{second_answer}");
+    assert_eq!(
+        pid(&client, "x__pid").await,
+        previous_pid,
+        "the same process"
+    );
     let (status, answer) = rest.operate("nobody", "start").await;
     assert_eq!(
         (status, &answer["error"]),
@@ -46,7 +50,11 @@ async fn a_server_is_started_used_and_stopped() {
 
     let restarted = rest.done("x", "restart").await;
     assert_eq!(restarted["status"], "connected", "{restarted}");
-    assert_ne!(pid(&client, "x__pid").await, before, "another process");
+    assert_ne!(
+        pid(&client, "x__pid").await,
+        previous_pid,
+        "another process"
+    );
     let events = server_events(&rest, "x").await;
     assert_eq!(
         kinds(&events),
@@ -62,11 +70,11 @@ async fn a_server_is_started_used_and_stopped() {
     assert_eq!(stop.expect("it is there").1["wasIntentional"], true);
 
     for _ in 0..2 {
-        let stopped = rest.done("x", "stop").await;
+        let stop_answer = rest.done("x", "stop").await;
         assert_eq!(
-            (&stopped["status"], &stopped["tools"]),
+            (&stop_answer["status"], &stop_answer["tools"]),
             (&json!("disconnected"), &json!([])),
-            "{stopped}"
+            "{stop_answer}"
         );
     }
     assert!(rest.server("x").await["pid"].is_null());
@@ -82,33 +90,44 @@ async fn a_server_is_started_used_and_stopped() {
     assert!(
         answer["message"]
             .as_str()
-            .is_some_and(|words| words.contains("'x'")),
+            .is_some_and(|text| text.contains("'x'")),
         "{answer}"
     );
 }
 
-/// C14, A19–A21.
+/// C14, A19–A21: `autoStart`.
 #[tokio::test]
-async fn who_is_to_be_started_is_started_with_us() {
-    let (starts, waits) = (
+async fn auto_start_servers_start_with_mainstay() {
+    let (starts, waiting_backend) = (
         Backend::stdio().await,
         Backend::stdio().await.option("autoStart", false),
     );
-    let off = Backend::stdio().await.option("enabled", false);
-    let gateway = under(&[("starts", &starts), ("waits", &waits), ("off", &off)]).await;
+    let disabled_backend = Backend::stdio().await.option("enabled", false);
+    let gateway = start_with_preset(&[
+        ("starts", &starts),
+        ("waits", &waiting_backend),
+        ("off", &disabled_backend),
+    ])
+    .await;
     let rest = gateway.rest();
     rest.until_status("starts", "connected").await;
     for name in ["waits", "off"] {
         assert_eq!(rest.server(name).await["status"], "disconnected", "{name}");
     }
-    assert_eq!((waits.received().len(), off.received().len()), (0, 0));
+    assert_eq!(
+        (
+            waiting_backend.received().len(),
+            disabled_backend.received().len()
+        ),
+        (0, 0)
+    );
 }
 
-/// C7, C9, C10: a crash is counted and reported. A restart is left to a person.
+/// C7, C9, C10: a crash is counted and reported. The server is not restarted.
 #[tokio::test]
 async fn a_crash_is_counted_and_left_to_a_person() {
     let backend = Backend::stdio().await;
-    let gateway = under(&[("x", &backend)]).await;
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     for crashes in 1..=2 {
         kill(&pid(&client, "x__pid").await);
@@ -132,17 +151,18 @@ async fn a_crash_is_counted_and_left_to_a_person() {
     }
 }
 
-/// C6, K8: the reason of a failed start is shown.
+/// C6, K8: the reason of a failed start.
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
-    let mut missing = Backend::stdio().await;
-    missing.entry = json!({"command": "no-such-command-anywhere"});
-    let dying = Backend::start(
+async fn a_failed_start_has_a_reason() {
+    let mut missing_backend = Backend::stdio().await;
+    missing_backend.entry = json!({"command": "no-such-command-anywhere"});
+    let dying_backend = Backend::start(
         BackendKind::Stdio,
         &["--crash-at-start", "7", "--stderr", "no licence found"],
     )
     .await;
-    let gateway = under(&[("missing", &missing), ("dying", &dying)]).await;
+    let gateway =
+        start_with_preset(&[("missing", &missing_backend), ("dying", &dying_backend)]).await;
     let rest = gateway.rest();
     for (name, reason) in [
         ("missing", "command not found: no-such-command-anywhere"),
@@ -158,7 +178,7 @@ async fn what_cannot_be_started_says_why() {
         assert!(
             answer["message"]
                 .as_str()
-                .is_some_and(|words| words.contains(reason)),
+                .is_some_and(|text| text.contains(reason)),
             "{answer}"
         );
         let server = rest.server(name).await;
@@ -166,7 +186,7 @@ async fn what_cannot_be_started_says_why() {
         assert!(
             server["lastError"]
                 .as_str()
-                .is_some_and(|words| words.contains(reason)),
+                .is_some_and(|text| text.contains(reason)),
             "{server}"
         );
     }
@@ -177,12 +197,12 @@ async fn what_cannot_be_started_says_why() {
     );
 }
 
-/// A remote server whose network fails is disconnected, and stays disconnected.
+/// A remote server with a network failure stays disconnected.
 #[tokio::test]
 async fn a_network_that_fails_is_a_disconnect() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
         let backend = Backend::fickle(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         assert_echo(&rest, "x").await;
         backend.leave(&client).await;
@@ -198,53 +218,61 @@ async fn a_network_that_fails_is_a_disconnect() {
     }
 }
 
-/// J3, J5, J6: tools are read once after the start, stored, listed for all running servers, and removed at the
-/// stop.
+/// J3, J5, J6: tools are listed once after the start, for running servers only.
 #[tokio::test]
 async fn tools_are_read_once_and_go_with_their_server() {
-    let (one, two) = (Backend::stdio().await, Backend::http().await);
-    let gateway = under(&[("one", &one), ("two", &two)]).await;
+    let (first_backend, second_backend) = (Backend::stdio().await, Backend::http().await);
+    let gateway = start_with_preset(&[("one", &first_backend), ("two", &second_backend)]).await;
     let rest = gateway.rest();
     for server in ["one", "two"] {
         rest.until(server, "listed", |server| server["toolsReady"] == true)
             .await;
     }
-    let all = rest.get("/api/mcp-tools").await["tools"].clone();
-    let tool_count = |server: &str, all: &Value| {
-        let tools = all.as_array().expect("a list").iter();
+    let all_response = rest.get("/api/mcp-tools").await["tools"].clone();
+    let tool_count = |server: &str, all_response: &Value| {
+        let tools = all_response.as_array().expect("a list").iter();
         tools.filter(|tool| tool["server"] == server).count()
     };
-    assert!(tool_count("one", &all) > 20 && tool_count("two", &all) > 20);
-    let echo = &all[0];
+    assert!(tool_count("one", &all_response) > 20 && tool_count("two", &all_response) > 20);
+    let echo = &all_response[0];
     assert_eq!(echo["original_name"], "echo");
     assert!(
         echo["description"].is_string() && echo["input_schema"].is_object(),
         "{echo}"
     );
     for _ in 0..3 {
-        assert_eq!(rest.get("/api/mcp-tools").await["tools"], all);
+        assert_eq!(rest.get("/api/mcp-tools").await["tools"], all_response);
     }
-    assert_eq!((one.count("tools/list"), two.count("tools/list")), (1, 1));
+    assert_eq!(
+        (
+            first_backend.count("tools/list"),
+            second_backend.count("tools/list")
+        ),
+        (1, 1)
+    );
 
     rest.done("one", "stop").await;
-    let left = rest.get("/api/mcp-tools").await["tools"].clone();
+    let remaining_response = rest.get("/api/mcp-tools").await["tools"].clone();
     assert_eq!(
-        (tool_count("one", &left), tool_count("two", &left)),
-        (0, tool_count("two", &all))
+        (
+            tool_count("one", &remaining_response),
+            tool_count("two", &remaining_response)
+        ),
+        (0, tool_count("two", &all_response))
     );
     assert_eq!(tools(&rest, "one").await, Vec::<String>::new());
     rest.done("one", "start").await;
     assert_eq!(
         (
             tool_count("one", &rest.get("/api/mcp-tools").await["tools"]),
-            one.count("tools/list")
+            first_backend.count("tools/list")
         ),
-        (tool_count("one", &all), 2)
+        (tool_count("one", &all_response), 2)
     );
 }
 
-/// A server with two tools whose names document 003 allows, and three others.
-async fn oddly_named() -> Backend {
+/// A server with two legal tool names and three illegal ones.
+async fn start_oddly_named() -> Backend {
     let names = [
         "read-file",
         "ReadFile123",
@@ -258,15 +286,16 @@ async fn oddly_named() -> Backend {
     Backend::start(BackendKind::Stdio, &flags).await
 }
 
-/// J12, Y4: only names that match `^[a-zA-Z0-9_-]{1,64}$` are exposed at every door. Hidden tools are reported.
+/// J12, Y4: only names that match `^[a-zA-Z0-9_-]{1,64}$` are exposed. The log reports hidden
+/// tools.
 #[tokio::test]
 async fn tools_of_illegal_names_are_hidden() {
-    let backend = oddly_named().await;
+    let backend = start_oddly_named().await;
     let settings = json!({"preset": "desktop", "ownTools": ["meta", "external"], "profiles": {"bare": {"naming": "none"}}});
     let gateway = Gateway::with_settings(&[("x", &backend)], settings).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     assert_echo(&rest, "x").await;
-    let long = "x".repeat(65);
+    let long_text = "x".repeat(65);
     let is_hidden = |tool: &String| {
         tool.contains("read file")
             || tool.contains("read/file")
@@ -277,7 +306,7 @@ async fn tools_of_illegal_names_are_hidden() {
     let transparent = gateway.client_at("/servers/x/mcp").await;
     let modern = Modern::at(&gateway, "/servers/x/mcp");
     let modern = names(&modern.result("tools/list", json!({})).await["tools"]);
-    for (door, listed) in [
+    for (door, listed_tools) in [
         ("/mcp", client.tools().await),
         (
             "/mcp/bare",
@@ -291,33 +320,39 @@ async fn tools_of_illegal_names_are_hidden() {
         ),
         ("/api/mcp-tools", tools(&rest, "x").await),
     ] {
-        let legal = listed
+        let legal_tools = listed_tools
             .iter()
             .filter(|tool| tool.contains("read-file") || tool.contains("ReadFile123"));
-        assert_eq!(legal.count(), 2, "{door}: {listed:?}");
-        assert!(!listed.iter().any(is_hidden), "{door}: {listed:?}");
+        assert_eq!(legal_tools.count(), 2, "{door}: {listed_tools:?}");
+        assert!(
+            !listed_tools.iter().any(is_hidden),
+            "{door}: {listed_tools:?}"
+        );
     }
-    let found = client
+    let matching_result = client
         .call_text("search_tools", json!({"query": "read file"}))
         .await;
     assert!(
-        found.contains("read-file") && !found.contains("read file\""),
-        "{found}"
+        matching_result.contains("read-file") && !matching_result.contains("read file\""),
+        "{matching_result}"
     );
 
     for tool in [
         "x/read file",
         "x__read file",
         "mcp__x__read/file",
-        &format!("x/{long}"),
+        &format!("x/{long_text}"),
     ] {
         client.error("tools/call", json!({"name": tool})).await;
         let (status, answer) = call(&rest, tool, json!({})).await;
         assert_ne!(status, StatusCode::OK, "{tool}: {answer}");
-        let external = client
+        let external_result = client
             .call("external_call_tool", json!({"tool": tool}))
             .await;
-        assert_eq!(external["isError"], true, "{tool}: {external}");
+        assert_eq!(
+            external_result["isError"], true,
+            "{tool}: {external_result}"
+        );
     }
     let (status, answer) = call(&rest, "x/read file", json!({})).await;
     assert_eq!(
@@ -336,7 +371,7 @@ async fn tools_of_illegal_names_are_hidden() {
     let server = rest.server("x").await;
     assert_eq!(
         server["hiddenTools"],
-        json!(["read file", "read/file", long]),
+        json!(["read file", "read/file", long_text]),
         "{server}"
     );
     assert_eq!(server["hiddenToolCount"], 3, "{server}");
@@ -347,18 +382,21 @@ async fn tools_of_illegal_names_are_hidden() {
     );
 }
 
-/// Y4: without strict names, tools are exposed under legal names. A change of the setting applies at once.
+/// Y4: without strict names, tools get legal aliases. The setting applies at a reload.
 #[tokio::test]
 async fn names_need_not_be_strict() {
-    let backend = oddly_named().await;
+    let backend = start_oddly_named().await;
     let file = File::with_servers(&[("x", &backend)]);
-    let loose = json!({"preset": "desktop", "strictToolNames": false});
-    file.write_with(&[("x", &backend)], loose);
+    let loose_settings = json!({"preset": "desktop", "strictToolNames": false});
+    file.write_with(&[("x", &backend)], loose_settings);
     let gateway = file.run().await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     assert_echo(&rest, "x").await;
-    let all = tools(&rest, "x").await;
-    assert!(all.contains(&"x/read file".to_owned()), "{all:?}");
+    let all_tools = tools(&rest, "x").await;
+    assert!(
+        all_tools.contains(&"x/read file".to_owned()),
+        "{all_tools:?}"
+    );
     assert_eq!(
         client.call_text("x/read file", json!({})).await,
         "read file"
@@ -367,18 +405,18 @@ async fn names_need_not_be_strict() {
 
     file.write_with(&[("x", &backend)], json!({"preset": "desktop"}));
     reload(&gateway).await;
-    assert_eq!(tools(&rest, "x").await.len(), all.len() - 3);
+    assert_eq!(tools(&rest, "x").await.len(), all_tools.len() - 3);
     assert_eq!(rest.server("x").await["hiddenToolCount"], 3);
     client
         .error("tools/call", json!({"name": "x/read file"}))
         .await;
 }
 
-/// K3, K5, K8: unchanged results, the errors of calls, and the time limit of a call.
+/// K3, K5, K8: results, errors, and the call timeout.
 #[tokio::test]
 async fn calls_end_with_a_result_or_a_reason() {
     let backend = Backend::stdio().await.option("timeout", 1000);
-    let gateway = under(&[("x", &backend)]).await;
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let rest = gateway.rest();
     let (status, answer) = call(&rest, "x/add", json!({"a": 2, "b": 40})).await;
     assert_eq!(status, StatusCode::OK);
@@ -409,27 +447,27 @@ async fn calls_end_with_a_result_or_a_reason() {
     );
     let execute = "/api/servers/x/tools/hang/call";
     let (status, answer) = rest.post(execute, json!({})).await;
-    let words = json!({"success": false, "error": "JSON-RPC request timeout after 1000ms"});
-    assert_eq!((status, &answer), (StatusCode::OK, &words));
-    let in_flight = async || backend.of_method("tools/call").len();
-    let before = in_flight().await;
-    let stopping = async {
-        let sent = async || (in_flight().await > before).then_some(());
-        found("the call", sent).await;
+    let timeout_answer =
+        json!({"success": false, "error": "JSON-RPC request timeout after 1000ms"});
+    assert_eq!((status, &answer), (StatusCode::OK, &timeout_answer));
+    let call_count = async || backend.of_method("tools/call").len();
+    let calls_before = call_count().await;
+    let stop_task = async {
+        let is_sent = async || (call_count().await > calls_before).then_some(());
+        found("the call", is_sent).await;
         rest.done("x", "stop").await;
     };
-    let (answer, ()) = tokio::join!(rest.post(execute, json!({})), stopping);
+    let (answer, ()) = tokio::join!(rest.post(execute, json!({})), stop_task);
     assert_eq!(answer.1["error"], "Server x is stopping", "{}", answer.1);
     rest.done("x", "start").await;
     assert_echo(&rest, "x").await;
 }
 
-/// Arguments that the tool's schema forbids are an error, and so are arguments that are no object. The server
-/// itself judges the schema, and its text and code reach the caller. The server continues to work.
+/// Invalid arguments get the server's own error with text and code. The server keeps running.
 #[tokio::test]
 async fn invalid_arguments_are_an_error() {
     let backend = Backend::stdio().await;
-    let gateway = under(&[("x", &backend)]).await;
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let rest = gateway.rest();
     let (status, answer) = call(&rest, "x/add", json!({"a": "two", "b": 40})).await;
     assert_eq!(
@@ -453,11 +491,11 @@ async fn invalid_arguments_are_an_error() {
     );
 }
 
-/// I8: a listener gets the change without polling.
+/// I8: a listener receives status changes.
 #[tokio::test]
 async fn a_change_of_status_is_told() {
     let backend = Backend::stdio().await;
-    let gateway = under(&[("x", &backend)]).await;
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     kill(&pid(&client, "x__pid").await);
     let events = until_event(&rest, "x", "server_failed").await;

@@ -1,5 +1,5 @@
-//! Document 004 under `manual`: a person checks servers, and a person reconnects them. Its live SQLite server
-//! is in `tests/outside`.
+//! Document 004 with preset `manual`: health checks and reconnects by hand. `tests/outside` has its
+//! SQLite server.
 
 use serde_json::{Value, json};
 
@@ -10,21 +10,20 @@ use crate::{
     gateway::{Gateway, soon},
 };
 
-async fn under(servers: &[(&str, &Backend)]) -> Gateway {
-    super::under("manual", servers).await
+async fn start_with_preset(servers: &[(&str, &Backend)]) -> Gateway {
+    super::start_with_preset("manual", servers).await
 }
 
 over_every_transport! {
-    /// H9: a call whose connection fails reports the server's status. A call that fails for another reason does
-    /// not.
+    /// H9: the error contains the server's status if the connection failed.
     async fn a_failed_call_says_how_its_server_is(kind) {
         let backend = Backend::fickle(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         let result = client.call("x__error", json!({})).await;
         assert!(!result.to_string().contains("(server x"), "{result}");
         backend.leave(&client).await;
-        let found = async {
+        let matching_result = async {
             loop {
                 let response = client.request("tools/call", json!({"name": "x__echo"})).await;
                 if response["error"].is_object() {
@@ -32,19 +31,19 @@ over_every_transport! {
                 }
             }
         };
-        let error = soon("a call that finds nobody", found).await;
+        let error = soon("a call that finds nobody", matching_result).await;
         let state = rest.server("x").await["status"].as_str().expect("a word").to_owned();
         assert_eq!(error["data"]["status"], state, "{error}");
-        let words = error["message"].as_str().expect("words");
-        assert!(words.contains("'x'") && words.contains(&state), "{words}");
+        let message = error["message"].as_str().expect("words");
+        assert!(message.contains("'x'") && message.contains(&state), "{message}");
         let health = rest.get("/api/health").await;
         assert_eq!(health["servers"][0]["status"], "error", "{health}");
     }
 
-    /// B12, G16: no server returns by itself. After a reconnect by hand it has its current offer.
+    /// B12, G16: a lost server is not retried. A reconnect by hand lists its current tools.
     async fn a_person_reconnects(kind) {
-        let (backend, calm) = (Backend::fickle(kind, &[]).await, Backend::http().await);
-        let gateway = under(&[("x", &backend), ("calm", &calm)]).await;
+        let (backend, calm_backend) = (Backend::fickle(kind, &[]).await, Backend::http().await);
+        let gateway = start_with_preset(&[("x", &backend), ("calm", &calm_backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         assert_echo(&rest, "calm").await;
         backend.leave(&client).await;
@@ -59,37 +58,37 @@ over_every_transport! {
         assert_eq!((&answer["success"], &answer["status"]), (&json!(true), &json!("connected")), "{answer}");
         assert!(tools(&rest, "x").await.contains(&"x/tool_1".to_owned()));
         assert_echo(&rest, "x").await;
-        assert_eq!(calm.count("initialize"), 1);
+        assert_eq!(calm_backend.count("initialize"), 1);
     }
 }
 
-/// H9: the call that loses its server reports the loss, and does not promise a return.
+/// H9: the error of the call that loses the server does not promise a reconnect.
 #[tokio::test]
 async fn a_call_that_loses_its_server_says_that_it_is_gone() {
     let backend = Backend::stdio().await;
-    let gateway = under(&[("x", &backend)]).await;
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    let words = text(&client.call("x__crash", json!({})).await);
-    // The process may or may not have been reaped by then.
+    let message = text(&client.call("x__crash", json!({})).await);
+    // The process may not be reaped before the error.
     let texts = ["(server x is disconnected)", "(server x is crashed)"];
-    assert!(texts.iter().any(|text| words.contains(text)), "{words}");
+    assert!(texts.iter().any(|text| message.contains(text)), "{message}");
 }
 
-/// B13, H12: health checks run in the background only where an interval is set. A change is reported once, and
-/// no call is disturbed.
+/// B13, H12: background health checks run only with an interval. A change is reported once.
 #[tokio::test]
 async fn the_background_asks_only_where_it_is_told_to() {
     let flags = ["--ignore-ping"];
-    let silent = Backend::start(BackendKind::Http, &flags).await;
+    let silent_backend = Backend::start(BackendKind::Http, &flags).await;
     let health = json!({"intervalMs": 100, "timeoutMs": 100, "jitter": 0});
-    let checked = Backend::start(BackendKind::Http, &flags)
+    let checked_backend = Backend::start(BackendKind::Http, &flags)
         .await
         .option("health", health);
-    let gateway = under(&[("silent", &silent), ("asked", &checked)]).await;
+    let gateway =
+        start_with_preset(&[("silent", &silent_backend), ("asked", &checked_backend)]).await;
     let rest = gateway.rest();
-    let degraded = |server: &Value| server["healthStatus"] == "degraded";
-    rest.until("asked", "degraded", degraded).await;
-    checked.until_count("ping", 6).await;
+    let is_degraded = |server: &Value| server["healthStatus"] == "degraded";
+    rest.until("asked", "degraded", is_degraded).await;
+    checked_backend.until_count("ping", 6).await;
     let events = until_event(&rest, "asked", "server_health_degraded").await;
     assert_eq!(
         kinds(&events),
@@ -97,23 +96,23 @@ async fn the_background_asks_only_where_it_is_told_to() {
     );
     assert_echo(&rest, "asked").await;
     until_event(&rest, "asked", "server_health_restored").await;
-    assert_eq!(checked.count("initialize"), 1);
+    assert_eq!(checked_backend.count("initialize"), 1);
     assert_eq!(
         (
-            silent.count("ping"),
+            silent_backend.count("ping"),
             kinds(&server_events(&rest, "silent").await)
         ),
         (0, vec!["server_connected"])
     );
 
-    // A stopped server gets no health checks.
     rest.done("asked", "stop").await;
-    let before = checked.count("ping");
-    // The pings of another server measure the time: the stopped server would have received as many.
+    let previous_count = checked_backend.count("ping");
+    // The pings of another server measure the time in which a stopped server could have received a
+    // ping.
     let clock = Backend::start(BackendKind::Http, &[])
         .await
         .option("health", json!({"intervalMs": 100, "jitter": 0}));
-    let _other = under(&[("clock", &clock)]).await;
+    let _other = start_with_preset(&[("clock", &clock)]).await;
     clock.until_count("ping", 5).await;
-    assert_eq!(checked.count("ping"), before);
+    assert_eq!(checked_backend.count("ping"), previous_count);
 }

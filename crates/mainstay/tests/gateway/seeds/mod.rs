@@ -1,6 +1,5 @@
-//! Checks from outside that the documents behind Mainstay describe, each under the preset that keeps the
-//! described behaviour. `tests/seeds` maps each check to its test. Behaviour that no preset changes is tested
-//! beside its subject.
+//! Checks that the seed documents describe, each with the preset for the document. `tests/seeds`
+//! maps each check to its test. Checks that hold for every preset are beside their subject.
 
 mod bounded;
 mod desktop;
@@ -18,8 +17,8 @@ use crate::{
     rest_client::Rest,
 };
 
-/// A gateway with this preset for all servers. Entries may override it.
-async fn under(preset: &str, servers: &[(&str, &Backend)]) -> Gateway {
+/// A gateway with this preset. Entries may override the settings.
+async fn start_with_preset(preset: &str, servers: &[(&str, &Backend)]) -> Gateway {
     Gateway::with_settings(
         servers,
         json!({"preset": preset, "startup": {"waitMs": 300}}),
@@ -27,8 +26,8 @@ async fn under(preset: &str, servers: &[(&str, &Backend)]) -> Gateway {
     .await
 }
 
-/// A schedule with brief delays, and with the preset's number of attempts.
-fn brief() -> Value {
+/// Retry settings with short delays and the preset's number of attempts.
+fn brief_retry() -> Value {
     json!({"initialDelayMs": 100, "maxDelayMs": 100})
 }
 
@@ -43,7 +42,7 @@ async fn call(rest: &Rest, tool: &str, arguments: Value) -> (StatusCode, Value) 
     rest.post("/api/mcp-tools/call", body).await
 }
 
-/// Asserts over REST that a server works.
+/// Asserts over REST that `echo` of a server works.
 async fn assert_echo(rest: &Rest, server: &str) {
     let (status, answer) = call(rest, &format!("{server}/echo"), json!({"text": "hello"})).await;
     let text = &answer["result"]["content"][0]["text"];
@@ -56,14 +55,14 @@ async fn assert_echo(rest: &Rest, server: &str) {
 
 /// The names of a server's tools over REST (M2).
 async fn tools(rest: &Rest, server: &str) -> Vec<String> {
-    let listed = rest.get(&format!("/api/mcp-tools?server={server}")).await;
-    crate::client::names(&listed["tools"])
+    let listed_response = rest.get(&format!("/api/mcp-tools?server={server}")).await;
+    crate::client::names(&listed_response["tools"])
 }
 
-/// The events of a server so far, as types and data, oldest first.
+/// The events of a server as types and data, oldest first.
 async fn server_events(rest: &Rest, server: &str) -> Vec<(String, Value)> {
-    let recent = rest.get("/api/events/recent").await;
-    let events = recent["events"].as_array().expect("a list").iter();
+    let recent_response = rest.get("/api/events/recent").await;
+    let events = recent_response["events"].as_array().expect("a list").iter();
     let of_server = events.filter(|event| event["server"] == server);
     of_server
         .map(|event| {
@@ -83,33 +82,33 @@ async fn until_event(rest: &Rest, server: &str, kind: &str) -> Vec<(String, Valu
     .await
 }
 
-/// Waits until `/mcp` and REST list nothing of this server. A call still names the server.
+/// Waits until `/mcp` and REST list no tool of this server.
 async fn until_unlisted(client: &Http, rest: &Rest, server: &str) {
     let (prefix, tool) = (format!("{server}__"), format!("{server}__echo"));
     found("nothing listed", async || {
-        let on_mcp = client.tools().await;
-        let mut listed = on_mcp.iter().any(|name| name.starts_with(&prefix));
+        let mcp_tools = client.tools().await;
+        let mut is_listed = mcp_tools.iter().any(|name| name.starts_with(&prefix));
         for (path, list) in [
             ("/api/mcp-tools", "tools"),
             ("/api/mcp-resources", "resources"),
         ] {
             let listing = rest.get(path).await;
             let mut items = listing[list].as_array().expect("a list").iter();
-            listed |= items.any(|item| item["server"] == server);
+            is_listed |= items.any(|item| item["server"] == server);
         }
-        (!listed).then_some(())
+        (!is_listed).then_some(())
     })
     .await;
-    let failed = client.error("tools/call", json!({"name": tool})).await;
-    assert_eq!(failed["data"]["server"], server, "{failed}");
-    let words = failed["message"].as_str().expect("words");
+    let failed_result = client.error("tools/call", json!({"name": tool})).await;
+    assert_eq!(failed_result["data"]["server"], server, "{failed_result}");
+    let message = failed_result["message"].as_str().expect("words");
     assert!(
-        words.contains(&format!("(Server '{server}' is ")),
-        "{failed}"
+        message.contains(&format!("(Server '{server}' is ")),
+        "{failed_result}"
     );
 }
 
-/// The types of the events about the connection. The begin of an attempt is not one of them.
+/// The types of connection events except the start of an attempt.
 fn kinds(events: &[(String, Value)]) -> Vec<&str> {
     let kinds = events.iter().map(|(kind, _)| kind.as_str());
     kinds

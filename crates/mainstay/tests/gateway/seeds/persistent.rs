@@ -1,20 +1,19 @@
-//! Document 001 under `persistent`: retries without end, by itself and for every call. Early warnings change
-//! nothing else.
+//! Document 001 with preset `persistent`: unlimited retries, attempts for calls, and warnings.
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{brief, kinds, server_events, until_event};
+use super::{brief_retry, kinds, server_events, until_event};
 use crate::{
     backend::{Backend, BackendKind},
     client::{failure, text},
     gateway::{Gateway, until},
     loss::{kill, pid},
-    rest_client::never,
+    rest_client::never_retry,
 };
 
-async fn under(servers: &[(&str, &Backend)]) -> Gateway {
-    super::under("persistent", servers).await
+async fn start_with_preset(servers: &[(&str, &Backend)]) -> Gateway {
+    super::start_with_preset("persistent", servers).await
 }
 
 fn data_of<'e>(events: &'e [(String, Value)], kind: &str) -> &'e Value {
@@ -23,15 +22,14 @@ fn data_of<'e>(events: &'e [(String, Value)], kind: &str) -> &'e Value {
 }
 
 over_every_transport! {
-    /// I1–I3, G13: a killed server has events for the loss, for the retry, and for the return with its
-    /// capabilities.
+    /// I1–I3, G13: events for the loss, the retry, and the reconnect with its capabilities.
     async fn a_killed_server_is_told_of_and_comes_back(kind) {
         let backend = Backend::fickle(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         let tools = client.tools().await;
         backend.leave(&client).await;
-        // A call shows that a server over HTTP has gone.
+        // A failed call reveals the loss of a server over HTTP.
         client.call("x__echo", json!({})).await;
         until_event(&rest, "x", "server_reconnecting").await;
         assert_eq!(client.tools().await, tools, "they stay listed");
@@ -39,59 +37,58 @@ over_every_transport! {
         let events = until_event(&rest, "x", "server_reconnected").await;
         assert_eq!(kinds(&events)[..3], ["server_connected", "server_disconnected", "server_reconnecting"]);
         assert_eq!(data_of(&events, "server_disconnected")["wasIntentional"], false);
-        let trying = data_of(&events, "server_reconnecting");
-        assert_eq!(trying["attempt"], 1, "{trying}");
-        assert!(trying["nextRetryMs"].as_u64().is_some_and(|wait| wait <= 1100), "{trying}");
-        let back = data_of(&events, "server_reconnected");
-        assert!(back["attemptsTaken"].is_u64() && back["capabilities"]["tools"].is_object(), "{back}");
+        let retry_data = data_of(&events, "server_reconnecting");
+        assert_eq!(retry_data["attempt"], 1, "{retry_data}");
+        assert!(retry_data["nextRetryMs"].as_u64().is_some_and(|wait| wait <= 1100), "{retry_data}");
+        let reconnect_data = data_of(&events, "server_reconnected");
+        assert!(reconnect_data["attemptsTaken"].is_u64() && reconnect_data["capabilities"]["tools"].is_object(), "{reconnect_data}");
         client.assert_echo("x__echo").await;
     }
 
-    /// Y1, W2: more attempts than any other preset allows, and another one is scheduled.
-    async fn it_is_tried_for_ever(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief());
-        let gateway = under(&[("x", &backend)]).await;
+    /// Y1, W2: attempts continue beyond the limits of other presets.
+    async fn a_lost_server_is_retried_without_limit(kind) {
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief_retry());
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         client.call("x__echo", json!({})).await;
-        let tried = |server: &Value| server["reconnectAttempt"].as_u64() >= Some(8) && server["nextRetryMs"].is_u64();
-        let server = rest.until("x", "tried eight times", tried).await;
+        let is_late = |server: &Value| server["reconnectAttempt"].as_u64() >= Some(8) && server["nextRetryMs"].is_u64();
+        let server = rest.until("x", "tried eight times", is_late).await;
         assert_eq!(server["status"], "reconnecting", "{server}");
         backend.come_back().await;
         rest.until_status("x", "connected").await;
         client.assert_echo("x__echo").await;
     }
 
-    /// G8, K9, W5: a call tries at once, whatever the schedule. If that fails, the call reports the known
-    /// reason.
+    /// G8, K9, W5: a call triggers an immediate attempt, and contains the attempt's reason.
     async fn a_call_tries_at_once_and_says_what_came_of_it(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
-        let gateway = under(&[("x", &backend)]).await;
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never_retry());
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         client.call("x__echo", json!({})).await;
         rest.until("x", "waiting", |server| server["nextRetryMs"].is_u64()).await;
         let result = client.call("x__echo", json!({})).await;
-        let found = failure(&result);
-        assert_eq!((&found["kind"], &found["status"]), (&json!("server_not_connected"), &json!("reconnecting")), "{found}");
-        assert!(found["attempt"].is_u64() && found["lastAttempt"] == found["attempt"]);
-        assert!( found["nextRetryMs"].is_u64() && found["lastError"].is_string(), "{found}");
+        let failure_data = failure(&result);
+        assert_eq!((&failure_data["kind"], &failure_data["status"]), (&json!("server_not_connected"), &json!("reconnecting")), "{failure_data}");
+        assert!(failure_data["attempt"].is_u64() && failure_data["lastAttempt"] == failure_data["attempt"]);
+        assert!( failure_data["nextRetryMs"].is_u64() && failure_data["lastError"].is_string(), "{failure_data}");
         assert!(text(&result).contains("Server 'x' is reconnecting"), "{result}");
         backend.come_back().await;
         client.assert_echo("x__echo").await;
     }
 
-    /// H6, H7: failed checks warn once, and close nothing. A successful call ends the warning.
+    /// H6, H7: failed checks cause one warning, and a successful call ends the warning.
     async fn failed_checks_warn_and_close_nothing(kind) {
-        // The check is a ping here, because the fake can leave a ping unanswered.
+        // `ping` is the check here, because the fake can ignore pings.
         let health = json!({"intervalMs": 100, "timeoutMs": 100, "jitter": 0, "method": "ping", "hangAfterMs": 200});
         let backend = Backend::start(kind, &["--ignore-ping"]).await.option("health", health);
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         let events = until_event(&rest, "x", "server_health_degraded").await;
-        let warned = data_of(&events, "server_health_degraded");
-        assert_eq!(warned["consecutiveFailures"], 3, "{warned}");
-        assert!(warned["lastError"].as_str().is_some_and(|words| words.contains("timed out")), "{warned}");
+        let warning_data = data_of(&events, "server_health_degraded");
+        assert_eq!(warning_data["consecutiveFailures"], 3, "{warning_data}");
+        assert!(warning_data["lastError"].as_str().is_some_and(|text| text.contains("timed out")), "{warning_data}");
         let failures = |server: &Value| server["consecutiveHealthFailures"].as_u64() >= Some(8);
         let server = rest.until("x", "asked in vain", failures).await;
         assert_eq!((&server["status"], &server["healthStatus"]), (&json!("connected"), &json!("degraded")), "{server}");
@@ -101,10 +98,10 @@ over_every_transport! {
         assert_eq!(backend.count("initialize"), 1);
     }
 
-    /// I10, O4, W7: a forced reconnect of a healthy server is one intended loss and one return.
+    /// I10, O4, W7: a forced reconnect is one intended disconnect and one reconnect.
     async fn a_forced_reconnect_is_told_as_intended(kind) {
         let backend = Backend::fickle(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         client.assert_echo("x__echo").await;
         backend.offer(1);
@@ -115,15 +112,14 @@ over_every_transport! {
         assert!(client.tools().await.contains(&"x__tool_1".to_owned()));
     }
 
-    /// G9, G10, W1: a server that is lost repeatedly gets one attempt at a time, and each loss counts as the
-    /// first.
+    /// G9, G10, W1: repeated losses cause one attempt at a time, and each starts at attempt 1.
     async fn each_of_many_losses_is_the_first(kind) {
-        let backend = Backend::start(kind, &[]).await.option("reconnect", brief());
-        let gateway = under(&[("x", &backend)]).await;
+        let backend = Backend::start(kind, &[]).await.option("reconnect", brief_retry());
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         client.assert_echo("x__echo").await;
         for session in 2..=5 {
-            // A fourth crash by a call would be refused.
+            // A fourth crash by the same call would be refused.
             match kind {
                 BackendKind::Stdio => kill(&pid(&client, "x__pid").await),
                 BackendKind::Http | BackendKind::Sse => drop(client.call("x__crash", json!({})).await),
@@ -137,10 +133,10 @@ over_every_transport! {
         assert_eq!(backend.count("initialize"), 5);
     }
 
-    /// I9, W4: a stop ends the retries, and is reported once.
+    /// I9, W4: a stop ends the retries and is reported once.
     async fn a_stop_while_it_is_tried_ends_it(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief());
-        let gateway = under(&[("x", &backend)]).await;
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief_retry());
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         client.call("x__echo", json!({})).await;
@@ -148,20 +144,20 @@ over_every_transport! {
         rest.done("x", "stop").await;
         backend.come_back().await;
         let events = server_events(&rest, "x").await;
-        let (last, data) = events.last().expect("an event");
-        assert_eq!((last.as_str(), &data["wasIntentional"]), ("server_disconnected", &json!(true)), "{events:?}");
+        let (last_kind, data) = events.last().expect("an event");
+        assert_eq!((last_kind.as_str(), &data["wasIntentional"]), ("server_disconnected", &json!(true)), "{events:?}");
         let server = rest.server("x").await;
         assert_eq!((&server["status"], &server["nextRetryMs"]), (&json!("disconnected"), &Value::Null), "{server}");
     }
 
-    /// A server that is removed during the retries is not tried again. From then on its only events are one
-    /// intended disconnect and the removal.
+    /// Removing a reconnecting server ends its attempts. The remaining events are one intended
+    /// disconnect and the removal.
     async fn a_removal_while_it_is_tried_ends_it(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief());
-        let other = Backend::fickle(BackendKind::Http, &[]).await.option("reconnect", brief());
-        let gateway = under(&[("x", &backend), ("other", &other)]).await;
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief_retry());
+        let other_backend = Backend::fickle(BackendKind::Http, &[]).await.option("reconnect", brief_retry());
+        let gateway = start_with_preset(&[("x", &backend), ("other", &other_backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
-        for (name, backend) in [("x", &backend), ("other", &other)] {
+        for (name, backend) in [("x", &backend), ("other", &other_backend)] {
             backend.leave(&client).await;
             client.call(&format!("{name}__echo"), json!({})).await;
             rest.until(name, "tried again", |server| server["reconnectAttempt"].as_u64() >= Some(2)).await;
@@ -169,8 +165,8 @@ over_every_transport! {
         let (status, answer) = rest.delete("/api/mcp-clients/x").await;
         assert_eq!(status, StatusCode::OK, "{answer}");
         backend.come_back().await;
-        other.come_back().await;
-        // The other server has the same schedule. It has been tried, and is connected again.
+        other_backend.come_back().await;
+        // The other server has the same schedule, and is connected again.
         rest.until_status("other", "connected").await;
         assert_eq!(backend.count("initialize"), 1);
         let events = until_event(&rest, "x", "server_removed").await;
@@ -181,15 +177,15 @@ over_every_transport! {
     }
 }
 
-/// H5: the probe is the list of tools. Without a connection no probe is sent.
+/// H5: `tools/list` is the probe. Without a connection no probe is sent.
 #[tokio::test]
 async fn the_list_of_tools_is_what_is_asked_for() {
     let health = json!({"intervalMs": 100, "jitter": 0});
     let backend = Backend::fickle(BackendKind::Http, &[])
         .await
         .option("health", health)
-        .option("reconnect", never());
-    let gateway = under(&[("x", &backend)]).await;
+        .option("reconnect", never_retry());
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     backend.until_count("tools/list", 5).await;
     assert_eq!((backend.count("ping"), backend.count("initialize")), (0, 1));

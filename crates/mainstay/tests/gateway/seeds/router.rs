@@ -1,4 +1,4 @@
-//! Document 000 under `router`: five attempts without jitter, and health by HTTP.
+//! Document 000 with preset `router`: five attempts without jitter, and health checks by HTTP.
 
 use std::time::Duration;
 
@@ -7,28 +7,28 @@ use mainstay_gateway::GatewayOptions;
 use mainstay_platform::clock::SleepClock;
 use serde_json::{Value, json};
 
-use super::{assert_echo, brief, kinds, server_events, until_event};
+use super::{assert_echo, brief_retry, kinds, server_events, until_event};
 use crate::{
     backend::{Backend, BackendKind},
     gateway::{Gateway, config, until},
     loss::{kill, pid},
 };
 
-async fn under(servers: &[(&str, &Backend)]) -> Gateway {
-    super::under("router", servers).await
+async fn start_with_preset(servers: &[(&str, &Backend)]) -> Gateway {
+    super::start_with_preset("router", servers).await
 }
 
-/// A schedule with enough attempts for a slow machine. `lifecycle/tests/seeds.rs` tests the number and the
-/// times.
-fn patient() -> Value {
+/// Retry settings for slow machines. `lifecycle/tests/seeds.rs` tests the number and the times of
+/// attempts.
+fn patient_retry() -> Value {
     json!({"maxAttempts": 50, "initialDelayMs": 100, "maxDelayMs": 100})
 }
 
 over_every_transport! {
-    /// E8, I7: a client connects a server, uses it, and closes it.
+    /// E8, I7: connect, call and disconnect.
     async fn a_client_connects_is_used_and_is_closed(kind) {
         let backend = Backend::start(kind, &[]).await;
-        let gateway = under(&[("x", &backend)]).await;
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client_at("/servers/x/mcp").await, gateway.rest());
         rest.until_status("x", "connected").await;
         assert_eq!(kinds(&server_events(&rest, "x").await), ["server_connected"]);
@@ -46,31 +46,31 @@ over_every_transport! {
         assert_eq!(kinds(&server_events(&rest, "x").await), ["server_connected", "server_disconnected"]);
     }
 
-    /// F3, G2: the end of the connection starts the schedule.
+    /// F3, G2: a closed connection starts the retries.
     async fn a_connection_that_ends_is_opened_again(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("reconnect", patient());
-        let gateway = under(&[("x", &backend)]).await;
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", patient_retry());
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         if kind != BackendKind::Stdio {
-            // A call shows that the server has gone.
+            // A failed call reveals the loss.
             client.call("x__echo", json!({})).await;
         }
         until_event(&rest, "x", "server_reconnecting").await;
         backend.come_back().await;
         let events = until_event(&rest, "x", "server_reconnected").await;
         assert_eq!(kinds(&events)[..3], ["server_connected", "server_disconnected", "server_reconnecting"]);
-        let (_, trying) = events.iter().find(|(kind, _)| kind == "server_reconnecting").expect("it is there");
-        assert_eq!(trying["attempt"], 1, "{trying}");
-        assert!(trying["nextRetryMs"].as_u64().is_some_and(|wait| wait <= 100), "{trying}");
+        let (_, retry_event) = events.iter().find(|(kind, _)| kind == "server_reconnecting").expect("it is there");
+        assert_eq!(retry_event["attempt"], 1, "{retry_event}");
+        assert!(retry_event["nextRetryMs"].as_u64().is_some_and(|wait| wait <= 100), "{retry_event}");
         client.assert_echo("x__echo").await;
     }
 
-    /// Document 000's third scenario, W25, G1: after all attempts the server has failed, says so, and is
-    /// started by a person.
-    async fn what_stays_away_has_failed_until_a_person_starts_it(kind) {
-        let backend = Backend::fickle(kind, &[]).await.option("maxRetries", 3).option("reconnect", brief());
-        let gateway = under(&[("x", &backend)]).await;
+    /// Document 000, third scenario; W25, G1: after all attempts the status is `failed` until a
+    /// start by hand.
+    async fn an_absent_server_fails_until_started_by_hand(kind) {
+        let backend = Backend::fickle(kind, &[]).await.option("maxRetries", 3).option("reconnect", brief_retry());
+        let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         client.call("x__echo", json!({})).await;
@@ -87,13 +87,13 @@ over_every_transport! {
     }
 }
 
-/// E10: an error of the transport is a loss, too: a killed process, or a reset stream.
+/// E10: a killed process and a reset stream end the session.
 #[tokio::test]
 async fn an_error_of_the_transport_is_a_loss() {
-    let process = Backend::stdio().await.option("reconnect", patient());
+    let process = Backend::stdio().await.option("reconnect", patient_retry());
     let (stream, gate) = Backend::gated(BackendKind::Sse, &[]).await;
-    let stream = stream.option("reconnect", patient());
-    let gateway = under(&[("process", &process), ("stream", &stream)]).await;
+    let stream = stream.option("reconnect", patient_retry());
+    let gateway = start_with_preset(&[("process", &process), ("stream", &stream)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     client.assert_echo("stream__echo").await;
     kill(&pid(&client, "process__pid").await);
@@ -109,8 +109,7 @@ async fn an_error_of_the_transport_is_a_loss() {
     }
 }
 
-/// A laptop sleeps for five seconds, and the connection dies without a message. After that the server is
-/// probed, found gone, shown as reconnecting and then as connected, and its tools work.
+/// A connection that dies during a sleep: the server is probed, reconnects, and its tools work.
 #[tokio::test]
 async fn a_laptop_that_slept_has_its_sse_server_again() {
     let (backend, gate) = Backend::gated(BackendKind::Sse, &[]).await;
@@ -120,8 +119,8 @@ async fn a_laptop_that_slept_has_its_sse_server_again() {
         clock: clock.clone(),
         ..GatewayOptions::default()
     };
-    let all = config(&[("x", &backend)], json!({"preset": "router"}));
-    let gateway = Gateway::with_options(&all, options).await;
+    let config_json = config(&[("x", &backend)], json!({"preset": "router"}));
+    let gateway = Gateway::with_options(&config_json, options).await;
     let rest = gateway.rest();
     assert_echo(&rest, "x").await;
     until("the stream upstream", || backend.fake().streams() == 1).await;
@@ -145,8 +144,8 @@ async fn a_laptop_that_slept_has_its_sse_server_again() {
     assert_eq!(backend.count("initialize"), 2);
 }
 
-/// Document 000's second scenario, W27, H1–H3: a server over HTTP stops. Its health URL shows that without a
-/// call. Once the server is back, the health URL shows that, too.
+/// Document 000, second scenario; W27, H1–H3: the health URL reveals a stopped server and its
+/// return.
 #[tokio::test]
 async fn a_server_over_http_that_stopped_is_found_again() {
     let (backend, gate) = Backend::gated(BackendKind::Http, &["--no-get", "--health", "200"]).await;
@@ -154,13 +153,13 @@ async fn a_server_over_http_that_stopped_is_found_again() {
     let backend = backend
         .option("healthCheckUrl", url)
         .option("healthCheckIntervalMs", 100)
-        .option("reconnect", patient());
-    let gateway = under(&[("x", &backend)]).await;
+        .option("reconnect", patient_retry());
+    let gateway = start_with_preset(&[("x", &backend)]).await;
     let rest = gateway.rest();
     assert_echo(&rest, "x").await;
     let looks = || {
-        let received = backend.fake().received();
-        received
+        let received_requests = backend.fake().received();
+        received_requests
             .iter()
             .filter(|request| request.path == "/health")
             .count()

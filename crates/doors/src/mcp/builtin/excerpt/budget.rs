@@ -1,4 +1,4 @@
-//! The limits of one reading.
+//! Limits of one reading.
 
 use std::{
     sync::{
@@ -10,10 +10,10 @@ use std::{
 
 use super::ExcerptError;
 
-/// Time limit for one reading. A plain pattern takes a tenth of it for 60 MB.
+/// Time limit for one reading. A simple pattern takes a tenth of it for 60 MB.
 const MAX_READING: Duration = Duration::from_secs(3);
 
-/// Ends a reading that takes too long, or for which no caller waits any more.
+/// Ends a reading at its time limit, or after its caller has gone.
 #[derive(Clone, Debug)]
 pub struct Budget {
     until: Instant,

@@ -1,7 +1,5 @@
-//! Reads part of a stored object, so that a result of twenty megabytes need not fill a context
-//! window.
-//!
-//! For a tool result, the query applies to its text. Any other object is read as it is stored.
+//! Reads part of a stored object, so that large results do not fill a context window. The query
+//! applies to the text of a tool result, or to the raw bytes of any other object.
 
 mod budget;
 mod pattern;
@@ -36,7 +34,7 @@ const MAX_COMMAS: usize = 3;
 /// A stored object, prepared for reading.
 #[derive(Debug)]
 pub struct ReadableObject {
-    /// The object as it is stored.
+    /// The stored text.
     pub raw: String,
     /// The texts of a tool result; `None` for any other object.
     text: Option<String>,
@@ -98,12 +96,15 @@ pub enum ExcerptError {
 }
 
 impl ReadableObject {
-    /// Takes a while for an object of many megabytes.
+    /// Slow for large objects.
     pub fn new(content: Vec<u8>) -> Self {
-        let raw = String::from_utf8(content)
+        let raw_text = String::from_utf8(content)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-        let text = text_of(&raw);
-        Self { raw, text }
+        let text = text_of(&raw_text);
+        Self {
+            raw: raw_text,
+            text,
+        }
     }
 
     /// Size in memory, in bytes.
@@ -118,13 +119,13 @@ impl ExcerptQuery {
         self.path.is_some()
     }
 
-    /// Reads the requested part. Takes a while for an object of many megabytes.
+    /// Reads the requested part. Slow for large objects.
     pub fn excerpt(
         &self,
         object: &ReadableObject,
         budget: &Budget,
     ) -> Result<Excerpt, ExcerptError> {
-        let whole = match &object.text {
+        let full_text = match &object.text {
             Some(text) if !self.raw => text,
             _ => &object.raw,
         };
@@ -132,10 +133,12 @@ impl ExcerptQuery {
         let offset = self.offset.unwrap_or_default();
         let mut window = TextWindow::new(offset, length, budget);
         match (&self.lines, &self.pattern, &self.path) {
-            (None, None, None) => window.push(whole)?,
-            (Some(lines), None, None) => select_lines(whole, lines, &mut window)?,
-            (None, Some(pattern), None) => select_matching(whole, pattern, budget, &mut window)?,
-            (None, None, Some(path)) => select_path(whole, path, &mut window)?,
+            (None, None, None) => window.push(full_text)?,
+            (Some(lines), None, None) => select_lines(full_text, lines, &mut window)?,
+            (None, Some(pattern), None) => {
+                select_matching(full_text, pattern, budget, &mut window)?
+            }
+            (None, None, Some(path)) => select_path(full_text, path, &mut window)?,
             _ => return Err(ExcerptError::Several),
         }
         let (text, total) = window.finish();
@@ -167,19 +170,19 @@ fn text_of(object: &str) -> Option<String> {
 
 /// Selects lines by `10-40`, `10-` or `10`, counted from 1.
 fn select_lines(text: &str, lines: &str, window: &mut TextWindow<'_>) -> Result<(), ExcerptError> {
-    let unclear = || ExcerptError::Lines(lines.to_owned());
-    let number = |text: &str| text.trim().parse::<usize>().map_err(|_| unclear());
-    let (first, last) = match lines.split_once('-') {
+    let invalid_lines = || ExcerptError::Lines(lines.to_owned());
+    let number = |text: &str| text.trim().parse::<usize>().map_err(|_| invalid_lines());
+    let (first, last_line) = match lines.split_once('-') {
         None => (number(lines)?, number(lines)?),
-        Some((first, last)) if last.trim().is_empty() => (number(first)?, usize::MAX),
-        Some((first, last)) => (number(first)?, number(last)?),
+        Some((first, last_line)) if last_line.trim().is_empty() => (number(first)?, usize::MAX),
+        Some((first, last_line)) => (number(first)?, number(last_line)?),
     };
-    if first == 0 || last < first {
-        return Err(unclear());
+    if first == 0 || last_line < first {
+        return Err(invalid_lines());
     }
-    let selected = text.lines().skip(first - 1).take(last - first + 1);
-    for (at, line) in selected.enumerate() {
-        if at > 0 {
+    let selected_lines = text.lines().skip(first - 1).take(last_line - first + 1);
+    for (index, line) in selected_lines.enumerate() {
+        if index > 0 {
             window.push("\n")?;
         }
         window.push(line)?;
@@ -220,8 +223,8 @@ fn select_path(text: &str, path: &str, window: &mut TextWindow<'_>) -> Result<()
         },
         several => {
             window.push("[")?;
-            for (at, value) in several.iter().enumerate() {
-                if at > 0 {
+            for (index, value) in several.iter().enumerate() {
+                if index > 0 {
                     window.push(",")?;
                 }
                 window.written(|window| serde_json::to_writer(window, &Exact(value)))?;
@@ -246,22 +249,22 @@ fn max_values(text: &str) -> usize {
     count
 }
 
-/// Checks that a path costs at most a small multiple of the document, and not its square or more. A
-/// query cannot be interrupted.
+/// Rejects paths whose cost exceeds a small multiple of the document size, because a running query
+/// cannot be interrupted.
 fn check_cost(path: &str) -> Result<(), ExcerptError> {
-    let mut quote = None;
-    let mut bare = String::new();
+    let mut open_quote = None;
+    let mut unquoted_text = String::new();
     let mut characters = path.chars();
     while let Some(character) = characters.next() {
-        match (quote, character) {
-            (None, '\'' | '"') => quote = Some(character),
-            (None, _) if !character.is_whitespace() => bare.push(character),
+        match (open_quote, character) {
+            (None, '\'' | '"') => open_quote = Some(character),
+            (None, _) if !character.is_whitespace() => unquoted_text.push(character),
             (Some(_), '\\') => drop(characters.next()),
-            (Some(open), _) if open == character => quote = None,
+            (Some(open), _) if open == character => open_quote = None,
             _ => {}
         }
     }
-    let has_at_most = |count: usize, text: &str| bare.matches(text).count() <= count;
+    let has_at_most = |count: usize, text: &str| unquoted_text.matches(text).count() <= count;
     for (is_bounded, reason) in [
         (path.len() <= MAX_PATH, "it is too long"),
         (has_at_most(1, ".."), "\"..\" stands in it more than once"),
@@ -273,7 +276,7 @@ fn check_cost(path: &str) -> Result<(), ExcerptError> {
             has_at_most(MAX_COMMAS, ","),
             "more than three commas stand in it",
         ),
-        // A query compiles regular expressions anew for each value.
+        // A query recompiles regular expressions for each value.
         (
             has_at_most(0, "match(") && has_at_most(0, "search("),
             "regular expressions are for \"pattern\"",
@@ -342,7 +345,8 @@ mod tests {
         }
     }
 
-    /// A value that Rust's types cannot hold does not hide its neighbours, and no digit is lost.
+    /// Values that Rust's types cannot hold do not affect other values, and numbers keep every
+    /// digit.
     #[test]
     fn paths_reach_what_stands_beside_odd_values() {
         let data = r#"{"big":1e400,"id":12345678901234567890123,"odd":"\ud800","name":"x","more":[1e400,0.1]}"#;
@@ -389,34 +393,34 @@ mod tests {
             "$.a[?search(@, 'x')]",
             &format!("$.{}", "x".repeat(MAX_PATH)),
         ] {
-            let refused = read(&data, json!({"path": path}));
+            let excerpt_result = read(&data, json!({"path": path}));
             assert!(
-                matches!(refused, Err(ExcerptError::Laborious(_))),
-                "{path}: {refused:?}"
+                matches!(excerpt_result, Err(ExcerptError::Laborious(_))),
+                "{path}: {excerpt_result:?}"
             );
         }
-        let large = result(&format!("[{}1]", "1,".repeat(MAX_DOCUMENT / 2)));
-        let refused = read(&large, json!({"path": "$[0]"}));
+        let large_result = result(&format!("[{}1]", "1,".repeat(MAX_DOCUMENT / 2)));
+        let excerpt_result = read(&large_result, json!({"path": "$[0]"}));
         assert!(
-            matches!(refused, Err(ExcerptError::TooLarge)),
-            "{refused:?}"
+            matches!(excerpt_result, Err(ExcerptError::TooLarge)),
+            "{excerpt_result:?}"
         );
     }
 
     #[test]
     fn the_reader_is_told_where_to_go_on() {
-        let long = result(&"é".repeat(DEFAULT_LENGTH + 10));
-        let first = read(&long, json!({})).expect("readable");
+        let long_result = result(&"é".repeat(DEFAULT_LENGTH + 10));
+        let first = read(&long_result, json!({})).expect("readable");
         assert_eq!(first.total, DEFAULT_LENGTH + 10);
         assert_eq!(first.next_offset, Some(DEFAULT_LENGTH));
-        let rest = read(&long, json!({"offset": DEFAULT_LENGTH})).expect("readable");
+        let rest = read(&long_result, json!({"offset": DEFAULT_LENGTH})).expect("readable");
         assert_eq!((rest.text.chars().count(), rest.next_offset), (10, None));
-        let much = read(&result(&"x".repeat(50_000)), json!({"length": 40_000}));
-        assert_eq!(much.expect("readable").text.len(), MAX_LENGTH);
+        let long_excerpt = read(&result(&"x".repeat(50_000)), json!({"length": 40_000}));
+        assert_eq!(long_excerpt.expect("readable").text.len(), MAX_LENGTH);
     }
 
     #[test]
-    fn what_cannot_be_selected_is_said() {
+    fn invalid_selections_are_reported() {
         for query in [
             json!({"lines": "3-2"}),
             json!({"lines": "0"}),
@@ -427,8 +431,8 @@ mod tests {
             json!({"path": "$.rows"}),
             json!({"path": "$", "lines": "1"}),
         ] {
-            let refused = read(&result("text"), query.clone());
-            assert!(refused.is_err(), "{query}: {refused:?}");
+            let excerpt_result = read(&result("text"), query.clone());
+            assert!(excerpt_result.is_err(), "{query}: {excerpt_result:?}");
         }
     }
 }

@@ -1,8 +1,6 @@
-//! Searches lines for a regular expression that a client wrote.
-//!
-//! The `regex` crate searches a whole line in one call, and an expensive pattern takes hours for a
-//! long line. The automaton used here reads one byte after the other, and checks the budget in
-//! between.
+//! Searches lines for a client's regular expression. The `regex` crate searches a line in one call,
+//! which can take hours for an expensive pattern. This automaton reads the line in steps, and
+//! checks the budget after each step.
 
 use regex::{Regex, RegexBuilder};
 use regex_automata::{
@@ -13,11 +11,11 @@ use regex_automata::{
 
 use super::{ExcerptError, budget::Budget};
 
-/// Maximum size of a compiled expression, in bytes. Expressions by models need less.
+/// Maximum size of a compiled expression, in bytes.
 const MAX_COMPILED: usize = 1 << 20;
 
-/// Maximum size for an expression with a Unicode `\b`. The `regex` crate searches lines with
-/// letters beyond ASCII for it, in one call.
+/// Maximum size of an expression with a Unicode `\b`, for which the `regex` crate searches
+/// non-ASCII lines in one call.
 const MAX_COMPILED_WITH_BOUNDARY: usize = 1 << 16;
 
 /// Maximum length of a line that is searched in one call, in bytes.
@@ -34,8 +32,8 @@ pub struct Pattern {
 
 impl Pattern {
     pub fn new(pattern: &str) -> Result<Self, ExcerptError> {
-        let sized = |size| RegexBuilder::new(pattern).size_limit(size).build();
-        let mut whole = sized(MAX_COMPILED)?;
+        let sized_regex = |size| RegexBuilder::new(pattern).size_limit(size).build();
+        let mut regex = sized_regex(MAX_COMPILED)?;
         let automaton = DFA::builder()
             .configure(
                 DFA::config()
@@ -46,12 +44,12 @@ impl Pattern {
             .build(pattern)
             .map_err(|error| ExcerptError::Automaton(error.to_string()))?;
         if automaton.get_nfa().look_set_any().contains_word_unicode() {
-            whole = sized(MAX_COMPILED_WITH_BOUNDARY)?;
+            regex = sized_regex(MAX_COMPILED_WITH_BOUNDARY)?;
         }
         Ok(Self {
             cache: automaton.create_cache(),
             automaton,
-            whole,
+            whole: regex,
         })
     }
 
@@ -63,21 +61,22 @@ impl Pattern {
         }
     }
 
-    /// Returns `None` if the automaton cannot decide: a `\b` met a letter beyond ASCII.
+    /// Returns `None` if the automaton cannot decide because a `\b` met a non-ASCII letter.
     fn search(&mut self, line: &str, budget: &Budget) -> Result<Option<bool>, ExcerptError> {
         let Self {
             automaton, cache, ..
         } = self;
-        let full = |error: &dyn std::error::Error| ExcerptError::Automaton(error.to_string());
+        let cache_error =
+            |error: &dyn std::error::Error| ExcerptError::Automaton(error.to_string());
         let mut state = automaton
             .start_state_forward(cache, &Input::new(line))
-            .map_err(|error| full(&error))?;
+            .map_err(|error| cache_error(&error))?;
         for bytes in line.as_bytes().chunks(STEP) {
             budget.check()?;
             for byte in bytes {
                 state = automaton
                     .next_state(cache, state, *byte)
-                    .map_err(|error| full(&error))?;
+                    .map_err(|error| cache_error(&error))?;
                 if state.is_tagged() {
                     if state.is_match() || state.is_dead() {
                         return Ok(Some(state.is_match()));
@@ -90,7 +89,7 @@ impl Pattern {
         }
         let end = automaton
             .next_eoi_state(cache, state)
-            .map_err(|error| full(&error))?;
+            .map_err(|error| cache_error(&error))?;
         Ok(Some(end.is_match()))
     }
 }
@@ -102,7 +101,7 @@ mod tests {
         *,
     };
 
-    /// The automaton finds the same as the `regex` crate.
+    /// The automaton and the `regex` crate match the same lines.
     #[test]
     fn lines_match_as_everywhere() {
         let reader = Reader::new();
@@ -140,8 +139,8 @@ mod tests {
             let expected = Regex::new(pattern).expect(pattern);
             let mut pattern_automaton = Pattern::new(pattern).expect(pattern);
             for line in lines {
-                let found = pattern_automaton.is_in(line, &reader.budget()).expect(line);
-                assert_eq!(found, expected.is_match(line), "{pattern} in {line}");
+                let is_matching = pattern_automaton.is_in(line, &reader.budget()).expect(line);
+                assert_eq!(is_matching, expected.is_match(line), "{pattern} in {line}");
             }
         }
     }
@@ -149,36 +148,39 @@ mod tests {
     #[test]
     fn a_costly_pattern_ends_with_its_budget() {
         let line: String = (0..2_000_000_u32)
-            .map(|at| {
-                if at.wrapping_mul(2_654_435_761) >> 31 == 0 {
+            .map(|index| {
+                if index.wrapping_mul(2_654_435_761) >> 31 == 0 {
                     'a'
                 } else {
                     'b'
                 }
             })
             .collect();
-        let mut costly = Pattern::new("[ab]*a[ab]{12000}c").expect("a pattern");
-        let slow = costly.is_in(&line, &Budget::spent());
-        assert!(matches!(slow, Err(ExcerptError::Slow(_))), "{slow:?}");
+        let mut costly_pattern = Pattern::new("[ab]*a[ab]{12000}c").expect("a pattern");
+        let spent_result = costly_pattern.is_in(&line, &Budget::spent());
+        assert!(
+            matches!(spent_result, Err(ExcerptError::Slow(_))),
+            "{spent_result:?}"
+        );
         let reader = Reader::new();
         let budget = reader.budget();
         drop(reader);
-        let abandoned = costly.is_in(&line, &budget);
+        let abandoned_search = costly_pattern.is_in(&line, &budget);
         assert!(
-            matches!(abandoned, Err(ExcerptError::Abandoned)),
-            "{abandoned:?}"
+            matches!(abandoned_search, Err(ExcerptError::Abandoned)),
+            "{abandoned_search:?}"
         );
     }
 
     #[test]
-    fn what_cannot_be_searched_in_steps_is_short() {
+    fn a_pattern_without_steps_is_limited() {
         let reader = Reader::new();
-        let mut word = Pattern::new(r"\berror\b").expect("a pattern");
-        let long = format!("{}é", "x ".repeat(MAX_IN_ONE_GO));
-        let refused = word.is_in(&long, &reader.budget());
+        let mut word_pattern = Pattern::new(r"\berror\b").expect("a pattern");
+        let long_line = format!("{}é", "x ".repeat(MAX_IN_ONE_GO));
+        let result = word_pattern.is_in(&long_line, &reader.budget());
         assert!(
-            matches!(refused, Err(ExcerptError::Boundary(_))),
-            "{refused:?}"
+            matches!(result, Err(ExcerptError::Boundary(_))),
+            "{result:?}"
         );
         assert!(Pattern::new(r"\b[ab]{3000}\b").is_err());
         assert!(Pattern::new("(a{1000}){1000}").is_err());

@@ -1,5 +1,5 @@
-//! The selected part of a long text, collected while the text is written. The rest is counted, not
-//! stored.
+//! The selected part of a text that is written in pieces. Characters outside of the window are
+//! counted, not stored.
 
 use std::io;
 
@@ -52,8 +52,8 @@ impl<'b> TextWindow<'b> {
 
     /// The selected text, and the total number of characters.
     pub fn finish(self) -> (String, usize) {
-        let selected = String::from_utf8_lossy(&self.selected).into_owned();
-        (selected, self.total)
+        let selected_text = String::from_utf8_lossy(&self.selected).into_owned();
+        (selected_text, self.total)
     }
 
     fn take(&mut self, piece: &[u8]) -> Result<(), ExcerptError> {
@@ -63,16 +63,16 @@ impl<'b> TextWindow<'b> {
             self.budget.check()?;
         }
         let starts = |piece: &[u8]| piece.iter().filter(|byte| is_start(**byte)).count();
-        let last = self.offset.saturating_add(self.length);
+        let end = self.offset.saturating_add(self.length);
         let count = starts(piece);
         // A piece may begin in the middle of a character.
-        if self.total > last || self.total + count <= self.offset {
+        if self.total > end || self.total + count <= self.offset {
             self.total += count;
             return Ok(());
         }
         for byte in piece {
             self.total += usize::from(is_start(*byte));
-            if self.total > self.offset && self.total <= last {
+            if self.total > self.offset && self.total <= end {
                 self.selected.push(*byte);
             }
         }
@@ -121,9 +121,9 @@ mod tests {
                         window.write_all(piece).expect("it takes all");
                     }
                     let expected: String = text.chars().skip(offset).take(length).collect();
-                    let (selected, total) = window.finish();
+                    let (selected_text, total) = window.finish();
                     assert_eq!(
-                        (selected, total),
+                        (selected_text, total),
                         (expected, 42),
                         "{offset} {length} {size}"
                     );

@@ -30,7 +30,7 @@ fn primer(replay: &Replay, cursor: &mut StreamCursor) -> String {
     }
 }
 
-/// A call stream whose client left at once, and the event id to return with.
+/// A call stream without a connection, and the event id for resuming.
 fn left(replay: &Replay) -> (StreamId, String) {
     let mut cursor = replay.open(StreamKind::Call);
     let id = primer(replay, &mut cursor);
@@ -46,9 +46,9 @@ fn is_empty(replay: &Replay) -> bool {
 #[tokio::test]
 async fn the_oldest_events_go_first() {
     let replay = Replay::default();
-    let (old, old_id) = left(&replay);
-    replay.push(old, "old");
-    replay.finish(old);
+    let (old_cursor, old_id) = left(&replay);
+    replay.push(old_cursor, "old");
+    replay.finish(old_cursor);
     let (stream, id) = left(&replay);
     for number in 0..MAX_EVENTS {
         replay.push(stream, &number.to_string());
@@ -57,10 +57,10 @@ async fn the_oldest_events_go_first() {
     let mut cursor = replay.resume(&id).expect("kept");
     assert_eq!(messages(&replay, &mut cursor).len(), MAX_EVENTS);
     replay.push(stream, "the last");
-    let stored = messages(&replay, &mut cursor);
-    assert_eq!(stored, ["the last"]);
+    let stored_messages = messages(&replay, &mut cursor);
+    assert_eq!(stored_messages, ["the last"]);
     replay.leave(&cursor);
-    // Missing progress is no error: the stream continues with the events that are stored.
+    // Missing progress is no error. The stream continues with the stored events.
     let mut cursor = replay.resume(&id).expect("kept");
     assert_eq!(messages(&replay, &mut cursor)[0], "1");
 }
@@ -71,32 +71,32 @@ async fn large_events_make_room_for_others() {
     let (first, first_id) = left(&replay);
     replay.push(first, &"x".repeat(MAX_BYTES / 2));
     replay.finish(first);
-    let (second, second_id) = left(&replay);
-    replay.push(second, &"y".repeat(MAX_BYTES / 2));
-    replay.finish(second);
+    let (second_cursor, second_id) = left(&replay);
+    replay.push(second_cursor, &"y".repeat(MAX_BYTES / 2));
+    replay.finish(second_cursor);
     assert_eq!(replay.resume(&first_id).err(), Some(Gone::Forgotten));
     assert!(replay.resume(&second_id).is_ok());
 }
 
-/// A result reaches a client that reads, however many messages the session gets.
+/// A result is sent to a connected client, after any number of session messages.
 #[tokio::test]
-async fn what_a_connection_has_yet_to_hear_stays() {
+async fn unread_events_stay() {
     let replay = Replay::default();
     let mut cursor = replay.open(StreamKind::Call);
     primer(&replay, &mut cursor);
     replay.push(cursor.stream, &"x".repeat(2 * MAX_BYTES));
     replay.finish(cursor.stream);
-    let (other, _) = left(&replay);
+    let (other_cursor, _) = left(&replay);
     for _ in 0..2 * MAX_EVENTS {
-        replay.push(other, "noise");
+        replay.push(other_cursor, "noise");
     }
     assert_eq!(messages(&replay, &mut cursor)[0].len(), 2 * MAX_BYTES);
     replay.leave(&cursor);
-    replay.finish(other);
+    replay.finish(other_cursor);
     assert!(replay.state().bytes <= MAX_BYTES);
 }
 
-/// The writer waits for a slow reader, not for an absent one.
+/// The writer waits for a slow reader, but not for an absent one.
 #[tokio::test]
 async fn a_connection_has_so_much_to_hear() {
     let replay = Replay::default();
@@ -114,15 +114,15 @@ async fn a_connection_has_so_much_to_hear() {
 
 /// An idle session stores nothing.
 #[tokio::test(start_paused = true)]
-async fn what_is_old_is_forgotten() {
+async fn old_events_are_dropped() {
     let replay = Replay::default();
-    let mut listening = replay.open(StreamKind::Session);
+    let mut session_cursor = replay.open(StreamKind::Session);
     let (call, id) = left(&replay);
-    for stream in [listening.stream, call] {
+    for stream in [session_cursor.stream, call] {
         replay.push(stream, "a");
     }
     replay.finish(call);
-    assert_eq!(messages(&replay, &mut listening), ["a"]);
+    assert_eq!(messages(&replay, &mut session_cursor), ["a"]);
     tokio::time::advance(STORED_FOR / 2).await;
     replay.expire();
     assert!(replay.resume(&id).is_ok_and(|cursor| {
@@ -132,24 +132,24 @@ async fn what_is_old_is_forgotten() {
     tokio::time::advance(STORED_FOR / 2).await;
     replay.expire();
     assert_eq!(replay.resume(&id).err(), Some(Gone::Forgotten));
-    replay.leave(&listening);
+    replay.leave(&session_cursor);
     assert!(is_empty(&replay));
 }
 
 #[tokio::test]
 async fn a_later_connection_reads_and_the_one_before_ends() {
     let replay = Replay::default();
-    let mut one = replay.open(StreamKind::Call);
-    let id = primer(&replay, &mut one);
-    let mut two = replay.resume(&id).expect("open");
-    assert_eq!(next(&replay, &mut one), Poll::Ready(None));
-    replay.leave(&one);
-    replay.push(two.stream, "a");
-    assert_eq!(messages(&replay, &mut two), ["a"]);
+    let mut first_cursor = replay.open(StreamKind::Call);
+    let id = primer(&replay, &mut first_cursor);
+    let mut second_cursor = replay.resume(&id).expect("open");
+    assert_eq!(next(&replay, &mut first_cursor), Poll::Ready(None));
+    replay.leave(&first_cursor);
+    replay.push(second_cursor.stream, "a");
+    assert_eq!(messages(&replay, &mut second_cursor), ["a"]);
 }
 
 #[tokio::test]
-async fn ids_of_others_say_nothing() {
+async fn foreign_ids_are_not_readable() {
     let replay = Replay::default();
     let (_, id) = left(&replay);
     let run = &id[..8];

@@ -1,8 +1,7 @@
-//! Suspended calls of legacy servers: they wait for answers of clients without a session. The
-//! server's questions become the result of the call, and the client's next attempt brings the
-//! answers (docs/dev/wire.md, "Between the eras"; 2026-07-28, "Multi Round-Trip Requests").
-//!
-//! A task runs the call. An attempt joins the call by its `requestState`, and never runs it again.
+//! Suspended calls of legacy servers, which wait for answers of clients without a session. The
+//! server's questions become the result of the call, and the client's retry brings the answers
+//! (docs/dev/wire.md, "Between the eras"; 2026-07-28, "Multi Round-Trip Requests"). A task runs the
+//! call. A retry joins the call by its `requestState`, and never runs it again.
 
 mod rounds;
 mod state;
@@ -37,13 +36,12 @@ use crate::mcp::{
     sessions::{pool::Waiting, session::EndpointScope},
 };
 
-/// Maximum number of parked calls. The questions of further calls are refused.
+/// Maximum number of parked calls. Questions of further calls are refused.
 const MAX_PARKED: usize = 1000;
 
 const NOT_IN_TIME: &str = "the client did not answer in time";
 
-/// Maximum number of queued attempts at one call. One is usual; two come from a client that lost
-/// patience.
+/// Maximum number of concurrent attempts at one call.
 const MAX_ATTEMPTS: usize = 8;
 
 /// All calls that wait for their clients.
@@ -63,7 +61,7 @@ impl Default for SuspendedCalls {
     }
 }
 
-/// A client's next attempt at a call.
+/// A client's retry of a call.
 #[derive(Debug)]
 struct Attempt {
     answers: QuestionAnswers,
@@ -93,31 +91,31 @@ impl SuspendedCalls {
         self.parked.lock()
     }
 
-    /// True if this `requestState` looks like one of this run.
+    /// True if this `requestState` has the form of this run's states.
     pub fn knows(&self, state: &str) -> bool {
         self.seals.as_ref().is_some_and(|seals| seals.knows(state))
     }
 
-    /// Makes a call, until it is over or asks its client.
+    /// Runs a call until it ends or asks its client.
     pub fn begin(
         self: &Arc<Self>,
         calls: Calls,
         mut rounds: InputRounds,
         sink: CallSink,
-        mut cancelled: oneshot::Receiver<String>,
+        mut cancel_signal: oneshot::Receiver<String>,
     ) -> impl Future<Output = Closed<RpcReply>> + Send + use<> {
-        let suspended = Arc::clone(self);
+        let suspended_calls = Arc::clone(self);
         async move {
             loop {
                 let turn = tokio::select! {
                     biased;
                     turn = rounds.turn(|message| sink.put(message)) => turn,
-                    Ok(reason) = &mut cancelled => return rounds.give_up(reason).await,
+                    Ok(reason) = &mut cancel_signal => return rounds.give_up(reason).await,
                 };
                 if let RoundOutcome::Over(reply) = turn {
                     return reply;
                 }
-                match suspended.park(&calls, rounds) {
+                match suspended_calls.park(&calls, rounds) {
                     Ok(reply) => return reply,
                     Err(mut back) => {
                         tracing::warn!("a server's question was refused: too many calls wait");
@@ -129,7 +127,7 @@ impl SuspendedCalls {
         }
     }
 
-    /// Parks a call that waits for its client. Returns the reply that asks the client.
+    /// Parks a waiting call. Returns the `input_required` reply.
     fn park(
         self: &Arc<Self>,
         calls: &Calls,
@@ -140,16 +138,16 @@ impl SuspendedCalls {
         };
         let (attempts, inbox) = mpsc::channel(MAX_ATTEMPTS);
         {
-            let mut parked = self.parked();
-            if parked.len() >= MAX_PARKED {
+            let mut parked_calls = self.parked();
+            if parked_calls.len() >= MAX_PARKED {
                 return Err(Box::new(rounds));
             }
-            parked.insert(park, attempts);
+            parked_calls.insert(park, attempts);
         }
         let digest = rounds.digest();
         let required = rounds.required(&seals.seal(park, &digest));
         let reply = RpcReply::result(id(&rounds.frame), &required);
-        let mut parked = Parked {
+        let mut parked_calls = Parked {
             suspended: Arc::clone(self),
             park,
             digest,
@@ -160,14 +158,13 @@ impl SuspendedCalls {
             until: Instant::now() + PATIENCE,
             outcome: None,
         };
-        parked.wait_for_answers();
-        calls.in_background(parked.run(inbox));
+        parked_calls.wait_for_answers();
+        calls.in_background(parked_calls.run(inbox));
         Ok(Closed::of_the_same_call(reply))
     }
 
-    /// Joins the call of an attempt. Dropping the future leaves the call, and the call is cancelled
-    /// when its last attempt leaves. An attempt at a call that is not parked fails with the error
-    /// reply.
+    /// Joins the call of a retry. Dropping the future leaves the call, and the last one to leave
+    /// cancels it. Fails if the call is not parked.
     pub fn resume(
         self: &Arc<Self>,
         scope: EndpointScope,
@@ -175,13 +172,13 @@ impl SuspendedCalls {
         answers: QuestionAnswers,
         sink: CallSink,
     ) -> impl Future<Output = Result<Closed<RpcReply>, RpcReply>> + Send + use<> {
-        let suspended = Arc::clone(self);
+        let suspended_calls = Arc::clone(self);
         async move {
             let id = id(&frame);
-            let unknown = || RpcReply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE);
-            let Some(call) = suspended.find(&scope, &sink.client.principal, &frame, &answers)
+            let unknown_state = || RpcReply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE);
+            let Some(call) = suspended_calls.find(&scope, &sink.client.principal, &frame, &answers)
             else {
-                return Err(unknown());
+                return Err(unknown_state());
             };
             let address = message::address(frame.text(), frame.envelope());
             let token = address.ok().and_then(|address| address.progress_token);
@@ -197,11 +194,11 @@ impl SuspendedCalls {
                     progress_token: token.map(|token| frame.get(token).to_owned()),
                 },
             };
-            // The call may have ended before or after the send.
+            // The call may have ended.
             if call.send(attempt).await.is_err() {
-                return Err(unknown());
+                return Err(unknown_state());
             }
-            answer.await.map_err(|_| unknown())
+            answer.await.map_err(|_| unknown_state())
         }
     }
 
@@ -227,7 +224,7 @@ impl SuspendedCalls {
     }
 }
 
-/// A parked call. It waits for its client, or continues with the client's answers.
+/// A parked call, which waits for its client or runs with the client's answers.
 struct Parked {
     suspended: Arc<SuspendedCalls>,
     park: ParkId,
@@ -238,15 +235,15 @@ struct Parked {
     /// The attempts that wait for the outcome.
     joined: Vec<AttemptReply>,
     audience: Vec<Audience>,
-    /// Time until which it waits for an attempt.
+    /// Deadline for the next attempt.
     until: Instant,
-    /// The outcome, if the call ended while no attempt was waiting.
+    /// The outcome, if the call ended without a waiting attempt.
     outcome: Option<Closed<RpcReply>>,
 }
 
 enum ParkedEvent {
     RoundOutcome(RoundOutcome),
-    /// `None` if no attempt can come any more.
+    /// `None` if no further attempt is possible.
     Attempt(Option<Attempt>),
     /// All joined attempts have gone.
     Left,
@@ -293,8 +290,7 @@ impl Parked {
                 }
                 ParkedEvent::Attempt(None) => SHUTTING_DOWN,
                 ParkedEvent::Left => "the client has gone",
-                // The server need not wait for a client that does not return. The call continues
-                // without the answers.
+                // The client does not return. The call continues without the answers.
                 ParkedEvent::Expired if self.rounds.needs_no_person() => {
                     self.rounds.refuse(NOT_IN_TIME);
                     self.until = Instant::now() + PATIENCE;
@@ -352,14 +348,14 @@ impl Parked {
 impl AttemptReply {
     /// Sends a reply, under the attempt's own id.
     fn send(self, reply: &Closed<RpcReply>) {
-        // The attempt may have gone.
+        // The attempt may have ended.
         self.sender.send(reply.clone().with_id(&self.id)).ok();
     }
 }
 
 /// Resolves when all joined attempts have gone.
-async fn left(joined: &mut [AttemptReply]) {
-    for attempt in joined {
+async fn left(attempts: &mut [AttemptReply]) {
+    for attempt in attempts {
         attempt.sender.closed().await;
     }
 }

@@ -1,4 +1,4 @@
-//! A suspended call: it runs until it needs an answer of its client.
+//! A suspended call, which runs until it needs an answer of its client.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -31,7 +31,7 @@ pub struct InputRounds {
     questions: mpsc::Receiver<ServerQuestion>,
     cancel: Cancel,
     open: Vec<OpenQuestion>,
-    /// Number of questions so far. It forms the key of each question.
+    /// Number of questions so far, used for the key of each question.
     question_count: usize,
     pub scope: EndpointScope,
     principal: Principal,
@@ -47,14 +47,14 @@ struct OpenQuestion {
     text: questions::InputRequest,
 }
 
-/// The result of letting a call run.
+/// The result of one round of a call.
 pub enum RoundOutcome {
     Over(Closed<RpcReply>),
     /// The call waits for answers to open questions.
     InputRequired,
 }
 
-/// The parts of a call that can be suspended.
+/// Parts of a call that can be suspended.
 pub struct Parts {
     pub messages: CallStream,
     pub questions: mpsc::Receiver<ServerQuestion>,
@@ -99,11 +99,15 @@ impl InputRounds {
 
     /// True if a client can answer all open questions without a person.
     pub fn needs_no_person(&self) -> bool {
-        self.is_waiting() && !self.open.iter().any(|open| needs_person(open.text.method))
+        self.is_waiting()
+            && !self
+                .open
+                .iter()
+                .any(|question| needs_person(question.text.method))
     }
 
-    /// Lets the call run until it is over or asks its client. Passes messages of the server to
-    /// `relay`. Cancel-safe. Must not be called again after [`RoundOutcome::Over`].
+    /// Runs the call until it ends or asks its client. Passes messages of the server to `relay`.
+    /// Cancel-safe. Must not be called again after [`RoundOutcome::Over`].
     pub async fn turn(&mut self, mut relay: impl FnMut(String)) -> RoundOutcome {
         loop {
             tokio::select! {
@@ -111,7 +115,7 @@ impl InputRounds {
                 Some(message) = self.messages.next() => relay(message),
                 Some(question) = self.questions.recv() => {
                     self.enter(question);
-                    // Collect questions that were asked at the same time.
+                    // Collect questions that arrived together.
                     while let Ok(question) = self.questions.try_recv() {
                         self.enter(question);
                     }
@@ -129,7 +133,7 @@ impl InputRounds {
         }
     }
 
-    /// Adds a question. A question that a modern client cannot read is dropped, which refuses it.
+    /// Adds a question. Dropping an unreadable question refuses it.
     fn enter(&mut self, question: ServerQuestion) {
         if let Some(text) = questions::InputRequest::from_request(question.frame().text()) {
             self.question_count += 1;
@@ -142,37 +146,37 @@ impl InputRounds {
         }
     }
 
-    /// The result that asks the open questions.
+    /// The result with the open questions.
     pub fn required(&self, state: &str) -> String {
         let required = InputRequired {
             requests: self
                 .open
                 .iter()
-                .map(|open| (open.key.clone(), open.text.clone()))
+                .map(|question| (question.key.clone(), question.text.clone()))
                 .collect(),
             state: Some(message::quote(state).into()),
         };
         required.result()
     }
 
-    /// Passes a client's answers to the server. A question without an answer stays open. An answer
-    /// without a question is ignored.
+    /// Passes a client's answers to the server. Unanswered questions stay open. Unknown answers are
+    /// ignored.
     pub fn take(&mut self, answers: &QuestionAnswers) {
-        let open = std::mem::take(&mut self.open);
-        for open in open {
-            match answers.get(&open.key) {
+        let open_questions = std::mem::take(&mut self.open);
+        for open_questions in open_questions {
+            match answers.get(&open_questions.key) {
                 Some(answer) if answer.starts_with('{') => {
-                    open.question.result(&message::one_line(answer));
+                    open_questions.question.result(&message::one_line(answer));
                 }
-                _ => self.open.push(open),
+                _ => self.open.push(open_questions),
             }
         }
     }
 
     /// Refuses the open questions for this reason.
     pub fn refuse(&mut self, reason: &str) {
-        for open in self.open.drain(..) {
-            open.question.refuse(code::INTERNAL_ERROR, reason);
+        for question in self.open.drain(..) {
+            question.question.refuse(code::INTERNAL_ERROR, reason);
         }
     }
 
@@ -180,7 +184,7 @@ impl InputRounds {
     pub async fn give_up(mut self, reason: String) -> Closed<RpcReply> {
         self.questions.close();
         self.refuse(&reason);
-        // The call may have ended in the meantime.
+        // The call may have ended.
         self.cancel.send(reason).ok();
         self.reply.await
     }

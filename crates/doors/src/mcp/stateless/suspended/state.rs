@@ -1,6 +1,5 @@
-//! The sealed `requestState` of a suspended call. It passes through the client, which may have
-//! changed it or obtained it elsewhere (2026-07-28, "Multi Round-Trip Requests", "Server
-//! Requirements").
+//! The sealed `requestState` of a suspended call. A client may change or copy a state (2026-07-28,
+//! "Multi Round-Trip Requests", "Server Requirements").
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::mcp::sessions::session::EndpointScope;
 
-/// Time for which a call waits for its client.
+/// Time limit for the next attempt at a call.
 pub const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Bytes of the seal in a state.
@@ -22,8 +21,8 @@ const SEAL: usize = 16;
 const ID_DIGITS: usize = 32;
 const TIME_DIGITS: usize = 11;
 
-/// Identifies a call across its attempts by its endpoint, principal, method and params. Params that
-/// differ between attempts are left out.
+/// Identifies a call across attempts by its endpoint, principal, method and params, without the
+/// params that vary between attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallDigest([u8; 32]);
 
@@ -42,14 +41,14 @@ impl CallDigest {
                 params.remove(name);
             }
         }
-        // A client may write the members of its next attempt in another order.
+        // A client may reorder the members of its retry.
         params.sort_all_objects();
         part(&mut hash, params.to_string().as_bytes());
         Self(hash.finalize().into())
     }
 }
 
-/// Hashes a part with its length, so that no byte can move from one part to the next.
+/// Hashes a part with its length, so that parts cannot be shifted.
 fn part(hash: &mut Sha256, bytes: &[u8]) {
     hash.update((bytes.len() as u64).to_be_bytes());
     hash.update(bytes);
@@ -67,12 +66,11 @@ impl ParkId {
     }
 }
 
-/// Creates and reads states. Its key lives as long as the parked calls: one run.
+/// Creates and reads states. The key lasts for one run, like the parked calls.
 #[derive(Debug)]
 pub struct Seals {
     key: [u8; 32],
-    /// The prefix of this run's states. It distinguishes them from those of another Mainstay
-    /// upstream.
+    /// The prefix of this run's states, which differs from that of an upstream Mainstay.
     prefix: String,
     since: Instant,
 }
@@ -96,16 +94,15 @@ impl Seals {
 
     /// A new state for this call.
     pub fn seal(&self, park: ParkId, call: &CallDigest) -> String {
-        let now = self.since.elapsed().as_millis();
-        let head = format!("{}{:032x}{now:011x}", self.prefix, park.0);
+        let elapsed_ms = self.since.elapsed().as_millis();
+        let head = format!("{}{:032x}{elapsed_ms:011x}", self.prefix, park.0);
         let seal = self.mac(&head, call).finalize().into_bytes();
         let seal = seal[..SEAL].iter().map(|byte| format!("{byte:02x}"));
         let seal: String = seal.collect();
         head + &seal
     }
 
-    /// The parked call of a state. Returns `None` for a state that was changed, is too old, or was
-    /// issued for another call.
+    /// The parked call of a state. Returns `None` for a changed, expired or foreign state.
     pub fn open(&self, state: &str, call: &CallDigest) -> Option<ParkId> {
         let head = self.prefix.len() + ID_DIGITS + TIME_DIGITS;
         let (head, seal) = state.split_at_checked(head)?;
@@ -156,51 +153,59 @@ mod tests {
     #[test]
     fn attempts_at_one_call_are_the_same_and_other_calls_differ() {
         let first = call(r#"{"name":"t","arguments":{"a":1,"b":[{"c":2,"d":3}]},"_meta":{"x":1}}"#);
-        let next = call(
+        let retry = call(
             r#"{"requestState":"s","arguments":{"b":[{"d":3,"c":2}],"a":1},"inputResponses":{"k":{}},"name":"t"}"#,
         );
-        assert_eq!(first, next);
-        for other in [
+        assert_eq!(first, retry);
+        for other_params in [
             r#"{"name":"t","arguments":{"a":1,"b":[{"c":2,"d":4}]}}"#,
             r#"{"name":"u","arguments":{"a":1,"b":[{"c":2,"d":3}]}}"#,
             r#"{"name":"t","arguments":{"a":1,"b":[{"c":2,"d":3}]},"more":1}"#,
         ] {
-            assert_ne!(first, call(other), "{other}");
+            assert_ne!(first, call(other_params), "{other_params}");
         }
-        let read = r#"{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{}}"#;
-        assert_ne!(call("{}"), digest(read));
-        let frame = Frame::read(read.to_owned().into()).expect("a request");
+        let read_request = r#"{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{}}"#;
+        assert_ne!(call("{}"), digest(read_request));
+        let frame = Frame::read(read_request.to_owned().into()).expect("a request");
         let operators = CallDigest::new(&scope(), &Principal::Operator, &frame);
-        assert_ne!(operators, digest(read));
+        assert_ne!(operators, digest(read_request));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_state_opens_for_its_call_and_its_time_alone() {
-        let (seals, others) = (Seals::new().expect("random"), Seals::new().expect("random"));
-        let (park, mine) = (ParkId::random().expect("random"), call(r#"{"name":"t"}"#));
-        let state = seals.seal(park, &mine);
-        assert_eq!(seals.open(&state, &mine), Some(park));
+        let (seals, other_seals) = (Seals::new().expect("random"), Seals::new().expect("random"));
+        let (park, own_call) = (ParkId::random().expect("random"), call(r#"{"name":"t"}"#));
+        let state = seals.seal(park, &own_call);
+        assert_eq!(seals.open(&state, &own_call), Some(park));
         assert_eq!(seals.open(&state, &call(r#"{"name":"u"}"#)), None);
-        assert_eq!(others.open(&state, &mine), None);
-        assert!(seals.knows(&state) && !others.knows(&state));
+        assert_eq!(other_seals.open(&state, &own_call), None);
+        assert!(seals.knows(&state) && !other_seals.knows(&state));
         for index in 0..state.len() {
-            let mut changed = state.clone().into_bytes();
-            changed[index] = if changed[index] == b'0' { b'1' } else { b'0' };
-            let changed = String::from_utf8(changed).expect("ASCII");
-            assert_eq!(seals.open(&changed, &mine), None, "{changed}");
+            let mut changed_state = state.clone().into_bytes();
+            changed_state[index] = if changed_state[index] == b'0' {
+                b'1'
+            } else {
+                b'0'
+            };
+            let changed_state = String::from_utf8(changed_state).expect("ASCII");
+            assert_eq!(
+                seals.open(&changed_state, &own_call),
+                None,
+                "{changed_state}"
+            );
         }
-        for other in [
+        for other_state in [
             "",
             "x",
             &state[1..],
             &state[..state.len() - 1],
             &(state.clone() + "0"),
         ] {
-            assert_eq!(seals.open(other, &mine), None, "{other}");
+            assert_eq!(seals.open(other_state, &own_call), None, "{other_state}");
         }
         tokio::time::advance(PATIENCE / 2).await;
-        assert_eq!(seals.open(&state, &mine), Some(park));
+        assert_eq!(seals.open(&state, &own_call), Some(park));
         tokio::time::advance(PATIENCE / 2).await;
-        assert_eq!(seals.open(&state, &mine), None);
+        assert_eq!(seals.open(&state, &own_call), None);
     }
 }

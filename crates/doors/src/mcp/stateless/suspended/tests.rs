@@ -1,4 +1,4 @@
-//! Tests with a call of a server that asks once: the course of the call and of its attempts.
+//! A suspended call of a server that asks once, and its attempts.
 
 use std::time::Duration;
 
@@ -39,13 +39,13 @@ impl ParkedCall {
     async fn new() -> Self {
         let (question_sender, questions) = questions();
         let (cancel, cancel_reason) = oneshot::channel::<String>();
-        let (report_cancel, cancelled) = oneshot::channel();
+        let (report_cancel, cancel_signal) = oneshot::channel();
         let (finish, finished) = oneshot::channel();
         let (server_messages, messages) = CallSink::new(CallClient::nobody(), None);
         let elicitation =
             r#"{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"?"}}"#;
         let server = ServerName::new("s").expect("a legal name");
-        let (question, answered) = ServerQuestion::of_round(server, frame(elicitation));
+        let (question, answer_receiver) = ServerQuestion::of_round(server, frame(elicitation));
         let call = async move {
             question_sender.try_send(question).expect("room");
             let reply = tokio::select! {
@@ -68,22 +68,22 @@ impl ParkedCall {
             frame: request(1),
             seat: Arc::default(),
         };
-        let (suspended, calls) = (Arc::<SuspendedCalls>::default(), Calls::default());
+        let (suspended_calls, calls) = (Arc::<SuspendedCalls>::default(), Calls::default());
         let (sink, _messages) = CallSink::new(CallClient::nobody(), None);
         let (_keep, never) = oneshot::channel();
         let rounds = InputRounds::new(call, parts);
-        let required = suspended.begin(calls.clone(), rounds, sink, never);
+        let required = suspended_calls.begin(calls.clone(), rounds, sink, never);
         Self {
             required: required.await.into_text(),
-            suspended,
+            suspended: suspended_calls,
             calls,
-            answered,
+            answered: answer_receiver,
             finish,
-            cancelled,
+            cancelled: cancel_signal,
         }
     }
 
-    /// The next attempt with this id. It has its own progress token.
+    /// The next attempt with this id and its own progress token.
     fn attempt(
         &self,
         id: u32,
@@ -128,8 +128,8 @@ async fn an_attempt_answers_joins_and_hears() {
     );
     let (reply, mut messages) = parked_call.attempt(2, Some(ANSWER));
     let reply = tokio::spawn(reply);
-    let answered = parked_call.answered.await.expect("an answer");
-    assert_eq!(answered.result(), Some(ANSWER));
+    let answer = parked_call.answered.await.expect("an answer");
+    assert_eq!(answer.result(), Some(ANSWER));
     parked_call.finish.send(()).expect("it runs");
     let reply = reply.await.expect("no panic");
     assert_eq!(
@@ -140,50 +140,48 @@ async fn an_attempt_answers_joins_and_hears() {
     assert!(progress.contains(r#""of-2""#), "{progress}");
 }
 
-/// A repeated attempt during the call gets the same reply as the first. One after the end gets an
-/// error.
+/// A repeated attempt during the call gets the same reply. An attempt after the end gets an error.
 #[tokio::test(start_paused = true)]
 async fn a_replay_joins_a_call_that_runs() {
     let mut parked_call = ParkedCall::new().await;
-    let (one, _one) = parked_call.attempt(2, Some(ANSWER));
-    let one = tokio::spawn(one);
+    let (first_attempt, _one) = parked_call.attempt(2, Some(ANSWER));
+    let first_attempt = tokio::spawn(first_attempt);
     (&mut parked_call.answered).await.expect("an answer");
-    let (two, _two) = parked_call.attempt(3, Some(ANSWER));
-    let two = tokio::spawn(two);
+    let (second_attempt, _two) = parked_call.attempt(3, Some(ANSWER));
+    let second_attempt = tokio::spawn(second_attempt);
     tokio::task::yield_now().await;
-    let (late, _late) = parked_call.attempt(4, Some(ANSWER));
+    let (late_attempt, _late) = parked_call.attempt(4, Some(ANSWER));
     parked_call.finish.send(()).expect("it runs");
-    for (reply, id) in [(one, 2), (two, 3)] {
+    for (reply, id) in [(first_attempt, 2), (second_attempt, 3)] {
         let reply = reply.await.expect("no panic");
         assert_eq!(message::member(reply.text(), "id"), Some(&*id.to_string()));
         assert!(reply.text().contains("done"), "{}", reply.text());
     }
-    assert!(is_unknown(&late.await));
+    assert!(is_unknown(&late_attempt.await));
 }
 
-/// Closing the stream of the last attempt cancels the call. If one of two attempts leaves, the call
-/// continues.
+/// The call is cancelled when its last attempt is dropped.
 #[tokio::test(start_paused = true)]
 async fn the_last_to_leave_cancels() {
     let mut parked_call = ParkedCall::new().await;
-    let (one, _one) = parked_call.attempt(2, Some(ANSWER));
-    let one = tokio::spawn(one);
+    let (first_attempt, _one) = parked_call.attempt(2, Some(ANSWER));
+    let first_attempt = tokio::spawn(first_attempt);
     (&mut parked_call.answered).await.expect("an answer");
-    let (two, _two) = parked_call.attempt(3, None);
-    let two = tokio::spawn(two);
+    let (second_attempt, _two) = parked_call.attempt(3, None);
+    let second_attempt = tokio::spawn(second_attempt);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    one.abort();
+    first_attempt.abort();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(parked_call.cancelled.try_recv().is_err());
-    two.abort();
-    // Earlier than it would expire.
+    second_attempt.abort();
+    // Before the time limit.
     let reason = tokio::time::timeout(PATIENCE / 2, parked_call.cancelled).await;
     let reason = reason.expect("the call is cancelled");
     assert_eq!(reason.as_deref(), Ok("the client has gone"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_became_of_it_meanwhile_waits_for_the_client() {
+async fn an_outcome_waits_for_the_client() {
     let parked_call = ParkedCall::new().await;
     let (reply, _messages) = parked_call.attempt(2, None);
     // The server continues without an answer.
@@ -192,22 +190,21 @@ async fn what_became_of_it_meanwhile_waits_for_the_client() {
     assert!(reply.await.text().contains("done"));
 }
 
-/// Without an attempt, the call is cancelled, its question is refused, and the state becomes
-/// invalid.
+/// After the time limit the call is cancelled, its question is refused, and its state is invalid.
 #[tokio::test(start_paused = true)]
 async fn patience_ends() {
     let mut parked_call = ParkedCall::new().await;
     tokio::time::sleep(PATIENCE.mul_f32(0.99)).await;
     assert!(parked_call.cancelled.try_recv().is_err());
     tokio::time::sleep(PATIENCE.mul_f32(0.02)).await;
-    let (late, _messages) = parked_call.attempt(2, Some(ANSWER));
+    let (late_attempt, _messages) = parked_call.attempt(2, Some(ANSWER));
     assert_eq!(
         parked_call.cancelled.await.as_deref(),
         Ok("the client did not answer in time")
     );
-    let refused = parked_call.answered.await.expect("a refusal");
-    assert!(refused.error().is_some(), "{}", refused.text());
-    assert!(is_unknown(&late.await));
+    let refusal = parked_call.answered.await.expect("a refusal");
+    assert!(refusal.error().is_some(), "{}", refusal.text());
+    assert!(is_unknown(&late_attempt.await));
 }
 
 #[tokio::test(start_paused = true)]
