@@ -179,8 +179,17 @@ async function serve(request, response) {
     const outcome = await person.confirmDevice(url.searchParams.get("user_code"), request);
     return void response.writeHead(200, { "content-type": "text/plain" }).end(`${outcome}\n`);
   }
+  if (path === "/authorize") addDefaultScope(url, request);
   if (path === "/authorize" && settings["refresh-tokens"] === "asked") consentWithOfflineAccess(url, request);
   return handle(request, response);
+}
+
+// A request without scopes gets the first one (RFC 6749, 3.3): an MCP server that names none has clients ask for none.
+function addDefaultScope(url, request) {
+  if (url.searchParams.has("scope")) return;
+  url.searchParams.set("scope", settings.scopes.split(" ")[0]);
+  request.url = `/authorize${url.search}`;
+  request.originalUrl = settings.path + request.url;
 }
 
 // The path at which oidc-provider has the metadata; `null` if this authorization server has none there, and
