@@ -12,7 +12,7 @@ use super::{StoreError, schema::integer};
 /// Maximum number of calls in a pack. The other limit is its size in bytes. To read one call, a
 /// reader reads the whole pack.
 const MAX_CALLS: usize = 512;
-const FULL: usize = 64 * 1024;
+const FULL_BYTES: usize = 64 * 1024;
 /// The first byte of a pack. A change of the encoding requires a new format and a step in
 /// `MIGRATIONS`, so that an older Mainstay does not open the journal. Packs of this format stay
 /// readable.
@@ -149,14 +149,14 @@ fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number.to_le_bytes()[0]);
 }
 
-const UNREADABLE: StoreError = StoreError::Corrupt("a pack of calls that cannot be read");
+const UNREADABLE_PACK: StoreError = StoreError::Corrupt("a pack of calls that cannot be read");
 
 /// The unread bytes of a pack.
 struct PackReader<'b>(&'b [u8]);
 
 impl<'b> PackReader<'b> {
     fn bytes(&mut self, count: usize) -> Result<&'b [u8], StoreError> {
-        let (bytes, rest) = self.0.split_at_checked(count).ok_or(UNREADABLE)?;
+        let (bytes, rest) = self.0.split_at_checked(count).ok_or(UNREADABLE_PACK)?;
         self.0 = rest;
         Ok(bytes)
     }
@@ -170,11 +170,11 @@ impl<'b> PackReader<'b> {
                 return Ok(number);
             }
         }
-        Err(UNREADABLE)
+        Err(UNREADABLE_PACK)
     }
 
     fn read_number<T: TryFrom<u64>>(&mut self) -> Result<T, StoreError> {
-        T::try_from(self.number()?).map_err(|_| UNREADABLE)
+        T::try_from(self.number()?).map_err(|_| UNREADABLE_PACK)
     }
 
     fn optional(&mut self) -> Result<Option<i64>, StoreError> {
@@ -185,7 +185,7 @@ impl<'b> PackReader<'b> {
         let Some(length) = self.number()?.checked_sub(1) else {
             return Ok(None);
         };
-        let bytes = self.bytes(usize::try_from(length).map_err(|_| UNREADABLE)?)?;
+        let bytes = self.bytes(usize::try_from(length).map_err(|_| UNREADABLE_PACK)?)?;
         let text =
             str::from_utf8(bytes).map_err(|_| StoreError::Corrupt("an error that is no text"))?;
         Ok(Some(Cow::Owned(text.to_owned())))
@@ -251,7 +251,7 @@ impl CallPacker {
         self.until = self.until.max(call.started_at);
         self.count += 1;
         call.encode(self.first, &mut self.bytes);
-        if self.count == MAX_CALLS || self.bytes.len() >= FULL {
+        if self.count == MAX_CALLS || self.bytes.len() >= FULL_BYTES {
             self.write(connection)?;
         }
         Ok(())
@@ -429,7 +429,7 @@ fn one_of_both(
 }
 
 /// The first call below `end` that started at `oldest` or later, and not in the future.
-pub fn first_between(
+pub fn find_first_between(
     connection: &Connection,
     end: i64,
     oldest: i64,

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Maximum number of transitions in one answer, divided among its servers.
-const MAX_ANSWERED: usize = 10_000;
+const MAX_TRANSITIONS: usize = 10_000;
 impl Reader {
     /// The history of a period.
     pub fn history(&self, period: &Period) -> Result<JournalHistory, StoreError> {
@@ -29,7 +29,10 @@ impl Reader {
             Some((_, Mark::Stopped | Mark::Lost)) => false,
             None => true,
         };
-        let limit = period.limit.min(MAX_ANSWERED / names.len().max(1)).max(1);
+        let limit = period
+            .limit
+            .min(MAX_TRANSITIONS / names.len().max(1))
+            .max(1);
         let mut history = JournalHistory::default();
         for server in names {
             let (mut rows, truncated) = self.rows(&server, since, until, limit)?;

@@ -12,7 +12,7 @@ use super::StoreError;
 
 /// Maximum number of cached ids. Above this number the cache is cleared, and recurring values get
 /// new ids: an extra row costs less than a search for every call.
-const MAX_KNOWN: usize = 16 * 1024;
+const MAX_CACHED: usize = 16 * 1024;
 
 /// Ids of values of one type.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl<T: Interned> Interner<T> {
         if let Some(id) = self.cached.get(value) {
             return Ok(*id);
         }
-        if self.cached.len() >= MAX_KNOWN {
+        if self.cached.len() >= MAX_CACHED {
             self.cached.clear();
         }
         let id = self.next;

@@ -11,7 +11,7 @@ use mainstay_journal::{Bucket, By, Order, Range, Series};
 use super::{
     StoreError,
     read::Reader,
-    rollup::{self, MINUTES_KEPT, Sum},
+    rollup::{self, MINUTE_RETENTION, Sum},
     time::{HOUR, MINUTE, micros, span, time},
 };
 
@@ -35,8 +35,8 @@ impl Reader {
     /// One series for each server, method and tool, in this order unless the range sets another.
     pub fn statistics(&self, range: &Range) -> Result<Vec<Series>, StoreError> {
         let (since, until) = (micros(range.since), micros(range.until));
-        let minutes = until.saturating_sub(since) <= MINUTES_KEPT / 2
-            && since >= micros(SystemTime::now()) - MINUTES_KEPT
+        let minutes = until.saturating_sub(since) <= MINUTE_RETENTION / 2
+            && since >= micros(SystemTime::now()) - MINUTE_RETENTION
             && range.bucket < Duration::from_hours(1);
         let unit = if minutes { MINUTE } else { HOUR };
         let bucket = (span(range.bucket).max(1) + unit - 1) / unit * unit;

@@ -132,7 +132,7 @@ impl Reader<'_> {
                 self.value(is_plural, self.skip_sign(sign), around)
             }
             (b',', Some(closed)) => {
-                self.second(is_plural, is_option, start_of_name, sign + 1, closed)
+                self.value_after_name(is_plural, is_option, start_of_name, sign + 1, closed)
             }
             (byte, None) if is_option && sign > end && !matches!(byte, b'\n' | b'\r') => {
                 // After an option without a value, another option may follow.
@@ -147,7 +147,7 @@ impl Reader<'_> {
 
     /// The value after `"name",`: in `"name":"…","value":"…"`, in a pair, or after an option in a
     /// list.
-    fn second(
+    fn value_after_name(
         &mut self,
         is_plural: bool,
         is_option: bool,
@@ -173,7 +173,7 @@ impl Reader<'_> {
         if is_option && rest.starts_with(b"--") {
             return None;
         }
-        let until = self.closing(open_quote);
+        let until = self.closing_quote(open_quote);
         let opening = start_of_name.saturating_sub(closed.backslashes + 1);
         let opening = self.bytes[..opening].trim_ascii_end().last();
         let is_last = |quote: Quote| {
@@ -197,7 +197,7 @@ impl Reader<'_> {
             within,
         } = around;
         if let Some(quote) = self.quote(from) {
-            let until = self.closing(quote);
+            let until = self.closing_quote(quote);
             if !is_header || is_member || self.is_end(until) {
                 let from = self.skip_scheme(quote.end, until, is_header);
                 return self.unless_count(is_plural, from, until);
@@ -205,11 +205,11 @@ impl Reader<'_> {
         }
         let is_bracket = matches!(self.bytes.get(from), Some(b'{' | b'[' | b'('));
         if is_bracket && (!is_header || is_member) {
-            return self.bracketed(is_plural, from);
+            return self.bracketed_value(is_plural, from);
         }
         if is_header {
             let until = match within {
-                Some(quote) => self.closing(Quote { end: from, ..quote }),
+                Some(quote) => self.closing_quote(Quote { end: from, ..quote }),
                 None => self.line_end(from),
             };
             let from = self.skip_scheme(from, until, true);
@@ -234,7 +234,7 @@ impl Reader<'_> {
     }
 
     /// The span of a list or an object, including its strings.
-    fn bracketed(&mut self, is_plural: bool, from: usize) -> Option<(usize, usize)> {
+    fn bracketed_value(&mut self, is_plural: bool, from: usize) -> Option<(usize, usize)> {
         if is_plural && from < self.without_strings {
             return None;
         }
@@ -264,7 +264,7 @@ impl Reader<'_> {
                     // An apostrophe is no quote.
                     if mark == b'"' || !previous_byte.is_ascii_alphanumeric() {
                         let end = position + 1;
-                        position = self.closing(Quote {
+                        position = self.closing_quote(Quote {
                             mark,
                             backslashes,
                             end,
@@ -340,7 +340,7 @@ impl Reader<'_> {
     }
 
     /// The end of a quoted text: before its closing quote, or at the end of the line.
-    fn closing(&self, open: Quote) -> usize {
+    fn closing_quote(&self, open: Quote) -> usize {
         // A backslash in the text is written as this many backslashes. A quote in the text has one
         // less before it.
         let escape_length = 2 * (open.backslashes + 1);

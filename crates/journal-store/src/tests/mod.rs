@@ -40,9 +40,9 @@ use super::{
     batch::Batch,
     call_packs::{CallPacker, CallRow, calls_from},
     database::{Database, Published},
-    facets::CHUNK,
+    facets::CHUNK_LENGTH,
     layout::FOLDER,
-    objects::{INLINE_BYTES, RUN},
+    objects::{INLINE_BYTES, RUN_LENGTH},
     open, open_patiently,
 };
 

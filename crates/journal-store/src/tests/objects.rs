@@ -206,7 +206,7 @@ async fn objects_are_found_in_every_run() {
     let mut journal = room.open();
     let content = |number: i64| format!("content {number}");
     // The first id is 1, and the result is also an object.
-    let run = RUN - 2;
+    let run = RUN_LENGTH - 2;
     for number in 0..run + 2000 {
         if number == run {
             call(&journal, new_call(&content(0)), answered_end("{}"));
@@ -234,7 +234,7 @@ async fn objects_are_found_in_every_run() {
         .database()
         .query_row(runs, [], |row| row.get(0))
         .expect("counted");
-    assert_eq!(run_count, RUN - 1);
+    assert_eq!(run_count, RUN_LENGTH - 1);
     journal.close().await;
 }
 
@@ -289,7 +289,7 @@ async fn objects_have_holders() {
         match look {
             "at once" => {}
             "in a run that is complete" => {
-                for number in 0..RUN {
+                for number in 0..RUN_LENGTH {
                     call(
                         &journal,
                         call_of("grace", &format!("{number}")),
@@ -340,7 +340,7 @@ async fn objects_have_holders() {
 async fn objects_of_an_older_journal_have_no_holder() {
     let room = Room::new();
     let journal = room.open();
-    for number in 0..RUN + 10 {
+    for number in 0..RUN_LENGTH + 10 {
         call(
             &journal,
             call_of("ada", &format!("{number}")),
@@ -360,7 +360,7 @@ async fn objects_of_an_older_journal_have_no_holder() {
         )
         .expect("as it was");
     let cid = |content: &str| Cid::for_content(content.as_bytes());
-    let last_text = (RUN + 5).to_string();
+    let last_text = (RUN_LENGTH + 5).to_string();
     let mut reader = Reader::open(room.folder.path())
         .expect("read")
         .expect("there");
