@@ -325,11 +325,11 @@ impl Calls {
             .as_ref()
             .is_some_and(|pack| (pack.first..=pack.last).contains(&id));
         if !is_held {
-            let mut packs = connection.prepare_cached(
+            let mut statement = connection.prepare_cached(
                 "SELECT first, last, count, calls FROM call_packs WHERE first <= ? ORDER BY first DESC LIMIT 1",
             )?;
-            let mut packs = packs.query([id])?;
-            self.last_pack = match packs.next()? {
+            let mut rows = statement.query([id])?;
+            self.last_pack = match rows.next()? {
                 // Decode the pack only if it includes this call.
                 Some(row) if row.get::<_, i64>(1)? >= id => Some(CallPack::read(row)?),
                 Some(_) | None => None,
@@ -352,23 +352,23 @@ pub fn calls_from(
     id: i64,
     mut visit: impl FnMut(CallRow<'static>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let mut packs = connection.prepare(
+    let mut statement = connection.prepare(
         "SELECT first, last, count, calls FROM call_packs
          WHERE first >= (SELECT coalesce(max(first), 0) FROM call_packs WHERE first <= ?) ORDER BY first",
     )?;
-    let mut packs = packs.query([id])?;
-    while let Some(row) = packs.next()? {
+    let mut rows = statement.query([id])?;
+    while let Some(row) = rows.next()? {
         let calls = CallPack::read(row)?.calls;
         calls
             .into_iter()
             .filter(|call| call.id >= id)
             .try_for_each(&mut visit)?;
     }
-    let mut calls = connection.prepare(&format!(
+    let mut statement = connection.prepare(&format!(
         "SELECT {COLUMNS} FROM calls WHERE id >= ? ORDER BY id"
     ))?;
-    let mut calls = calls.query([id])?;
-    while let Some(row) = calls.next()? {
+    let mut rows = statement.query([id])?;
+    while let Some(row) = rows.next()? {
         visit(CallRow::read(row)?)?;
     }
     Ok(())
@@ -416,10 +416,10 @@ fn one_of_both(
     packs: &str,
     choose: impl Fn(i64, i64) -> i64,
 ) -> rusqlite::Result<Option<i64>> {
-    let query_id = |question: &str| {
-        let mut question = connection.prepare_cached(question)?;
-        let answer = question.query_row([], |row| row.get(0)).optional()?;
-        Ok::<Option<i64>, rusqlite::Error>(answer.flatten())
+    let query_id = |query: &str| {
+        let mut statement = connection.prepare_cached(query)?;
+        let id = statement.query_row([], |row| row.get(0)).optional()?;
+        Ok::<Option<i64>, rusqlite::Error>(id.flatten())
     };
     let (calls, packs) = (query_id(calls)?, query_id(packs)?);
     Ok(match (calls, packs) {

@@ -177,11 +177,11 @@ impl Facets {
 
 /// Adds the states of calls to chunks of an older version, which lack states.
 pub fn add_states(connection: &Connection) -> rusqlite::Result<()> {
-    let mut chunks = connection.prepare("SELECT chunk FROM facets")?;
-    let chunks: Vec<i64> = chunks
+    let mut chunk_statement = connection.prepare("SELECT chunk FROM facets")?;
+    let chunks: Vec<i64> = chunk_statement
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
-    let mut calls =
+    let mut statement =
         connection.prepare("SELECT id, status, state FROM calls WHERE id >= ? AND id < ?")?;
     let mut update = connection.prepare("UPDATE facets SET rows = ? WHERE chunk = ?")?;
     for chunk in chunks {
@@ -189,7 +189,7 @@ pub fn add_states(connection: &Connection) -> rusqlite::Result<()> {
         let Some(mut rows) = rows(connection, chunk)? else {
             continue;
         };
-        let mut calls = calls.query([first, first + CHUNK_LENGTH])?;
+        let mut calls = statement.query([first, first + CHUNK_LENGTH])?;
         while let Some(call) = calls.next()? {
             let standing = CallStanding::from_codes(call.get(1)?, call.get(2)?);
             let index = index_in_chunk(call.get(0)?, first) * ROW_BYTES + ROW_BYTES - 1;
@@ -273,7 +273,7 @@ pub fn scan(
             ControlFlow::Continue(())
         }
     };
-    let mut chunks = connection.prepare_cached(
+    let mut statement = connection.prepare_cached(
         "SELECT chunk, rows FROM facets WHERE until >= ? AND since <= ? AND chunk <= ? ORDER BY chunk DESC",
     )?;
     let query = "SELECT max(chunk) FROM facets";
@@ -285,15 +285,15 @@ pub fn scan(
             }
         }
     }
-    let mut chunks = chunks.query([since, until, before / CHUNK_LENGTH])?;
-    while let Some(row) = chunks.next()? {
+    let mut rows = statement.query([since, until, before / CHUNK_LENGTH])?;
+    while let Some(row) = rows.next()? {
         let first = row.get::<_, i64>(0)? * CHUNK_LENGTH;
         let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        let (rows, rest) = bytes.as_chunks::<ROW_BYTES>();
-        if rows.len() != CALLS || !rest.is_empty() {
+        let (facet_rows, rest) = bytes.as_chunks::<ROW_BYTES>();
+        if facet_rows.len() != CALLS || !rest.is_empty() {
             return Err(StoreError::Corrupt("a chunk of another size"));
         }
-        for (index, row) in rows.iter().enumerate().rev() {
+        for (index, row) in facet_rows.iter().enumerate().rev() {
             if visit(first + integer(index), &Facet::decode(row)).is_break() {
                 return Ok(());
             }

@@ -76,10 +76,10 @@ pub fn read(
     since: SystemTime,
     until: SystemTime,
 ) -> rusqlite::Result<Vec<Gap>> {
-    let mut gaps = connection.prepare_cached(
+    let mut statement = connection.prepare_cached(
         "SELECT since, until, calls, reason FROM gaps WHERE until >= ? AND since <= ? ORDER BY since",
     )?;
-    let gaps = gaps.query_map(params![micros(since), micros(until)], |row| {
+    let gaps = statement.query_map(params![micros(since), micros(until)], |row| {
         Ok(Gap {
             since: time(row.get(0)?),
             until: Some(time(row.get(1)?)),

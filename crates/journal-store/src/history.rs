@@ -90,14 +90,14 @@ pub(super) fn last_mark(
     connection: &Connection,
     until: i64,
 ) -> rusqlite::Result<Option<(i64, Mark)>> {
-    let newest = connection
+    let newest_mark = connection
         .prepare_cached(
             "SELECT at, status FROM transitions WHERE server = '' AND at <= ?
              ORDER BY at DESC, id DESC LIMIT 1",
         )?
         .query_row([until], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
         .optional()?;
-    Ok(newest.and_then(|(time, word)| Some((time, Mark::parse(&word)?))))
+    Ok(newest_mark.and_then(|(time, word)| Some((time, Mark::parse(&word)?))))
 }
 
 /// Counts the rows.

@@ -68,11 +68,11 @@ impl Reader {
         until: i64,
         limit: usize,
     ) -> Result<(Vec<(i64, Transition)>, bool), StoreError> {
-        let mut rows = self.connection.prepare_cached(
+        let mut statement = self.connection.prepare_cached(
             "SELECT at, status, degraded, reason, exit_code, exit_signal, attempt, next_retry, stderr
              FROM transitions WHERE server = ? AND at <= ? ORDER BY at DESC, id DESC",
         )?;
-        let mut rows = rows.query(params![server, until])?;
+        let mut rows = statement.query(params![server, until])?;
         let mut transitions = Vec::new();
         while let Some(row) = rows.next()? {
             let time: i64 = row.get(0)?;

@@ -252,7 +252,7 @@ impl Objects {
         let id = self.next;
         if id % RUN_LENGTH == 0 {
             insert.packer.write(insert.connection)?;
-            self.turn(insert.connection, id / RUN_LENGTH, next_call)?;
+            self.complete_previous_run(insert.connection, id / RUN_LENGTH, next_call)?;
         }
         let object = HeldObject { id, holder };
         self.bytes += insert.object(object, &cid, content)?;
@@ -262,7 +262,12 @@ impl Objects {
     }
 
     /// Completes the run before `run`.
-    fn turn(&mut self, connection: &Connection, run: i64, next_call: i64) -> rusqlite::Result<()> {
+    fn complete_previous_run(
+        &mut self,
+        connection: &Connection,
+        run: i64,
+        next_call: i64,
+    ) -> rusqlite::Result<()> {
         let mut complete_run: Vec<(u64, i64, u32)> = {
             let recent = lock(&self.recent);
             let run_objects = recent.run.all();
@@ -271,7 +276,7 @@ impl Objects {
                 .collect()
         };
         complete_run.sort_unstable();
-        let mut digests = connection.prepare_cached("INSERT INTO digests VALUES (?, ?, ?)")?;
+        let mut statement = connection.prepare_cached("INSERT INTO digests VALUES (?, ?, ?)")?;
         let mut objects = Vec::new();
         for bucket in
             complete_run.chunk_by(|(left, ..), (right, ..)| bucket(*left) == bucket(*right))
@@ -284,7 +289,7 @@ impl Objects {
             }
             let (prefix, ..) = bucket[0];
             let holders = holders::encode(bucket.iter().map(|(_, _, holder)| *holder));
-            digests.execute(params![row_of(run - 1, prefix), objects, holders])?;
+            statement.execute(params![row_of(run - 1, prefix), objects, holders])?;
         }
         connection
             .prepare_cached("INSERT INTO runs VALUES (?, ?)")?
@@ -352,9 +357,9 @@ pub fn find(
     mut is_match: impl FnMut(HeldObject) -> Result<bool, StoreError>,
 ) -> Result<Option<i64>, StoreError> {
     let prefix = prefix(cid);
-    let mut runs = connection.prepare_cached(search.sql())?;
-    let mut runs = runs.query([MAX_BUCKETS, bucket(prefix)])?;
-    while let Some(row) = runs.next()? {
+    let mut statement = connection.prepare_cached(search.sql())?;
+    let mut rows = statement.query([MAX_BUCKETS, bucket(prefix)])?;
+    while let Some(row) = rows.next()? {
         let run: i64 = row.get(0)?;
         let objects = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
         let objects = objects.as_chunks::<ENTRY_BYTES>().0;
@@ -377,11 +382,11 @@ pub fn find(
 
 /// True if an object with this content is a file.
 pub fn is_in_file(connection: &Connection, cid: &Cid) -> rusqlite::Result<bool> {
-    let query = connection
+    let file = connection
         .prepare_cached("SELECT 1 FROM files WHERE digest = ? LIMIT 1")?
         .query_row([cid.digest()], |_| Ok(()))
         .optional()?;
-    Ok(query.is_some())
+    Ok(file.is_some())
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -391,7 +396,7 @@ pub enum Content<'t> {
     Hashed(usize),
 }
 
-/// Writes objects during one transaction. Packs are written at its end.
+/// Writes objects during one transaction. Packs are written at the end of the transaction.
 pub struct Insert<'c> {
     pub connection: &'c Connection,
     pub files: &'c Files,
@@ -437,7 +442,7 @@ impl<'c> Insert<'c> {
         let head = Head {
             digest: *cid.digest(),
             size,
-            place: storage,
+            storage,
         };
         self.packer.push(self.connection, id, head, holder, data)?;
         Ok(size)

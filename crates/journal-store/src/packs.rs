@@ -42,7 +42,7 @@ impl Packer {
         debug_assert_eq!(id, self.first + integer(self.heads.len() / HEAD_BYTES));
         self.heads.extend_from_slice(&head.digest);
         self.heads.extend_from_slice(&head.size.to_le_bytes());
-        self.heads.push(head.place as u8);
+        self.heads.push(head.storage as u8);
         self.holders.extend_from_slice(&holder.to_le_bytes());
         self.data.extend_from_slice(data);
         if self.heads.len() == MAX_OBJECTS * HEAD_BYTES || self.data.len() >= FULL_BYTES {
@@ -73,23 +73,23 @@ impl Packer {
 pub struct Head {
     pub digest: [u8; 32],
     pub size: u64,
-    pub place: Storage,
+    pub storage: Storage,
 }
 
 impl Head {
     fn read(bytes: &[u8; HEAD_BYTES]) -> Result<Self, StoreError> {
         let (digest, rest) = bytes.split_first_chunk().expect("41 bytes");
-        let (size, place) = rest.split_first_chunk().expect("9 bytes");
+        let (size, storage) = rest.split_first_chunk().expect("9 bytes");
         Ok(Self {
             digest: *digest,
             size: u64::from_le_bytes(*size),
-            place: Storage::from_code(place[0])?,
+            storage: Storage::from_code(storage[0])?,
         })
     }
 
     /// The length of the object's bytes in its pack.
     fn length(&self) -> usize {
-        match self.place {
+        match self.storage {
             Storage::Database => usize::try_from(self.size).unwrap_or(usize::MAX),
             Storage::Nowhere | Storage::File => 0,
         }
@@ -187,13 +187,13 @@ pub fn heads_from(
     mut visit: impl FnMut(i64, Head, u32),
 ) -> Result<(), StoreError> {
     // A read-only journal may have an older version without holders.
-    let packs = |holders| {
-        let packs = format!("SELECT first, count, objects, {holders} FROM packs WHERE first >= ?");
-        connection.prepare(&packs)
+    let prepare_packs = |holders| {
+        let query = format!("SELECT first, count, objects, {holders} FROM packs WHERE first >= ?");
+        connection.prepare(&query)
     };
-    let mut packs = packs("holders").or_else(|_| packs("NULL"))?;
-    let mut packs = packs.query([object])?;
-    while let Some(row) = packs.next()? {
+    let mut statement = prepare_packs("holders").or_else(|_| prepare_packs("NULL"))?;
+    let mut rows = statement.query([object])?;
+    while let Some(row) = rows.next()? {
         let pack = Pack::read(row)?;
         let column = row.get_ref(3)?.as_blob_or_null();
         let column = column.map_err(rusqlite::Error::from)?;

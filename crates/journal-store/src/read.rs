@@ -362,7 +362,7 @@ impl Reader {
             if let Some(payload) = &mut record.arguments {
                 payload.cid = Some(Cid::from_digest(head.digest));
             }
-            if head.place == Storage::Database && head.size <= MAX_SHOWN_ARGUMENTS {
+            if head.storage == Storage::Database && head.size <= MAX_SHOWN_ARGUMENTS {
                 record.arguments_text = Some(text(data)?);
             }
         }
@@ -397,7 +397,7 @@ impl Reader {
         let Some((head, data)) = look_up(connection, pack, Some(id))? else {
             return Err(JournalError::NoSuchObject(cid).into());
         };
-        let content = match head.place {
+        let content = match head.storage {
             Storage::Nowhere => return Err(JournalError::NotKept(cid).into()),
             Storage::File => files.read(&cid, offset, length)?,
             Storage::Database => {

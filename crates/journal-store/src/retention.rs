@@ -98,18 +98,18 @@ impl Run {
 
 impl Retention {
     pub fn new(database: &Database) -> rusqlite::Result<Self> {
-        let files = "SELECT coalesce(sum(size), 0) FROM (SELECT DISTINCT digest, size FROM files)";
-        let bytes: i64 = database.connection.query_row(files, [], |row| row.get(0))?;
+        let query = "SELECT coalesce(sum(size), 0) FROM (SELECT DISTINCT digest, size FROM files)";
+        let file_bytes: i64 = database.connection.query_row(query, [], |row| row.get(0))?;
         Ok(Self {
             age: Age::new(database::last_recorded_time(&database.connection)?),
             written_time: 0,
-            file_bytes: bytes.unsigned_abs(),
+            file_bytes: file_bytes.unsigned_abs(),
             looked: Instant::now(),
             grown: 0,
             // The data of an earlier run may need a step.
             busy: true,
             gone: 0,
-            bytes: used_bytes(&database.connection)? + bytes.unsigned_abs(),
+            bytes: used_bytes(&database.connection)? + file_bytes.unsigned_abs(),
             history_rows: history::rows(&database.connection)?,
             run: Run::new(database.memory.next_call),
         })
@@ -344,10 +344,10 @@ fn vacuum(connection: &Connection, spare_pages: i64) -> rusqlite::Result<bool> {
         return Ok(false);
     }
     let pages = extra_pages.min(PAGES_PER_STEP);
-    let mut vacuum = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
-    let mut vacuum = vacuum.query([])?;
+    let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
+    let mut rows = statement.query([])?;
     // Each row is one page.
-    while vacuum.next()?.is_some() {}
+    while rows.next()?.is_some() {}
     Ok(extra_pages > pages)
 }
 
@@ -399,10 +399,10 @@ fn sweep(
     for target in statement.query_map([], |row| row.get(0))? {
         targets.insert(target?);
     }
-    let mut digests =
+    let mut statement =
         connection.prepare("SELECT holders FROM digests WHERE holders IS NOT NULL")?;
-    let mut digests = digests.query([])?;
-    while let Some(row) = digests.next()? {
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
         let column = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
         holders.extend(holders::decode(Some(column), column.len() / 4));
     }

@@ -198,9 +198,9 @@ fn check(connection: &Connection, path: &Path, folder: &Path) -> Result<(), Stor
     if version(connection, path)? > 0 {
         return Ok(());
     }
-    let tables = "SELECT count(*) FROM sqlite_schema";
-    let tables: i64 = connection.query_row(tables, [], |row| row.get(0))?;
-    if tables > 0 || layout::holds_objects(folder)? {
+    let query = "SELECT count(*) FROM sqlite_schema";
+    let table_count: i64 = connection.query_row(query, [], |row| row.get(0))?;
+    if table_count > 0 || layout::holds_objects(folder)? {
         return Err(StoreError::Foreign(path.to_owned()));
     }
     Ok(())

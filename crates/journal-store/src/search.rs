@@ -194,7 +194,7 @@ impl CallSearch {
             return Ok(*is_match);
         }
         let is_match = match look_up(connection, pack, Some(object))? {
-            Some((head, data)) => head.place == Storage::Database && search_text.are_in(data),
+            Some((head, data)) => head.storage == Storage::Database && search_text.are_in(data),
             None => false,
         };
         if self.remembered.len() >= MAX_CACHED_RESULTS {

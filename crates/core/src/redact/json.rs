@@ -428,12 +428,12 @@ fn string_end(bytes: &[u8], from: usize) -> Result<usize, NotJson> {
 }
 
 /// True if a value contains a string that is not a number. Keys of members do not count.
-fn has_strings(bytes: &[u8], from: usize, until: usize) -> Result<bool, NotJson> {
+fn has_strings(bytes: &[u8], from: usize, end: usize) -> Result<bool, NotJson> {
     let mut position = from;
-    while let Some(quote) = memchr::memchr(b'"', &bytes[position..until]) {
+    while let Some(quote) = memchr::memchr(b'"', &bytes[position..end]) {
         let string_start = position + quote;
         position = string_end(bytes, string_start)?;
-        let rest = bytes[position..until].iter();
+        let rest = bytes[position..end].iter();
         let next_byte = rest.copied().find(|byte| !byte.is_ascii_whitespace());
         let inner = std::str::from_utf8(&bytes[string_start + 1..position - 1]);
         if next_byte != Some(b':') && !inner.is_ok_and(is_number) {

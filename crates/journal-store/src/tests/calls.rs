@@ -359,7 +359,7 @@ async fn calls_of_the_former_version_are_read_beside_packed_ones() {
         .query_row("SELECT count(*) FROM calls", [], |row| row.get(0))
         .expect("counted");
     assert_eq!(single_calls, 0);
-    as_version_3(&database);
+    downgrade_to_version_3(&database);
 
     let mut reader = Reader::open(room.folder.path())
         .expect("read")

@@ -108,10 +108,10 @@ async fn the_oldest_calls_are_deleted() {
         remaining_records[0].id
     );
     journal.close().await;
-    let attempts = "SELECT count(*) FROM attempts";
+    let query = "SELECT count(*) FROM attempts";
     let attempts: i64 = room
         .database()
-        .query_row(attempts, [], |row| row.get(0))
+        .query_row(query, [], |row| row.get(0))
         .expect("a table");
     assert_eq!(attempts, 0);
 }

@@ -229,10 +229,10 @@ async fn objects_are_found_in_every_run() {
         .await
         .expect("read");
     assert_eq!(i64::try_from(page.total_count), Ok(run + 2001));
-    let runs = "SELECT sum(length(objects)) / 10 FROM digests WHERE id < 2048";
+    let query = "SELECT sum(length(objects)) / 10 FROM digests WHERE id < 2048";
     let run_count: i64 = room
         .database()
-        .query_row(runs, [], |row| row.get(0))
+        .query_row(query, [], |row| row.get(0))
         .expect("counted");
     assert_eq!(run_count, RUN_LENGTH - 1);
     journal.close().await;
@@ -318,11 +318,11 @@ async fn objects_have_holders() {
         assert!(holders(&journal, "never", &ALL).await.is_empty());
     }
     // Each holder has one object, however often the content recurs.
-    let objects = "SELECT sum(count) FROM packs";
+    let query = "SELECT sum(count) FROM packs";
     let count = || -> i64 {
         let database = room.database();
         database
-            .query_row(objects, [], |row| row.get(0))
+            .query_row(query, [], |row| row.get(0))
             .expect("counted")
     };
     let mut object_count = None;
@@ -352,7 +352,7 @@ async fn objects_of_an_older_journal_have_no_holder() {
     }
     journal.close().await;
     let database = room.database();
-    as_version_3(&database);
+    downgrade_to_version_3(&database);
     database
         .execute_batch(
             "ALTER TABLE packs DROP COLUMN holders; ALTER TABLE digests DROP COLUMN holders;

@@ -482,7 +482,7 @@ async fn states_of_an_older_journal_are_found() {
     database
         .execute("UPDATE facets SET rows = ?", [old_bytes])
         .expect("written");
-    as_version_3(&database);
+    downgrade_to_version_3(&database);
     database
         .execute_batch("DROP TABLE transitions; PRAGMA user_version = 2;")
         .expect("as it was");

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::value::encode;
 use crate::message;
 
-/// The schema keyword that asks for a header.
+/// The schema keyword of a parameter that is repeated in a header.
 pub const ANNOTATION: &str = "x-mcp-header";
 /// Keywords whose values are data and contain no annotations.
 const DATA_KEYWORDS: [&str; 4] = ["default", "const", "enum", "examples"];
