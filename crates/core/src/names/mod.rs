@@ -418,8 +418,8 @@ fn altered_names(origin: &NameOrigin<'_>, rules: &Rules<'_>, attempt: usize) -> 
             &hash[..HASH_LENGTH]
         )
     };
-    let anonymous = anonymous(server, &hash, rules.max_length);
-    [fitted_name(&legal), fitted_name(&flat_name), anonymous]
+    let anonymous_name = anonymous(server, &hash, rules.max_length);
+    [fitted_name(&legal), fitted_name(&flat_name), anonymous_name]
 }
 
 /// A name without a separator, so that no server is read in it.

@@ -210,7 +210,7 @@ impl<'a> Prefix<'a> {
         let rest = &folded[start..];
         let slash = rest.find('/');
         let length = slash.into_iter().chain(rest.find("__")).min()?;
-        // `server_/tool`
+        // Ignores an underscore before the separator, as in `server_/tool`.
         let text = rest[..length].trim_end_matches('_');
         Some(Self {
             text,

@@ -274,7 +274,7 @@ impl Reader<'_> {
                             backslashes,
                             end,
                         });
-                        // The key of a member is no value.
+                        // A string before a colon is the key of a member, not a value.
                         let colon = self
                             .quote(position)
                             .map(|quote| (self.skip_blanks(quote.end), quote.end));
