@@ -150,7 +150,7 @@ impl AlertWatch {
     /// Returns the alarms that follow from an event of `server` at `now`.
     pub fn see(&mut self, server: &ServerName, event: &EventKind, now: Instant) -> Vec<Alarm> {
         let about = |kind| self.alert.is_about(kind, server);
-        let trouble = self.servers.entry(server.clone()).or_default();
+        let server_problems = self.servers.entry(server.clone()).or_default();
         let mut notices = Vec::new();
         match event {
             EventKind::ServerDisconnected {
@@ -158,25 +158,25 @@ impl AlertWatch {
                 ..
             } => {
                 // The operator wants the server to be down, so there is no alert.
-                trouble.up = false;
-                trouble.down = None;
+                server_problems.up = false;
+                server_problems.down = None;
             }
             EventKind::ServerDisconnected {
                 was_intentional: false,
                 reason,
             } => {
-                trouble.is_down(reason.as_ref(), now);
+                server_problems.is_down(reason.as_ref(), now);
                 if about(AlertKind::Flapping) {
-                    notices.extend(trouble.lost(&self.alert, now));
+                    notices.extend(server_problems.record_loss(&self.alert, now));
                 }
             }
             EventKind::ServerReconnecting { last_error, .. }
             | EventKind::ServerFailed { last_error, .. } => {
-                trouble.is_down(last_error.as_ref(), now);
+                server_problems.is_down(last_error.as_ref(), now);
             }
             EventKind::ServerConnected {} | EventKind::ServerReconnected { .. } => {
-                trouble.up = true;
-                let down_period = trouble
+                server_problems.up = true;
+                let down_period = server_problems
                     .down
                     .take()
                     .filter(|down_period| down_period.is_reported);
@@ -186,12 +186,12 @@ impl AlertWatch {
             }
             EventKind::ToolsChanged { removed, count, .. } => {
                 if *count > 0 {
-                    let vanished_at = trouble.vanished.take();
+                    let vanished_at = server_problems.vanished.take();
                     notices.extend(vanished_at.map(|vanished_at| {
                         recovered_content(AlertKind::ToolsVanished, vanished_at, now)
                     }));
                 } else if !removed.is_empty() && about(AlertKind::ToolsVanished) {
-                    trouble.vanished = Some(now);
+                    server_problems.vanished = Some(now);
                     notices.push(AlarmContent::ToolsVanished {
                         removed: removed.clone(),
                     });
@@ -219,8 +219,8 @@ impl AlertWatch {
     /// Returns the alarms that are due at `now`.
     pub fn tick(&mut self, now: Instant) -> Vec<Alarm> {
         let mut due_alarms = Vec::new();
-        for (server, trouble) in &mut self.servers {
-            let notices = trouble.due_notices(&self.alert, server, now);
+        for (server, server_problems) in &mut self.servers {
+            let notices = server_problems.due_notices(&self.alert, server, now);
             if !notices.is_empty() {
                 due_alarms.push((server.clone(), notices));
             }
@@ -233,10 +233,10 @@ impl AlertWatch {
 
     /// Time at which [`Watch::tick`] is due, if no event comes before.
     pub fn deadline(&self) -> Option<Instant> {
-        let deadlines = self.servers.iter().flat_map(|(server, trouble)| {
+        let deadlines = self.servers.iter().flat_map(|(server, server_problems)| {
             [
-                trouble.down_due(&self.alert, server),
-                trouble.steady_due(&self.alert),
+                server_problems.down_due(&self.alert, server),
+                server_problems.steady_due(&self.alert),
             ]
         });
         deadlines.flatten().min()
@@ -275,7 +275,7 @@ impl ServerTrouble {
     }
 
     /// Counts a loss. Returns the alarm if there are too many.
-    fn lost(&mut self, alert: &Alert, now: Instant) -> Option<AlarmContent> {
+    fn record_loss(&mut self, alert: &Alert, now: Instant) -> Option<AlarmContent> {
         let (losses, within) = (alert.flapping.losses, alert.flapping.within);
         self.losses.push_back(now);
         if self.losses.len() > losses as usize {
@@ -329,8 +329,12 @@ impl ServerTrouble {
         }
         if self.steady_due(alert).is_some_and(|due| due <= now) {
             self.losses.clear();
-            let since = self.flapping.take();
-            notices.extend(since.map(|since| recovered_content(AlertKind::Flapping, since, now)));
+            let flapping_since = self.flapping.take();
+            notices.extend(
+                flapping_since.map(|flapping_since| {
+                    recovered_content(AlertKind::Flapping, flapping_since, now)
+                }),
+            );
         }
         notices
     }

@@ -28,7 +28,7 @@ const MAX_NAME: usize = 256;
 pub struct EventId(u64);
 
 /// Ids in one millisecond. More ids borrow from the next millisecond.
-const PER_MILLI: u64 = 10_000;
+const IDS_PER_MILLI: u64 = 10_000;
 /// Decimal digits of an id, enough until the year 2286.
 const DIGITS: usize = 17;
 
@@ -37,12 +37,12 @@ impl EventId {
     /// back.
     #[must_use]
     pub fn next(self, unix_millis: u64) -> Self {
-        Self((self.0 + 1).max(unix_millis.saturating_mul(PER_MILLI)))
+        Self((self.0 + 1).max(unix_millis.saturating_mul(IDS_PER_MILLI)))
     }
 
     /// Time of the event.
     pub fn unix_millis(self) -> u64 {
-        self.0 / PER_MILLI
+        self.0 / IDS_PER_MILLI
     }
 }
 

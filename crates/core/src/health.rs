@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use self::failing::Row;
 pub use self::failing::{FailingCalls, FailingRow};
 use crate::{
-    lifecycle::{Loss, jittered},
+    lifecycle::{Loss, add_jitter},
     words::words,
 };
 
@@ -43,7 +43,7 @@ pub const BUSY_SHARE: f64 = 0.05;
 
 /// Pause between two probes of a server whose calls are refused. Only a probe can show that the
 /// server is back.
-const STALLED_PAUSE: Duration = Duration::from_secs(1);
+const STALL_PROBE_PAUSE: Duration = Duration::from_secs(1);
 
 impl Default for HealthPolicy {
     /// The values of preset `default`.
@@ -224,7 +224,7 @@ impl Tally {
         match self.next_probe {
             NextProbe::After(time) => {
                 let interval = policy.interval?.as_secs_f64();
-                Some(time + jittered(interval, policy.jitter, seed))
+                Some(time + add_jitter(interval, policy.jitter, seed))
             }
             NextProbe::At(time) => Some(time),
             NextProbe::InFlight => None,
@@ -337,8 +337,8 @@ impl Tally {
     ) -> HealthVerdict {
         self.next_probe = match (self.stalled, policy.interval) {
             (None, _) => NextProbe::After(now),
-            (Some(_), Some(interval)) => NextProbe::At(now + interval.min(STALLED_PAUSE)),
-            (Some(_), None) => NextProbe::At(now + STALLED_PAUSE),
+            (Some(_), Some(interval)) => NextProbe::At(now + interval.min(STALL_PROBE_PAUSE)),
+            (Some(_), None) => NextProbe::At(now + STALL_PROBE_PAUSE),
         };
         let was_degraded = self.exceeds(policy, 0);
         let failure = match outcome {

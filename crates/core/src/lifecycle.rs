@@ -12,7 +12,7 @@ mod status;
 
 use std::time::{Duration, Instant};
 
-pub(crate) use self::policy::jittered;
+pub(crate) use self::policy::add_jitter;
 pub use self::{
     loss::Loss,
     policy::{InitialFailure, Policy, Preset, Reconnect, ReconnectMode, Restart, RestartMode},
@@ -204,7 +204,7 @@ impl Lifecycle {
             }
             Event::Io(_, SessionReport::FailedInRow(calls)) => self.failed_in_row(calls, now),
             Event::Io(_, SessionReport::Stalled(calls)) => self.handle_stall(calls, now),
-            Event::Io(_, SessionReport::Doubted) => self.doubted(now),
+            Event::Io(_, SessionReport::Doubted) => self.handle_doubt(now),
             Event::Io(_, SessionReport::Probe(outcome)) => self.handle_probe(outcome, now, policy),
             Event::Io(_, SessionReport::Ended(loss)) => self.handle_end(loss, now, policy),
             Event::Io(_, SessionReport::Poisoned(loss, crashes)) => {
@@ -476,7 +476,7 @@ impl Lifecycle {
     fn handle_resume(self, now: Instant) -> Step {
         match self.phase {
             Phase::Waiting { .. } => self.open(None, now),
-            Phase::Up { .. } => self.doubted(now),
+            Phase::Up { .. } => self.handle_doubt(now),
             Phase::Down(_) | Phase::Connecting { .. } | Phase::Closing { .. } => (self, None),
         }
     }
@@ -493,10 +493,10 @@ impl Lifecycle {
                 planned,
             } => {
                 let max_duration = policy.longest_start();
-                let is_longest = since.is_some_and(|since| now >= since + max_duration);
+                let exceeds_limit = since.is_some_and(|since| now >= since + max_duration);
                 let loss = match last_work_at {
                     None => Loss::ConnectTimeout(policy.connect_timeout),
-                    Some(_) if is_longest => Loss::ConnectTimeout(max_duration),
+                    Some(_) if exceeds_limit => Loss::ConnectTimeout(max_duration),
                     Some(_) => Loss::SilentStart(policy.connect_timeout),
                 };
                 let planned = *planned;

@@ -53,7 +53,7 @@ impl Span {
     }
 
     /// The span of `part`, which must be a slice of `whole`.
-    fn of_part(whole: &str, part: &str) -> Self {
+    fn from_part(whole: &str, part: &str) -> Self {
         let start = part.as_ptr() as usize - whole.as_ptr() as usize;
         debug_assert!(
             start + part.len() <= whole.len(),

@@ -4,8 +4,8 @@
 use std::net::IpAddr;
 
 /// Variables that set a proxy for each scheme, in the usual order of precedence.
-const FOR_HTTPS: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
-const FOR_HTTP: [&str; 4] = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+const HTTPS_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+const HTTP_VARIABLES: [&str; 4] = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 const EXCEPTIONS: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
 /// The host and port of a request.
@@ -43,9 +43,9 @@ impl<'p> Place<'p> {
 /// `None` for this machine, and for the exceptions in `NO_PROXY`.
 pub fn unused(place: Place<'_>, variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
     let variables = if place.is_encrypted {
-        FOR_HTTPS
+        HTTPS_VARIABLES
     } else {
-        FOR_HTTP
+        HTTP_VARIABLES
     };
     let value = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
     let variable_name = variables.into_iter().find(|name| value(name).is_some())?;

@@ -7,11 +7,11 @@ pub fn nearest<'k>(key: &str, names: &[&'k str]) -> Option<&'k str> {
     if key.len() > 64 {
         return None;
     }
-    let simple = |text: &str| text.replace(['_', '-'], "").to_lowercase();
-    let key = simple(key);
+    let normalize = |text: &str| text.replace(['_', '-'], "").to_lowercase();
+    let key = normalize(key);
     let candidates = names
         .iter()
-        .map(|candidate| (distance(&key, &simple(candidate)), *candidate));
+        .map(|candidate| (distance(&key, &normalize(candidate)), *candidate));
     let (distance, candidate) = candidates.min_by_key(|(distance, _)| *distance)?;
     (distance * 3 <= candidate.len()).then_some(candidate)
 }

@@ -19,19 +19,19 @@ const COMPUTING_SHARE: f64 = 0.25;
 
 /// Number of bytes read and written that count as a sign of work. Mainstay itself writes less to a
 /// process before its handshake.
-const LEAST_IO: u64 = 4096;
+const MIN_IO: u64 = 4096;
 
 /// The pause before the first look at a start. Most servers connect earlier. Each further pause
-/// doubles, up to [`LONGEST_PAUSE`].
+/// doubles, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+const MAX_PAUSE: Duration = Duration::from_millis(500);
 
 /// The pause before the next look at a start that hangs.
 const PAUSE_AT_HANG: Duration = Duration::from_secs(1);
 
 /// Maximum number of simultaneous starts for each processor, even of starts that do not compute,
 /// because each start is a process.
-const MOST_PER_CORE: usize = 32;
+const MAX_STARTS_PER_CORE: usize = 32;
 
 /// The process tree of a start at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Watch {
     /// work.
     pub fn new(silence: Duration, now: Instant) -> Self {
         // Several looks within `silence` ensure that no sign of work is missed.
-        let longest_pause = (silence / 4).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        let longest_pause = (silence / 4).clamp(FIRST_PAUSE, MAX_PAUSE);
         Self {
             begun_at: now,
             last_look_at: now,
@@ -128,7 +128,7 @@ impl Watch {
                 // wakes up briefly is not.
                 has_worked |= tree.is_runnable && last_sample.is_runnable;
                 has_worked |= !cpu.is_zero() && cpu >= time.mul_f64(BUSY_SHARE);
-                has_worked |= tree.io.abs_diff(self.io) >= LEAST_IO;
+                has_worked |= tree.io.abs_diff(self.io) >= MIN_IO;
             }
             (None, Some(_)) => has_worked = true,
             (_, None) => {}
@@ -202,7 +202,8 @@ impl Slots {
             Limit::Fixed(limit) => total < limit,
             Limit::Cores(cores) => {
                 let extra_slot = usize::from(rank == Rank::Requested);
-                self.computing < cores + extra_slot && total < cores * MOST_PER_CORE + extra_slot
+                self.computing < cores + extra_slot
+                    && total < cores * MAX_STARTS_PER_CORE + extra_slot
             }
         }
     }
@@ -287,7 +288,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     /// Shorter than [`HANG_AFTER`].
-    const ALMOST: Duration = Duration::from_millis(1950);
+    const SHORT_SILENCE: Duration = Duration::from_millis(1950);
 
     #[test]
     fn every_kind_of_activity_counts_as_work() {
@@ -330,10 +331,13 @@ mod tests {
             let quiet_looks = findings.iter().take_while(|finding| finding.load == load);
             let quiet_looks = quiet_looks.count();
             assert!((40..=50).contains(&quiet_looks), "{activity}: {findings:?}");
-            let lasts = findings[quiet_looks..]
+            let lasting_looks = findings[quiet_looks..]
                 .iter()
                 .all(|finding| finding.load == Load::Lasts);
-            assert!(lasts && findings.len() > 100, "{activity}: {findings:?}");
+            assert!(
+                lasting_looks && findings.len() > 100,
+                "{activity}: {findings:?}"
+            );
         }
     }
 
@@ -342,7 +346,7 @@ mod tests {
         let mut course = Course::new();
         // The I/O of Mainstay's requests, and a process that wakes up now and then.
         course.tree().io += 500;
-        let findings = course.during(ALMOST, |_, _| {});
+        let findings = course.during(SHORT_SILENCE, |_, _| {});
         let waits = StartFinding {
             worked: false,
             load: Load::Waits,
@@ -359,12 +363,12 @@ mod tests {
             tree.cpu += time / 50;
         });
         // One look may precede the end of the two seconds.
-        let hangs = StartFinding {
+        let hanging = StartFinding {
             worked: false,
             load: Load::Hangs,
         };
         assert!(
-            findings[1..].iter().all(|finding| *finding == hangs),
+            findings[1..].iter().all(|finding| *finding == hanging),
             "{findings:?}"
         );
         // The process may have waited for a resource.
@@ -390,7 +394,7 @@ mod tests {
     fn an_unobservable_start_computes_until_it_is_silent() {
         let mut course = Course::new();
         course.sample.tree = None;
-        let findings = course.during(ALMOST, |_, _| {});
+        let findings = course.during(SHORT_SILENCE, |_, _| {});
         assert!(
             findings
                 .iter()
@@ -453,7 +457,7 @@ mod tests {
         });
         assert_eq!(
             additional_starts.take_while(|has_room| *has_room).count(),
-            2 * MOST_PER_CORE - 2
+            2 * MAX_STARTS_PER_CORE - 2
         );
     }
 

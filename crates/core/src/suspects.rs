@@ -115,11 +115,14 @@ impl Suspects {
     /// The refusal of a call. `None` if the call is allowed.
     pub fn refusal(&self, call: CallSignature<'_>, now: Instant) -> Option<RefusedCall> {
         let digest = LazyCell::new(|| digest(call.arguments));
-        let refusing = |suspect: &&Suspect| {
+        let is_refusing = |suspect: &&Suspect| {
             matches!(suspect.standing, Standing::RefusedCall(until) if now < until)
                 && suspect.covers(call, &digest)
         };
-        self.0.iter().find(refusing).map(Suspect::to_refused_call)
+        self.0
+            .iter()
+            .find(is_refusing)
+            .map(Suspect::to_refused_call)
     }
 
     /// Handles a crash of the server with these calls in flight, the latest first.

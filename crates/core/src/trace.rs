@@ -81,7 +81,7 @@ pub fn from_meta(meta: &str) -> Option<(TraceContext, Option<String>)> {
 /// for it.
 pub fn put(text: String, traceparent: &str, tracestate: Option<&str>) -> String {
     let edit = message::peek(&text).ok().and_then(|envelope| {
-        meta::changed(&text, &envelope, |meta| {
+        meta::change(&text, &envelope, |meta| {
             meta.set_text(TRACEPARENT, traceparent);
             if let Some(state) = tracestate {
                 meta.set_text(TRACESTATE, state);

@@ -46,7 +46,7 @@ fn nasty() -> impl Strategy<Value = String> {
 }
 
 /// Decodes escapes. The shown form of a text without backslashes contains the whole text.
-fn unescaped(text: &str) -> String {
+fn unescape(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('\\') {
@@ -86,7 +86,7 @@ proptest! {
     #[test]
     fn escaping_loses_no_text(text in nasty()) {
         let text = text.replace('\\', "/");
-        prop_assert_eq!(unescaped(&display::lines(&text)), text.replace("\r\n", "\n"));
+        prop_assert_eq!(unescape(&display::lines(&text)), text.replace("\r\n", "\n"));
     }
 
     #[test]
@@ -109,7 +109,7 @@ proptest! {
             };
             match &after[..escape] {
                 character @ ("\"" | "\\") => decoded_text.push_str(character),
-                escape => decoded_text.push_str(&unescaped(&format!("\\{escape}"))),
+                escape => decoded_text.push_str(&unescape(&format!("\\{escape}"))),
             }
             rest = &after[escape..];
         }

@@ -8,17 +8,17 @@ use super::time::{micros, span};
 
 /// Minimum difference between a clock and its expected value that counts as a jump (or as a sleep
 /// of the machine). Time synchronisation corrects clocks in smaller steps.
-const JUMP: Duration = Duration::from_mins(1);
+const MIN_JUMP: Duration = Duration::from_mins(1);
 
 /// Time for which a clock must run evenly after a jump before its value is used.
-const BELIEVED_AFTER: Duration = Duration::from_hours(1);
+const TRUST_DELAY: Duration = Duration::from_hours(1);
 
 /// The clock that determines the age of records. Times are microseconds since 1970.
 #[derive(Debug)]
 pub struct Age {
     /// The last reading of the machine's clock, and of a monotonic clock.
-    wall: i64,
-    at: Instant,
+    machine_time: i64,
+    read_at: Instant,
     /// The current value of this clock.
     now: i64,
     /// Start of the even run of the machine's clock after a jump. `None` once its value is used.
@@ -28,16 +28,16 @@ pub struct Age {
 impl Age {
     /// `last_seen` is the last recorded time of the journal, in this run or an earlier one.
     pub fn new(last_seen: Option<i64>) -> Self {
-        Self::at(last_seen, micros(SystemTime::now()), Instant::now())
+        Self::with_times(last_seen, micros(SystemTime::now()), Instant::now())
     }
 
-    fn at(last_seen: Option<i64>, wall: i64, at: Instant) -> Self {
-        let last_seen = last_seen.unwrap_or(wall);
+    fn with_times(last_seen: Option<i64>, machine_time: i64, read_at: Instant) -> Self {
+        let last_seen = last_seen.unwrap_or(machine_time);
         Self {
-            wall,
-            at,
-            now: wall.min(last_seen),
-            doubted_since: (wall - last_seen > span(JUMP)).then_some(at),
+            machine_time,
+            read_at,
+            now: machine_time.min(last_seen),
+            doubted_since: (machine_time - last_seen > span(MIN_JUMP)).then_some(read_at),
         }
     }
 
@@ -46,18 +46,18 @@ impl Age {
         self.look(micros(SystemTime::now()), Instant::now())
     }
 
-    fn look(&mut self, wall: i64, at: Instant) -> i64 {
-        let passed = span(at.saturating_duration_since(self.at));
-        let expected = self.wall.saturating_add(passed);
-        if wall.abs_diff(expected) > span(JUMP).unsigned_abs() {
-            self.doubted_since = Some(at);
+    fn look(&mut self, machine_time: i64, read_at: Instant) -> i64 {
+        let passed = span(read_at.saturating_duration_since(self.read_at));
+        let expected = self.machine_time.saturating_add(passed);
+        if machine_time.abs_diff(expected) > span(MIN_JUMP).unsigned_abs() {
+            self.doubted_since = Some(read_at);
         }
-        (self.wall, self.at) = (wall, at);
+        (self.machine_time, self.read_at) = (machine_time, read_at);
         self.now = self.now.saturating_add(passed);
-        let is_doubted = |since: Instant| at.saturating_duration_since(since) < BELIEVED_AFTER;
+        let is_doubted = |since: Instant| read_at.saturating_duration_since(since) < TRUST_DELAY;
         if !self.doubted_since.is_some_and(is_doubted) {
             self.doubted_since = None;
-            self.now = wall;
+            self.now = machine_time;
         }
         self.now
     }
@@ -73,29 +73,33 @@ mod tests {
     /// A clock that is read every minute.
     struct Watched {
         age: Age,
-        wall: i64,
-        at: Instant,
+        machine_time: i64,
+        read_at: Instant,
     }
 
     impl Watched {
-        fn new(last_seen: Option<i64>, wall: i64) -> Self {
-            let at = Instant::now();
-            let age = Age::at(last_seen, wall, at);
-            Self { age, wall, at }
+        fn new(last_seen: Option<i64>, machine_time: i64) -> Self {
+            let read_at = Instant::now();
+            let age = Age::with_times(last_seen, machine_time, read_at);
+            Self {
+                age,
+                machine_time,
+                read_at,
+            }
         }
 
         fn minutes(&mut self, count: u32) -> i64 {
             let mut now = 0;
             for _ in 0..count {
-                self.wall += span(MINUTE);
-                self.at += MINUTE;
-                now = self.age.look(self.wall, self.at);
+                self.machine_time += span(MINUTE);
+                self.read_at += MINUTE;
+                now = self.age.look(self.machine_time, self.read_at);
             }
             now
         }
 
         fn jump(&mut self, days: i64) {
-            self.wall += days * span(DAY);
+            self.machine_time += days * span(DAY);
         }
     }
 
@@ -106,8 +110,8 @@ mod tests {
             assert_eq!(clock.minutes(1), minutes * span(MINUTE));
         }
         // Small corrections of the machine's clock.
-        clock.wall += span(MINUTE / 2);
-        assert_eq!(clock.minutes(1), clock.wall);
+        clock.machine_time += span(MINUTE / 2);
+        assert_eq!(clock.minutes(1), clock.machine_time);
     }
 
     #[test]
@@ -137,7 +141,7 @@ mod tests {
         let last_seen = span(DAY);
         let mut clock = Watched::new(Some(last_seen), 41 * span(DAY));
         assert_eq!(clock.minutes(59), last_seen + 59 * span(MINUTE));
-        assert_eq!(clock.minutes(1), clock.wall);
+        assert_eq!(clock.minutes(1), clock.machine_time);
         // The clock follows a machine's clock that was set back.
         assert_eq!(Watched::new(Some(last_seen), 0).minutes(1), span(MINUTE));
     }

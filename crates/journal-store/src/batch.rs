@@ -283,7 +283,7 @@ impl<'s> Batch<'s> {
             upstream: span(*upstream),
             result,
             error,
-            error_text: error_text,
+            error_text,
             ..end
         })
     }

@@ -2,7 +2,7 @@
 //! the journal are bounded by a share, so that the total is less than twice `maxBytes`.
 
 /// The size of a page of the database (SQLite's default).
-const PAGE: u64 = 4096;
+const PAGE_BYTES: u64 = 4096;
 
 /// Free pages that stay in the database for the next writes, at most 32 MiB.
 const MAX_SPARE: u64 = 32 * 1024 * 1024;
@@ -10,7 +10,7 @@ const MAX_SPARE: u64 = 32 * 1024 * 1024;
 /// frequently written pages too often. A longer log would cause a noticeable pause.
 const MAX_LOG: u64 = 16 * 1024 * 1024;
 /// Maximum size of the log's file after a checkpoint.
-const MAX_KEPT_LOG: u64 = 64 * 1024 * 1024;
+const MAX_RETAINED_LOG: u64 = 64 * 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -34,12 +34,12 @@ pub struct Bounds {
 
 impl Bounds {
     pub fn new(max_bytes: u64) -> Self {
-        let pages = |bytes: u64| (bytes / PAGE).cast_signed();
+        let pages = |bytes: u64| (bytes / PAGE_BYTES).cast_signed();
         Self {
             max_bytes,
             spare_pages: pages(MAX_SPARE.min(max_bytes / 8)),
             log_pages: pages(MAX_LOG.min(max_bytes / 16)),
-            kept_log: MAX_KEPT_LOG.min(max_bytes / 8).cast_signed(),
+            kept_log: MAX_RETAINED_LOG.min(max_bytes / 8).cast_signed(),
             transaction: max_bytes / 8,
             between_looks: max_bytes / 32,
             history_rows: (max_bytes / 16 / 512).cast_signed(),

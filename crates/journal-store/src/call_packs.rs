@@ -12,7 +12,7 @@ use super::{StoreError, schema::integer};
 /// Maximum number of calls in a pack. The other limit is its size in bytes. To read one call, a
 /// reader reads the whole pack.
 const MAX_CALLS: usize = 512;
-const FULL: usize = 64 * 1024;
+const FULL_BYTES: usize = 64 * 1024;
 /// The first byte of a pack. A change of the encoding requires a new format and a step in
 /// `MIGRATIONS`, so that an older Mainstay does not open the journal. Packs of this format stay
 /// readable.
@@ -149,14 +149,14 @@ fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number.to_le_bytes()[0]);
 }
 
-const UNREADABLE: StoreError = StoreError::Corrupt("a pack of calls that cannot be read");
+const UNREADABLE_PACK: StoreError = StoreError::Corrupt("a pack of calls that cannot be read");
 
 /// The unread bytes of a pack.
 struct PackReader<'b>(&'b [u8]);
 
 impl<'b> PackReader<'b> {
     fn bytes(&mut self, count: usize) -> Result<&'b [u8], StoreError> {
-        let (bytes, rest) = self.0.split_at_checked(count).ok_or(UNREADABLE)?;
+        let (bytes, rest) = self.0.split_at_checked(count).ok_or(UNREADABLE_PACK)?;
         self.0 = rest;
         Ok(bytes)
     }
@@ -170,11 +170,11 @@ impl<'b> PackReader<'b> {
                 return Ok(number);
             }
         }
-        Err(UNREADABLE)
+        Err(UNREADABLE_PACK)
     }
 
     fn read_number<T: TryFrom<u64>>(&mut self) -> Result<T, StoreError> {
-        T::try_from(self.number()?).map_err(|_| UNREADABLE)
+        T::try_from(self.number()?).map_err(|_| UNREADABLE_PACK)
     }
 
     fn optional(&mut self) -> Result<Option<i64>, StoreError> {
@@ -185,7 +185,7 @@ impl<'b> PackReader<'b> {
         let Some(length) = self.number()?.checked_sub(1) else {
             return Ok(None);
         };
-        let bytes = self.bytes(usize::try_from(length).map_err(|_| UNREADABLE)?)?;
+        let bytes = self.bytes(usize::try_from(length).map_err(|_| UNREADABLE_PACK)?)?;
         let text =
             str::from_utf8(bytes).map_err(|_| StoreError::Corrupt("an error that is no text"))?;
         Ok(Some(Cow::Owned(text.to_owned())))
@@ -251,7 +251,7 @@ impl CallPacker {
         self.until = self.until.max(call.started_at);
         self.count += 1;
         call.encode(self.first, &mut self.bytes);
-        if self.count == MAX_CALLS || self.bytes.len() >= FULL {
+        if self.count == MAX_CALLS || self.bytes.len() >= FULL_BYTES {
             self.write(connection)?;
         }
         Ok(())
@@ -325,11 +325,11 @@ impl Calls {
             .as_ref()
             .is_some_and(|pack| (pack.first..=pack.last).contains(&id));
         if !is_held {
-            let mut packs = connection.prepare_cached(
+            let mut statement = connection.prepare_cached(
                 "SELECT first, last, count, calls FROM call_packs WHERE first <= ? ORDER BY first DESC LIMIT 1",
             )?;
-            let mut packs = packs.query([id])?;
-            self.last_pack = match packs.next()? {
+            let mut rows = statement.query([id])?;
+            self.last_pack = match rows.next()? {
                 // Decode the pack only if it includes this call.
                 Some(row) if row.get::<_, i64>(1)? >= id => Some(CallPack::read(row)?),
                 Some(_) | None => None,
@@ -352,23 +352,23 @@ pub fn calls_from(
     id: i64,
     mut visit: impl FnMut(CallRow<'static>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let mut packs = connection.prepare(
+    let mut statement = connection.prepare(
         "SELECT first, last, count, calls FROM call_packs
          WHERE first >= (SELECT coalesce(max(first), 0) FROM call_packs WHERE first <= ?) ORDER BY first",
     )?;
-    let mut packs = packs.query([id])?;
-    while let Some(row) = packs.next()? {
+    let mut rows = statement.query([id])?;
+    while let Some(row) = rows.next()? {
         let calls = CallPack::read(row)?.calls;
         calls
             .into_iter()
             .filter(|call| call.id >= id)
             .try_for_each(&mut visit)?;
     }
-    let mut calls = connection.prepare(&format!(
+    let mut statement = connection.prepare(&format!(
         "SELECT {COLUMNS} FROM calls WHERE id >= ? ORDER BY id"
     ))?;
-    let mut calls = calls.query([id])?;
-    while let Some(row) = calls.next()? {
+    let mut rows = statement.query([id])?;
+    while let Some(row) = rows.next()? {
         visit(CallRow::read(row)?)?;
     }
     Ok(())
@@ -416,10 +416,10 @@ fn one_of_both(
     packs: &str,
     choose: impl Fn(i64, i64) -> i64,
 ) -> rusqlite::Result<Option<i64>> {
-    let query_id = |question: &str| {
-        let mut question = connection.prepare_cached(question)?;
-        let answer = question.query_row([], |row| row.get(0)).optional()?;
-        Ok::<Option<i64>, rusqlite::Error>(answer.flatten())
+    let query_id = |query: &str| {
+        let mut statement = connection.prepare_cached(query)?;
+        let id = statement.query_row([], |row| row.get(0)).optional()?;
+        Ok::<Option<i64>, rusqlite::Error>(id.flatten())
     };
     let (calls, packs) = (query_id(calls)?, query_id(packs)?);
     Ok(match (calls, packs) {
@@ -429,7 +429,7 @@ fn one_of_both(
 }
 
 /// The first call below `end` that started at `oldest` or later, and not in the future.
-pub fn first_between(
+pub fn find_first_between(
     connection: &Connection,
     end: i64,
     oldest: i64,

@@ -90,9 +90,9 @@ pub struct Memory {
 /// statistics are complete.
 const NEXT_CALL: &str = "next_call";
 const NEXT_OBJECT: &str = "next_object";
-const ROLLED_UP: &str = "rolled_up";
+const ROLLED_UP_CALL: &str = "rolled_up";
 /// The last recorded time of the journal; see [`super::age`].
-const SEEN: &str = "seen";
+const LAST_SEEN: &str = "seen";
 
 impl Memory {
     fn load(
@@ -123,7 +123,7 @@ impl Memory {
     /// Adds calls to the statistics that ended after the last write of statistics. After a kill,
     /// the statistics lack calls that were written as open before that write and ended after it.
     fn roll_up(&mut self, connection: &Connection) -> Result<(), StoreError> {
-        let rolled_up = counter(connection, ROLLED_UP)?;
+        let rolled_up = counter(connection, ROLLED_UP_CALL)?;
         call_packs::calls_from(connection, rolled_up, |call| {
             let Some(duration) = call.duration else {
                 return Ok(());
@@ -176,7 +176,7 @@ impl Memory {
     pub fn write_rollups(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         self.rollups.write(connection)?;
         for (name, value) in [
-            (ROLLED_UP, self.next_call),
+            (ROLLED_UP_CALL, self.next_call),
             (NEXT_CALL, self.next_call),
             (NEXT_OBJECT, self.objects.next()),
         ] {
@@ -213,7 +213,7 @@ fn kept_counter(connection: &Connection, name: &str) -> rusqlite::Result<Option<
 
 /// The last recorded time of the journal, in microseconds since 1970. `None` for a new journal.
 pub fn last_recorded_time(connection: &Connection) -> rusqlite::Result<Option<i64>> {
-    if let Some(last_recorded_time) = kept_counter(connection, SEEN)? {
+    if let Some(last_recorded_time) = kept_counter(connection, LAST_SEEN)? {
         return Ok(Some(last_recorded_time));
     }
     // An older journal has no counter of the time.
@@ -223,7 +223,7 @@ pub fn last_recorded_time(connection: &Connection) -> rusqlite::Result<Option<i6
 /// The last time at which the previous run was certainly alive.
 fn last_seen(connection: &Connection) -> Result<Option<i64>, StoreError> {
     let last_call = call_packs::last_sign(connection)?;
-    Ok(last_call.max(kept_counter(connection, SEEN)?))
+    Ok(last_call.max(kept_counter(connection, LAST_SEEN)?))
 }
 
 pub fn write_last_recorded_time(
@@ -232,7 +232,7 @@ pub fn write_last_recorded_time(
 ) -> rusqlite::Result<()> {
     connection
         .prepare_cached("INSERT OR REPLACE INTO counters VALUES (?, ?)")?
-        .execute(params![SEEN, last_recorded_time])?;
+        .execute(params![LAST_SEEN, last_recorded_time])?;
     Ok(())
 }
 
@@ -353,7 +353,7 @@ fn close_open_calls(connection: &Connection, memory: &mut Memory) -> Result<(), 
             .execute(params![status.code(), kind, text, id])?;
         memory
             .facets
-            .change(id, CallStanding::of_codes(status.code(), state));
+            .change(id, CallStanding::from_codes(status.code(), state));
     }
     memory.facets.settle(&transaction)?;
     transaction.commit()?;

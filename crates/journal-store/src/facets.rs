@@ -14,13 +14,13 @@ use super::{StoreError, call_packs, schema::integer};
 
 /// Number of calls in a chunk. The chunks of a million calls are read in milliseconds. One chunk is
 /// cheap to rewrite when one of its calls ends late.
-pub const CHUNK: i64 = 2048;
-const CALLS: usize = CHUNK.unsigned_abs() as usize;
+pub const CHUNK_LENGTH: i64 = 2048;
+const CALLS: usize = CHUNK_LENGTH.unsigned_abs() as usize;
 
 /// Size of a call in bytes: start, target, origin, and one byte for status and state.
-const ROW: usize = 8 + 4 + 4 + 1;
+const ROW_BYTES: usize = 8 + 4 + 4 + 1;
 /// The byte of an id without a call.
-const VOID: u8 = u8::MAX;
+const NO_CALL: u8 = u8::MAX;
 /// The lower bits of the byte are the status, the upper bits the state.
 const STATE_BITS: u32 = 4;
 
@@ -37,13 +37,13 @@ pub struct Facet {
 pub struct CallStanding(u8);
 
 impl CallStanding {
-    const NONE: Self = Self(VOID);
+    const NONE: Self = Self(NO_CALL);
 
     pub fn new(status: Status, state: State) -> Self {
-        Self::of_codes(status.code(), state.code())
+        Self::from_codes(status.code(), state.code())
     }
 
-    pub const fn of_codes(status: u8, state: u8) -> Self {
+    pub const fn from_codes(status: u8, state: u8) -> Self {
         Self(status | state << STATE_BITS)
     }
 
@@ -68,8 +68,8 @@ impl Facet {
         self.standing != CallStanding::NONE
     }
 
-    fn encode(&self) -> [u8; ROW] {
-        let mut row = [0; ROW];
+    fn encode(&self) -> [u8; ROW_BYTES] {
+        let mut row = [0; ROW_BYTES];
         row[..8].copy_from_slice(&self.started_at.to_le_bytes());
         row[8..12].copy_from_slice(&self.target.to_le_bytes());
         row[12..16].copy_from_slice(&self.origin.to_le_bytes());
@@ -77,7 +77,7 @@ impl Facet {
         row
     }
 
-    fn decode(row: &[u8; ROW]) -> Self {
+    fn decode(row: &[u8; ROW_BYTES]) -> Self {
         let (started_at, rest) = row.split_first_chunk().expect("17 bytes");
         let (target, rest) = rest.split_first_chunk().expect("9 more");
         let (origin, rest) = rest.split_first_chunk().expect("5 more");
@@ -109,7 +109,7 @@ impl Facets {
     pub fn load(connection: &Connection, next: i64) -> Result<Self, StoreError> {
         let mut facets = Self {
             // A full chunk is complete only when the next one begins.
-            last: Chunk::starting((next - 1) / CHUNK * CHUNK),
+            last: Chunk::starting((next - 1) / CHUNK_LENGTH * CHUNK_LENGTH),
             late: BTreeMap::new(),
         };
         let mut last_facets = Vec::new();
@@ -118,7 +118,7 @@ impl Facets {
                 started_at: call.started_at,
                 target: call.target,
                 origin: call.origin,
-                standing: CallStanding::of_codes(call.status, call.state),
+                standing: CallStanding::from_codes(call.status, call.state),
             };
             last_facets.push((call.id, facet));
             Ok(())
@@ -132,9 +132,9 @@ impl Facets {
 
     /// Adds the next call.
     pub fn push(&mut self, connection: &Connection, id: i64, facet: Facet) -> rusqlite::Result<()> {
-        if id >= self.last.first + CHUNK {
+        if id >= self.last.first + CHUNK_LENGTH {
             self.last.write(connection)?;
-            self.last = Chunk::starting(id - id % CHUNK);
+            self.last = Chunk::starting(id - id % CHUNK_LENGTH);
         }
         self.last.put(id, facet);
         Ok(())
@@ -158,11 +158,12 @@ impl Facets {
     pub fn settle(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let mut late_changes = std::mem::take(&mut self.late);
         while let Some((&id, _)) = late_changes.first_key_value() {
-            let chunk = id / CHUNK;
-            let rest = late_changes.split_off(&((chunk + 1) * CHUNK));
+            let chunk = id / CHUNK_LENGTH;
+            let rest = late_changes.split_off(&((chunk + 1) * CHUNK_LENGTH));
             if let Some(mut rows) = rows(connection, chunk)? {
                 for (id, standing) in late_changes {
-                    rows[index_in_chunk(id, chunk * CHUNK) * ROW + ROW - 1] = standing.0;
+                    rows[index_in_chunk(id, chunk * CHUNK_LENGTH) * ROW_BYTES + ROW_BYTES - 1] =
+                        standing.0;
                 }
                 connection
                     .prepare_cached("UPDATE facets SET rows = ? WHERE chunk = ?")?
@@ -176,22 +177,22 @@ impl Facets {
 
 /// Adds the states of calls to chunks of an older version, which lack states.
 pub fn add_states(connection: &Connection) -> rusqlite::Result<()> {
-    let mut chunks = connection.prepare("SELECT chunk FROM facets")?;
-    let chunks: Vec<i64> = chunks
+    let mut chunk_statement = connection.prepare("SELECT chunk FROM facets")?;
+    let chunks: Vec<i64> = chunk_statement
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
-    let mut calls =
+    let mut statement =
         connection.prepare("SELECT id, status, state FROM calls WHERE id >= ? AND id < ?")?;
     let mut update = connection.prepare("UPDATE facets SET rows = ? WHERE chunk = ?")?;
     for chunk in chunks {
-        let first = chunk * CHUNK;
+        let first = chunk * CHUNK_LENGTH;
         let Some(mut rows) = rows(connection, chunk)? else {
             continue;
         };
-        let mut calls = calls.query([first, first + CHUNK])?;
+        let mut calls = statement.query([first, first + CHUNK_LENGTH])?;
         while let Some(call) = calls.next()? {
-            let standing = CallStanding::of_codes(call.get(1)?, call.get(2)?);
-            let index = index_in_chunk(call.get(0)?, first) * ROW + ROW - 1;
+            let standing = CallStanding::from_codes(call.get(1)?, call.get(2)?);
+            let index = index_in_chunk(call.get(0)?, first) * ROW_BYTES + ROW_BYTES - 1;
             if let Some(byte) = rows.get_mut(index) {
                 *byte = standing.0;
             }
@@ -242,14 +243,14 @@ impl Chunk {
         let (Some(since), Some(until)) = (times().min(), times().max()) else {
             return Ok(());
         };
-        let mut rows = Vec::with_capacity(CALLS * ROW);
+        let mut rows = Vec::with_capacity(CALLS * ROW_BYTES);
         for index in 0..CALLS {
             let row = self.rows.get(index).unwrap_or(&Facet::NONE);
             rows.extend_from_slice(&row.encode());
         }
         connection
             .prepare_cached("INSERT INTO facets (chunk, since, until, rows) VALUES (?, ?, ?, ?)")?
-            .execute(params![self.first / CHUNK, since, until, rows])?;
+            .execute(params![self.first / CHUNK_LENGTH, since, until, rows])?;
         Ok(())
     }
 }
@@ -272,27 +273,27 @@ pub fn scan(
             ControlFlow::Continue(())
         }
     };
-    let mut chunks = connection.prepare_cached(
+    let mut statement = connection.prepare_cached(
         "SELECT chunk, rows FROM facets WHERE until >= ? AND since <= ? AND chunk <= ? ORDER BY chunk DESC",
     )?;
     let query = "SELECT max(chunk) FROM facets";
     let last_complete: Option<i64> = connection.query_row(query, [], |row| row.get(0))?;
-    if last_complete.is_none_or(|last_complete| last.first / CHUNK > last_complete) {
+    if last_complete.is_none_or(|last_complete| last.first / CHUNK_LENGTH > last_complete) {
         for (index, facet) in last.rows.iter().enumerate().rev() {
             if visit(last.first + integer(index), facet).is_break() {
                 return Ok(());
             }
         }
     }
-    let mut chunks = chunks.query([since, until, before / CHUNK])?;
-    while let Some(row) = chunks.next()? {
-        let first = row.get::<_, i64>(0)? * CHUNK;
+    let mut rows = statement.query([since, until, before / CHUNK_LENGTH])?;
+    while let Some(row) = rows.next()? {
+        let first = row.get::<_, i64>(0)? * CHUNK_LENGTH;
         let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        let (rows, rest) = bytes.as_chunks::<ROW>();
-        if rows.len() != CALLS || !rest.is_empty() {
+        let (facet_rows, rest) = bytes.as_chunks::<ROW_BYTES>();
+        if facet_rows.len() != CALLS || !rest.is_empty() {
             return Err(StoreError::Corrupt("a chunk of another size"));
         }
-        for (index, row) in rows.iter().enumerate().rev() {
+        for (index, row) in facet_rows.iter().enumerate().rev() {
             if visit(first + integer(index), &Facet::decode(row)).is_break() {
                 return Ok(());
             }

@@ -15,12 +15,12 @@ use sha2::{Digest as _, Sha256};
 use super::StoreError;
 
 /// Size of one read while a file is checked, in bytes.
-const PIECE: usize = 64 * 1024;
+const READ_BYTES: usize = 64 * 1024;
 /// Number of folders that may be new with the first file: this one, the journal's, and the state
 /// directory.
-const FOLDERS: usize = 3;
+const MAX_NEW_FOLDERS: usize = 3;
 /// The name of an incomplete file.
-const UNFINISHED: &str = "unfinished";
+const UNFINISHED_NAME: &str = "unfinished";
 
 /// The `objects/` folder of a journal. The file `CID` lies in a subfolder named by its last two
 /// letters, because the first letters of all CIDs are the same.
@@ -69,10 +69,10 @@ impl Files {
         if is_new && self.synced {
             self.path
                 .ancestors()
-                .take(FOLDERS)
+                .take(MAX_NEW_FOLDERS)
                 .try_for_each(sync_folder)?;
         }
-        let unfinished_path = self.path.join(UNFINISHED);
+        let unfinished_path = self.path.join(UNFINISHED_NAME);
         // A killed run may have left an unfinished file.
         match fs::remove_file(&unfinished_path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -105,7 +105,7 @@ impl Files {
         };
         let mut file = File::open(&path).map_err(to_store_error)?;
         let (mut hash, mut slice) = (Sha256::new(), Vec::new());
-        let (mut piece, mut position) = (vec![0; PIECE], 0);
+        let (mut piece, mut position) = (vec![0; READ_BYTES], 0);
         loop {
             let read_bytes = file.read(&mut piece).map_err(to_store_error)?;
             if read_bytes == 0 {

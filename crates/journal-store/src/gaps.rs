@@ -13,7 +13,7 @@ use super::{
 
 /// Maximum time between two gaps with the same reason that are joined. A full disk may have free
 /// space briefly.
-const JOINED_WITHIN: Duration = Duration::from_mins(1);
+const JOIN_WINDOW: Duration = Duration::from_mins(1);
 /// Maximum number of stored gaps. The newest are retained.
 const MAX_GAPS: i64 = 1000;
 
@@ -56,19 +56,13 @@ pub fn write(connection: &Connection, gap: &Gap) -> rusqlite::Result<()> {
     let since = micros(gap.since);
     let until = gap.until.map_or(since, micros);
     let calls = integer(gap.calls);
-    let joined = connection
+    let joined_rows = connection
         .prepare_cached(
             "UPDATE gaps SET until = max(until, ?2), calls = calls + ?3
              WHERE id = (SELECT max(id) FROM gaps) AND reason = ?4 AND until >= ?1 - ?5",
         )?
-        .execute(params![
-            since,
-            until,
-            calls,
-            gap.reason,
-            span(JOINED_WITHIN)
-        ])?;
-    if joined == 0 {
+        .execute(params![since, until, calls, gap.reason, span(JOIN_WINDOW)])?;
+    if joined_rows == 0 {
         connection
             .prepare_cached("INSERT INTO gaps (since, until, calls, reason) VALUES (?, ?, ?, ?)")?
             .execute(params![since, until, calls, gap.reason])?;
@@ -82,10 +76,10 @@ pub fn read(
     since: SystemTime,
     until: SystemTime,
 ) -> rusqlite::Result<Vec<Gap>> {
-    let mut gaps = connection.prepare_cached(
+    let mut statement = connection.prepare_cached(
         "SELECT since, until, calls, reason FROM gaps WHERE until >= ? AND since <= ? ORDER BY since",
     )?;
-    let gaps = gaps.query_map(params![micros(since), micros(until)], |row| {
+    let gaps = statement.query_map(params![micros(since), micros(until)], |row| {
         Ok(Gap {
             since: time(row.get(0)?),
             until: Some(time(row.get(1)?)),
@@ -97,7 +91,7 @@ pub fn read(
 }
 
 /// The gaps between the calls of a page.
-pub fn on_page(
+pub fn read_page(
     connection: &Connection,
     filter: &RecordFilter,
     page: &RecordPage,

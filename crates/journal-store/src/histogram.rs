@@ -27,10 +27,10 @@ impl Histogram {
     pub fn percentile(&self, percent: u64) -> u64 {
         let total: u64 = self.0.values().sum();
         let rank = (total * percent).div_ceil(100).max(1);
-        let mut passed = 0;
+        let mut passed_calls = 0;
         for (step, count) in &self.0 {
-            passed += count;
-            if passed >= rank {
+            passed_calls += count;
+            if passed_calls >= rank {
                 return middle(*step);
             }
         }

@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Maximum number of rows that one step reads or deletes.
-const STEP: i64 = 4096;
+const ROWS_PER_STEP: i64 = 4096;
 
 /// The server name in rows about Mainstay itself. No server has an empty name.
 pub(super) const DAEMON: &str = "";
@@ -90,14 +90,14 @@ pub(super) fn last_mark(
     connection: &Connection,
     until: i64,
 ) -> rusqlite::Result<Option<(i64, Mark)>> {
-    let newest = connection
+    let newest_mark = connection
         .prepare_cached(
             "SELECT at, status FROM transitions WHERE server = '' AND at <= ?
              ORDER BY at DESC, id DESC LIMIT 1",
         )?
         .query_row([until], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
         .optional()?;
-    Ok(newest.and_then(|(time, word)| Some((time, Mark::parse(&word)?))))
+    Ok(newest_mark.and_then(|(time, word)| Some((time, Mark::parse(&word)?))))
 }
 
 /// Counts the rows.
@@ -106,7 +106,7 @@ pub fn rows(connection: &Connection) -> rusqlite::Result<i64> {
 }
 
 /// Deletes some of the rows that are older than `oldest` or above `max_rows`, if there are `rows`
-/// rows. Returns the number of deleted rows. More may be left after [`STEP`] deletions.
+/// rows. Returns the number of deleted rows. More may be left after [`ROWS_PER_STEP`] deletions.
 pub fn prune(
     connection: &Connection,
     oldest: i64,
@@ -117,7 +117,7 @@ pub fn prune(
         .prepare_cached("SELECT id FROM transitions WHERE at >= ? ORDER BY id LIMIT 1")?
         .query_row([oldest], |row| row.get(0))
         .optional()?;
-    let too_many = (rows - max_rows).clamp(0, STEP);
+    let too_many = (rows - max_rows).clamp(0, ROWS_PER_STEP);
     let first_in_bounds: Option<i64> = connection
         .prepare_cached("SELECT id FROM transitions ORDER BY id LIMIT 1 OFFSET ?")?
         .query_row([too_many], |row| row.get(0))
@@ -139,11 +139,11 @@ pub fn prune(
                 ORDER BY t.id LIMIT ?2
             )",
         )?
-        .execute([end, STEP])?;
+        .execute([end, ROWS_PER_STEP])?;
     Ok(integer(deleted_rows))
 }
 
 /// True if more rows may be left after this number of deletions.
 pub const fn is_full_step(deleted_rows: i64) -> bool {
-    deleted_rows >= STEP
+    deleted_rows >= ROWS_PER_STEP
 }

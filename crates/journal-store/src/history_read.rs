@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Maximum number of transitions in one answer, divided among its servers.
-const MAX_ANSWERED: usize = 10_000;
+const MAX_TRANSITIONS: usize = 10_000;
 impl Reader {
     /// The history of a period.
     pub fn history(&self, period: &Period) -> Result<JournalHistory, StoreError> {
@@ -29,7 +29,10 @@ impl Reader {
             Some((_, Mark::Stopped | Mark::Lost)) => false,
             None => true,
         };
-        let limit = period.limit.min(MAX_ANSWERED / names.len().max(1)).max(1);
+        let limit = period
+            .limit
+            .min(MAX_TRANSITIONS / names.len().max(1))
+            .max(1);
         let mut history = JournalHistory::default();
         for server in names {
             let (mut rows, truncated) = self.rows(&server, since, until, limit)?;
@@ -65,11 +68,11 @@ impl Reader {
         until: i64,
         limit: usize,
     ) -> Result<(Vec<(i64, Transition)>, bool), StoreError> {
-        let mut rows = self.connection.prepare_cached(
+        let mut statement = self.connection.prepare_cached(
             "SELECT at, status, degraded, reason, exit_code, exit_signal, attempt, next_retry, stderr
              FROM transitions WHERE server = ? AND at <= ? ORDER BY at DESC, id DESC",
         )?;
-        let mut rows = rows.query(params![server, until])?;
+        let mut rows = statement.query(params![server, until])?;
         let mut transitions = Vec::new();
         while let Some(row) = rows.next()? {
             let time: i64 = row.get(0)?;

@@ -18,7 +18,7 @@ use super::StoreError;
 
 /// Maximum number of cached pairs of a target and an origin. Above this number the cache is
 /// cleared, and each pair costs another search of an index.
-const MAX_KNOWN: usize = 16 * 1024;
+const MAX_CACHED: usize = 16 * 1024;
 
 /// The id for objects of versions without holders. Only the operator may read such objects.
 pub const NOBODY: u32 = 0;
@@ -81,7 +81,7 @@ impl Holders {
         if let Some(id) = self.0.get(&(target_id, origin_id)) {
             return Ok(*id);
         }
-        if self.0.len() >= MAX_KNOWN {
+        if self.0.len() >= MAX_CACHED {
             self.0.clear();
         }
         let id = number(connection, &Holder::from_call(origin, target))?;

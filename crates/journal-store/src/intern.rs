@@ -12,7 +12,7 @@ use super::StoreError;
 
 /// Maximum number of cached ids. Above this number the cache is cleared, and recurring values get
 /// new ids: an extra row costs less than a search for every call.
-const MAX_KNOWN: usize = 16 * 1024;
+const MAX_CACHED: usize = 16 * 1024;
 
 /// Ids of values of one type.
 #[derive(Debug)]
@@ -30,11 +30,11 @@ pub trait Interned: Clone + Eq + Hash {
 impl<T: Interned> Interner<T> {
     /// Starts with an empty cache, so that values of earlier runs get new ids.
     pub fn load(connection: &Connection) -> rusqlite::Result<Self> {
-        let newest = format!("SELECT coalesce(max(id), 0) FROM {}", T::TABLE);
-        let newest: u32 = connection.query_row(&newest, [], |row| row.get(0))?;
+        let query = format!("SELECT coalesce(max(id), 0) FROM {}", T::TABLE);
+        let newest_id: u32 = connection.query_row(&query, [], |row| row.get(0))?;
         Ok(Self {
             cached: HashMap::default(),
-            next: newest + 1,
+            next: newest_id + 1,
         })
     }
 
@@ -52,7 +52,7 @@ impl<T: Interned> Interner<T> {
         if let Some(id) = self.cached.get(value) {
             return Ok(*id);
         }
-        if self.cached.len() >= MAX_KNOWN {
+        if self.cached.len() >= MAX_CACHED {
             self.cached.clear();
         }
         let id = self.next;
@@ -101,11 +101,11 @@ impl Interned for CallOrigin {
 
 /// The origin with this id.
 pub fn origin(connection: &Connection, id: u32) -> Result<Option<CallOrigin>, StoreError> {
-    let mut origins = connection.prepare_cached(
+    let mut statement = connection.prepare_cached(
         "SELECT door, profile, client, version, principal, session FROM origins WHERE id = ?",
     )?;
-    let mut origins = origins.query([id])?;
-    origins.next()?.map(read_origin).transpose()
+    let mut rows = statement.query([id])?;
+    rows.next()?.map(read_origin).transpose()
 }
 
 fn read_origin(row: &Row<'_>) -> Result<CallOrigin, StoreError> {
@@ -141,10 +141,10 @@ impl Interned for Target {
 
 /// The target with this id.
 pub fn target(connection: &Connection, id: u32) -> Result<Option<Target>, StoreError> {
-    let mut targets =
+    let mut statement =
         connection.prepare_cached("SELECT server, method, tool FROM targets WHERE id = ?")?;
-    let mut targets = targets.query([id])?;
-    targets.next()?.map(read_target).transpose()
+    let mut rows = statement.query([id])?;
+    rows.next()?.map(read_target).transpose()
 }
 
 /// Reads a target from the first three columns.

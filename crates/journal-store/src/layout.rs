@@ -53,7 +53,7 @@ fn check_file(path: PathBuf) -> Result<Option<Metadata>, StoreError> {
     let Some(metadata) = metadata(path.clone())? else {
         return Ok(None);
     };
-    let actual = if metadata.is_symlink() {
+    let file_kind = if metadata.is_symlink() {
         "a link"
     } else if metadata.is_dir() {
         "a folder"
@@ -62,7 +62,10 @@ fn check_file(path: PathBuf) -> Result<Option<Metadata>, StoreError> {
     } else {
         return Ok(Some(metadata));
     };
-    Err(StoreError::Misplaced { path, actual })
+    Err(StoreError::Misplaced {
+        path,
+        actual: file_kind,
+    })
 }
 
 /// The metadata of the path itself, not of a link's target.

@@ -24,12 +24,12 @@ use super::{
 
 /// Maximum number of objects in a run. The digests of two runs are in memory (5 MB for full runs).
 /// A search by content reads every run, at a microsecond or two for each.
-pub const RUN: i64 = 32 * 1024;
+pub const RUN_LENGTH: i64 = 32 * 1024;
 /// Maximum number of rows (buckets) for the digests of one complete run. The first bits of a digest
 /// determine its row.
-const BUCKETS: i64 = 2048;
+const MAX_BUCKETS: i64 = 2048;
 /// An object in its bucket: the first bytes of its digest, and its index in the run.
-const ENTRY: usize = 8 + 2;
+const ENTRY_BYTES: usize = 8 + 2;
 /// The journal's size divided by that of a run. Content is deleted by runs.
 const RUNS_IN_JOURNAL: u64 = 32;
 
@@ -141,7 +141,7 @@ impl Recent {
 
     /// The holders of the objects in the incomplete run.
     pub fn holders(&self) -> impl Iterator<Item = u32> {
-        self.run.all().map(|(_, held)| held.holder)
+        self.run.all().map(|(_, object)| object.holder)
     }
 }
 
@@ -208,10 +208,14 @@ impl Objects {
         let next = next.max(last_id);
         let (mut run, mut bytes) = (Numbers::default(), 0);
         // A full run is complete only when the next one begins.
-        packs::heads_from(connection, (next - 1) / RUN * RUN, |id, head, holder| {
-            run.insert(Cid::from_digest(head.digest), HeldObject { id, holder });
-            bytes += head.size;
-        })?;
+        packs::heads_from(
+            connection,
+            (next - 1) / RUN_LENGTH * RUN_LENGTH,
+            |id, head, holder| {
+                run.insert(Cid::from_digest(head.digest), HeldObject { id, holder });
+                bytes += head.size;
+            },
+        )?;
         *lock(recent) = Recent {
             run,
             run_before: Numbers::default(),
@@ -243,12 +247,12 @@ impl Objects {
         }
         if self.bytes >= self.max_bytes {
             // Skipped ids are harmless.
-            self.next = (self.next + RUN - 1) / RUN * RUN;
+            self.next = (self.next + RUN_LENGTH - 1) / RUN_LENGTH * RUN_LENGTH;
         }
         let id = self.next;
-        if id % RUN == 0 {
+        if id % RUN_LENGTH == 0 {
             insert.packer.write(insert.connection)?;
-            self.turn(insert.connection, id / RUN, next_call)?;
+            self.complete_previous_run(insert.connection, id / RUN_LENGTH, next_call)?;
         }
         let object = HeldObject { id, holder };
         self.bytes += insert.object(object, &cid, content)?;
@@ -258,29 +262,34 @@ impl Objects {
     }
 
     /// Completes the run before `run`.
-    fn turn(&mut self, connection: &Connection, run: i64, next_call: i64) -> rusqlite::Result<()> {
+    fn complete_previous_run(
+        &mut self,
+        connection: &Connection,
+        run: i64,
+        next_call: i64,
+    ) -> rusqlite::Result<()> {
         let mut complete_run: Vec<(u64, i64, u32)> = {
             let recent = lock(&self.recent);
             let run_objects = recent.run.all();
             run_objects
-                .map(|(cid, held)| (prefix(cid), held.id, held.holder))
+                .map(|(cid, object)| (prefix(cid), object.id, object.holder))
                 .collect()
         };
         complete_run.sort_unstable();
-        let mut digests = connection.prepare_cached("INSERT INTO digests VALUES (?, ?, ?)")?;
+        let mut statement = connection.prepare_cached("INSERT INTO digests VALUES (?, ?, ?)")?;
         let mut objects = Vec::new();
         for bucket in
             complete_run.chunk_by(|(left, ..), (right, ..)| bucket(*left) == bucket(*right))
         {
             objects.clear();
             for (prefix, id, _) in bucket {
-                let index = u16::try_from(id % RUN).expect("a place in a run");
+                let index = u16::try_from(id % RUN_LENGTH).expect("a place in a run");
                 objects.extend_from_slice(&prefix.to_le_bytes());
                 objects.extend_from_slice(&index.to_le_bytes());
             }
             let (prefix, ..) = bucket[0];
             let holders = holders::encode(bucket.iter().map(|(_, _, holder)| *holder));
-            digests.execute(params![row_of(run - 1, prefix), objects, holders])?;
+            statement.execute(params![row_of(run - 1, prefix), objects, holders])?;
         }
         connection
             .prepare_cached("INSERT INTO runs VALUES (?, ?)")?
@@ -304,12 +313,12 @@ fn prefix(cid: &Cid) -> u64 {
 
 /// The first bits of the prefix.
 fn bucket(prefix: u64) -> i64 {
-    integer(prefix >> (u64::BITS - BUCKETS.trailing_zeros()))
+    integer(prefix >> (u64::BITS - MAX_BUCKETS.trailing_zeros()))
 }
 
 /// The row of a run that holds digests with this prefix.
 fn row_of(run: i64, prefix: u64) -> i64 {
-    run * BUCKETS + bucket(prefix)
+    run * MAX_BUCKETS + bucket(prefix)
 }
 
 /// The first row of a run's digests.
@@ -348,12 +357,12 @@ pub fn find(
     mut is_match: impl FnMut(HeldObject) -> Result<bool, StoreError>,
 ) -> Result<Option<i64>, StoreError> {
     let prefix = prefix(cid);
-    let mut runs = connection.prepare_cached(search.sql())?;
-    let mut runs = runs.query([BUCKETS, bucket(prefix)])?;
-    while let Some(row) = runs.next()? {
+    let mut statement = connection.prepare_cached(search.sql())?;
+    let mut rows = statement.query([MAX_BUCKETS, bucket(prefix)])?;
+    while let Some(row) = rows.next()? {
         let run: i64 = row.get(0)?;
         let objects = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        let objects = objects.as_chunks::<ENTRY>().0;
+        let objects = objects.as_chunks::<ENTRY_BYTES>().0;
         let holders = row.get_ref(2)?.as_blob_or_null();
         let holders = holders.map_err(rusqlite::Error::from)?;
         let holders = holders::decode(holders, objects.len());
@@ -362,7 +371,7 @@ pub fn find(
             if u64::from_le_bytes(*found_prefix) != prefix {
                 continue;
             }
-            let id = run * RUN + i64::from(u16::from_le_bytes([index[0], index[1]]));
+            let id = run * RUN_LENGTH + i64::from(u16::from_le_bytes([index[0], index[1]]));
             if is_match(HeldObject { id, holder })? {
                 return Ok(Some(id));
             }
@@ -373,11 +382,11 @@ pub fn find(
 
 /// True if an object with this content is a file.
 pub fn is_in_file(connection: &Connection, cid: &Cid) -> rusqlite::Result<bool> {
-    let query = connection
+    let file = connection
         .prepare_cached("SELECT 1 FROM files WHERE digest = ? LIMIT 1")?
         .query_row([cid.digest()], |_| Ok(()))
         .optional()?;
-    Ok(query.is_some())
+    Ok(file.is_some())
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -387,7 +396,7 @@ pub enum Content<'t> {
     Hashed(usize),
 }
 
-/// Writes objects during one transaction. Packs are written at its end.
+/// Writes objects during one transaction. Packs are written at the end of the transaction.
 pub struct Insert<'c> {
     pub connection: &'c Connection,
     pub files: &'c Files,
@@ -433,7 +442,7 @@ impl<'c> Insert<'c> {
         let head = Head {
             digest: *cid.digest(),
             size,
-            place: storage,
+            storage,
         };
         self.packer.push(self.connection, id, head, holder, data)?;
         Ok(size)

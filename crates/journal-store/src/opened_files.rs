@@ -41,7 +41,7 @@ impl OpenedFiles {
     }
 
     /// Stores the database's size after a checkpoint, which may have made it shorter.
-    pub fn checkpointed(&self) {
+    pub fn update_size(&self) {
         self.bytes.store(bytes(&self.folder), Ordering::Relaxed);
     }
 
@@ -63,7 +63,7 @@ impl OpenedFiles {
                 && let Some(metadata) = metadata
                 && metadata.len() < self.bytes.load(Ordering::Relaxed)
             {
-                if metadata.len() < needed(connection) {
+                if metadata.len() < required_bytes(connection) {
                     return Err(StoreError::Cut(path));
                 }
                 // Another program has made the database smaller correctly (vacuum).
@@ -76,7 +76,7 @@ impl OpenedFiles {
 
 /// Bytes of the database according to its own header, which another program may have reduced
 /// correctly.
-fn needed(connection: &Connection) -> u64 {
+fn required_bytes(connection: &Connection) -> u64 {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     match (pragma("page_count"), pragma("page_size")) {
         (Ok(pages), Ok(bytes)) => (pages * bytes).unsigned_abs(),
@@ -91,7 +91,7 @@ fn bytes(folder: &Path) -> u64 {
 /// The metadata of a file. `None` if the file is missing.
 fn file_metadata(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
-        Ok(found) => Ok(Some(found)),
+        Ok(metadata) => Ok(Some(metadata)),
         Err(error)
             if matches!(
                 error.kind(),

@@ -44,7 +44,7 @@ impl Opening {
                 self.queue.tally.failing(&error);
                 Ok(None)
             }
-            (opened, _) => opened.map(Some),
+            (result, _) => result.map(Some),
         }
     }
 
@@ -88,7 +88,7 @@ impl Opening {
                 set_aside(&self.folder, &damage)?;
                 self.open()
             }
-            opened => opened,
+            result => result,
         }
     }
 

@@ -11,11 +11,11 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::{StoreError, holders, objects::Storage, schema::integer};
 
 /// The bytes of a head: digest, size and storage.
-const HEAD: usize = 32 + 8 + 1;
+const HEAD_BYTES: usize = 32 + 8 + 1;
 /// Maximum number of objects in a pack. The other limit is its size in bytes. A reader of one
 /// object reads the whole pack, and a page of records needs one or two packs.
 const MAX_OBJECTS: usize = 512;
-const FULL: usize = 64 * 1024;
+const FULL_BYTES: usize = 64 * 1024;
 
 /// Objects with consecutive ids that are not written yet.
 #[derive(Debug, Default)]
@@ -39,13 +39,13 @@ impl Packer {
         if self.heads.is_empty() {
             self.first = id;
         }
-        debug_assert_eq!(id, self.first + integer(self.heads.len() / HEAD));
+        debug_assert_eq!(id, self.first + integer(self.heads.len() / HEAD_BYTES));
         self.heads.extend_from_slice(&head.digest);
         self.heads.extend_from_slice(&head.size.to_le_bytes());
-        self.heads.push(head.place as u8);
+        self.heads.push(head.storage as u8);
         self.holders.extend_from_slice(&holder.to_le_bytes());
         self.data.extend_from_slice(data);
-        if self.heads.len() == MAX_OBJECTS * HEAD || self.data.len() >= FULL {
+        if self.heads.len() == MAX_OBJECTS * HEAD_BYTES || self.data.len() >= FULL_BYTES {
             self.write(connection)?;
         }
         Ok(())
@@ -55,7 +55,7 @@ impl Packer {
         if self.heads.is_empty() {
             return Ok(());
         }
-        let count = integer(self.heads.len() / HEAD);
+        let count = integer(self.heads.len() / HEAD_BYTES);
         let mut objects = mem::take(&mut self.heads);
         objects.append(&mut self.data);
         connection
@@ -73,23 +73,23 @@ impl Packer {
 pub struct Head {
     pub digest: [u8; 32],
     pub size: u64,
-    pub place: Storage,
+    pub storage: Storage,
 }
 
 impl Head {
-    fn read(bytes: &[u8; HEAD]) -> Result<Self, StoreError> {
+    fn read(bytes: &[u8; HEAD_BYTES]) -> Result<Self, StoreError> {
         let (digest, rest) = bytes.split_first_chunk().expect("41 bytes");
-        let (size, place) = rest.split_first_chunk().expect("9 bytes");
+        let (size, storage) = rest.split_first_chunk().expect("9 bytes");
         Ok(Self {
             digest: *digest,
             size: u64::from_le_bytes(*size),
-            place: Storage::from_code(place[0])?,
+            storage: Storage::from_code(storage[0])?,
         })
     }
 
     /// The length of the object's bytes in its pack.
     fn length(&self) -> usize {
-        match self.place {
+        match self.storage {
             Storage::Database => usize::try_from(self.size).unwrap_or(usize::MAX),
             Storage::Nowhere | Storage::File => 0,
         }
@@ -136,23 +136,23 @@ impl Pack {
         if self.starts.is_empty() {
             self.starts = self.starts()?;
         }
-        let index = usize::try_from(object - self.first).map_err(|_| CUT_SHORT)?;
-        let (heads, _) = self.objects.as_chunks::<HEAD>();
+        let index = usize::try_from(object - self.first).map_err(|_| TRUNCATED_PACK)?;
+        let (heads, _) = self.objects.as_chunks::<HEAD_BYTES>();
         let head = heads.get(index).filter(|_| index < self.count);
-        let head = Head::read(head.ok_or(CUT_SHORT)?)?;
-        let start = self.starts.get(index).ok_or(CUT_SHORT)?;
+        let head = Head::read(head.ok_or(TRUNCATED_PACK)?)?;
+        let start = self.starts.get(index).ok_or(TRUNCATED_PACK)?;
         let bytes = self
             .objects
             .get(*start..start.saturating_add(head.length()));
-        Ok((head, bytes.ok_or(CUT_SHORT)?))
+        Ok((head, bytes.ok_or(TRUNCATED_PACK)?))
     }
 
     fn starts(&self) -> Result<Vec<usize>, StoreError> {
-        let mut data = self.count * HEAD;
+        let mut data = self.count * HEAD_BYTES;
         self.heads()
-            .map(|found| {
+            .map(|part| {
                 let start = data;
-                data = data.saturating_add(found?.1.length());
+                data = data.saturating_add(part?.1.length());
                 Ok(start)
             })
             .collect()
@@ -160,14 +160,14 @@ impl Pack {
 
     /// The heads of the pack's objects, by id.
     pub fn heads(&self) -> impl Iterator<Item = Result<(i64, Head), StoreError>> {
-        let (heads, _) = self.objects.as_chunks::<HEAD>();
+        let (heads, _) = self.objects.as_chunks::<HEAD_BYTES>();
         (self.first..)
             .zip(heads.iter().take(self.count))
             .map(|(id, head)| Ok((id, Head::read(head)?)))
     }
 }
 
-const CUT_SHORT: StoreError = StoreError::Corrupt("a pack of objects that is cut short");
+const TRUNCATED_PACK: StoreError = StoreError::Corrupt("a pack of objects that is cut short");
 
 /// True if the object can be read.
 pub fn has(connection: &Connection, object: i64) -> rusqlite::Result<bool> {
@@ -187,13 +187,13 @@ pub fn heads_from(
     mut visit: impl FnMut(i64, Head, u32),
 ) -> Result<(), StoreError> {
     // A read-only journal may have an older version without holders.
-    let packs = |holders| {
-        let packs = format!("SELECT first, count, objects, {holders} FROM packs WHERE first >= ?");
-        connection.prepare(&packs)
+    let prepare_packs = |holders| {
+        let query = format!("SELECT first, count, objects, {holders} FROM packs WHERE first >= ?");
+        connection.prepare(&query)
     };
-    let mut packs = packs("holders").or_else(|_| packs("NULL"))?;
-    let mut packs = packs.query([object])?;
-    while let Some(row) = packs.next()? {
+    let mut statement = prepare_packs("holders").or_else(|_| prepare_packs("NULL"))?;
+    let mut rows = statement.query([object])?;
+    while let Some(row) = rows.next()? {
         let pack = Pack::read(row)?;
         let column = row.get_ref(3)?.as_blob_or_null();
         let column = column.map_err(rusqlite::Error::from)?;

@@ -37,10 +37,10 @@ use super::{
 };
 
 /// Maximum number of idle connections in the pool.
-const MAX_KEPT: usize = 4;
+const MAX_IDLE: usize = 4;
 /// Maximum bytes of arguments that are returned with their record. The bound limits the size of a
 /// page of records.
-const ARGUMENTS_SHOWN: u64 = 1024;
+const MAX_SHOWN_ARGUMENTS: u64 = 1024;
 
 /// The pool of idle connections.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl Readers {
         let Reader { connection, .. } = reader;
         connection.execute_batch("COMMIT")?;
         let mut idle = idle();
-        if idle.len() < MAX_KEPT {
+        if idle.len() < MAX_IDLE {
             idle.push((opened_count, connection));
         }
         answer
@@ -321,7 +321,7 @@ impl Reader {
             searched_back_to: cut_candidate.map(|last_candidate| time(last_candidate.started_at)),
             gaps: Vec::new(),
         };
-        let gaps = gaps::on_page(&self.connection, filter, &page)?;
+        let gaps = gaps::read_page(&self.connection, filter, &page)?;
         Ok(RecordPage { gaps, ..page })
     }
 
@@ -362,7 +362,7 @@ impl Reader {
             if let Some(payload) = &mut record.arguments {
                 payload.cid = Some(Cid::from_digest(head.digest));
             }
-            if head.place == Storage::Database && head.size <= ARGUMENTS_SHOWN {
+            if head.storage == Storage::Database && head.size <= MAX_SHOWN_ARGUMENTS {
                 record.arguments_text = Some(text(data)?);
             }
         }
@@ -397,7 +397,7 @@ impl Reader {
         let Some((head, data)) = look_up(connection, pack, Some(id))? else {
             return Err(JournalError::NoSuchObject(cid).into());
         };
-        let content = match head.place {
+        let content = match head.storage {
             Storage::Nowhere => return Err(JournalError::NotKept(cid).into()),
             Storage::File => files.read(&cid, offset, length)?,
             Storage::Database => {
@@ -449,11 +449,11 @@ impl Reader {
         let Self {
             connection,
             pack,
-            recent,
+            recent: recent_objects,
             ..
         } = self;
-        let recent: Vec<HeldObject> = objects::lock(recent).with(cid).collect();
-        for object in recent {
+        let recent_objects: Vec<HeldObject> = objects::lock(recent_objects).with(cid).collect();
+        for object in recent_objects {
             // The object may not have been committed when this view began.
             if is_match(connection, object)? && packs::has(connection, object.id)? {
                 return Ok(Some(object.id));
@@ -481,7 +481,7 @@ impl Reader {
 
     /// The targets whose names contain the text. Empty without a text.
     fn named(&self, filter: &RecordFilter) -> Result<Ids, StoreError> {
-        let contained = filter.text.as_ref().map(|text| {
+        let targets_with_text = filter.text.as_ref().map(|text| {
             let escaped_text = text
                 .replace('\\', r"\\")
                 .replace('%', r"\%")
@@ -490,7 +490,7 @@ impl Reader {
         });
         let condition = Condition::one_of(
             r"server || '/' || tool LIKE ? ESCAPE '\'",
-            contained.as_slice(),
+            targets_with_text.as_slice(),
         );
         Ok(self.ids("targets", &[condition])?.unwrap_or_default())
     }
@@ -580,8 +580,8 @@ impl Ids {
 fn record(connection: &Connection, call: CallRow<'_>) -> Result<Option<Record>, StoreError> {
     let status = Status::from_code(call.status).ok_or(StoreError::Corrupt("a status"))?;
     let state = State::from_code(call.state).ok_or(StoreError::Corrupt("a state"))?;
-    let named = origin(connection, call.origin)?.zip(target(connection, call.target)?);
-    let Some((origin, target)) = named else {
+    let origin_and_target = origin(connection, call.origin)?.zip(target(connection, call.target)?);
+    let Some((origin, target)) = origin_and_target else {
         return Ok(None);
     };
     Ok(Some(Record {

@@ -16,30 +16,30 @@ use super::{
     call_packs::{self, first_call},
     database::{self, Database},
     facets, gaps, history, holders,
-    objects::{self, RUN, first_row_of, is_in_file},
-    rollup::MINUTES_KEPT,
+    objects::{self, RUN_LENGTH, first_row_of, is_in_file},
+    rollup::MINUTE_RETENTION,
     schema::integer,
     time::{HOUR, MINUTE, span},
 };
 
 /// Time between two checks of age and size.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum number of calls that one step deletes. A step takes about 5 ms, and deletes more calls
 /// than one turn writes under full load.
-const CALLS: i64 = 4096;
+const CALLS_PER_STEP: i64 = 4096;
 /// Maximum number of objects that one step deletes: two for each call.
-const OBJECTS: i64 = 2 * CALLS;
+const OBJECTS_PER_STEP: i64 = 2 * CALLS_PER_STEP;
 /// Maximum number of free pages that one step returns to the file system. Each may move another
 /// page.
-const PAGES: i64 = 512;
+const PAGES_PER_STEP: i64 = 512;
 /// Number of deleted calls between two sweeps for unused names. A sweep reads all facets.
-const SWEEP_AFTER: i64 = 256 * 1024;
+const CALLS_PER_SWEEP: i64 = 256 * 1024;
 
 /// Interval at which the last recorded time of the journal is written.
-const KEEP_SEEN: i64 = MINUTE;
+const SEEN_INTERVAL: i64 = MINUTE;
 
 /// Maximum number of marks in this run.
-const MARKS: u32 = 64;
+const MAX_MARKS: u32 = 64;
 
 #[derive(Debug)]
 pub struct Retention {
@@ -83,7 +83,7 @@ impl Run {
     /// The id of the first call that is too young to be deleted. `next` is the id of the next call.
     fn first_young(&mut self, next: i64, retention: Duration, now: Instant) -> i64 {
         let newest_mark = self.marks.back().map(|(_, time)| *time);
-        if newest_mark.is_none_or(|time| now.duration_since(time) >= retention / MARKS) {
+        if newest_mark.is_none_or(|time| now.duration_since(time) >= retention / MAX_MARKS) {
             self.marks.push_back((next, now));
         }
         while let Some((call, time)) = self.marks.front()
@@ -98,18 +98,18 @@ impl Run {
 
 impl Retention {
     pub fn new(database: &Database) -> rusqlite::Result<Self> {
-        let files = "SELECT coalesce(sum(size), 0) FROM (SELECT DISTINCT digest, size FROM files)";
-        let bytes: i64 = database.connection.query_row(files, [], |row| row.get(0))?;
+        let query = "SELECT coalesce(sum(size), 0) FROM (SELECT DISTINCT digest, size FROM files)";
+        let file_bytes: i64 = database.connection.query_row(query, [], |row| row.get(0))?;
         Ok(Self {
             age: Age::new(database::last_recorded_time(&database.connection)?),
             written_time: 0,
-            file_bytes: bytes.unsigned_abs(),
+            file_bytes: file_bytes.unsigned_abs(),
             looked: Instant::now(),
             grown: 0,
             // The data of an earlier run may need a step.
             busy: true,
             gone: 0,
-            bytes: used_bytes(&database.connection)? + bytes.unsigned_abs(),
+            bytes: used_bytes(&database.connection)? + file_bytes.unsigned_abs(),
             history_rows: history::rows(&database.connection)?,
             run: Run::new(database.memory.next_call),
         })
@@ -144,13 +144,13 @@ impl Retention {
         in_use: impl Iterator<Item = WrittenCall>,
     ) -> Result<(), StoreError> {
         let is_due =
-            self.looked.elapsed() >= LOOK_EVERY || self.grown >= database.bounds.between_looks;
+            self.looked.elapsed() >= CHECK_INTERVAL || self.grown >= database.bounds.between_looks;
         if !self.busy && !is_due {
             return Ok(());
         }
         self.looked = Instant::now();
         let now = self.age.now();
-        if now - self.written_time >= KEEP_SEEN {
+        if now - self.written_time >= SEEN_INTERVAL {
             database::write_last_recorded_time(&database.connection, now)?;
             self.written_time = now;
         }
@@ -160,7 +160,7 @@ impl Retention {
         // Delete more than was written, so that the journal stays within its bound under any load.
         let previous_size = self.size(database)?;
         self.bytes = previous_size;
-        let goal = previous_size
+        let target_size = previous_size
             .saturating_sub(2 * grown)
             .max(database.bounds.max_bytes);
         loop {
@@ -170,7 +170,7 @@ impl Retention {
                 || self.calls(database, now)?
                 || vacuum(&database.connection, database.bounds.spare_pages)?;
             self.bytes = self.size(database)?;
-            if !is_more || self.bytes <= goal {
+            if !is_more || self.bytes <= target_size {
                 self.busy = is_more;
                 break;
             }
@@ -178,7 +178,7 @@ impl Retention {
         if !self.busy {
             self.history(database, now)?;
             rollups(database, now)?;
-            if self.gone >= SWEEP_AFTER {
+            if self.gone >= CALLS_PER_SWEEP {
                 sweep(database, in_use)?;
                 self.gone = 0;
             }
@@ -188,7 +188,7 @@ impl Retention {
 
     /// Deletes the oldest changes of servers' statuses.
     fn history(&mut self, database: &Database, now: i64) -> rusqlite::Result<()> {
-        let (oldest, max_rows) = (oldest_kept(database, now), database.bounds.history_rows);
+        let (oldest, max_rows) = (oldest_retained(database, now), database.bounds.history_rows);
         let deleted_rows =
             history::prune(&database.connection, oldest, self.history_rows, max_rows)?;
         self.history_rows -= deleted_rows;
@@ -203,16 +203,18 @@ impl Retention {
         let Some(first_id) = first_call(connection)? else {
             return Ok(false);
         };
-        let too_many = self.too_many(database, first_id)?;
+        let first_retained_call = self.first_retained_call(database, first_id)?;
         let (next_id, retention) = (database.memory.next_call, database.settings.retention);
         let first_young = self.run.first_young(next_id, retention, Instant::now());
-        let (end, oldest) = match too_many {
-            Some(too_many) => (too_many.min(first_id + CALLS), i64::MAX),
+        let (end, oldest) = match first_retained_call {
+            Some(first_retained_call) => {
+                (first_retained_call.min(first_id + CALLS_PER_STEP), i64::MAX)
+            }
             None => {
-                let oldest = oldest_kept(database, now);
-                let end = first_young.min(first_id + CALLS);
+                let oldest = oldest_retained(database, now);
+                let end = first_young.min(first_id + CALLS_PER_STEP);
                 // A call after a young call is young, even if its recorded start is wrong.
-                let first_retained = call_packs::first_between(connection, end, oldest, now)?;
+                let first_retained = call_packs::find_first_between(connection, end, oldest, now)?;
                 (first_retained.unwrap_or(end), oldest)
             }
         };
@@ -224,7 +226,7 @@ impl Retention {
         let first_id = first_call(&transaction)?.unwrap_or(database.memory.next_call);
         transaction
             .prepare_cached("DELETE FROM facets WHERE chunk < ?")?
-            .execute([first_id / facets::CHUNK])?;
+            .execute([first_id / facets::CHUNK_LENGTH])?;
         transaction
             .prepare_cached("DELETE FROM attempts WHERE call < ?")?
             .execute([first_id])?;
@@ -247,10 +249,10 @@ impl Retention {
         let first_retained = last_turned_run - 1;
         let query = "SELECT min(first) FROM packs";
         let oldest: Option<i64> = connection.query_row(query, [], |row| row.get(0))?;
-        let Some(oldest) = oldest.filter(|id| *id < first_retained * RUN) else {
+        let Some(oldest) = oldest.filter(|id| *id < first_retained * RUN_LENGTH) else {
             return Ok(false);
         };
-        let end = (oldest + OBJECTS).min(first_retained * RUN);
+        let end = (oldest + OBJECTS_PER_STEP).min(first_retained * RUN_LENGTH);
         // A pack belongs to one run, and is deleted as a whole.
         let end: i64 = connection
             .prepare_cached("SELECT max(first + count) FROM packs WHERE first < ?")?
@@ -270,7 +272,7 @@ impl Retention {
             .execute([end])?;
         transaction
             .prepare_cached("DELETE FROM digests WHERE id < ?")?
-            .execute([first_row_of(end / RUN)])?;
+            .execute([first_row_of(end / RUN_LENGTH)])?;
         transaction
             .prepare_cached("DELETE FROM runs WHERE run < ?")?
             .execute([last_turned_run])?;
@@ -294,7 +296,11 @@ impl Retention {
 
     /// The first call to retain in a journal that is too large. The oldest run of objects is
     /// deletable after the calls before this one.
-    fn too_many(&self, database: &Database, first: i64) -> rusqlite::Result<Option<i64>> {
+    fn first_retained_call(
+        &self,
+        database: &Database,
+        first: i64,
+    ) -> rusqlite::Result<Option<i64>> {
         if self.size(database)? <= database.bounds.max_bytes {
             return Ok(None);
         }
@@ -317,7 +323,7 @@ impl Retention {
 }
 
 /// The start of the oldest calls to retain.
-fn oldest_kept(database: &Database, now: i64) -> i64 {
+fn oldest_retained(database: &Database, now: i64) -> i64 {
     now - span(database.settings.retention)
 }
 
@@ -337,18 +343,18 @@ fn vacuum(connection: &Connection, spare_pages: i64) -> rusqlite::Result<bool> {
     if extra_pages <= 0 {
         return Ok(false);
     }
-    let pages = extra_pages.min(PAGES);
-    let mut vacuum = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
-    let mut vacuum = vacuum.query([])?;
+    let pages = extra_pages.min(PAGES_PER_STEP);
+    let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
+    let mut rows = statement.query([])?;
     // Each row is one page.
-    while vacuum.next()?.is_some() {}
+    while rows.next()?.is_some() {}
     Ok(extra_pages > pages)
 }
 
 fn rollups(database: &Database, now: i64) -> rusqlite::Result<()> {
     for (span, oldest) in [
-        (MINUTE, now - MINUTES_KEPT),
-        (HOUR, oldest_kept(database, now)),
+        (MINUTE, now - MINUTE_RETENTION),
+        (HOUR, oldest_retained(database, now)),
     ] {
         database
             .connection
@@ -389,14 +395,14 @@ fn sweep(
             ControlFlow::Continue(())
         },
     )?;
-    let mut rolled_up = connection.prepare("SELECT DISTINCT target FROM rollups")?;
-    for target in rolled_up.query_map([], |row| row.get(0))? {
+    let mut statement = connection.prepare("SELECT DISTINCT target FROM rollups")?;
+    for target in statement.query_map([], |row| row.get(0))? {
         targets.insert(target?);
     }
-    let mut digests =
+    let mut statement =
         connection.prepare("SELECT holders FROM digests WHERE holders IS NOT NULL")?;
-    let mut digests = digests.query([])?;
-    while let Some(row) = digests.next()? {
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
         let column = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
         holders.extend(holders::decode(Some(column), column.len() / 4));
     }
@@ -439,6 +445,6 @@ mod tests {
         }
         assert_eq!(first_young(30), 100);
         assert_eq!(first_young(45), 250);
-        assert!(run.marks.len() <= 2 + MARKS as usize);
+        assert!(run.marks.len() <= 2 + MAX_MARKS as usize);
     }
 }

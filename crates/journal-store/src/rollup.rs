@@ -16,7 +16,7 @@ use super::{
 pub const SPANS: [i64; 2] = [MINUTE, HOUR];
 
 /// Retention of the statistics by the minute, in microseconds. Longer periods are read by the hour.
-pub const MINUTES_KEPT: i64 = 48 * HOUR;
+pub const MINUTE_RETENTION: i64 = 48 * HOUR;
 
 /// The sum for one target over one period.
 #[derive(Clone, Debug, Default)]

@@ -97,7 +97,7 @@ const VERSION_4: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 /// The first version with packs of calls.
-const CALLS_PACKED: i64 = 4;
+const CALL_PACKS_VERSION: i64 = 4;
 
 const VERSION_5: &str = "
     -- Times of which so many calls are not on record, and why.
@@ -107,7 +107,7 @@ const VERSION_5: &str = "
     ) STRICT;
 ";
 /// The first version with gaps.
-const GAPS_KEPT: i64 = 5;
+const GAPS_VERSION: i64 = 5;
 
 /// Size of the writer's cache: 8 MiB, because the writer appends to a few tables.
 const WRITER_CACHE_KIB: i32 = 8 * 1024;
@@ -163,7 +163,7 @@ pub fn open_to_read(state: &Path) -> Result<Connection, StoreError> {
 /// Adds missing tables to a read-only journal of an older version: empty temporary tables for packs
 /// of calls and gaps.
 pub fn fill_in(connection: &Connection, version: i64) -> rusqlite::Result<()> {
-    for (since, step) in [(CALLS_PACKED, VERSION_4), (GAPS_KEPT, VERSION_5)] {
+    for (since, step) in [(CALL_PACKS_VERSION, VERSION_4), (GAPS_VERSION, VERSION_5)] {
         if version < since {
             connection.pragma_update(None, "temp_store", "MEMORY")?;
             connection.execute_batch(&step.replace("CREATE TABLE", "CREATE TEMP TABLE"))?;
@@ -198,9 +198,9 @@ fn check(connection: &Connection, path: &Path, folder: &Path) -> Result<(), Stor
     if version(connection, path)? > 0 {
         return Ok(());
     }
-    let tables = "SELECT count(*) FROM sqlite_schema";
-    let tables: i64 = connection.query_row(tables, [], |row| row.get(0))?;
-    if tables > 0 || layout::holds_objects(folder)? {
+    let query = "SELECT count(*) FROM sqlite_schema";
+    let table_count: i64 = connection.query_row(query, [], |row| row.get(0))?;
+    if table_count > 0 || layout::holds_objects(folder)? {
         return Err(StoreError::Foreign(path.to_owned()));
     }
     Ok(())

@@ -25,9 +25,9 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 const FIRST_BATCH: usize = 32;
 /// Maximum number of calls in a batch, which equals that of a pack. They take some ten milliseconds
 /// if each is in a separate pack.
-const BATCH: usize = 512;
+const MAX_BATCH: usize = 512;
 /// Maximum number of objects whose result is cached. Arguments such as `{}` recur.
-const MAX_REMEMBERED: usize = 64 * 1024;
+const MAX_CACHED_RESULTS: usize = 64 * 1024;
 
 /// A text to search for. The time is linear in the length of the searched text.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub struct SearchText {
 impl SearchText {
     pub fn new(text: &str) -> Self {
         let mut forms = vec![text.as_bytes().to_ascii_lowercase()];
-        for form in [escaped(text, false), escaped(text, true)] {
+        for form in [escape_json(text, false), escape_json(text, true)] {
             let form = form.to_ascii_lowercase();
             if !forms.contains(&form) {
                 forms.push(form);
@@ -68,7 +68,7 @@ impl SearchText {
 
 /// The escaped form of a text in JSON. With `ascii`, characters beyond ASCII are escaped, as some
 /// clients do.
-fn escaped(text: &str, ascii: bool) -> Vec<u8> {
+fn escape_json(text: &str, ascii: bool) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     for letter in text.chars() {
         let short_escape = match letter {
@@ -148,7 +148,7 @@ impl CallSearch {
         pack: &mut Option<Pack>,
     ) -> Result<(Vec<i64>, Option<Candidate>), StoreError> {
         let batch = std::mem::take(&mut self.batch);
-        self.size = (self.size * 2).min(BATCH);
+        self.size = (self.size * 2).min(MAX_BATCH);
         let mut matches = vec![false; batch.len()];
         let mut unread_objects = Vec::new();
         for (index, candidate) in batch.iter().enumerate() {
@@ -194,10 +194,10 @@ impl CallSearch {
             return Ok(*is_match);
         }
         let is_match = match look_up(connection, pack, Some(object))? {
-            Some((head, data)) => head.place == Storage::Database && search_text.are_in(data),
+            Some((head, data)) => head.storage == Storage::Database && search_text.are_in(data),
             None => false,
         };
-        if self.remembered.len() >= MAX_REMEMBERED {
+        if self.remembered.len() >= MAX_CACHED_RESULTS {
             self.remembered.clear();
         }
         self.remembered.insert(object, is_match);

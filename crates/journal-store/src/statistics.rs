@@ -11,7 +11,7 @@ use mainstay_journal::{Bucket, By, Order, Range, Series};
 use super::{
     StoreError,
     read::Reader,
-    rollup::{self, MINUTES_KEPT, Sum},
+    rollup::{self, MINUTE_RETENTION, Sum},
     time::{HOUR, MINUTE, micros, span, time},
 };
 
@@ -35,19 +35,19 @@ impl Reader {
     /// One series for each server, method and tool, in this order unless the range sets another.
     pub fn statistics(&self, range: &Range) -> Result<Vec<Series>, StoreError> {
         let (since, until) = (micros(range.since), micros(range.until));
-        let minutes = until.saturating_sub(since) <= MINUTES_KEPT / 2
-            && since >= micros(SystemTime::now()) - MINUTES_KEPT
+        let minutes = until.saturating_sub(since) <= MINUTE_RETENTION / 2
+            && since >= micros(SystemTime::now()) - MINUTE_RETENTION
             && range.bucket < Duration::from_hours(1);
         let unit = if minutes { MINUTE } else { HOUR };
         let bucket = (span(range.bucket).max(1) + unit - 1) / unit * unit;
-        let mut rows = self.connection.prepare_cached(
+        let mut statement = self.connection.prepare_cached(
             "SELECT r.start, t.server, t.method, t.tool,
                     r.calls, r.errors, r.argument_bytes, r.result_bytes, r.latencies
              FROM rollups r CROSS JOIN targets t ON t.id = r.target
              WHERE r.span = ?1 AND r.start BETWEEN ?2 AND ?3
                AND (?4 IS NULL OR t.server = ?4) AND (?5 IS NULL OR t.tool = ?5)",
         )?;
-        let mut rows = rows.query((
+        let mut rows = statement.query((
             unit,
             since - since.rem_euclid(unit),
             until,

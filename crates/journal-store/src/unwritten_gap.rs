@@ -16,13 +16,13 @@ use super::time::{micros, time};
 const NAME: &str = "unwritten-gap";
 
 /// The length of the file. Overwriting needs no new space on most file systems.
-const LENGTH: usize = 512;
+const FILE_LENGTH: usize = 512;
 
 /// Maximum bytes of the stored reason.
 const MAX_REASON: usize = 256;
 
 /// Time between two writes while the disk stays full.
-const PAUSE: Duration = Duration::from_secs(1);
+const WRITE_PAUSE: Duration = Duration::from_secs(1);
 
 pub fn path(folder: &Path) -> PathBuf {
     folder.join(NAME)
@@ -32,7 +32,7 @@ pub fn path(folder: &Path) -> PathBuf {
 #[derive(Debug)]
 pub struct UnwrittenGap {
     file: File,
-    stored: Option<Gap>,
+    stored_gap: Option<Gap>,
     written_at: Option<Instant>,
 }
 
@@ -50,34 +50,39 @@ impl UnwrittenGap {
         let mut file = open_private(path, &options).map_err(io::Error::other)?;
         let mut text = String::new();
         // An unreadable text is no gap.
-        (&file).take(LENGTH as u64).read_to_string(&mut text).ok();
+        (&file)
+            .take(FILE_LENGTH as u64)
+            .read_to_string(&mut text)
+            .ok();
         let stored_gap = parse(&text);
-        if stored_gap.is_none() && text.len() < LENGTH {
+        if stored_gap.is_none() && text.len() < FILE_LENGTH {
             overwrite(&mut file, "")?;
         }
         Ok(Self {
             file,
-            stored: stored_gap,
+            stored_gap: stored_gap,
             written_at: None,
         })
     }
 
     /// The gap of an earlier run.
     pub fn gap(&self) -> Option<&Gap> {
-        self.stored.as_ref()
+        self.stored_gap.as_ref()
     }
 
     /// Writes the gap that is not in the database yet. With `is_last`, writes without a pause.
     pub fn keep(&mut self, gap: Option<Gap>, is_last: bool) {
         let calls = |gap: &Option<Gap>| gap.as_ref().map(|gap| (gap.since, gap.calls));
-        let is_early = self.written_at.is_some_and(|time| time.elapsed() < PAUSE);
-        if calls(&self.stored) == calls(&gap) || (is_early && !is_last && gap.is_some()) {
+        let is_early = self
+            .written_at
+            .is_some_and(|time| time.elapsed() < WRITE_PAUSE);
+        if calls(&self.stored_gap) == calls(&gap) || (is_early && !is_last && gap.is_some()) {
             return;
         }
         let text = gap.as_ref().map(render).unwrap_or_default();
         self.written_at = Some(Instant::now());
         match overwrite(&mut self.file, &text) {
-            Ok(()) => self.stored = gap,
+            Ok(()) => self.stored_gap = gap,
             // The next turn tries again. The next run must not report a gap that is already in the
             // database.
             Err(error) => tracing::debug!(%error, "a gap is not kept beside the journal"),
@@ -86,7 +91,7 @@ impl UnwrittenGap {
 }
 
 fn overwrite(file: &mut File, text: &str) -> io::Result<()> {
-    let mut bytes = [b' '; LENGTH];
+    let mut bytes = [b' '; FILE_LENGTH];
     bytes[..text.len()].copy_from_slice(text.as_bytes());
     file.rewind()?;
     file.write_all(&bytes)?;
@@ -94,7 +99,7 @@ fn overwrite(file: &mut File, text: &str) -> io::Result<()> {
 }
 
 /// The lines of the file: start and end in microseconds since 1970, calls, and reason. Shorter than
-/// [`LENGTH`].
+/// [`FILE_LENGTH`].
 fn render(gap: &Gap) -> String {
     let reason = &gap.reason[..gap.reason.floor_char_boundary(MAX_REASON)];
     let until = gap.until.unwrap_or(gap.since);
@@ -131,7 +136,7 @@ mod tests {
         let length = || std::fs::metadata(path(folder.path())).expect("there").len();
         let open_file = || UnwrittenGap::open(folder.path()).expect("opened");
         let mut file = open_file();
-        assert_eq!((file.gap(), length()), (None, LENGTH as u64));
+        assert_eq!((file.gap(), length()), (None, FILE_LENGTH as u64));
         let gap = Gap {
             since: time(1_000_000),
             until: Some(SystemTime::UNIX_EPOCH + Duration::from_mins(1)),
@@ -149,7 +154,7 @@ mod tests {
             "{}",
             stored_gap.reason
         );
-        assert_eq!(length(), LENGTH as u64);
+        assert_eq!(length(), FILE_LENGTH as u64);
         // A second write within a second is delayed, unless it is the last one.
         let later_gap = Gap { calls: 8, ..gap };
         file.keep(Some(later_gap.clone()), false);
@@ -159,6 +164,6 @@ mod tests {
         file.keep(None, false);
         assert_eq!(open_file().gap(), None);
         std::fs::write(path(folder.path()), [0xff; 9]).expect("written");
-        assert_eq!((open_file().gap(), length()), (None, LENGTH as u64));
+        assert_eq!((open_file().gap(), length()), (None, FILE_LENGTH as u64));
     }
 }

@@ -24,21 +24,21 @@ use super::{
 
 /// Age at which an open call is written, so that it is recorded even if Mainstay is killed. Such
 /// long calls are few, and cost a second write.
-const SHOWN_OPEN_AFTER: Duration = Duration::from_millis(250);
+const OPEN_WRITE_DELAY: Duration = Duration::from_millis(250);
 /// Time between two writes of statistics. Each touches two rows for every called tool.
-const ROLLUPS_EVERY: Duration = Duration::from_secs(1);
+const ROLLUP_INTERVAL: Duration = Duration::from_secs(1);
 /// Transactions between two checks of the log's length. A transaction usually adds a dozen pages.
-const TURNS_BETWEEN_LOOKS: u32 = 16;
+const TURNS_BETWEEN_CHECKS: u32 = 16;
 /// Time between two attempts to write data after a failure.
-const OWED_EVERY: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Approximate size of a call's record without its arguments and result, in bytes.
 const RECORD_BYTES: u64 = 512;
 
 /// Number of calls that are written without a pause if no caller waits for them: a tenth of a
 /// millisecond. Then the thread yields, so that calls in progress are not delayed by records.
-const PIECE: usize = 16;
+const CALLS_PER_YIELD: usize = 16;
 /// Maximum time for which a turn yields. Records must also be written on a busy machine.
-const PATIENCE: Duration = Duration::from_millis(20);
+const YIELD_TIME_LIMIT: Duration = Duration::from_millis(20);
 
 /// The pace of the writes of a turn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -243,12 +243,12 @@ impl Work {
         let mut steps = Vec::new();
         let now = Instant::now();
         for (index, Tracked { call, row, .. }) in self.tracked.iter().enumerate() {
-            let news = call.take_due()
+            let is_due = call.take_due()
                 || match row {
                     Some(row) => call.state().code() > row.state.code(),
-                    None => last || now.duration_since(call.since) >= SHOWN_OPEN_AFTER,
+                    None => last || now.duration_since(call.since) >= OPEN_WRITE_DELAY,
                 };
-            if news {
+            if is_due {
                 let rest = call.take();
                 let mut state = call.state();
                 // The waiting caller is about to send the call. A later reader of the record must
@@ -271,8 +271,12 @@ impl Work {
     ) -> Result<(), NotWritten> {
         let mut result = Ok(());
         let mut steps = self.steps(last);
-        if last || self.tried.is_none_or(|time| time.elapsed() >= OWED_EVERY) {
-            self.pay(&mut extras);
+        if last
+            || self
+                .tried
+                .is_none_or(|time| time.elapsed() >= RETRY_INTERVAL)
+        {
+            self.write_owed(&mut extras);
         }
         loop {
             let rest = steps.split_off(self.fitting(&steps));
@@ -297,13 +301,13 @@ impl Work {
     fn fitting(&self, steps: &[Step]) -> usize {
         let max_bytes = self.database.bounds.transaction;
         let mut bytes = 0;
-        let fits = |step: &&Step| {
+        let is_fitting = |step: &&Step| {
             bytes += step.bytes();
             bytes <= max_bytes
         };
         steps
             .iter()
-            .take_while(fits)
+            .take_while(is_fitting)
             .count()
             .max(1)
             .min(steps.len())
@@ -316,18 +320,18 @@ impl Work {
         pace: TurnPace,
         last: bool,
     ) -> Result<(), NotWritten> {
-        let roll_up = !self.database.memory.rollups.is_empty()
-            && (last || self.rolled_up.elapsed() >= ROLLUPS_EVERY);
-        if steps.is_empty() && extras.is_empty() && !roll_up {
+        let writes_rollups = !self.database.memory.rollups.is_empty()
+            && (last || self.rolled_up.elapsed() >= ROLLUP_INTERVAL);
+        if steps.is_empty() && extras.is_empty() && !writes_rollups {
             return Ok(());
         }
-        let transacted = match &self.broken {
+        let transaction_result = match &self.broken {
             Some(Broken { error, .. }) => Err(error.clone()),
             None => self
-                .transact(&steps, &extras, pace, roll_up)
+                .transact(&steps, &extras, pace, writes_rollups)
                 .map_err(|error| self.handle_failure(error)),
         };
-        let result = match transacted {
+        let result = match transaction_result {
             Ok(Written { rows, kept_cids }) => {
                 self.succeeded(&steps, rows);
                 for (keep, cid) in extras.texts.into_iter().zip(kept_cids) {
@@ -366,7 +370,7 @@ impl Work {
         self.database.begin()?;
         let mut batch = Batch::new(&mut self.database)?;
         let mut rows = Vec::with_capacity(steps.len());
-        for piece in steps.chunks(PIECE) {
+        for piece in steps.chunks(CALLS_PER_YIELD) {
             for Step { index, state, rest } in piece {
                 let Tracked { call, row, .. } = &self.tracked[*index];
                 rows.push(match *row {
@@ -375,7 +379,7 @@ impl Work {
                     Some(row) => batch.set_state(row, *state)?,
                 });
             }
-            if pace == TurnPace::Polite && start.elapsed() < PATIENCE {
+            if pace == TurnPace::Polite && start.elapsed() < YIELD_TIME_LIMIT {
                 thread::yield_now();
             }
         }
@@ -437,19 +441,19 @@ impl Work {
 
     /// Adds a gap for calls that were dropped since the last check, although the journal was
     /// writable.
-    fn look_for_dropped(&mut self) {
+    fn record_dropped(&mut self) {
         let now = SystemTime::now();
-        let since = mem::replace(&mut self.looked_at, now);
+        let dropped_since = mem::replace(&mut self.looked_at, now);
         let dropped_calls = self.queue.tally.dropped().saturating_sub(self.dropped);
         if dropped_calls > 0 && self.queue.tally.is_recording() {
-            self.leave_gap(gaps::from_dropped_calls(dropped_calls, since));
+            self.leave_gap(gaps::from_dropped_calls(dropped_calls, dropped_since));
         }
     }
 
     /// Writes data of failed attempts: the gap in a separate transaction, and transitions with
     /// `extras`.
-    fn pay(&mut self, extras: &mut Extras) {
-        self.look_for_dropped();
+    fn write_owed(&mut self, extras: &mut Extras) {
+        self.record_dropped();
         let owed = self.queue.take_owed();
         if owed.is_empty() && self.gap.is_none() {
             return;
@@ -507,7 +511,7 @@ impl Work {
             .bytes
             .store(self.retention.bytes(), Relaxed);
         self.turns += 1;
-        if self.turns >= TURNS_BETWEEN_LOOKS || self.logged >= bounds.between_looks {
+        if self.turns >= TURNS_BETWEEN_CHECKS || self.logged >= bounds.between_looks {
             (self.turns, self.logged) = (0, 0);
             self.checkpoint("PASSIVE", bounds.log_pages)?;
         }
@@ -523,7 +527,7 @@ impl Work {
         };
         if frames("NOOP")? >= min_frames {
             frames(mode)?;
-            self.database.opened_files.checkpointed();
+            self.database.opened_files.update_size();
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ impl Writer {
         let mut desk = Desk {
             work: opening.begin()?,
             unwritten: None,
-            tried: Instant::now(),
+            last_attempt: Instant::now(),
             opening,
         };
         desk.take_unwritten();
@@ -65,7 +65,7 @@ struct Desk {
     /// The gap that is not in the database yet. `None` until the journal was first opened.
     unwritten: Option<UnwrittenGap>,
     /// Time of the last attempt to open the journal.
-    tried: Instant,
+    last_attempt: Instant,
     opening: Opening,
 }
 
@@ -78,12 +78,12 @@ impl Desk {
                 Some(work) => work.is_busy(),
                 None => queue.owes(),
             };
-            let gathered = queue.gather(&mut idle, is_busy);
-            let last = gathered.last;
+            let data = queue.gather(&mut idle, is_busy);
+            let last = data.last;
             self.look();
             match self.work() {
-                Some(work) => turn(work, gathered),
-                None => lose(&queue, gathered),
+                Some(work) => turn(work, data),
+                None => lose(&queue, data),
             }
             self.keep_unwritten(last);
             if last {
@@ -147,27 +147,27 @@ impl Desk {
         );
         work.give_up();
         self.work = self.opening.replace(is_damage);
-        self.tried = Instant::now();
+        self.last_attempt = Instant::now();
     }
 
     fn work(&mut self) -> Option<&mut Work> {
-        if self.work.is_none() && self.tried.elapsed() >= self.opening.retry_after {
+        if self.work.is_none() && self.last_attempt.elapsed() >= self.opening.retry_after {
             self.work = self.opening.retry();
-            self.tried = Instant::now();
+            self.last_attempt = Instant::now();
             self.take_unwritten();
         }
         self.work.as_mut()
     }
 }
 
-fn turn(work: &mut Work, gathered: Gathered) {
+fn turn(work: &mut Work, data: Gathered) {
     let Gathered {
         new_calls,
         flushes,
         extras,
         is_awaited,
         last,
-    } = gathered;
+    } = data;
     let result = if last {
         work.end(new_calls, extras)
     } else {
@@ -183,11 +183,11 @@ fn turn(work: &mut Work, gathered: Gathered) {
 
 /// Handles calls without a journal: they are only counted. Transitions return to the queue, and
 /// waiting callers get no answer.
-fn lose(queue: &JournalQueue, gathered: Gathered) {
-    let lost_calls = gathered.new_calls.len() as u64;
+fn lose(queue: &JournalQueue, data: Gathered) {
+    let lost_calls = data.new_calls.len() as u64;
     queue.tally.lost.fetch_add(lost_calls, Relaxed);
-    queue.give_back(gathered.extras.transitions);
-    for call in gathered.new_calls {
+    queue.give_back(data.extras.transitions);
+    for call in data.new_calls {
         call.close();
     }
 }

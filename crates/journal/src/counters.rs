@@ -62,8 +62,11 @@ impl JournalTally {
             return None;
         }
         let outage = self.outage.lock().clone()?;
-        let lost = self.all_lost().saturating_sub(outage.lost);
-        Some(Outage { lost, ..outage })
+        let lost_calls = self.all_lost().saturating_sub(outage.lost);
+        Some(Outage {
+            lost: lost_calls,
+            ..outage
+        })
     }
 
     fn all_lost(&self) -> u64 {

@@ -48,11 +48,11 @@ use self::{
 };
 
 /// Time limit for which a reader of records waits for the latest calls.
-const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
+const FLUSH_TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// Maximum number of simultaneous searches that read calls. Each occupies a core for a few seconds
 /// at most.
-const SEARCHES: usize = 2;
+const MAX_SEARCHES: usize = 2;
 
 /// The record of every call. Closed by [`Journal::close`].
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Journal {
         Self {
             queue,
             store,
-            searches: Arc::new(Semaphore::new(SEARCHES)),
+            searches: Arc::new(Semaphore::new(MAX_SEARCHES)),
             settings,
             folder,
         }
@@ -191,7 +191,7 @@ impl Journal {
     /// Waits for the latest records, so that a reader sees them. If the disk hangs, only the latest
     /// records are missing.
     async fn flush_in_time(&self) {
-        let _ = tokio::time::timeout(WRITTEN_WITHIN, self.flush()).await;
+        let _ = tokio::time::timeout(FLUSH_TIME_LIMIT, self.flush()).await;
     }
 
     /// Waits until everything is written. Later calls are lost.

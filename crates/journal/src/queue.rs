@@ -346,10 +346,10 @@ mod tests {
         assert_eq!(transitions.len(), 4096);
         assert_eq!(dropped_changes, 5000 - 4096);
         let newest = SystemTime::UNIX_EPOCH + Duration::from_secs(4);
-        let at_the_end = transitions
+        let final_statuses = transitions
             .iter()
             .filter(|pending| pending.transition.at == newest)
             .count();
-        assert_eq!(at_the_end, 1000);
+        assert_eq!(final_statuses, 1000);
     }
 }

@@ -36,7 +36,7 @@ pub enum By {
 pub enum Order {
     Calls,
     Errors,
-    /// By the 95th percentile of the whole range.
+    /// The 95th percentile of the whole range.
     P95,
 }
 

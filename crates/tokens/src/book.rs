@@ -176,17 +176,17 @@ pub fn to_json(clients: &[ClientToken]) -> serde_json::Result<Vec<u8>> {
 }
 
 pub fn from_json(text: &[u8]) -> serde_json::Result<Vec<ClientToken>> {
-    let client = |stored: StoredToken| {
-        let fingerprint = bytes(&stored.sha256).map(Fingerprint);
+    let client = |stored_tokens: StoredToken| {
+        let fingerprint = bytes(&stored_tokens.sha256).map(Fingerprint);
         Ok(ClientToken {
             fingerprint: fingerprint.ok_or_else(|| serde::de::Error::custom("a bad sha256"))?,
-            name: stored.name,
-            created_at: moment(stored.created_unix_seconds),
-            expires_at: stored.expires_unix_seconds.map(moment),
+            name: stored_tokens.name,
+            created_at: moment(stored_tokens.created_unix_seconds),
+            expires_at: stored_tokens.expires_unix_seconds.map(moment),
         })
     };
-    let stored: StoredTokens = serde_json::from_slice(text)?;
-    stored.clients.into_iter().map(client).collect()
+    let stored_tokens: StoredTokens = serde_json::from_slice(text)?;
+    stored_tokens.clients.into_iter().map(client).collect()
 }
 
 pub fn seconds(time: SystemTime) -> u64 {
@@ -239,7 +239,7 @@ mod tests {
             Some("client:long")
         );
         assert_eq!(bearer(&book, b"control", now).as_deref(), Some("operator"));
-        for nobody in [
+        for unknown_token in [
             &b""[..],
             b"mst_",
             b"mst_3",
@@ -247,7 +247,7 @@ mod tests {
             b"contro",
             b"controll",
         ] {
-            assert_eq!(bearer(&book, nobody, now), None);
+            assert_eq!(bearer(&book, unknown_token, now), None);
         }
         book.remove("long").expect("removed");
         assert_eq!(bearer(&book, b"mst_2", now), None);

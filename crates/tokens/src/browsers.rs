@@ -160,8 +160,8 @@ mod tests {
             Some(end)
         );
         assert_eq!(session_end(&book, b"one", end), None);
-        for nobody in [&b""[..], b"control", b"on", b"onee"] {
-            assert_eq!(session_end(&book, nobody, now), None);
+        for unknown_secret in [&b""[..], b"control", b"on", b"onee"] {
+            assert_eq!(session_end(&book, unknown_secret, now), None);
         }
         book.sign_out(b"two");
         assert_eq!(session_end(&book, b"two", now), None);

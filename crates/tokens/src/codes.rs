@@ -15,10 +15,10 @@ const MAX_CODES: usize = 16;
 pub const LIFETIME: Duration = Duration::from_mins(15);
 
 /// Time between answers to wrong codes, which slows down guesses.
-const BETWEEN_FAILURES: Duration = Duration::from_millis(100);
+const FAILURE_SPACING: Duration = Duration::from_millis(100);
 
 /// Maximum delay of the answer to a wrong code. The answer to a right code is never delayed.
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
+const MAX_DELAY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub struct Codes {
@@ -66,7 +66,7 @@ impl Codes {
         let last_failure = self
             .last_failure
             .map_or(now, |last_failure| last_failure.max(now));
-        let due = (last_failure + BETWEEN_FAILURES).min(now + LONGEST_WAIT);
+        let due = (last_failure + FAILURE_SPACING).min(now + MAX_DELAY);
         self.last_failure = Some(due);
         due - now
     }
@@ -108,13 +108,13 @@ mod tests {
     #[test]
     fn failures_are_answered_in_turn_with_a_bounded_delay() {
         let (mut codes, now) = (Codes::default(), Instant::now());
-        assert_eq!(codes.delay(now), BETWEEN_FAILURES);
-        assert_eq!(codes.delay(now), 2 * BETWEEN_FAILURES);
+        assert_eq!(codes.delay(now), FAILURE_SPACING);
+        assert_eq!(codes.delay(now), 2 * FAILURE_SPACING);
         for _ in 0..1000 {
             codes.delay(now);
         }
-        assert_eq!(codes.delay(now), LONGEST_WAIT);
-        let later_time = now + 2 * LONGEST_WAIT;
-        assert_eq!(codes.delay(later_time), BETWEEN_FAILURES);
+        assert_eq!(codes.delay(now), MAX_DELAY);
+        let later_time = now + 2 * MAX_DELAY;
+        assert_eq!(codes.delay(later_time), FAILURE_SPACING);
     }
 }

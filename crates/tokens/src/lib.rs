@@ -405,13 +405,16 @@ mod tests {
         );
 
         let old_token = owner.token.clone();
-        let new = tokens.rotate().expect("rotated");
+        let new_token = tokens.rotate().expect("rotated");
         assert_eq!(bearer_name(&tokens, &old_token), None);
-        assert_eq!(bearer_name(&tokens, &new).as_deref(), Some("operator"));
+        assert_eq!(
+            bearer_name(&tokens, &new_token).as_deref(),
+            Some("operator")
+        );
 
         drop(owner);
         let owner = dir.clone().take_ownership().expect("owned again");
-        assert_eq!(owner.token, new);
+        assert_eq!(owner.token, new_token);
         let reopened_tokens = Tokens::open(dir.clone(), &owner.token).expect("readable");
         assert_eq!(
             bearer_name(&reopened_tokens, &token).as_deref(),

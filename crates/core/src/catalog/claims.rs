@@ -58,8 +58,8 @@ impl Claims {
         if self.configured != configured {
             updated = Some(self.reconfigured(configured));
         }
-        let before: HashMap<&ServerName, &Part> = before.iter().map(by_name).collect();
-        let now: HashMap<&ServerName, &Part> = now.iter().map(by_name).collect();
+        let before: HashMap<&ServerName, &Part> = before.iter().map(server_and_part).collect();
+        let now: HashMap<&ServerName, &Part> = now.iter().map(server_and_part).collect();
         let parts = before.values().chain(now.values());
         let servers: HashSet<&ServerName> = parts.map(|part| &part.server).collect();
         for server in servers {
@@ -67,11 +67,11 @@ impl Claims {
             if before == now {
                 continue;
             }
-            let previous = updated.as_ref().unwrap_or(self).dropped_keys.get(server);
-            let mut dropped_keys = previous.cloned().unwrap_or_default();
+            let previous_keys = updated.as_ref().unwrap_or(self).dropped_keys.get(server);
+            let mut dropped_keys = previous_keys.cloned().unwrap_or_default();
             dropped_keys.update_keys(before, now);
-            if Some(&dropped_keys) != previous
-                && !(previous.is_none() && dropped_keys == Gone::default())
+            if Some(&dropped_keys) != previous_keys
+                && !(previous_keys.is_none() && dropped_keys == Gone::default())
             {
                 let updated = updated.get_or_insert_with(|| self.clone());
                 updated.dropped_keys.insert(server.clone(), dropped_keys);
@@ -138,7 +138,7 @@ impl Claims {
     }
 }
 
-fn by_name(part: &Part) -> (&ServerName, &Part) {
+fn server_and_part(part: &Part) -> (&ServerName, &Part) {
     (&part.server, part)
 }
 
@@ -149,17 +149,17 @@ impl Gone {
             let now: HashSet<&str> = keys(now, kind).collect();
             list.retain(|key| !now.contains(&**key));
             let noted_keys: HashSet<Box<str>> = list.iter().cloned().collect();
-            let gone =
+            let still_dropped =
                 keys(before, kind).filter(|key| !now.contains(key) && !noted_keys.contains(*key));
-            list.extend(gone.map(Box::from));
+            list.extend(still_dropped.map(Box::from));
             let size = |key: &str| key.len() + ENTRY_BYTES;
             let mut bytes: usize = list.iter().map(|key| size(key)).sum();
-            let mut excess = 0;
+            let mut excess_bytes = 0;
             while bytes > MAX_GONE_BYTES {
-                bytes -= size(&list[excess]);
-                excess += 1;
+                bytes -= size(&list[excess_bytes]);
+                excess_bytes += 1;
             }
-            list.drain(..excess);
+            list.drain(..excess_bytes);
         }
     }
 }

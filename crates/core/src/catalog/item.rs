@@ -102,7 +102,7 @@ impl CatalogItem {
     }
 
     /// The item with another key.
-    pub(super) fn under(&self, key: &str) -> Box<str> {
+    pub(super) fn with_key(&self, key: &str) -> Box<str> {
         if *key == *self.key {
             return self.raw.clone();
         }

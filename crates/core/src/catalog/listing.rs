@@ -26,7 +26,7 @@ pub struct Listing {
 
 impl Listing {
     pub fn push(&mut self, server: &ServerName, item: &CatalogItem, exposed: &str) {
-        self.add(server, item, item.under(exposed));
+        self.add(server, item, item.with_key(exposed));
     }
 
     fn add(&mut self, server: &ServerName, item: &CatalogItem, text: Box<str>) {
@@ -56,7 +56,7 @@ pub fn tools(
     max_length: usize,
     claims: &Claims,
 ) -> (Listing, NameTable) {
-    let visible: Vec<(&Part, &CatalogItem, Option<&ToolEdit>)> = parts
+    let visible_items: Vec<(&Part, &CatalogItem, Option<&ToolEdit>)> = parts
         .iter()
         .flat_map(|part| {
             part.visible_items(ListKind::Tools)
@@ -65,7 +65,7 @@ pub fn tools(
         .filter(|(part, item)| profile.has_tool(&part.server, &item.key))
         .map(|(part, item)| (part, item, profile.edit(&part.server, &item.key)))
         .collect();
-    let origins: Vec<NameOrigin<'_>> = visible
+    let origins: Vec<NameOrigin<'_>> = visible_items
         .iter()
         .map(|(part, item, edit)| NameOrigin {
             server: &part.server,
@@ -84,15 +84,15 @@ pub fn tools(
     };
     let table = NameTable::build(&origins, &rules);
     let mut listing = Listing::default();
-    for (index, (part, item, edit)) in visible.into_iter().enumerate() {
-        let text = item.under(table.exposed(index));
+    for (index, (part, item, edit)) in visible_items.into_iter().enumerate() {
+        let text = item.with_key(table.exposed(index));
         let text = if part.cuts_results {
             without_output_schema(&text).into()
         } else {
             text
         };
         let text = match edit.and_then(|edit| edit.description.as_deref()) {
-            Some(description) => described(&text, description),
+            Some(description) => with_description(&text, description),
             None => text,
         };
         listing.add(&part.server, item, text);
@@ -111,7 +111,7 @@ pub fn without_output_schema(tool: &str) -> Cow<'_, str> {
 }
 
 /// Replaces the description of an item.
-fn described(item: &str, description: &str) -> Box<str> {
+fn with_description(item: &str, description: &str) -> Box<str> {
     let mut object = JsonObjectEditor::read(item).unwrap_or_default();
     object.set_text("description", description);
     object.to_string().into()
@@ -140,14 +140,14 @@ pub fn prompts(
     max_length: usize,
     claims: &Claims,
 ) -> (Listing, NameTable) {
-    let visible: Vec<(&ServerName, &CatalogItem)> = parts
+    let visible_items: Vec<(&ServerName, &CatalogItem)> = parts
         .iter()
         .flat_map(|part| {
             let items = part.catalog.prompts.iter();
             items.map(move |item| (&part.server, item))
         })
         .collect();
-    let origins: Vec<NameOrigin<'_>> = visible
+    let origins: Vec<NameOrigin<'_>> = visible_items
         .iter()
         .map(|(server, item)| NameOrigin {
             server,
@@ -166,7 +166,7 @@ pub fn prompts(
     };
     let table = NameTable::build(&origins, &rules);
     let mut listing = Listing::default();
-    for (index, (server, item)) in visible.into_iter().enumerate() {
+    for (index, (server, item)) in visible_items.into_iter().enumerate() {
         listing.push(server, item, table.exposed(index));
     }
     (listing.seal(), table)

@@ -129,8 +129,11 @@ impl MergedResources {
         resources.patterns = listed_patterns.chain(dropped_patterns).collect();
         // A template with a longer literal beginning is more specific.
         resources.patterns.sort_by_cached_key(|pattern| {
-            let beginning = pattern.template.find('{').unwrap_or(pattern.template.len());
-            (Reverse(beginning), places.get(&pattern.server).copied())
+            let literal_length = pattern.template.find('{').unwrap_or(pattern.template.len());
+            (
+                Reverse(literal_length),
+                places.get(&pattern.server).copied(),
+            )
         });
         resources.listing = resources.listing.seal();
         resources.templates = resources.templates.seal();
@@ -146,7 +149,7 @@ impl MergedResources {
             return Owner::Server(self.listing.targets[*index].clone());
         }
         if is_ours(uri) {
-            return self.addressed(uri);
+            return self.find_by_address(uri);
         }
         if let Some(server) = self.gone.get(uri) {
             return Owner::Absent(Some(server.clone()));
@@ -175,10 +178,10 @@ impl MergedResources {
             .map(|server| (&server.name, server.is_offered))
             .collect();
         if servers.is_empty() {
-            let matching = self.patterns.iter().filter(|pattern| {
+            let matching_patterns = self.patterns.iter().filter(|pattern| {
                 is_page(&pattern.template) && template_matches(&pattern.template, uri)
             });
-            for pattern in matching {
+            for pattern in matching_patterns {
                 let is_offered = !pattern.is_gone;
                 match servers
                     .iter_mut()
@@ -209,7 +212,7 @@ impl MergedResources {
     }
 
     /// Resolves an address `mainstay+<server>:<uri>`.
-    fn addressed(&self, uri: &str) -> Owner {
+    fn find_by_address(&self, uri: &str) -> Owner {
         let address = uri
             .strip_prefix(SCHEME)
             .and_then(|rest| rest.strip_prefix('+'));

@@ -93,21 +93,23 @@ fn a_page_belongs_to_the_server_whose_tools_refer_to_it() {
         r#""openai/outputTemplate":"ui://app/main""#,
     ] {
         let tool = format!(r#"{{"name":"show","_meta":{{{meta}}}}}"#);
-        let of_tool = |server| with_tool(part(server, &[], &[], &[]), &tool);
-        let unlisted_page = merged_catalog(vec![part("a", &[], &[], &[]), of_tool("b")]);
+        let part_with_tool = |server| with_tool(part(server, &[], &[], &[]), &tool);
+        let unlisted_page = merged_catalog(vec![part("a", &[], &[], &[]), part_with_tool("b")]);
         assert_eq!(
             owner(&unlisted_page, "ui://app/main").as_deref(),
             Some("b ui://app/main")
         );
-        let page_catalog =
-            merged_catalog(vec![part("a", &[], &["ui://app/main"], &[]), of_tool("b")]);
+        let page_catalog = merged_catalog(vec![
+            part("a", &[], &["ui://app/main"], &[]),
+            part_with_tool("b"),
+        ]);
         assert_eq!(
             owner(&page_catalog, "ui://app/main").as_deref(),
             Some("shared a b")
         );
         // A tool that names the page takes precedence over a template.
         let template = "ui://{app}/main";
-        let template = merged_catalog(vec![part("a", &[], &[], &[template]), of_tool("b")]);
+        let template = merged_catalog(vec![part("a", &[], &[], &[template]), part_with_tool("b")]);
         assert_eq!(
             owner(&template, "ui://app/main").as_deref(),
             Some("b ui://app/main")

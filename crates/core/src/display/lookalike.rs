@@ -24,7 +24,7 @@ impl fmt::Display for Lookalike {
 }
 
 /// Characters that a shell interprets within double quotes.
-const LIVE_IN_QUOTES: [char; 5] = ['"', '\\', '$', '`', '!'];
+const SHELL_ACTIVE: [char; 5] = ['"', '\\', '$', '`', '!'];
 
 /// Quotes a word for a shell (POSIX or PowerShell). Plain words stay unchanged. Marks, invisible
 /// and similar characters are escaped, so that two different words never look the same. A shell
@@ -41,7 +41,7 @@ pub fn word(text: &str) -> String {
                 .all(|lookalike| lookalike.character != c)
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || !c.is_ascii() || "-_./:,=+@%".contains(c);
-    let is_live = text.contains(LIVE_IN_QUOTES);
+    let is_live = text.contains(SHELL_ACTIVE);
     if !text.chars().all(is_shown) || is_live && text.contains('\'') {
         escaped_word(text, is_shown)
     } else if is_live {
@@ -59,7 +59,7 @@ fn escaped_word(text: &str, is_shown: impl Fn(char) -> bool) -> String {
     for c in text.chars() {
         match c {
             '\\' => out.push_str("\\\\"),
-            _ if is_shown(c) && !LIVE_IN_QUOTES.contains(&c) => out.push(c),
+            _ if is_shown(c) && !SHELL_ACTIVE.contains(&c) => out.push(c),
             _ => out.extend(c.escape_unicode()),
         }
     }
@@ -119,7 +119,7 @@ fn looks_like(c: char) -> Option<char> {
         '\u{24b6}'..='\u{24e9}' => Some(letter(code - 0x24b6)),
         _ => {
             let contains_character = |(_, looks): &&(char, &str)| looks.contains(c);
-            SIMILAR
+            LOOKALIKES
                 .iter()
                 .find(contains_character)
                 .map(|(ascii, _)| *ascii)
@@ -138,7 +138,7 @@ fn letter(index: u32) -> char {
 
 /// Characters that look like each ASCII character: Cyrillic, Greek, Armenian, Cherokee, rare Latin
 /// letters, Roman numerals, and punctuation.
-const SIMILAR: &[(char, &str)] = &[
+const LOOKALIKES: &[(char, &str)] = &[
     ('a', "\u{430}\u{3b1}\u{251}\u{ff41}"),
     ('b', "\u{184}\u{42c}\u{13cf}"),
     ('c', "\u{441}\u{3f2}\u{1d04}\u{217d}\u{2ca5}"),

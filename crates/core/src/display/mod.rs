@@ -147,14 +147,14 @@ fn show(text: &str, form: Form) -> Cow<'_, str> {
                     let _ = write!(out, "\\u{unit:04x}");
                 }
             }
-            _ => out.extend(escaped(c)),
+            _ => out.extend(escape_character(c)),
         }
     }
     out.into()
 }
 
 /// Escapes a character as `\u{1b}`, or as `\r` for the well-known carriage return.
-fn escaped(c: char) -> impl Iterator<Item = char> {
+fn escape_character(c: char) -> impl Iterator<Item = char> {
     let short_escape = (c == '\r').then_some("\\r".chars());
     let unicode_escape = short_escape.is_none().then(|| c.escape_unicode());
     short_escape

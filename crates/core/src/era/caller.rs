@@ -114,7 +114,7 @@ impl Caller {
 }
 
 /// Maximum size of a `clientInfo` that is stored unchanged, in bytes. No real client sends more.
-const PLAIN_INFO: usize = 256;
+const MAX_UNCHANGED_INFO: usize = 256;
 
 /// Maximum size of the name in a larger `clientInfo`, in bytes. Records and logs show the name to
 /// people.
@@ -146,7 +146,7 @@ pub fn bounded_initialize(params: &str) -> Result<Cow<'_, str>, ExcessiveInitial
         return Err(ExcessiveInitialize::Capabilities);
     }
     let bounded_params = match locate("clientInfo") {
-        Some(span) if span.get(params).len() > PLAIN_INFO => {
+        Some(span) if span.get(params).len() > MAX_UNCHANGED_INFO => {
             let info = client_info(span.get(params));
             Cow::Owned(message::splice(params, &mut [(span, &*info)]))
         }
@@ -160,7 +160,7 @@ pub fn bounded_initialize(params: &str) -> Result<Cow<'_, str>, ExcessiveInitial
 
 /// The shortened `clientInfo` (JSON text).
 fn client_info(text: &str) -> Arc<str> {
-    if text.len() <= PLAIN_INFO {
+    if text.len() <= MAX_UNCHANGED_INFO {
         return message::one_line(text).into();
     }
     let Some(mut info) = JsonObjectEditor::read(text) else {

@@ -63,8 +63,11 @@ mod tests {
     /// New knowledge of an era replaces the old, and leaves the other era as it was.
     #[test]
     fn each_era_keeps_its_own_knowledge() {
-        let dual = Eras::named(&[Revision::V2025_06_18, Revision::V2026_07_28]);
-        assert_eq!((dual.modern, dual.legacy), (Some(true), Some(true)));
+        let dual_support = Eras::named(&[Revision::V2025_06_18, Revision::V2026_07_28]);
+        assert_eq!(
+            (dual_support.modern, dual_support.legacy),
+            (Some(true), Some(true))
+        );
         let modern_support = Eras::named(&[Revision::V2026_07_28]);
         assert_eq!(
             (modern_support.modern, modern_support.legacy),
@@ -74,9 +77,12 @@ mod tests {
             legacy: Some(false),
             ..Eras::UNKNOWN
         };
-        assert_eq!(legacy_refusal.or(dual).legacy, Some(false));
-        assert_eq!(legacy_refusal.or(dual).first(), Some(Era::Modern));
-        assert_eq!(Eras::only(Era::Legacy).or(dual).first(), Some(Era::Legacy));
+        assert_eq!(legacy_refusal.or(dual_support).legacy, Some(false));
+        assert_eq!(legacy_refusal.or(dual_support).first(), Some(Era::Modern));
+        assert_eq!(
+            Eras::only(Era::Legacy).or(dual_support).first(),
+            Some(Era::Legacy)
+        );
         assert_eq!(legacy_refusal.first(), None);
     }
 }

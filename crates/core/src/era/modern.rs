@@ -128,7 +128,7 @@ pub fn request_meta<'a>(text: &'a str, envelope: &Envelope) -> Result<RequestMet
     let meta = meta.ok_or(BadMeta::Missing(PROTOCOL_VERSION))?;
     let members = JsonObjectEditor::read(meta).unwrap_or_default();
     let mut values = [None; REQUEST_KEYS.len()];
-    for (key, value) in members.spelled() {
+    for (key, value) in members.raw_entries() {
         let Some(index) = REQUEST_KEYS.iter().position(|name| *name == key) else {
             continue;
         };

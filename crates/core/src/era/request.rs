@@ -27,7 +27,7 @@ pub fn edit_to_modern(
     if envelope.brings_answers() {
         return None;
     }
-    meta::changed(request, envelope, |request_meta| {
+    meta::change(request, envelope, |request_meta| {
         if let Some(token) = token {
             request_meta.set("progressToken", token);
         }
@@ -73,7 +73,7 @@ pub fn edit_to_legacy(
     if envelope.brings_answers() {
         return None;
     }
-    meta::reduced(request, envelope, token)
+    meta::reduce(request, envelope, token)
 }
 
 /// Edits the `params` and `params._meta` of a request.

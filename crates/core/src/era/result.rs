@@ -43,8 +43,8 @@ pub fn to_legacy(method: Method, result: &str, revision: Revision) -> Cow<'_, st
     }
     has_changed |= match method {
         Method::ToolsCall => {
-            let structured = plain_structure(&mut editor);
-            content::downgrade(&mut editor, "content", revision) || structured
+            let has_new_structure = plain_structure(&mut editor);
+            content::downgrade(&mut editor, "content", revision) || has_new_structure
         }
         Method::PromptsGet => messages(&mut editor, revision),
         Method::ToolsList => tools(&mut editor),

@@ -25,8 +25,8 @@ const TASK: &str = "task";
 
 /// Poll interval of a task without its own interval, and the bounds of a task's own interval.
 const POLL: Duration = Duration::from_secs(1);
-const SHORTEST_POLL: Duration = Duration::from_millis(20);
-const LONGEST_POLL: Duration = Duration::from_secs(30);
+const MIN_POLL: Duration = Duration::from_millis(20);
+const MAX_POLL: Duration = Duration::from_secs(30);
 
 /// The capability in the form that clients and servers declare.
 pub fn capability() -> Value {
@@ -108,9 +108,9 @@ pub fn status_message(task: &str) -> Option<Cow<'_, str>> {
 
 /// Turns the answer to `tasks/get` (JSON text) into the `params` of a notification.
 pub fn as_news(state: &str) -> String {
-    let mut news = JsonObjectEditor::read(state).unwrap_or_default();
-    news.remove(RESULT_TYPE);
-    news.to_string()
+    let mut notification_params = JsonObjectEditor::read(state).unwrap_or_default();
+    notification_params.remove(RESULT_TYPE);
+    notification_params.to_string()
 }
 
 /// The progress of a task.
@@ -168,7 +168,7 @@ fn pause(task: &str) -> Duration {
     let interval = message::member(task, "pollIntervalMs").and_then(|text| text.parse().ok());
     interval
         .map_or(POLL, Duration::from_millis)
-        .clamp(SHORTEST_POLL, LONGEST_POLL)
+        .clamp(MIN_POLL, MAX_POLL)
 }
 
 #[cfg(test)]
@@ -224,8 +224,8 @@ mod tests {
         let read_progress = |rest: &str| TaskProgress::read(&format!(r#"{{"taskId":"a",{rest}}}"#));
         for (interval, expected) in [
             (r#","pollIntervalMs":250"#, Duration::from_millis(250)),
-            (r#","pollIntervalMs":0"#, SHORTEST_POLL),
-            (r#","pollIntervalMs":86400000"#, LONGEST_POLL),
+            (r#","pollIntervalMs":0"#, MIN_POLL),
+            (r#","pollIntervalMs":86400000"#, MAX_POLL),
             (r#","pollIntervalMs":"soon""#, POLL),
             ("", POLL),
         ] {

@@ -12,7 +12,7 @@ use crate::{
 
 /// Number of attempts that are announced one by one at the beginning of an outage. Later attempts
 /// are announced at an interval. The counters in the status are always current.
-const ANNOUNCED_ATTEMPTS: u32 = 5;
+const MAX_ANNOUNCED_ATTEMPTS: u32 = 5;
 const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_mins(10);
 
 /// The announced state of one server.
@@ -174,12 +174,12 @@ impl Retries {
             .is_none_or(|(announced, _)| announced.next() == attempt)
     }
 
-    /// Announces each failed attempt and each loss once, up to [`ANNOUNCED_ATTEMPTS`].
+    /// Announces each failed attempt and each loss once, up to [`MAX_ANNOUNCED_ATTEMPTS`].
     fn announce(&mut self, status: &SessionStatus, now: Instant) -> Option<EventKind> {
         let next_retry = status.next_retry?;
         let is_due = self.last.is_none_or(|(epoch, announced_at)| {
             let is_rare = now.duration_since(announced_at) >= ANNOUNCEMENT_INTERVAL;
-            epoch != status.epoch && (self.announced < ANNOUNCED_ATTEMPTS || is_rare)
+            epoch != status.epoch && (self.announced < MAX_ANNOUNCED_ATTEMPTS || is_rare)
         });
         if !is_due {
             return None;

@@ -121,13 +121,13 @@ fn a_loss_its_attempts_and_its_end_are_announced_once() {
 /// failures.
 #[test]
 fn the_beginning_of_an_attempt_is_announced_once() {
-    const STARTING: &str = "server_starting {}";
+    const STARTING_EVENT: &str = "server_starting {}";
     let mut server = Server::steady();
     server.is(Happening::Start);
     assert_eq!(server.new_events(), [""; 0], "it waits for its turn");
     server.reports(SessionReport::Begun);
     server.reports(SessionReport::AtWork(server.now));
-    assert_eq!(server.new_events(), [STARTING]);
+    assert_eq!(server.new_events(), [STARTING_EVENT]);
     server.reports(SessionReport::Opened);
     server.new_events();
     let mut attempts = Vec::new();
@@ -147,7 +147,7 @@ fn the_beginning_of_an_attempt_is_announced_once() {
     let failures = count("server_reconnecting");
     assert!(failures < 10, "{attempts:?}");
     assert!(
-        (failures - 1..=failures).contains(&count(STARTING)),
+        (failures - 1..=failures).contains(&count(STARTING_EVENT)),
         "{attempts:?}"
     );
     // A start by a person is announced, whatever came before.
@@ -158,7 +158,7 @@ fn the_beginning_of_an_attempt_is_announced_once() {
     server.new_events();
     server.is(Happening::Start);
     server.reports(SessionReport::Begun);
-    assert_eq!(server.new_events(), [STARTING]);
+    assert_eq!(server.new_events(), [STARTING_EVENT]);
 }
 
 /// A server that was never up is neither disconnected nor reconnected.
@@ -407,7 +407,7 @@ proptest! {
     ) {
         let mut server = Server::steady();
         server.policy.restart.mode = mode;
-        let (mut is_up, mut is_ill, mut down_again) = (false, false, true);
+        let (mut is_up, mut is_ill, mut was_down) = (false, false, true);
         for act in acts {
             match act {
                 Act::Operator(event) => server.is(event),
@@ -429,11 +429,11 @@ proptest! {
                     }
                     EventKind::ServerDisconnected { was_intentional, .. } => {
                         prop_assert!(is_up || *was_intentional, "lost what was not up");
-                        (is_up, is_ill, down_again) = (false, false, *was_intentional);
+                        (is_up, is_ill, was_down) = (false, false, *was_intentional);
                     }
                     EventKind::ServerReconnecting { .. } | EventKind::ServerFailed { .. } => {
                         prop_assert!(!is_up);
-                        down_again = true;
+                        was_down = true;
                     }
                     EventKind::ServerStarting {} => prop_assert!(!is_up, "it is up already"),
                     EventKind::ServerHealthDegraded { .. } => {
@@ -453,7 +453,7 @@ proptest! {
             prop_assert_eq!(is_ill, status.is_degraded());
             // The event after a loss is announced as soon as the next attempt is planned.
             if status.next_retry.is_some() || status.state == SessionState::Failed {
-                prop_assert!(down_again, "lost, and not a word of what follows");
+                prop_assert!(was_down, "lost, and not a word of what follows");
             }
         }
     }
@@ -463,6 +463,11 @@ proptest! {
 fn capabilities_are_read_only_for_events_that_contain_them() {
     let mut server = Server::connected();
     let status = server.life.status(&server.policy);
-    let never = || -> Value { panic!("nothing is told") };
-    assert_eq!(server.observer.observe(&status, never, server.now), []);
+    let unreachable_value = || -> Value { panic!("nothing is told") };
+    assert_eq!(
+        server
+            .observer
+            .observe(&status, unreachable_value, server.now),
+        []
+    );
 }

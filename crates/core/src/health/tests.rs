@@ -26,8 +26,8 @@ fn failed_probe() -> ProbeOutcome {
     ProbeOutcome::Failed("HTTP 500".to_owned())
 }
 
-const LATE: ProbeOutcome = ProbeOutcome::Unanswered(None);
-const KEEP: HealthVerdict = HealthVerdict::Keep;
+const LATE_ANSWER: ProbeOutcome = ProbeOutcome::Unanswered(None);
+const KEEP_VERDICT: HealthVerdict = HealthVerdict::Keep;
 const RECONNECT: HealthVerdict = HealthVerdict::Reconnect;
 
 /// Y2: a server that answers late is degraded, and not reconnected. A message from the server
@@ -38,7 +38,7 @@ fn y2_verify_degrades_a_slow_server_and_keeps_its_connection() {
     let mut tally = Tally::new(start);
     for second in 1..=5 {
         let now = start + SECOND * second;
-        assert_eq!(tally.judge(LATE, now, &policy), KEEP);
+        assert_eq!(tally.judge(LATE_ANSWER, now, &policy), KEEP_VERDICT);
         let health = tally.health(&policy);
         assert_eq!((health.degraded, health.failures), (second >= 3, second));
         assert_eq!(
@@ -59,14 +59,14 @@ fn y2_the_action_decides_at_the_threshold() {
         let verdicts = verdicts(&policy(action, 3), outcome, 4);
         assert_eq!(verdicts, expected, "{action:?} {outcome:?}");
     };
-    for outcome in [LATE, failed_probe()] {
-        check(HealthAction::Verify, &outcome, [KEEP; 4]);
-        check(HealthAction::Event, &outcome, [KEEP; 4]);
-        check(HealthAction::Log, &outcome, [KEEP; 4]);
+    for outcome in [LATE_ANSWER, failed_probe()] {
+        check(HealthAction::Verify, &outcome, [KEEP_VERDICT; 4]);
+        check(HealthAction::Event, &outcome, [KEEP_VERDICT; 4]);
+        check(HealthAction::Log, &outcome, [KEEP_VERDICT; 4]);
         check(
             HealthAction::Reconnect,
             &outcome,
-            [KEEP, KEEP, RECONNECT, RECONNECT],
+            [KEEP_VERDICT, KEEP_VERDICT, RECONNECT, RECONNECT],
         );
     }
 }
@@ -88,7 +88,7 @@ fn a_fault_in_place_of_an_answer_causes_a_reconnect() {
         let verdicts = verdicts(&policy(action, 3), &outcome, 4);
         assert_eq!(verdicts, expected, "{action:?} {kind:?}");
     };
-    let at_threshold = [KEEP, KEEP, RECONNECT, RECONNECT];
+    let at_threshold = [KEEP_VERDICT, KEEP_VERDICT, RECONNECT, RECONNECT];
     for action in [
         HealthAction::Verify,
         HealthAction::Reconnect,
@@ -99,16 +99,20 @@ fn a_fault_in_place_of_an_answer_causes_a_reconnect() {
     }
     for kind in [FaultKind::Foreign, FaultKind::Unauthorized] {
         check(HealthAction::Reconnect, kind, at_threshold);
-        check(HealthAction::Event, kind, [KEEP; 4]);
-        check(HealthAction::Log, kind, [KEEP; 4]);
+        check(HealthAction::Event, kind, [KEEP_VERDICT; 4]);
+        check(HealthAction::Log, kind, [KEEP_VERDICT; 4]);
     }
     check(
         HealthAction::Verify,
         FaultKind::Foreign,
-        [KEEP, KEEP, KEEP, RECONNECT],
+        [KEEP_VERDICT, KEEP_VERDICT, KEEP_VERDICT, RECONNECT],
     );
     check(HealthAction::Verify, FaultKind::Unauthorized, at_threshold);
-    check(HealthAction::Verify, FaultKind::Throttled, [KEEP; 4]);
+    check(
+        HealthAction::Verify,
+        FaultKind::Throttled,
+        [KEEP_VERDICT; 4],
+    );
 }
 
 /// With `verify`, a server that has become degraded is probed once more at once.
@@ -155,7 +159,7 @@ fn calls_that_fail_in_a_row_degrade_a_server() {
         tally.calls_failed(calls, fault, start + SECOND * second, &policy)
     };
     for calls in 1..=3 {
-        assert_eq!(fail(&mut tally, calls, calls), KEEP);
+        assert_eq!(fail(&mut tally, calls, calls), KEEP_VERDICT);
         let health = tally.health(&policy);
         assert_eq!((health.degraded, health.failures), (calls == 3, calls));
         assert_eq!(health.last_error.as_deref(), Some("HTTP 503"));
@@ -167,7 +171,7 @@ fn calls_that_fail_in_a_row_degrade_a_server() {
     assert_eq!(health.last_error, None);
     // One failure among many successes.
     for second in 5..60 {
-        assert_eq!(fail(&mut tally, second % 2, second), KEEP);
+        assert_eq!(fail(&mut tally, second % 2, second), KEEP_VERDICT);
         tally.message_received(start + SECOND * second);
         assert!(!tally.health(&policy).degraded);
     }
@@ -188,8 +192,8 @@ fn calls_that_fail_in_one_moment_are_no_evidence() {
             let fault = Some(fault(kind));
             tally.calls_failed(calls, fault, start + SECOND * second, &policy)
         };
-        assert_eq!(fail(100, 0), KEEP);
-        assert_eq!(fail(200, 9), KEEP);
+        assert_eq!(fail(100, 0), KEEP_VERDICT);
+        assert_eq!(fail(200, 9), KEEP_VERDICT);
         assert_eq!(fail(200, 10), RECONNECT, "{action:?} {kind:?}");
     }
 }
@@ -199,12 +203,12 @@ fn calls_that_fail_in_one_moment_are_no_evidence() {
 fn one_failed_call_is_never_enough() {
     let (policy, start) = (policy(HealthAction::Reconnect, 1), Instant::now());
     for (outcome, expected) in [
-        (ProbeOutcome::Answered(SECOND), KEEP),
+        (ProbeOutcome::Answered(SECOND), KEEP_VERDICT),
         (ProbeOutcome::Broken(fault(FaultKind::Cut)), RECONNECT),
     ] {
         let mut tally = Tally::new(start);
         let verdict = tally.calls_failed(1, Some(fault(FaultKind::Cut)), start + SECOND, &policy);
-        assert_eq!(verdict, KEEP);
+        assert_eq!(verdict, KEEP_VERDICT);
         assert!(!tally.health(&policy).degraded);
         assert_eq!(tally.due(&policy, 0), Some(start + SECOND));
         assert_eq!(tally.judge(outcome, start + SECOND * 2, &policy), expected);
@@ -231,11 +235,11 @@ fn calls_in_a_row_without_an_answer_stall_a_server() {
         [false, false, true, true]
     );
     assert!(!stalls(2, 51));
-    let never = HealthPolicy {
+    let unlimited_policy = HealthPolicy {
         unanswered_calls: None,
         ..policy.clone()
     };
-    assert!(!never.stalls(99, Duration::ZERO, SECOND));
+    assert!(!unlimited_policy.stalls(99, Duration::ZERO, SECOND));
 }
 
 /// A server whose calls are refused is degraded, and is probed until it sends a message.
@@ -254,7 +258,7 @@ fn a_stalled_server_is_probed_until_it_sends_a_message() {
     for second in [70, 81, 92] {
         tally.probing();
         let now = start + SECOND * second;
-        assert_eq!(tally.judge(LATE, now, &policy), KEEP);
+        assert_eq!(tally.judge(LATE_ANSWER, now, &policy), KEEP_VERDICT);
         assert_eq!(tally.due(&policy, 0), Some(now + SECOND));
         assert!(tally.health(&policy).degraded);
     }
@@ -270,15 +274,24 @@ fn a_stalled_server_is_probed_until_it_sends_a_message() {
 fn h2_a_success_resets_the_count() {
     let (policy, start) = (policy(HealthAction::Reconnect, 3), Instant::now());
     let mut tally = Tally::new(start);
-    let answered = ProbeOutcome::Answered(Duration::from_millis(12));
-    for (second, outcome) in (1..).zip([LATE, failed_probe(), answered, LATE, failed_probe()]) {
+    let answered_probe = ProbeOutcome::Answered(Duration::from_millis(12));
+    for (second, outcome) in (1..).zip([
+        LATE_ANSWER,
+        failed_probe(),
+        answered_probe,
+        LATE_ANSWER,
+        failed_probe(),
+    ]) {
         let now = start + SECOND * second;
-        assert_eq!(tally.judge(outcome, now, &policy), KEEP);
+        assert_eq!(tally.judge(outcome, now, &policy), KEEP_VERDICT);
     }
     assert_eq!(tally.health(&policy).failures, 2);
     let last_ping = tally.health(&policy).last_ping;
     assert_eq!(last_ping, Some(Duration::from_millis(12)));
-    assert_eq!(tally.judge(LATE, start + SECOND * 6, &policy), RECONNECT);
+    assert_eq!(
+        tally.judge(LATE_ANSWER, start + SECOND * 6, &policy),
+        RECONNECT
+    );
 }
 
 /// "One failed probe removes a server": even with a threshold of one, a late answer alone causes no
@@ -289,12 +302,12 @@ fn a_late_answer_alone_does_not_reach_a_threshold_of_one() {
         hang_after: SECOND * 30,
         ..policy(HealthAction::Reconnect, 1)
     };
-    assert_eq!(verdicts(&policy, &LATE, 29), [KEEP; 29]);
-    assert_eq!(verdicts(&policy, &LATE, 30)[29], RECONNECT);
+    assert_eq!(verdicts(&policy, &LATE_ANSWER, 29), [KEEP_VERDICT; 29]);
+    assert_eq!(verdicts(&policy, &LATE_ANSWER, 30)[29], RECONNECT);
     assert_eq!(verdicts(&policy, &failed_probe(), 1), [RECONNECT]);
     for excuse in [Excuse::Call, Excuse::Cpu] {
         let excused_probe = ProbeOutcome::Unanswered(Some(excuse));
-        assert_eq!(verdicts(&policy, &excused_probe, 60), [KEEP; 60]);
+        assert_eq!(verdicts(&policy, &excused_probe, 60), [KEEP_VERDICT; 60]);
     }
 }
 
@@ -303,22 +316,32 @@ fn a_late_answer_alone_does_not_reach_a_threshold_of_one() {
 fn a_hang_requires_silence_without_an_excuse() {
     let start = Instant::now();
     let (early_time, late_time) = (start + SECOND * 119, start + SECOND * 120);
-    let hang = LATE;
+    let hang = LATE_ANSWER;
     let (calling, busy) = (
         ProbeOutcome::Unanswered(Some(Excuse::Call)),
         ProbeOutcome::Unanswered(Some(Excuse::Cpu)),
     );
     for (action, now, outcome, expected) in [
-        (HealthAction::Verify, early_time, &hang, KEEP),
-        (HealthAction::Verify, late_time, &calling, KEEP),
-        (HealthAction::Verify, late_time, &busy, KEEP),
-        (HealthAction::Verify, late_time, &ProbeOutcome::Busy, KEEP),
-        (HealthAction::Verify, late_time, &failed_probe(), KEEP),
+        (HealthAction::Verify, early_time, &hang, KEEP_VERDICT),
+        (HealthAction::Verify, late_time, &calling, KEEP_VERDICT),
+        (HealthAction::Verify, late_time, &busy, KEEP_VERDICT),
+        (
+            HealthAction::Verify,
+            late_time,
+            &ProbeOutcome::Busy,
+            KEEP_VERDICT,
+        ),
+        (
+            HealthAction::Verify,
+            late_time,
+            &failed_probe(),
+            KEEP_VERDICT,
+        ),
         (HealthAction::Verify, late_time, &hang, RECONNECT),
-        (HealthAction::Reconnect, late_time, &calling, KEEP),
+        (HealthAction::Reconnect, late_time, &calling, KEEP_VERDICT),
         (HealthAction::Reconnect, late_time, &hang, RECONNECT),
-        (HealthAction::Event, late_time, &hang, KEEP),
-        (HealthAction::Log, late_time, &hang, KEEP),
+        (HealthAction::Event, late_time, &hang, KEEP_VERDICT),
+        (HealthAction::Log, late_time, &hang, KEEP_VERDICT),
     ] {
         let mut tally = Tally::new(start);
         let verdict = tally.judge(outcome.clone(), now, &policy(action, 3));
@@ -332,9 +355,9 @@ fn a_server_that_sends_messages_does_not_hang() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
     let mut tally = Tally::new(start);
     tally.message_received(start + SECOND);
-    let verdict = tally.judge(LATE, start + SECOND * 120, &policy);
-    assert_eq!(verdict, KEEP);
-    let verdict = tally.judge(LATE, start + SECOND * 121, &policy);
+    let verdict = tally.judge(LATE_ANSWER, start + SECOND * 120, &policy);
+    assert_eq!(verdict, KEEP_VERDICT);
+    let verdict = tally.judge(LATE_ANSWER, start + SECOND * 121, &policy);
     assert_eq!(verdict, RECONNECT);
 }
 
@@ -343,13 +366,13 @@ fn a_server_that_sends_messages_does_not_hang() {
 fn a_busy_server_is_probed_later() {
     let (policy, start) = (policy(HealthAction::Verify, 1), Instant::now());
     let mut tally = Tally::new(start);
-    tally.judge(LATE, start + SECOND, &policy);
+    tally.judge(LATE_ANSWER, start + SECOND, &policy);
     tally.probing();
     assert_eq!(tally.due(&policy, 0), None);
     let health_before = tally.health(&policy);
     assert_eq!(
         tally.judge(ProbeOutcome::Busy, start + SECOND * 2, &policy),
-        KEEP
+        KEEP_VERDICT
     );
     assert_eq!(tally.health(&policy), health_before);
     assert_eq!(tally.due(&policy, 0), Some(start + SECOND * 32));
@@ -410,7 +433,7 @@ fn failed_calls_degrade_a_server_until_a_call_is_answered() {
     for calls in 1..=4 {
         let now = start + SECOND * calls;
         tally.calls_failed_in_row(failing_calls(calls, 7 + calls), now);
-        assert_eq!(tally.judge(answer(), now, &policy), KEEP);
+        assert_eq!(tally.judge(answer(), now, &policy), KEEP_VERDICT);
         tally.message_received(now);
         let health = tally.health(&policy);
         assert_eq!(health.degraded, calls >= 3, "{calls}");
@@ -419,7 +442,7 @@ fn failed_calls_degrade_a_server_until_a_call_is_answered() {
     // A day without calls, with an answer to each probe.
     for minute in 1..=24 * 60 {
         let now = start + SECOND * (60 * minute);
-        assert_eq!(tally.judge(answer(), now, &policy), KEEP);
+        assert_eq!(tally.judge(answer(), now, &policy), KEEP_VERDICT);
         tally.message_received(now);
         tally.calls_failed_in_row(failing_calls(4, 11), now);
     }

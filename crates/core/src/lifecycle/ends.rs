@@ -10,7 +10,7 @@ use super::{DownReason, InitialFailure, Lifecycle, Loss, Phase, Policy, RestartM
 pub(super) const ATTEMPT_SPACING: Duration = Duration::from_secs(1);
 
 /// Maximum `Retry-After` that is respected. A server with a longer one is tried after this time.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// The effect of a loss on the budget of attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,9 +144,9 @@ impl Lifecycle {
             *counter = counter.saturating_add(1);
         }
         self.last_loss = Some(loss.clone());
-        let retry_after = loss.retry_after().min(LONGEST_RETRY_AFTER);
+        let retry_after = loss.retry_after().min(MAX_RETRY_AFTER);
         let earliest = self
-            .spaced(&loss, policy)
+            .earliest_call_attempt(&loss, policy)
             .unwrap_or(now)
             .max(now + retry_after);
         let next_attempt_at = match charge {
@@ -165,7 +165,7 @@ impl Lifecycle {
     }
 
     /// Time from which a call may start an attempt after this loss.
-    fn spaced(&self, loss: &Loss, policy: &Policy) -> Option<Instant> {
+    fn earliest_call_attempt(&self, loss: &Loss, policy: &Policy) -> Option<Instant> {
         let spacing = if loss.is_unauthorized() {
             policy.reconnect.unauthorized_spacing
         } else {
@@ -180,7 +180,7 @@ impl Lifecycle {
         match &self.phase {
             Phase::Waiting { earliest, loss, .. } if loss.is_unauthorized() => Some(*earliest),
             Phase::Down(DownReason::Lost(loss)) if loss.is_unauthorized() => {
-                self.spaced(loss, policy)
+                self.earliest_call_attempt(loss, policy)
             }
             Phase::Waiting { .. }
             | Phase::Down(_)

@@ -79,7 +79,7 @@ impl Lifecycle {
         self.close(then, now, policy)
     }
 
-    pub(super) fn doubted(mut self, now: Instant) -> Step {
+    pub(super) fn handle_doubt(mut self, now: Instant) -> Step {
         if let Phase::Up { tally, .. } = &mut self.phase {
             tally.doubt(now);
         }

@@ -221,9 +221,9 @@ impl Preset {
                 },
                 ..base
             },
-            Self::Desktop => by_hand(base, ReconnectMode::Off),
+            Self::Desktop => manual_policy(base, ReconnectMode::Off),
             Self::Manual => {
-                let mut policy = by_hand(base, ReconnectMode::Manual);
+                let mut policy = manual_policy(base, ReconnectMode::Manual);
                 policy.health.threshold = 5;
                 policy
             }
@@ -232,7 +232,7 @@ impl Preset {
 }
 
 /// Changes a policy so that sessions open only on request.
-fn by_hand(mut policy: Policy, mode: ReconnectMode) -> Policy {
+fn manual_policy(mut policy: Policy, mode: ReconnectMode) -> Policy {
     policy.reconnect.mode = mode;
     policy.reconnect.initial_failure = InitialFailure::Error;
     policy.reconnect.on_call = false;
@@ -274,7 +274,7 @@ impl Policy {
     /// The wait after the server refused the credentials, in whole milliseconds.
     pub(super) fn unauthorized_delay(&self, epoch: Epoch) -> Duration {
         let seconds = self.reconnect.unauthorized_delay.as_secs_f64();
-        jittered(seconds, self.reconnect.jitter, self.seed ^ epoch.0)
+        add_jitter(seconds, self.reconnect.jitter, self.seed ^ epoch.0)
     }
 
     /// The wait before attempt `attempt` (1, 2, …) of `epoch`, in whole milliseconds.
@@ -289,12 +289,12 @@ impl Policy {
         let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
         let raw_delay = initial_delay.as_secs_f64() * multiplier.powi(exponent);
         let capped = raw_delay.min(max_delay.as_secs_f64());
-        jittered(capped, jitter, self.seed ^ epoch.0)
+        add_jitter(capped, jitter, self.seed ^ epoch.0)
     }
 }
 
 /// `seconds`, varied by the fraction `jitter` up or down, in whole milliseconds.
-pub(crate) fn jittered(seconds: f64, jitter: f64, seed: u64) -> Duration {
+pub(crate) fn add_jitter(seconds: f64, jitter: f64, seed: u64) -> Duration {
     let varied_seconds = seconds * (1.0 + jitter * (unit_random(seed) * 2.0 - 1.0));
     Duration::from_secs_f64((varied_seconds * 1000.0).round() / 1000.0)
 }

@@ -96,7 +96,7 @@ fn reference(text: &str, span: Span) -> Result<Option<Reference<'_>>, InvalidPar
         uri: Option<&'a RawValue>,
     }
     let reference: Ref<'_> = members(span.get(text))?;
-    let locate = |raw: &RawValue| Span::of_part(text, raw.get());
+    let locate = |raw: &RawValue| Span::from_part(text, raw.get());
     match (&*reference.kind, reference.name, reference.uri) {
         ("ref/prompt", Some(name), _) => {
             string(text, locate(name), "\"ref.name\" must be a string")

@@ -58,7 +58,7 @@ impl Envelope {
 
     /// The envelope of the same message with a body of another length. `None` if the message is no
     /// response.
-    fn resized(self, length: usize) -> Option<Self> {
+    fn with_body_length(self, length: usize) -> Option<Self> {
         let MessageKind::Response {
             mut id,
             body,
@@ -416,16 +416,16 @@ pub fn peek(text: &str) -> Result<Envelope, Malformed> {
         return invalid("\"params\" must be an object");
     }
     let landmarks = members.landmarks;
-    let danger = if members.is_ambiguous {
+    let duplicate = if members.is_ambiguous {
         Some(Danger::Lookalike)
     } else {
         let is_too_deep = scanner.deepest() > MAX_DEPTH + DEPTH_OF_ENVELOPE;
         is_too_deep.then_some(Danger::TooDeep)
     };
-    if let Some(danger) = danger {
+    if let Some(duplicate) = duplicate {
         let name = || landmarks.name.or(landmarks.uri).map(|span| span.get(text));
         return Err(Malformed::Dangerous {
-            danger,
+            danger: duplicate,
             id: own_id(),
             is_response: matches!(kind, MessageKind::Response { .. }),
             asked: match kind {
@@ -465,8 +465,8 @@ pub fn with_body(text: &str, envelope: &Envelope, body: &str) -> Option<(String,
     if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_some() {
         return None;
     }
-    let resized = envelope.resized(body.len())?;
-    Some((splice(text, &mut [(span, body)]), resized))
+    let new_envelope = envelope.with_body_length(body.len())?;
+    Some((splice(text, &mut [(span, body)]), new_envelope))
 }
 
 /// True if this text is a batch. Only revision 2025-03-26 has batches.

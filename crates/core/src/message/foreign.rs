@@ -20,14 +20,14 @@ use super::{
 const MAX_LEVELS: usize = 100;
 
 /// The replacement of a value that is too deep (JSON text).
-const TOO_DEEP: &str = r#""…""#;
+const DEEP_VALUE: &str = r#""…""#;
 
 /// Significant digits that every double keeps.
 const EXACT_DIGITS: usize = 15;
 
 /// The prefix of a number that is stored as a string so that no digit is lost. The first character
 /// is a private-use one.
-const MARK: &str = "\u{F8FF}#";
+const NUMBER_MARK: &str = "\u{F8FF}#";
 
 /// The treatment of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
         Ok(typed_value) => return Ok(typed_value),
         Err(error) => error,
     };
-    let mended = mended(text, Numbers::AsRead);
+    let mended = mend(text, Numbers::AsRead);
     if let Ok(typed_value) = serde_json::from_str(&mended) {
         return Ok(typed_value);
     }
@@ -58,7 +58,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
 
 /// Reads JSON as a value. [`Exact`] writes its numbers with all digits.
 pub fn exact(text: &str) -> Result<Value, serde_json::Error> {
-    serde_json::from_str(&mended(text, Numbers::Exact))
+    serde_json::from_str(&mend(text, Numbers::Exact))
 }
 
 /// Serializes a value from [`exact`] with every digit of its numbers.
@@ -93,7 +93,8 @@ impl Serialize for Exact<'_> {
 
 /// The number in a marked string.
 fn number(text: &str) -> Option<&str> {
-    text.strip_prefix(MARK).filter(|number| is_number(number))
+    text.strip_prefix(NUMBER_MARK)
+        .filter(|number| is_number(number))
 }
 
 /// The JSON text with line breaks and indents, for people. Any other text stays unchanged.
@@ -104,7 +105,7 @@ pub fn pretty(text: &str) -> Cow<'_, str> {
 }
 
 /// Replaces the unreadable parts of a JSON text. A text that is no JSON stays invalid.
-fn mended(text: &str, numbers: Numbers) -> Cow<'_, str> {
+fn mend(text: &str, numbers: Numbers) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let mut edits: Vec<(usize, usize, Cow<'_, str>)> = Vec::new();
     let (mut index, mut depth) = (0, 0);
@@ -117,7 +118,7 @@ fn mended(text: &str, numbers: Numbers) -> Cow<'_, str> {
             }
             b'{' | b'[' if depth == MAX_LEVELS => match value_length(&text[index..]) {
                 Some(length) => {
-                    edits.push((index, index + length, TOO_DEEP.into()));
+                    edits.push((index, index + length, DEEP_VALUE.into()));
                     index += length;
                 }
                 None => return text.into(),
@@ -143,7 +144,11 @@ fn mended(text: &str, numbers: Numbers) -> Cow<'_, str> {
                         edits.push((index, index + length, format!("\"{number}\"").into()));
                     }
                     Numbers::Exact if is_number(number) && !is_exact(number) => {
-                        edits.push((index, index + length, format!("\"{MARK}{number}\"").into()));
+                        edits.push((
+                            index,
+                            index + length,
+                            format!("\"{NUMBER_MARK}{number}\"").into(),
+                        ));
                     }
                     Numbers::AsRead | Numbers::Exact => {}
                 }

@@ -17,7 +17,7 @@ pub fn raw<'a>(text: &'a str, envelope: &Envelope) -> Result<Option<&'a str>, In
 }
 
 /// The edit that changes a request's `_meta`, or adds one. `None` if the request has no `params`.
-pub fn changed(
+pub fn change(
     text: &str,
     envelope: &Envelope,
     change: impl FnOnce(&mut JsonObjectEditor<'_>),
@@ -34,14 +34,14 @@ pub fn changed(
     let mut meta = JsonObjectEditor::default();
     change(&mut meta);
     let comma = if params.trim_start() == "}" { "" } else { "," };
-    let index = Span::of_part(text, params).start();
+    let index = Span::from_part(text, params).start();
     let insertion = Span::new(index, index);
     Some((insertion, format!(r#""_meta":{meta}{comma}"#)))
 }
 
 /// The edit that reduces a request's `_meta` to this progress token (JSON text). `None` if `_meta`
 /// holds more than a token and the client's description, or has no span.
-pub fn reduced(text: &str, envelope: &Envelope, token: Option<&str>) -> Option<(Span, String)> {
+pub fn reduce(text: &str, envelope: &Envelope, token: Option<&str>) -> Option<(Span, String)> {
     let landmarks = &envelope.landmarks;
     let meta = landmarks
         .meta

@@ -35,7 +35,7 @@ impl<'a> JsonObjectEditor<'a> {
     pub fn read(text: &'a str) -> Option<Self> {
         let mut end = 0;
         let members = members(text)?.into_iter().map(|(key, value)| {
-            let span = Span::of_part(text, value);
+            let span = Span::from_part(text, value);
             // Only white space and a comma or a brace can precede the key.
             let start = text[end..].find('"').map_or(end, |quote| end + quote);
             end = span.end();
@@ -100,7 +100,7 @@ impl<'a> JsonObjectEditor<'a> {
     }
 
     /// The members of an unchanged object, with slices of its text as values.
-    pub fn spelled(&self) -> impl Iterator<Item = (&str, &'a str)> {
+    pub fn raw_entries(&self) -> impl Iterator<Item = (&str, &'a str)> {
         self.members.iter().filter_map(|member| match member.text {
             Cow::Borrowed(text) => Some((&*member.key, &text[member.value..])),
             Cow::Owned(_) => None,

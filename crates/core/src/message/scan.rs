@@ -327,17 +327,17 @@ impl Open {
 /// The position of the first special byte of a string that continues at `position`: a quotation mark, a
 /// backslash, or a control character, which is not allowed. Reads eight bytes at a time.
 pub(super) fn end_of_plain(text: &[u8], mut position: usize) -> usize {
-    const EACH: u64 = u64::MAX / 0xFF;
-    const HIGH: u64 = EACH << 7;
+    const LOW_BITS: u64 = u64::MAX / 0xFF;
+    const HIGH_BITS: u64 = LOW_BITS << 7;
     // Sets the highest bit of the first byte below `limit`, and possibly those of later bytes.
     fn first_below(word: u64, limit: u8) -> u64 {
-        word.wrapping_sub(EACH * u64::from(limit)) & !word & HIGH
+        word.wrapping_sub(LOW_BITS * u64::from(limit)) & !word & HIGH_BITS
     }
     while let Some(chunk) = text[position..].first_chunk() {
         let word = u64::from_le_bytes(*chunk);
         let mask = first_below(word, b' ')
-            | first_below(word ^ (EACH * u64::from(b'"')), 1)
-            | first_below(word ^ (EACH * u64::from(b'\\')), 1);
+            | first_below(word ^ (LOW_BITS * u64::from(b'"')), 1)
+            | first_below(word ^ (LOW_BITS * u64::from(b'\\')), 1);
         if mask != 0 {
             return position + mask.trailing_zeros() as usize / 8;
         }

@@ -4,7 +4,7 @@
 /// The length of an escape such as `\ud800`.
 pub(super) const HALF_LENGTH: usize = 6;
 
-/// The replacement of a half, as JSON text.
+/// The replacement of half a surrogate pair, as JSON text.
 pub(super) const REPLACEMENT: &str = "\\ufffd";
 
 /// Decodes a string (JSON text), with U+FFFD for each half of a pair. `None` if the text is no

@@ -74,10 +74,10 @@ pub fn shown_member<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
     shown_text(member(object, name)?)
 }
 
-/// The span of the member at `path` (`["_meta", "progressToken"]`) in the object at `within`.
-pub fn locate(text: &str, within: Span, path: &[&str]) -> Option<Span> {
-    path.iter().try_fold(within, |span, name| {
-        member(span.get(text), name).map(|value| Span::of_part(text, value))
+/// The span of the member at `path` (`["_meta", "progressToken"]`) in the object at `object`.
+pub fn locate(text: &str, object: Span, path: &[&str]) -> Option<Span> {
+    path.iter().try_fold(object, |span, name| {
+        member(span.get(text), name).map(|value| Span::from_part(text, value))
     })
 }
 
@@ -85,12 +85,12 @@ pub fn locate(text: &str, within: Span, path: &[&str]) -> Option<Span> {
 /// frame by line. (A JSON string cannot contain a raw line break, so each one is between tokens.)
 pub fn splice(text: &str, edits: &mut [(Span, &str)]) -> String {
     edits.sort_unstable_by_key(|(span, _)| span.start());
-    let added_bytes: usize = edits.iter().map(|(_, new)| new.len()).sum();
+    let added_bytes: usize = edits.iter().map(|(_, replacement)| replacement.len()).sum();
     let mut out = String::with_capacity(text.len() + added_bytes);
     let mut position = 0;
-    for (span, new) in edits.iter() {
+    for (span, replacement) in edits.iter() {
         push_one_line(&mut out, &text[position..span.start()]);
-        out.push_str(new);
+        out.push_str(replacement);
         position = span.end();
     }
     push_one_line(&mut out, &text[position..]);

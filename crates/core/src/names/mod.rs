@@ -140,7 +140,7 @@ impl NameTable {
                 && !exposed.offer(index, new_name.to_owned())
             {
                 refused_renames.push(index);
-                exposed.offer(index, prefixed(origin, rules.naming));
+                exposed.offer(index, prefixed_name(origin, rules.naming));
             }
         }
         let exposed = exposed.complete();
@@ -322,7 +322,7 @@ impl<'a> Exposed<'a> {
         if self.rules.naming == Naming::None && self.is_free(origin, bare) {
             bare.to_owned()
         } else {
-            prefixed(origin, self.rules.naming)
+            prefixed_name(origin, self.rules.naming)
         }
     }
 
@@ -331,7 +331,7 @@ impl<'a> Exposed<'a> {
         for index in 0..self.origins.len() {
             let mut attempt = 0;
             while self.names[index].is_none() {
-                for name in altered(&self.origins[index], self.rules, attempt) {
+                for name in altered_names(&self.origins[index], self.rules, attempt) {
                     if self.names[index].is_none() {
                         self.offer(index, name);
                     }
@@ -357,7 +357,7 @@ fn other_servers<'r>(
 }
 
 /// The name with the prefix of its server, according to the naming.
-fn prefixed(origin: &NameOrigin<'_>, naming: Naming) -> String {
+fn prefixed_name(origin: &NameOrigin<'_>, naming: Naming) -> String {
     let separator = match naming {
         Naming::Slash => "/",
         Naming::DoubleUnderscore | Naming::McpPrefix | Naming::None => "__",
@@ -390,7 +390,7 @@ fn exposed_prefix(server: &ServerName) -> Cow<'_, str> {
 
 /// Names with a prefix of the server's name, and a hash of the item at the end. The best name comes
 /// first. Each attempt returns different names.
-fn altered(origin: &NameOrigin<'_>, rules: &Rules<'_>, attempt: usize) -> [String; 3] {
+fn altered_names(origin: &NameOrigin<'_>, rules: &Rules<'_>, attempt: usize) -> [String; 3] {
     let (server, original) = (origin.server, origin.original);
     let digest = match attempt {
         0 => Sha256::digest(format!("{server}/{original}")),
@@ -407,7 +407,7 @@ fn altered(origin: &NameOrigin<'_>, rules: &Rules<'_>, attempt: usize) -> [Strin
     let flat_name: Vec<&str> = legal.split('_').filter(|part| !part.is_empty()).collect();
     let flat_name = flat_name.join("_");
     let max_characters = rules.max_length.saturating_sub(HASH_LENGTH + 1);
-    let fit = |rest: &str| {
+    let fitted_name = |rest: &str| {
         let name = format!("{prefix}{rest}");
         if prefix.len() > max_characters {
             return anonymous(server, &hash, rules.max_length);
@@ -418,8 +418,8 @@ fn altered(origin: &NameOrigin<'_>, rules: &Rules<'_>, attempt: usize) -> [Strin
             &hash[..HASH_LENGTH]
         )
     };
-    let anonymous = anonymous(server, &hash, rules.max_length);
-    [fit(&legal), fit(&flat_name), anonymous]
+    let anonymous_name = anonymous(server, &hash, rules.max_length);
+    [fitted_name(&legal), fitted_name(&flat_name), anonymous_name]
 }
 
 /// A name without a separator, so that no server is read in it.

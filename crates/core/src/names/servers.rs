@@ -66,20 +66,20 @@ impl ServerNames {
             return NamedServer::Nobody;
         }
         let folded = fold(name);
-        let plainly = self.plainly_named_by(name, &folded);
+        let unambiguous_server = self.plainly_named_by(name, &folded);
         if self.inseparable.is_empty() {
-            return plainly;
+            return unambiguous_server;
         }
-        match self.named_whole_by(name, &folded) {
-            (NamedServer::Nobody, _) => plainly,
+        match self.find_whole_name(name, &folded) {
+            (NamedServer::Nobody, _) => unambiguous_server,
             (whole, Separator::Slash) => whole,
-            (whole, Separator::Underscores) if plainly == NamedServer::Nobody => whole,
-            (_, Separator::Underscores) => plainly,
+            (whole, Separator::Underscores) if unambiguous_server == NamedServer::Nobody => whole,
+            (_, Separator::Underscores) => unambiguous_server,
         }
     }
 
     /// The server whose full name, including its separators, precedes a separator.
-    fn named_whole_by(&self, name: &str, folded: &str) -> (NamedServer<'_>, Separator) {
+    fn find_whole_name(&self, name: &str, folded: &str) -> (NamedServer<'_>, Separator) {
         let behind_mcp = ["mcp__", "mcp/"]
             .iter()
             .find_map(|spelling| folded.strip_prefix(spelling));
@@ -148,7 +148,7 @@ impl ServerNames {
 
     /// True if this name may lead to a tool or prompt of `server`, which must be in `self`.
     pub fn may_lead(&self, name: &str, server: &ServerName) -> bool {
-        if self.inseparable.is_empty() && is_plainly(name, server) {
+        if self.inseparable.is_empty() && has_plain_prefix(name, server) {
             return true;
         }
         match self.named_by(name) {
@@ -175,17 +175,19 @@ fn enter(by_name: &mut ByName, key: &str, server: &ServerName) {
     }
 }
 
-fn find<'s>(by_name: &'s ByName, exact: Option<&str>, folded: &str) -> NamedServer<'s> {
+fn find<'s>(by_name: &'s ByName, exact_name: Option<&str>, folded: &str) -> NamedServer<'s> {
     let Some(candidates) = by_name.get(folded) else {
         return NamedServer::Nobody;
     };
-    let exact_match = candidates.iter().find(|name| Some(name.as_str()) == exact);
-    let prefixed = || {
+    let exact_match = candidates
+        .iter()
+        .find(|name| Some(name.as_str()) == exact_name);
+    let prefixed_match = || {
         candidates
             .iter()
-            .find(|name| Some(&*exposed_prefix(name)) == exact)
+            .find(|name| Some(&*exposed_prefix(name)) == exact_name)
     };
-    match (exact_match.or_else(prefixed), candidates.as_slice()) {
+    match (exact_match.or_else(prefixed_match), candidates.as_slice()) {
         (Some(name), _) | (None, [name]) => NamedServer::Server(name),
         (None, _) => NamedServer::Unclear,
     }
@@ -208,7 +210,7 @@ impl<'a> Prefix<'a> {
         let rest = &folded[start..];
         let slash = rest.find('/');
         let length = slash.into_iter().chain(rest.find("__")).min()?;
-        // `server_/tool`
+        // Ignores an underscore before the separator, as in `server_/tool`.
         let text = rest[..length].trim_end_matches('_');
         Some(Self {
             text,
@@ -232,7 +234,7 @@ fn leading_separators(text: &str) -> usize {
 
 /// True if a name has the common form `server__tool` or `mcp__server__tool`, and only this server
 /// matches.
-fn is_plainly(name: &str, server: &ServerName) -> bool {
+fn has_plain_prefix(name: &str, server: &ServerName) -> bool {
     let rest = name.strip_prefix("mcp__").unwrap_or(name);
     let rest = rest.strip_prefix(server.as_str());
     rest.is_some_and(|rest| rest.starts_with("__")) && !server.as_str().eq_ignore_ascii_case(MCP)

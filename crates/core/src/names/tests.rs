@@ -178,11 +178,14 @@ fn a_reserved_name_is_exposed_for_no_server() {
         ("one__list_servers", "log")
     );
     // The name is reserved even if the profile does not offer the own tool.
-    let elsewhere = build(
+    let other_table = build(
         &[origin(&first_server, "execute_tool")],
         Naming::DoubleUnderscore,
     );
-    assert_eq!(elsewhere.resolve("execute_tool"), Err(Unresolved::Unknown));
+    assert_eq!(
+        other_table.resolve("execute_tool"),
+        Err(Unresolved::Unknown)
+    );
 }
 
 /// A name that contains a server leads to that server or nowhere, even if the server has no items

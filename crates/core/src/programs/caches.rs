@@ -103,10 +103,10 @@ impl CachedPackage {
 
 impl Runner {
     fn package_in<'a>(&self, args: &'a [String]) -> Option<&'a str> {
-        let mut rest = args.iter().map(String::as_str);
-        while let Some(arg) = rest.next() {
+        let mut remaining_args = args.iter().map(String::as_str);
+        while let Some(arg) = remaining_args.next() {
             if arg == "--" {
-                return rest.next();
+                return remaining_args.next();
             }
             if !arg.starts_with('-') {
                 return Some(arg);
@@ -116,9 +116,9 @@ impl Runner {
                     return Some(value);
                 }
             } else if self.package.contains(&arg) {
-                return rest.next();
+                return remaining_args.next();
             } else if self.values.contains(&arg) {
-                rest.next();
+                remaining_args.next();
             }
         }
         None

@@ -17,8 +17,8 @@ impl<'t> Edits<'t> {
         }
     }
 
-    pub fn replace(&mut self, from: usize, until: usize, replacement: Cow<'static, str>) {
-        self.replacements.push((from, until, replacement));
+    pub fn replace(&mut self, from: usize, end: usize, replacement: Cow<'static, str>) {
+        self.replacements.push((from, end, replacement));
     }
 
     /// The changed text. `None` if nothing was replaced.
@@ -29,14 +29,14 @@ impl<'t> Edits<'t> {
         // The sort is stable, and fast for edits in ascending order.
         self.replacements.reverse();
         self.replacements
-            .sort_by_key(|(from, until, _)| (*from, Reverse(*until)));
+            .sort_by_key(|(from, end, _)| (*from, Reverse(*end)));
         let mut output = String::with_capacity(self.text.len());
         let mut copied_end = 0;
-        for (from, until, replacement) in self.replacements {
+        for (from, end, replacement) in self.replacements {
             if from >= copied_end {
                 output.push_str(&self.text[copied_end..from]);
                 output.push_str(&replacement);
-                copied_end = until;
+                copied_end = end;
             }
         }
         output.push_str(&self.text[copied_end..]);

@@ -68,10 +68,10 @@ enum Member {
 
 impl Member {
     fn from_key(key: &str) -> Self {
-        let is = |word: &&str| key.eq_ignore_ascii_case(word);
-        if ["name", "key", "header"].iter().any(&is) {
+        let is_key = |word: &&str| key.eq_ignore_ascii_case(word);
+        if ["name", "key", "header"].iter().any(&is_key) {
             Self::Name
-        } else if ["value", "values"].iter().any(is) {
+        } else if ["value", "values"].iter().any(is_key) {
             Self::Value
         } else {
             Self::Other
@@ -202,7 +202,7 @@ impl Reader<'_> {
 
     /// Reads the key of a member. Returns the secrecy of its value.
     fn key(&mut self, start: usize, end: usize) -> Secrecy {
-        let key = decoded(&self.text[start..end]);
+        let key = decode_literal(&self.text[start..end]);
         if let Some(secrets) = self.rules.secrets
             && let Cow::Owned(new_text) = secrets.hide(&key)
         {
@@ -242,7 +242,7 @@ impl Reader<'_> {
                 let has_strings = has_strings(bytes, start, end)?;
                 if has_strings || secrecy == Secrecy::Secret {
                     self.hide(start, end);
-                    self.ended(start, end, None, has_strings);
+                    self.finish_value(start, end, None, has_strings);
                     return Ok((end, Next::Comma));
                 }
                 self.without_strings = end;
@@ -257,14 +257,14 @@ impl Reader<'_> {
         }
         let end = value_end(bytes, start)?;
         if byte == b'"' {
-            let string = decoded(&self.text[start..end]);
+            let string = decode_literal(&self.text[start..end]);
             if secrecy.hides(&string) {
                 self.hide(start, end);
             } else if let Some(new_text) = self.rules.text(&string, nested + 1) {
                 self.edits
                     .replace(start, end, message::quote(&new_text).into());
             }
-            self.ended(start, end, Some(&string), !is_number(&string));
+            self.finish_value(start, end, Some(&string), !is_number(&string));
         } else {
             if secrecy == Secrecy::Secret {
                 self.hide(start, end);
@@ -274,7 +274,7 @@ impl Reader<'_> {
                 self.edits
                     .replace(start, end, message::quote(&new_text).into());
             }
-            self.ended(start, end, None, false);
+            self.finish_value(start, end, None, false);
         }
         Ok((end, Next::Comma))
     }
@@ -285,7 +285,7 @@ impl Reader<'_> {
     }
 
     /// Records a value that may belong to a pair or to a list of arguments.
-    fn ended(&mut self, start: usize, end: usize, string: Option<&str>, has_strings: bool) {
+    fn finish_value(&mut self, start: usize, end: usize, string: Option<&str>, has_strings: bool) {
         let rules = self.rules;
         let Some(open) = self.open.last_mut() else {
             return;
@@ -312,16 +312,18 @@ impl Reader<'_> {
                 Member::Other => None,
             },
             ContainerKind::Array(array) => {
-                let word = string.filter(|word| is_word(word));
-                let name_secrecy = |word: Option<&str>| {
-                    let name = word.map(|word| word.trim_start_matches('-'));
+                let option_or_name = string.filter(|option_or_name| is_word(option_or_name));
+                let name_secrecy = |option_or_name: Option<&str>| {
+                    let name =
+                        option_or_name.map(|option_or_name| option_or_name.trim_start_matches('-'));
                     name.map_or(Secrecy::Open, |name| rules.secrecy(name))
                 };
-                let option = word.filter(|word| word.starts_with('-'));
+                let option =
+                    option_or_name.filter(|option_or_name| option_or_name.starts_with('-'));
                 let previous_option = std::mem::replace(&mut array.option, name_secrecy(option));
                 array.elements += 1;
                 match array.elements {
-                    1 if option.is_none() => array.secrecy = name_secrecy(word),
+                    1 if option.is_none() => array.secrecy = name_secrecy(option_or_name),
                     2 => array.second = string.map(|_| span),
                     _ => {}
                 }
@@ -346,7 +348,7 @@ impl Reader<'_> {
         {
             self.hide(second.start, second.end);
         }
-        self.ended(open.start, end, None, open.has_strings);
+        self.finish_value(open.start, end, None, open.has_strings);
     }
 }
 
@@ -365,7 +367,7 @@ impl ValueSpan {
 struct NotJson;
 
 /// The text in a string literal.
-fn decoded(literal: &str) -> Cow<'_, str> {
+fn decode_literal(literal: &str) -> Cow<'_, str> {
     let content = &literal[1..literal.len() - 1];
     if memchr::memchr(b'\\', content.as_bytes()).is_none() {
         return content.into();
@@ -426,12 +428,12 @@ fn string_end(bytes: &[u8], from: usize) -> Result<usize, NotJson> {
 }
 
 /// True if a value contains a string that is not a number. Keys of members do not count.
-fn has_strings(bytes: &[u8], from: usize, until: usize) -> Result<bool, NotJson> {
+fn has_strings(bytes: &[u8], from: usize, end: usize) -> Result<bool, NotJson> {
     let mut position = from;
-    while let Some(quote) = memchr::memchr(b'"', &bytes[position..until]) {
+    while let Some(quote) = memchr::memchr(b'"', &bytes[position..end]) {
         let string_start = position + quote;
         position = string_end(bytes, string_start)?;
-        let rest = bytes[position..until].iter();
+        let rest = bytes[position..end].iter();
         let next_byte = rest.copied().find(|byte| !byte.is_ascii_whitespace());
         let inner = std::str::from_utf8(&bytes[string_start + 1..position - 1]);
         if next_byte != Some(b':') && !inner.is_ok_and(is_number) {

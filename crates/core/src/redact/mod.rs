@@ -30,18 +30,18 @@ use crate::config;
 pub const HIDDEN: &str = "[redacted]";
 
 /// The replacement of the rest of a text if the operator's patterns exceed the time limit.
-const UNSEARCHED: &str = "[redacted: the patterns of `journal.redact` took too long]";
+const UNSEARCHED_NOTICE: &str = "[redacted: the patterns of `journal.redact` took too long]";
 
 /// Time limit for the operator's patterns in one text. A server can write a text for which a
 /// pattern takes quadratic time.
-const MAX_SEARCHING: Duration = Duration::from_secs(1);
+const SEARCH_TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// Matches of an operator's pattern between two checks of the time limit.
-const STEP: usize = 64;
+const MATCHES_PER_CHECK: usize = 64;
 
 /// Secrets of a known form: keys and tokens of well-known services, Mainstay's own tokens, JSON Web
 /// Tokens and private keys.
-static KNOWN: LazyLock<Regex> = LazyLock::new(|| {
+static KNOWN_FORMS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(concat!(
         r"(?-u)\b(?:A[KS]IA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}|gh[oprsu]_[0-9A-Za-z]{20,}",
         r"|github_pat_[0-9A-Za-z_]{20,}|glpat-[0-9A-Za-z_-]{16,}|sk-[0-9A-Za-z_-]{20,}",
@@ -58,7 +58,7 @@ static USER_INFO: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?-u)(://[!#-&(-.0-9;-?A-~]{0,128}:)[!#-&(-.0-?A-~]{1,256}@"));
 
 /// The path of a Slack webhook. The path alone is enough to post messages.
-static HOOK: LazyLock<Regex> = LazyLock::new(|| {
+static SLACK_WEBHOOK: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"(?i-u)(hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/)[0-9A-Za-z/_-]+")
 });
 
@@ -76,7 +76,7 @@ static HINT: LazyLock<Regex> = LazyLock::new(|| {
 /// for which it reads files. Otherwise the first use would do both.
 pub fn prepare() {
     redact("bearer token=prepared://a:b@c");
-    for pattern in [&KNOWN, &HOOK, &USER_INFO, &HINT] {
+    for pattern in [&KNOWN_FORMS, &SLACK_WEBHOOK, &USER_INFO, &HINT] {
         pattern.is_match("");
     }
 }
@@ -91,8 +91,8 @@ pub fn redact(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let steps: [(&Regex, &str); 3] = [
-        (&KNOWN, HIDDEN),
-        (&HOOK, "${1}[redacted]"),
+        (&KNOWN_FORMS, HIDDEN),
+        (&SLACK_WEBHOOK, "${1}[redacted]"),
         (&USER_INFO, "${1}[redacted]@"),
     ];
     steps
@@ -165,7 +165,7 @@ impl Redactor {
         let rules = Rules {
             redactor: self,
             secrets: secrets.filter(|secrets| secrets.may_be_in(text)),
-            until: (!self.patterns.is_empty()).then(|| (self.clock)() + MAX_SEARCHING),
+            until: (!self.patterns.is_empty()).then(|| (self.clock)() + SEARCH_TIME_LIMIT),
         };
         if !rules.may_change(text) {
             return Cow::Borrowed(text);
@@ -241,12 +241,12 @@ impl Rules<'_> {
     fn without<'t>(&self, pattern: &Regex, text: &'t str) -> Cow<'t, str> {
         let mut edits = Edits::new(text);
         for (index, secret_match) in pattern.find_iter(text).enumerate() {
-            if index % STEP == 0
+            if index % MATCHES_PER_CHECK == 0
                 && self
                     .until
                     .is_some_and(|until| (self.redactor.clock)() >= until)
             {
-                edits.replace(secret_match.start(), text.len(), UNSEARCHED.into());
+                edits.replace(secret_match.start(), text.len(), UNSEARCHED_NOTICE.into());
                 break;
             }
             edits.replace(secret_match.start(), secret_match.end(), HIDDEN.into());

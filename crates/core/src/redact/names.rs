@@ -23,11 +23,11 @@ const MAX_NAME: usize = 128;
 static SECRET: LazyLock<Regex> = LazyLock::new(|| pattern(concat!(r"(?i-u)", words!(), "$")));
 
 /// Tokens that are not secret, such as the cursor of a list.
-static PAGE: LazyLock<Regex> =
+static PAGE_TOKEN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i-u)(?:page|next|continuation|progress|sync|change)[_-]?token$"));
 
 /// Numbers of tokens of a language model.
-static COUNT: LazyLock<Regex> = LazyLock::new(|| {
+static TOKEN_COUNT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(concat!(
         r"(?i-u)(?:max|min|total|input|output|prompt|completion|reasoning|thinking|audio|text|image|cached?",
         r"|read|write|creation|used|usage|remaining|context|num|number[_-]?of|n|new|budget|limit|generated",
@@ -55,7 +55,7 @@ impl Secrecy {
             return Self::Open;
         }
         let is_plural = name.ends_with(['s', 'S']);
-        if is_plural && is_count(name) || !is_plural && PAGE.is_match(name) {
+        if is_plural && is_count(name) || !is_plural && PAGE_TOKEN.is_match(name) {
             Self::Open
         } else if is_plural && !name.to_ascii_lowercase().ends_with("credentials") {
             Self::Secrets
@@ -75,7 +75,7 @@ impl Secrecy {
 
 /// True if this is the name of a number of tokens.
 pub(super) fn is_count(name: &str) -> bool {
-    COUNT.is_match(name)
+    TOKEN_COUNT.is_match(name)
 }
 
 /// True if a value is a number, perhaps with a unit, or an empty value such as `null`.

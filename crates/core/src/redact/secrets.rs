@@ -14,19 +14,19 @@ use crate::config::{HttpLaunch, Launch, ServerConfig, SignIn, StdioLaunch};
 
 /// Minimum length of a value with a secret name, and of any other value. Shorter values would match
 /// unrelated text.
-const LEAST_NAMED: usize = 4;
-const LEAST: usize = 8;
+const MIN_NAMED_LENGTH: usize = 4;
+const MIN_LENGTH: usize = 8;
 
 /// Longer secrets, such as private keys, are searched in pieces of this size (in bytes), so that
 /// parts of a secret are found as well.
-const PIECE: usize = 64;
+const PIECE_LENGTH: usize = 64;
 /// Maximum number of pieces for one server. A configuration with more pieces holds data, not
 /// secrets.
 const MAX_PIECES: usize = 512;
 
 /// Options of package runners whose value is the name of a package. Error messages must show that
 /// name.
-const BEFORE_PACKAGES: [&str; 13] = [
+const PACKAGE_OPTIONS: [&str; 13] = [
     "-y",
     "--yes",
     "-q",
@@ -43,11 +43,11 @@ const BEFORE_PACKAGES: [&str; 13] = [
 ];
 
 /// Minimum number of base64 characters to search for. Fewer characters would match unrelated text.
-const LEAST_ENCODED: usize = 8;
+const MIN_ENCODED_LENGTH: usize = 8;
 
 /// Minimum length of a text that may have been cut, in bytes. Error texts are cut at a few hundred
 /// characters.
-const SHORTEST_CUT: usize = 256;
+const MIN_CUT_LENGTH: usize = 256;
 
 /// Replaces the middle of a line that is too long.
 pub const CUT: &str = " … ";
@@ -210,12 +210,12 @@ impl Secrets {
 
     /// The position of a secret whose end is missing because the text was cut.
     fn cut_off(&self, text: &str) -> Option<usize> {
-        if text.len() < SHORTEST_CUT {
+        if text.len() < MIN_CUT_LENGTH {
             return None;
         }
         let body = text.trim_end_matches('…').as_bytes();
         let cut_length = |piece: &Vec<u8>| {
-            let lengths = (LEAST_NAMED..piece.len()).rev();
+            let lengths = (MIN_NAMED_LENGTH..piece.len()).rev();
             lengths
                 .filter(|length| body.ends_with(&piece[..*length]))
                 .max()
@@ -232,7 +232,7 @@ fn first_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     let ends = memchr::memrchr_iter(*text.last()?, &piece[..piece.len() - 1]);
     let mut lengths = ends
         .map(|end| end + 1)
-        .filter(|length| *length >= LEAST_NAMED);
+        .filter(|length| *length >= MIN_NAMED_LENGTH);
     lengths.find(|length| text.ends_with(&piece[..*length]))
 }
 
@@ -241,8 +241,9 @@ fn first_half(piece: &[u8], text: &[u8]) -> Option<usize> {
 fn second_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     let starts = memchr::memchr_iter(*text.first()?, piece).filter(|start| *start > 0);
     let mut lengths = starts.map(|start| piece.len() - start);
-    lengths
-        .find(|length| *length >= LEAST_NAMED && text.starts_with(&piece[piece.len() - length..]))
+    lengths.find(|length| {
+        *length >= MIN_NAMED_LENGTH && text.starts_with(&piece[piece.len() - length..])
+    })
 }
 
 #[derive(Default)]
@@ -296,7 +297,7 @@ impl SecretPieces {
             match argument.split_once('=') {
                 Some((option, value)) => self.add_named(option, value),
                 None if previous_argument.starts_with('-')
-                    && !BEFORE_PACKAGES.contains(&previous_argument) =>
+                    && !PACKAGE_OPTIONS.contains(&previous_argument) =>
                 {
                     self.value(
                         Secrecy::from_name(previous_argument).hides(argument),
@@ -342,12 +343,12 @@ impl SecretPieces {
     }
 
     fn secret(&mut self, secret: &str) {
-        if secret.len() < LEAST_NAMED {
+        if secret.len() < MIN_NAMED_LENGTH {
             return;
         }
-        for piece in secret.as_bytes().chunks(PIECE) {
+        for piece in secret.as_bytes().chunks(PIECE_LENGTH) {
             // The last piece of a long secret may be too short for a search.
-            if piece.len() >= LEAST_NAMED && self.0.len() < MAX_PIECES {
+            if piece.len() >= MIN_NAMED_LENGTH && self.0.len() < MAX_PIECES {
                 self.0.insert(piece.to_vec());
             }
         }
@@ -358,7 +359,7 @@ impl SecretPieces {
 /// number, path or URL.
 fn looks_secret(value: &str) -> bool {
     let has_byte = |is: fn(&u8) -> bool| value.as_bytes().iter().any(is);
-    value.len() >= LEAST
+    value.len() >= MIN_LENGTH
         && has_byte(u8::is_ascii_digit)
         && has_byte(u8::is_ascii_alphabetic)
         && !has_byte(u8::is_ascii_whitespace)
@@ -386,7 +387,7 @@ fn forms(secret: &[u8]) -> Vec<String> {
             encoded_text.len() - usize::from(!(offset + secret.len()).is_multiple_of(3));
         let Some(middle) = encoded_text
             .get(first_index..last_index)
-            .filter(|middle| middle.len() >= LEAST_ENCODED)
+            .filter(|middle| middle.len() >= MIN_ENCODED_LENGTH)
         else {
             continue;
         };
@@ -396,7 +397,7 @@ fn forms(secret: &[u8]) -> Vec<String> {
             "[0-9A-Za-z+/_-]{{0,3}}{middle}[0-9A-Za-z+/_-]{{0,3}}={{0,2}}"
         ));
     }
-    if secret.len() >= LEAST {
+    if secret.len() >= MIN_LENGTH {
         let (mut digits, mut percent) = (String::new(), String::new());
         for byte in secret {
             let _ = write!(digits, "{byte:02x}");
@@ -429,7 +430,7 @@ fn character(character: char) -> String {
     }
     let escaped = units(character);
     let code = u32::from(character);
-    let others = match character {
+    let escaped_forms = match character {
         ' ' => r"|\+",
         '"' => r#"|\\{1,7}"|&quot;"#,
         '\\' => r"|\\{2,16}",
@@ -446,9 +447,11 @@ fn character(character: char) -> String {
         _ => "",
     };
     // The longest form comes first, because `&amp;` begins with `&`.
-    let others = others.trim_start_matches('|');
-    let bar = if others.is_empty() { "" } else { "|" };
-    format!("(?:{others}{bar}(?i-u:{escaped}|{encoded}|&#0*{code};|&#x0*{code:x};)|{itself})")
+    let escaped_forms = escaped_forms.trim_start_matches('|');
+    let bar = if escaped_forms.is_empty() { "" } else { "|" };
+    format!(
+        "(?:{escaped_forms}{bar}(?i-u:{escaped}|{encoded}|&#0*{code};|&#x0*{code:x};)|{itself})"
+    )
 }
 
 /// A pattern for a character with the escapes of JSON.

@@ -28,7 +28,7 @@ fn redactor(defaults: bool, keys: &[&str], patterns: &[&str]) -> Redactor {
 fn a_text_is_hidden_after_the_time_limit() {
     fn late_clock() -> Instant {
         static CALLS: AtomicU32 = AtomicU32::new(0);
-        Instant::now() + MAX_SEARCHING * CALLS.fetch_add(1, Ordering::Relaxed)
+        Instant::now() + SEARCH_TIME_LIMIT * CALLS.fetch_add(1, Ordering::Relaxed)
     }
     let rules = config::Redact {
         defaults: false,
@@ -37,7 +37,10 @@ fn a_text_is_hidden_after_the_time_limit() {
     };
     let redactor = Redactor::new(&rules, late_clock).expect("valid");
     let text = format!("first {} secret", "key=".repeat(1000));
-    assert_eq!(redactor.redact(&text, None), format!("first {UNSEARCHED}"));
+    assert_eq!(
+        redactor.redact(&text, None),
+        format!("first {UNSEARCHED_NOTICE}")
+    );
     let redactor = Redactor::new(&rules, Instant::now).expect("valid");
     let text = "first key=a; second key=b; third";
     let expected = "first [redacted] second [redacted] third";
@@ -739,8 +742,8 @@ fn notation() -> impl Strategy<Value = String> {
         "N: {\"x\": [\"}\", \"S\"]}",
         "?N=S",
     ]);
-    let junk = || "[ -MO-RT-~\n]{0,8}\n";
-    (name, opening, junk(), junk()).prop_map(|(name, opening, before, after)| {
+    let filler = || "[ -MO-RT-~\n]{0,8}\n";
+    (name, opening, filler(), filler()).prop_map(|(name, opening, before, after)| {
         format!("{before}{}{after}", opening.replace('N', name))
     })
 }

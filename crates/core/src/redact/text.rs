@@ -41,11 +41,11 @@ pub(super) fn hide_named(text: &str) -> Cow<'_, str> {
     let mut position = 0;
     while let Some(name) = NAME.find_at(text, position) {
         position = name.end();
-        if let Some((from, until)) = reader.value_of(name.start(), name.end())
-            && from < until
+        if let Some((from, value_end)) = reader.value_of(name.start(), name.end())
+            && from < value_end
         {
-            edits.replace(from, until, HIDDEN.into());
-            position = until;
+            edits.replace(from, value_end, HIDDEN.into());
+            position = value_end;
         }
     }
     edits.finish().map_or(Cow::Borrowed(text), Cow::Owned)
@@ -109,9 +109,9 @@ impl Reader<'_> {
         };
         if is_element && let Some(from) = self.content(end) {
             let rest = &self.bytes[from..];
-            let until =
+            let value_end =
                 memchr(b'<', rest).map_or_else(|| self.line_end(from), |index| from + index);
-            return self.unless_count(is_plural, from, until);
+            return self.unless_count(is_plural, from, value_end);
         }
         let is_header = is_header(name);
         let is_option = name.starts_with('-');
@@ -132,7 +132,7 @@ impl Reader<'_> {
                 self.value(is_plural, self.skip_sign(sign), around)
             }
             (b',', Some(closed)) => {
-                self.second(is_plural, is_option, start_of_name, sign + 1, closed)
+                self.value_after_name(is_plural, is_option, start_of_name, sign + 1, closed)
             }
             (byte, None) if is_option && sign > end && !matches!(byte, b'\n' | b'\r') => {
                 // After an option without a value, another option may follow.
@@ -147,7 +147,7 @@ impl Reader<'_> {
 
     /// The value after `"name",`: in `"name":"…","value":"…"`, in a pair, or after an option in a
     /// list.
-    fn second(
+    fn value_after_name(
         &mut self,
         is_plural: bool,
         is_option: bool,
@@ -173,7 +173,7 @@ impl Reader<'_> {
         if is_option && rest.starts_with(b"--") {
             return None;
         }
-        let until = self.closing(open_quote);
+        let value_end = self.closing_quote(open_quote);
         let opening = start_of_name.saturating_sub(closed.backslashes + 1);
         let opening = self.bytes[..opening].trim_ascii_end().last();
         let is_last = |quote: Quote| {
@@ -181,9 +181,9 @@ impl Reader<'_> {
             matches!(next_byte, Some(b']' | b')'))
         };
         let is_pair =
-            matches!(opening, Some(b'[' | b'(')) && self.quote(until).is_some_and(is_last);
+            matches!(opening, Some(b'[' | b'(')) && self.quote(value_end).is_some_and(is_last);
         if is_option || is_pair {
-            self.unless_count(is_plural, open_quote.end, until)
+            self.unless_count(is_plural, open_quote.end, value_end)
         } else {
             None
         }
@@ -197,44 +197,49 @@ impl Reader<'_> {
             within,
         } = around;
         if let Some(quote) = self.quote(from) {
-            let until = self.closing(quote);
-            if !is_header || is_member || self.is_end(until) {
-                let from = self.skip_scheme(quote.end, until, is_header);
-                return self.unless_count(is_plural, from, until);
+            let value_end = self.closing_quote(quote);
+            if !is_header || is_member || self.is_end(value_end) {
+                let from = self.skip_scheme(quote.end, value_end, is_header);
+                return self.unless_count(is_plural, from, value_end);
             }
         }
         let is_bracket = matches!(self.bytes.get(from), Some(b'{' | b'[' | b'('));
         if is_bracket && (!is_header || is_member) {
-            return self.bracketed(is_plural, from);
+            return self.bracketed_value(is_plural, from);
         }
         if is_header {
-            let until = match within {
-                Some(quote) => self.closing(Quote { end: from, ..quote }),
+            let value_end = match within {
+                Some(quote) => self.closing_quote(Quote { end: from, ..quote }),
                 None => self.line_end(from),
             };
-            let from = self.skip_scheme(from, until, true);
-            let line = self.text[from..until].trim_ascii_end();
+            let from = self.skip_scheme(from, value_end, true);
+            let line = self.text[from..value_end].trim_ascii_end();
             return self.unless_count(is_plural, from, from + line.len());
         }
         let from = self.skip_scheme(from, self.bytes.len(), false);
-        let until = self.word_end(from);
-        self.unless_count(is_plural, from, until)
+        let value_end = self.word_end(from);
+        self.unless_count(is_plural, from, value_end)
     }
 
-    /// True if the quoted value that ends at `until` is complete.
-    fn is_end(&self, until: usize) -> bool {
-        let quote_end = self.quote(until).map_or(until, |quote| quote.end);
+    /// True if the quoted value that ends at `value_end` is complete.
+    fn is_end(&self, value_end: usize) -> bool {
+        let quote_end = self.quote(value_end).map_or(value_end, |quote| quote.end);
         let next_byte = self.bytes.get(quote_end);
         next_byte.is_none_or(|byte| byte.is_ascii_whitespace() || b",)}]\"'".contains(byte))
     }
 
     /// The span of a value. `None` for a number with a plural name, because counts are not secret.
-    fn unless_count(&self, is_plural: bool, from: usize, until: usize) -> Option<(usize, usize)> {
-        (!is_plural || !is_number(&self.text[from..until])).then_some((from, until))
+    fn unless_count(
+        &self,
+        is_plural: bool,
+        from: usize,
+        value_end: usize,
+    ) -> Option<(usize, usize)> {
+        (!is_plural || !is_number(&self.text[from..value_end])).then_some((from, value_end))
     }
 
     /// The span of a list or an object, including its strings.
-    fn bracketed(&mut self, is_plural: bool, from: usize) -> Option<(usize, usize)> {
+    fn bracketed_value(&mut self, is_plural: bool, from: usize) -> Option<(usize, usize)> {
         if is_plural && from < self.without_strings {
             return None;
         }
@@ -264,12 +269,12 @@ impl Reader<'_> {
                     // An apostrophe is no quote.
                     if mark == b'"' || !previous_byte.is_ascii_alphanumeric() {
                         let end = position + 1;
-                        position = self.closing(Quote {
+                        position = self.closing_quote(Quote {
                             mark,
                             backslashes,
                             end,
                         });
-                        // The key of a member is no value.
+                        // A string before a colon is the key of a member, not a value.
                         let colon = self
                             .quote(position)
                             .map(|quote| (self.skip_blanks(quote.end), quote.end));
@@ -340,7 +345,7 @@ impl Reader<'_> {
     }
 
     /// The end of a quoted text: before its closing quote, or at the end of the line.
-    fn closing(&self, open: Quote) -> usize {
+    fn closing_quote(&self, open: Quote) -> usize {
         // A backslash in the text is written as this many backslashes. A quote in the text has one
         // less before it.
         let escape_length = 2 * (open.backslashes + 1);
@@ -393,8 +398,8 @@ impl Reader<'_> {
     }
 
     /// Skips the scheme of credentials, if a value follows.
-    fn skip_scheme(&self, from: usize, until: usize, is_header: bool) -> usize {
-        let text = &self.bytes[from..until];
+    fn skip_scheme(&self, from: usize, value_end: usize, is_header: bool) -> usize {
+        let text = &self.bytes[from..value_end];
         let letters = text.iter().take(MAX_SCHEME + 1);
         let length = letters
             .take_while(|byte| byte.is_ascii_alphabetic())
@@ -408,7 +413,7 @@ impl Reader<'_> {
         } else {
             word.eq_ignore_ascii_case(b"bearer")
         };
-        if is_scheme && from + length < credentials && credentials < until {
+        if is_scheme && from + length < credentials && credentials < value_end {
             credentials
         } else {
             from

@@ -3,19 +3,19 @@
 use crate::display::escapes;
 
 /// Maximum length of a quoted line of stderr, in bytes.
-const LONGEST_LINE: usize = 240;
+const MAX_QUOTED_LINE: usize = 240;
 
 /// Maximum part of a long line that is quoted before the error mark, in bytes.
-const SHOWN_BEFORE: usize = 40;
+const MAX_QUOTED_BEFORE_MARK: usize = 40;
 
 /// Minimum part of a long line that is quoted after the error mark, in bytes.
-const LEAST_BEHIND: usize = 60;
+const MIN_QUOTED_AFTER_MARK: usize = 60;
 
 /// Words at the beginning of an error, after the time and the name of the program.
 const ERROR_WORDS: [&str; 5] = ["error", "exception", "fatal", "critical", "panic"];
 
 /// Error marks: words anywhere in a line.
-const MARKS: [&str; 17] = [
+const ERROR_MARKS: [&str; 17] = [
     "cannot",
     "can't",
     "could not",
@@ -36,10 +36,10 @@ const MARKS: [&str; 17] = [
 ];
 
 /// Log levels of lines without an error.
-const OTHER_LEVELS: [&str; 6] = ["DEBUG", "INFO", "TRACE", "WARN", "WARNING", "Warning"];
+const HARMLESS_LEVELS: [&str; 6] = ["DEBUG", "INFO", "TRACE", "WARN", "WARNING", "Warning"];
 
 /// Beginnings of final lines that do not explain the exit.
-const ENDINGS: [&str; 9] = [
+const FINAL_LINES: [&str; 9] = [
     "A complete log of this run",
     "For more information",
     "Node.js v",
@@ -65,12 +65,16 @@ pub fn telling_line(stderr: &[impl AsRef<str>]) -> Option<String> {
     let lines: Vec<&str> = stderr.iter().map(AsRef::as_ref).collect();
     // The options of a program do not explain its exit.
     let usage = lines.iter().position(|line| is_usage(line));
-    let before_usage = &lines[..usage.unwrap_or(lines.len())];
+    let lines_before_usage = &lines[..usage.unwrap_or(lines.len())];
     let index = installer_error(&lines)
         .or_else(|| traceback_error(&lines))
         .or_else(|| lines.iter().position(|line| is_error(line)))
-        .or_else(|| before_usage.iter().rposition(|line| is_marked(line)))
-        .or_else(|| before_usage.iter().rposition(|line| says_something(line)))
+        .or_else(|| lines_before_usage.iter().rposition(|line| is_marked(line)))
+        .or_else(|| {
+            lines_before_usage
+                .iter()
+                .rposition(|line| says_something(line))
+        })
         .or_else(|| lines.iter().rposition(|line| says_something(line)))?;
     let (line, next_line) = (lines[index].trim(), lines.get(index + 1));
     let next_line =
@@ -107,7 +111,7 @@ fn says_something(line: &str) -> bool {
     let has_word = text
         .split(|c: char| !c.is_alphanumeric())
         .any(|word| word.len() > 1);
-    has_word && !is_frame && !ENDINGS.iter().any(|ending| text.starts_with(ending))
+    has_word && !is_frame && !FINAL_LINES.iter().any(|ending| text.starts_with(ending))
 }
 
 fn is_usage(line: &str) -> bool {
@@ -136,7 +140,7 @@ pub fn is_error(line: &str) -> bool {
 
 fn is_other_level(line: &str) -> bool {
     let mut words = line.split(|c: char| !c.is_alphanumeric()).take(16);
-    words.any(|word| OTHER_LEVELS.contains(&word))
+    words.any(|word| HARMLESS_LEVELS.contains(&word))
 }
 
 /// True if a line contains an error mark. Indented lines belong to the line above.
@@ -144,26 +148,29 @@ fn is_marked(line: &str) -> bool {
     let lower_line = line.to_lowercase();
     !line.starts_with(char::is_whitespace)
         && !is_other_level(line)
-        && MARKS.iter().any(|mark| lower_line.contains(mark))
+        && ERROR_MARKS.iter().any(|mark| lower_line.contains(mark))
 }
 
 /// The part of a long line that is quoted: its beginning, or the part around a later error mark.
 pub(super) fn shortened(line: &str) -> String {
-    if line.len() <= LONGEST_LINE {
+    if line.len() <= MAX_QUOTED_LINE {
         return line.to_owned();
     }
     let lower_line = line.to_ascii_lowercase();
-    let mark = MARKS.iter().filter_map(|mark| lower_line.rfind(mark)).min();
-    let is_behind = |mark: &usize| *mark + LEAST_BEHIND > LONGEST_LINE;
+    let mark = ERROR_MARKS
+        .iter()
+        .filter_map(|mark| lower_line.rfind(mark))
+        .min();
+    let is_behind = |mark: &usize| *mark + MIN_QUOTED_AFTER_MARK > MAX_QUOTED_LINE;
     let Some(mark) = mark.filter(is_behind) else {
-        let end = line.floor_char_boundary(LONGEST_LINE);
+        let end = line.floor_char_boundary(MAX_QUOTED_LINE);
         return format!("{}…", &line[..end]);
     };
-    let start = line.floor_char_boundary(mark.saturating_sub(SHOWN_BEFORE));
+    let start = line.floor_char_boundary(mark.saturating_sub(MAX_QUOTED_BEFORE_MARK));
     // Start at the beginning of a word if possible.
     let word_start = line[start..mark].find(char::is_whitespace);
     let start = word_start.map_or(mark, |space| start + space + 1);
-    let end = line.floor_char_boundary((start + LONGEST_LINE).min(line.len()));
+    let end = line.floor_char_boundary((start + MAX_QUOTED_LINE).min(line.len()));
     let ellipsis = if end < line.len() { "…" } else { "" };
     format!("…{}{ellipsis}", line[start..end].trim())
 }
@@ -226,7 +233,7 @@ mod tests {
         check(&late_error, Some("…Error: no licence"));
         let long_line = "e".repeat(1000);
         let quoted_line = telling_line(&[&long_line]).expect("a line");
-        assert_eq!(quoted_line.chars().count(), LONGEST_LINE + 1);
+        assert_eq!(quoted_line.chars().count(), MAX_QUOTED_LINE + 1);
     }
 
     /// Real messages of servers that do not start: missing keys, databases, packages, native parts.

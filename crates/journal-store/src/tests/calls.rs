@@ -120,8 +120,8 @@ async fn every_end_has_its_status() {
     let sent_entry = journal.begin(new_call("4"));
     sent_entry.reached(State::Sent);
     drop(sent_entry);
-    let unsent = journal.begin(new_call("5"));
-    drop(unsent.finish(failed_end(Status::Error, "server_not_connected")));
+    let unsent_entry = journal.begin(new_call("5"));
+    drop(unsent_entry.finish(failed_end(Status::Error, "server_not_connected")));
     let records = all_records(&journal).await;
     let rows: Vec<_> = records
         .iter()
@@ -199,10 +199,10 @@ async fn open_calls_of_a_killed_run_are_closed() {
     let records = all_records(&journal).await;
     let status = |arguments: &str| {
         let cid = Some(Cid::for_content(arguments.as_bytes()));
-        let statuses = records
+        let record = records
             .iter()
             .find(|record| record.arguments.is_some_and(|payload| payload.cid == cid));
-        statuses.expect("a record").status
+        record.expect("a record").status
     };
     assert_eq!(status("1"), Status::Cancelled);
     assert_eq!(status("2"), Status::Unknown);
@@ -359,7 +359,7 @@ async fn calls_of_the_former_version_are_read_beside_packed_ones() {
         .query_row("SELECT count(*) FROM calls", [], |row| row.get(0))
         .expect("counted");
     assert_eq!(single_calls, 0);
-    as_version_3(&database);
+    downgrade_to_version_3(&database);
 
     let mut reader = Reader::open(room.folder.path())
         .expect("read")

@@ -56,8 +56,8 @@ async fn the_oldest_calls_are_deleted() {
     }
     journal.flush().await.expect("written");
     let size = || {
-        let walk = walk(room.folder.path());
-        walk.iter().map(|(_, size)| size).sum::<u64>()
+        let files = walk(room.folder.path());
+        files.iter().map(|(_, size)| size).sum::<u64>()
     };
     let is_small = async || (size() < 24 * 1024 * 1024).then_some(());
     wait_until("a journal of the size that was asked for", is_small).await;
@@ -108,10 +108,10 @@ async fn the_oldest_calls_are_deleted() {
         remaining_records[0].id
     );
     journal.close().await;
-    let attempts = "SELECT count(*) FROM attempts";
+    let query = "SELECT count(*) FROM attempts";
     let attempts: i64 = room
         .database()
-        .query_row(attempts, [], |row| row.get(0))
+        .query_row(query, [], |row| row.get(0))
         .expect("a table");
     assert_eq!(attempts, 0);
 }
@@ -229,7 +229,7 @@ async fn the_end_of_a_deleted_open_call_is_harmless() {
         all_records(&journal).await.pop()
     })
     .await;
-    for _ in 0..CHUNK {
+    for _ in 0..CHUNK_LENGTH {
         call(&journal, new_call("{}"), answered_end("{}"));
     }
     journal.flush().await.expect("written");
@@ -359,8 +359,12 @@ async fn a_lost_relaxed_journal_is_replaced() {
         let counters = journal.counters();
         assert_eq!(counters.recorded + counters.lost, 15, "{loss}");
         let read_count = all_records(&journal).await.len();
-        let still_read = if loss == "log removed" { 5 } else { 0 };
-        assert_eq!(read_count as u64 + counters.lost, 10 + still_read, "{loss}");
+        let readable_calls = if loss == "log removed" { 5 } else { 0 };
+        assert_eq!(
+            read_count as u64 + counters.lost,
+            10 + readable_calls,
+            "{loss}"
+        );
         journal.close().await;
         let journal = room.open();
         assert_eq!(all_records(&journal).await.len(), read_count, "{loss}");

@@ -280,8 +280,8 @@ async fn a_flood_of_rows_is_bounded() {
     let mut written_rows = 0;
     let count_rows = async || {
         let database = room.database();
-        let count = "SELECT count(*) FROM transitions";
-        database.query_row(count, [], |row| row.get::<_, i64>(0))
+        let query = "SELECT count(*) FROM transitions";
+        database.query_row(query, [], |row| row.get::<_, i64>(0))
     };
     wait_until("rows to go", async || {
         for _ in 0..1000 {
@@ -306,7 +306,7 @@ async fn a_journal_of_the_former_version_gets_a_history() {
     call(&journal, new_call("{}"), answered_end("{}"));
     journal.close().await;
     let database = room.database();
-    as_version_3(&database);
+    downgrade_to_version_3(&database);
     database
         .execute_batch("DROP TABLE transitions; PRAGMA user_version = 2;")
         .expect("as it was");

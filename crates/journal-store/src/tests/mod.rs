@@ -40,9 +40,9 @@ use super::{
     batch::Batch,
     call_packs::{CallPacker, CallRow, calls_from},
     database::{Database, Published},
-    facets::CHUNK,
+    facets::CHUNK_LENGTH,
     layout::FOLDER,
-    objects::{INLINE_BYTES, RUN},
+    objects::{INLINE_BYTES, RUN_LENGTH},
     open, open_patiently,
 };
 
@@ -166,7 +166,7 @@ fn take_calls(database: &Connection) -> Vec<CallRow<'static>> {
 }
 
 /// Turns a database into one of version 3, without packs of calls and gaps.
-fn as_version_3(database: &Connection) {
+fn downgrade_to_version_3(database: &Connection) {
     database.execute_batch("BEGIN").expect("begun");
     for call in take_calls(database) {
         call.insert(database).expect("written");

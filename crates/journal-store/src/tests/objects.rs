@@ -206,7 +206,7 @@ async fn objects_are_found_in_every_run() {
     let mut journal = room.open();
     let content = |number: i64| format!("content {number}");
     // The first id is 1, and the result is also an object.
-    let run = RUN - 2;
+    let run = RUN_LENGTH - 2;
     for number in 0..run + 2000 {
         if number == run {
             call(&journal, new_call(&content(0)), answered_end("{}"));
@@ -229,12 +229,12 @@ async fn objects_are_found_in_every_run() {
         .await
         .expect("read");
     assert_eq!(i64::try_from(page.total_count), Ok(run + 2001));
-    let runs = "SELECT sum(length(objects)) / 10 FROM digests WHERE id < 2048";
+    let query = "SELECT sum(length(objects)) / 10 FROM digests WHERE id < 2048";
     let run_count: i64 = room
         .database()
-        .query_row(runs, [], |row| row.get(0))
+        .query_row(query, [], |row| row.get(0))
         .expect("counted");
-    assert_eq!(run_count, RUN - 1);
+    assert_eq!(run_count, RUN_LENGTH - 1);
     journal.close().await;
 }
 
@@ -289,7 +289,7 @@ async fn objects_have_holders() {
         match look {
             "at once" => {}
             "in a run that is complete" => {
-                for number in 0..RUN {
+                for number in 0..RUN_LENGTH {
                     call(
                         &journal,
                         call_of("grace", &format!("{number}")),
@@ -318,11 +318,11 @@ async fn objects_have_holders() {
         assert!(holders(&journal, "never", &ALL).await.is_empty());
     }
     // Each holder has one object, however often the content recurs.
-    let objects = "SELECT sum(count) FROM packs";
+    let query = "SELECT sum(count) FROM packs";
     let count = || -> i64 {
         let database = room.database();
         database
-            .query_row(objects, [], |row| row.get(0))
+            .query_row(query, [], |row| row.get(0))
             .expect("counted")
     };
     let mut object_count = None;
@@ -340,7 +340,7 @@ async fn objects_have_holders() {
 async fn objects_of_an_older_journal_have_no_holder() {
     let room = Room::new();
     let journal = room.open();
-    for number in 0..RUN + 10 {
+    for number in 0..RUN_LENGTH + 10 {
         call(
             &journal,
             call_of("ada", &format!("{number}")),
@@ -352,7 +352,7 @@ async fn objects_of_an_older_journal_have_no_holder() {
     }
     journal.close().await;
     let database = room.database();
-    as_version_3(&database);
+    downgrade_to_version_3(&database);
     database
         .execute_batch(
             "ALTER TABLE packs DROP COLUMN holders; ALTER TABLE digests DROP COLUMN holders;
@@ -360,7 +360,7 @@ async fn objects_of_an_older_journal_have_no_holder() {
         )
         .expect("as it was");
     let cid = |content: &str| Cid::for_content(content.as_bytes());
-    let last_text = (RUN + 5).to_string();
+    let last_text = (RUN_LENGTH + 5).to_string();
     let mut reader = Reader::open(room.folder.path())
         .expect("read")
         .expect("there");

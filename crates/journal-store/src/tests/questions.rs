@@ -15,7 +15,7 @@ fn trace(number: usize) -> TraceId {
 async fn filters_find_the_matching_calls() {
     let room = Room::new();
     let journal = room.open();
-    let count = usize::try_from(CHUNK * 2 + 100).expect("a number");
+    let count = usize::try_from(CHUNK_LENGTH * 2 + 100).expect("a number");
     for number in 0..count {
         let client = ClientInfo {
             name: format!("client-{}", number % 3),
@@ -249,16 +249,16 @@ async fn calls_of_a_trace_are_found_while_one_runs() {
     call(&journal, new_call("{}"), answered_end("{}"));
     let _runs = journal.begin(call_of_trace(1));
     let _other = journal.begin(call_of_trace(2));
-    let of_trace_1 = || RecordFilter {
+    let trace_filter = || RecordFilter {
         trace: Some(trace(1)),
         ..RecordFilter::default()
     };
-    let both = async || {
+    let traced_calls = async || {
         journal.flush().await.expect("written");
-        let page = journal.records(of_trace_1(), 10).await.expect("read");
+        let page = journal.records(trace_filter(), 10).await.expect("read");
         (page.calls.len() == 2).then_some(page)
     };
-    let page = wait_until("both calls of the trace", both).await;
+    let page = wait_until("both calls of the trace", traced_calls).await;
     let statuses: Vec<_> = page.calls.iter().map(|record| record.status).collect();
     assert_eq!(statuses, [Status::Open, Status::Ok]);
     assert_eq!(page.total_count, 2);
@@ -323,11 +323,11 @@ async fn statistics_add_up() {
 }
 
 async fn wait_for_statistics(journal: &Journal, range: Range) {
-    let some = async || {
+    let complete_series = async || {
         let series = journal.statistics(range.clone()).await.expect("read");
         (!series.is_empty()).then_some(())
     };
-    wait_until("statistics", some).await;
+    wait_until("statistics", complete_series).await;
 }
 
 /// Series of servers, and of everything, have the percentiles of all their calls. The largest
@@ -431,8 +431,8 @@ async fn series_are_merged_and_ordered() {
             .collect();
         assert_eq!(rows, expected, "{by:?} {order:?}");
         for entry in &series {
-            let in_buckets: u64 = entry.buckets.iter().map(|bucket| bucket.calls).sum();
-            assert_eq!(in_buckets, entry.total.calls);
+            let bucket_calls: u64 = entry.buckets.iter().map(|bucket| bucket.calls).sum();
+            assert_eq!(bucket_calls, entry.total.calls);
         }
     }
     let slowest = Range {
@@ -448,7 +448,7 @@ async fn series_are_merged_and_ordered() {
 async fn states_of_an_older_journal_are_found() {
     let room = Room::new();
     let journal = room.open();
-    for number in 0..CHUNK + 10 {
+    for number in 0..CHUNK_LENGTH + 10 {
         let entry = journal.begin(new_call("{}"));
         if number % 4 > 0 {
             entry.reached(State::Sent);
@@ -469,20 +469,20 @@ async fn states_of_an_older_journal_are_found() {
     let old_bytes: Vec<u8> = rows
         .chunks(17)
         .flat_map(|row| {
-            let (rest, standing) = row.split_at(16);
-            let standing = if standing == [255] {
+            let (rest, state_byte) = row.split_at(16);
+            let state_byte = if state_byte == [255] {
                 255
             } else {
-                standing[0] & 15
+                state_byte[0] & 15
             };
-            [rest, &[standing]].concat()
+            [rest, &[state_byte]].concat()
         })
         .collect();
     assert_ne!(rows, old_bytes);
     database
         .execute("UPDATE facets SET rows = ?", [old_bytes])
         .expect("written");
-    as_version_3(&database);
+    downgrade_to_version_3(&database);
     database
         .execute_batch("DROP TABLE transitions; PRAGMA user_version = 2;")
         .expect("as it was");

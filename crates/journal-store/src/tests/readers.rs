@@ -21,7 +21,7 @@ async fn a_journal_can_be_read_beside_its_writer() {
         }
     );
     // Up to the end of a chunk, and beyond.
-    for calls in [1, CHUNK - 2, 1, 1, 3] {
+    for calls in [1, CHUNK_LENGTH - 2, 1, 1, 3] {
         for number in 0..calls {
             call(&journal, new_call(&number.to_string()), answered_end("{}"));
         }
@@ -49,10 +49,10 @@ async fn a_journal_can_be_read_beside_its_writer() {
         assert_eq!(reader.object(cid).expect("an object"), expected.as_bytes());
     }
     journal.close().await;
-    let left = Reader::open(room.folder.path())
+    let remaining_journal = Reader::open(room.folder.path())
         .expect("read")
         .expect("a journal");
-    drop((reader, left));
+    drop((reader, remaining_journal));
 }
 
 fn first_page(room: &Room) -> RecordPage {

@@ -138,7 +138,7 @@ async fn unstored_payloads_are_not_found() {
 async fn a_search_ends_in_time_and_can_continue() {
     let room = Room::new();
     let journal = room.open();
-    let count = CHUNK * 2 + 100;
+    let count = CHUNK_LENGTH * 2 + 100;
     for number in 0..count {
         let arguments = match number % 500 {
             7 => "\"needle\"".to_owned(),

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use super::value::encode;
 use crate::message;
 
-/// The schema keyword that asks for a header.
+/// The schema keyword of a parameter that is repeated in a header.
 pub const ANNOTATION: &str = "x-mcp-header";
 /// Keywords whose values are data and contain no annotations.
-const DATA: [&str; 4] = ["default", "const", "enum", "examples"];
+const DATA_KEYWORDS: [&str; 4] = ["default", "const", "enum", "examples"];
 
 /// A parameter that is repeated in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl FoundHeaders {
                     ) => schemas
                         .values()
                         .try_for_each(|schema| self.walk(schema, false)),
-                    (keyword, _) if DATA.contains(&keyword) => Ok(()),
+                    (keyword, _) if DATA_KEYWORDS.contains(&keyword) => Ok(()),
                     _ => self.walk(value, false),
                 }
             }),
@@ -143,8 +143,9 @@ fn is_mirrored(kind: Option<&Value>) -> bool {
 
 /// True for a token: `1*tchar` (RFC 9110, 5.6.2).
 fn is_token(name: &str) -> bool {
-    let tchar = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !name.is_empty() && name.bytes().all(tchar)
+    let is_token_character =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_token_character)
 }
 
 /// The value of an annotated parameter in a call.
@@ -175,9 +176,9 @@ impl Primitive<'_> {
 /// Writes a whole number without fraction and exponent (`42.0`, `4.2e1`). Other numbers, and those
 /// that double precision cannot represent exactly, stay as they are.
 fn decimal(number: &str) -> Cow<'_, str> {
-    const SAFE: f64 = 9_007_199_254_740_991.0;
+    const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
     match serde_json::from_str::<f64>(number) {
-        Ok(value) if value.fract() == 0.0 && value.abs() <= SAFE => {
+        Ok(value) if value.fract() == 0.0 && value.abs() <= MAX_SAFE_INTEGER => {
             // Adding zero turns -0.0 into 0.0.
             Cow::Owned(format!("{:.0}", value + 0.0))
         }

@@ -10,7 +10,7 @@ use crate::{
 /// The key in `_meta` for the task that a message belongs to (2025-11-25).
 pub const RELATED: &str = "io.modelcontextprotocol/related-task";
 
-const UNKNOWN: InvalidParams = InvalidParams("unknown task");
+const UNKNOWN_TASK: InvalidParams = InvalidParams("unknown task");
 
 /// Renames a task. `None` if there is no such task. The caller then keeps the name or removes the
 /// task.
@@ -44,14 +44,14 @@ pub fn in_result(
 pub fn in_message(method: Method, message: &str, rename: Rename<'_>) -> Option<String> {
     let mut editor = JsonObjectEditor::read(message)?;
     let has_renamed = edit_member(&mut editor, "params", |params| {
-        let stated = match method {
+        let has_renamed_status = match method {
             Method::TaskStatus | Method::TaskChanged => rename_task(params, rename),
             Method::Acknowledged => edit_member(params, "notifications", |filter| {
                 rename_strings(filter, listen::TASKS, rename).unwrap_or(false)
             }),
             _ => false,
         };
-        rename_related_task(params, rename) | stated
+        rename_related_task(params, rename) | has_renamed_status
     });
     has_renamed.then(|| editor.to_string())
 }
@@ -107,7 +107,7 @@ pub fn in_request(
             rename_task(task, rename)
         });
         if !is_renamed && outcome.is_ok() {
-            outcome = Err(UNKNOWN);
+            outcome = Err(UNKNOWN_TASK);
         }
         is_renamed
     });
@@ -183,13 +183,13 @@ mod tests {
     use super::*;
 
     /// Renames tasks whose names begin with `t`.
-    fn sealed(id: &str) -> Option<String> {
+    fn seal_name(id: &str) -> Option<String> {
         id.starts_with('t').then(|| format!("s-{id}"))
     }
 
     #[test]
     fn tasks_in_results_are_renamed() {
-        let related = r#"{"content":[],"_meta":{"x":1,"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}"#;
+        let related_result = r#"{"content":[],"_meta":{"x":1,"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}"#;
         for (method, as_task, result, expected) in [
             (
                 Method::TasksGet,
@@ -225,11 +225,11 @@ mod tests {
             (
                 Method::TasksResult,
                 false,
-                related,
-                Some(related.replace("t1", "s-t1")),
+                related_result,
+                Some(related_result.replace("t1", "s-t1")),
             ),
         ] {
-            let renamed_result = in_result(method, as_task, result, &sealed);
+            let renamed_result = in_result(method, as_task, result, &seal_name);
             assert_eq!(renamed_result, expected, "{result}");
         }
     }
@@ -260,7 +260,7 @@ mod tests {
             ),
         ] {
             let name = crate::message::text_member(text, "method").expect("a method");
-            let renamed_message = in_message(Method::from_name(&name), text, &sealed);
+            let renamed_message = in_message(Method::from_name(&name), text, &seal_name);
             assert_eq!(renamed_message.as_deref(), expected, "{text}");
         }
     }
@@ -269,13 +269,16 @@ mod tests {
     fn a_request_with_a_repeated_or_unknown_task_is_refused() {
         let related_params =
             |inner: &str| format!(r#"{{"name":"t","_meta":{{"a":1,"{RELATED}":{inner}}}}}"#);
-        let valid = related_params(r#"{"taskId":"t1"}"#);
+        let valid_params = related_params(r#"{"taskId":"t1"}"#);
         assert_eq!(
-            in_request(Method::ToolsCall, &valid, &sealed),
-            Ok(Some(valid.replace("t1", "s-t1")))
+            in_request(Method::ToolsCall, &valid_params, &seal_name),
+            Ok(Some(valid_params.replace("t1", "s-t1")))
         );
-        let escaped = valid.replace("related-task", r"related\u002dtask");
-        assert_ne!(in_request(Method::ToolsCall, &escaped, &sealed), Ok(None));
+        let escaped = valid_params.replace("related-task", r"related\u002dtask");
+        assert_ne!(
+            in_request(Method::ToolsCall, &escaped, &seal_name),
+            Ok(None)
+        );
         for invalid_member in [
             related_params(r#"{"taskId":"x"}"#),
             related_params("{}"),
@@ -287,7 +290,7 @@ mod tests {
             format!(r#"{{"_meta":{{"{RELATED}":{{"taskId":"x"}}}},"_meta":{{}}}}"#),
         ] {
             assert!(
-                in_request(Method::ToolsCall, &invalid_member, &sealed).is_err(),
+                in_request(Method::ToolsCall, &invalid_member, &seal_name).is_err(),
                 "{invalid_member}"
             );
         }
@@ -295,7 +298,7 @@ mod tests {
             in_request(
                 Method::Listen,
                 r#"{"notifications":{"taskIds":["t1","x"],"toolsListChanged":true}}"#,
-                &sealed
+                &seal_name
             ),
             Ok(Some(
                 r#"{"notifications":{"taskIds":["s-t1"],"toolsListChanged":true}}"#.to_owned()
@@ -307,7 +310,7 @@ mod tests {
             r#"{"notifications":{"taskIds":"x"}}"#,
         ] {
             assert!(
-                in_request(Method::Listen, invalid_member, &sealed).is_err(),
+                in_request(Method::Listen, invalid_member, &seal_name).is_err(),
                 "{invalid_member}"
             );
         }

@@ -161,19 +161,19 @@ fn a_start_without_a_resource_is_retried() {
 #[test]
 fn an_unauthorized_server_is_tried_rarely() {
     const MINUTE: u64 = 60 * SECOND;
-    let unauthorized = || Loss::Unauthorized("the server answered HTTP 401".to_owned());
+    let unauthorized_loss = || Loss::Unauthorized("the server answered HTTP 401".to_owned());
     let assert_status = |course: &Course, due| {
         let status = course.status();
-        let reason = Some(unauthorized().to_string());
+        let reason = Some(unauthorized_loss().to_string());
         assert_eq!((status.state, status.reason), (SessionState::Error, reason));
         assert_eq!(course.due(), due);
     };
     let mut at_first = Course::new(steady(Preset::Default));
     at_first.step(Event::Start);
-    at_first.end_session(unauthorized());
+    at_first.end_session(unauthorized_loss());
     for mut course in [
         at_first,
-        Course::after_loss(steady(Preset::Default), unauthorized()),
+        Course::after_loss(steady(Preset::Default), unauthorized_loss()),
     ] {
         // Without a person or a call, the status does not change.
         for _ in 0..3 {
@@ -181,7 +181,7 @@ fn an_unauthorized_server_is_tried_rarely() {
             let epoch = course.life.epoch.0;
             assert_eq!(course.tick(), open_effect(epoch + 1));
             assert_status(&course, None);
-            course.end_session(unauthorized());
+            course.end_session(unauthorized_loss());
         }
         // For calls.
         for _ in 0..3 {
@@ -193,7 +193,7 @@ fn an_unauthorized_server_is_tried_rarely() {
             course.wait(1);
             let epoch = course.life.epoch.0;
             assert_eq!(course.step(Event::CallWaiting), open_effect(epoch + 1));
-            course.end_session(unauthorized());
+            course.end_session(unauthorized_loss());
         }
         // A person retries at once.
         let epoch = course.life.epoch.0;

@@ -153,41 +153,43 @@ impl World {
             Act::Opens => None,
             Act::Event(event) => Some(event),
             Act::Report(report) => {
-                let live = self.live.as_mut()?;
-                let (epoch, now) = (live.epoch, self.course.now);
+                let session = self.live.as_mut()?;
+                let (epoch, now) = (session.epoch, self.course.now);
                 let report = match report {
                     // Both reports are steps towards a session.
-                    SessionReport::Begun | SessionReport::Opened if !live.has_begun => {
-                        live.has_begun = true;
+                    SessionReport::Begun | SessionReport::Opened if !session.has_begun => {
+                        session.has_begun = true;
                         SessionReport::Begun
                     }
-                    SessionReport::Begun | SessionReport::Opened if !live.is_open => {
-                        live.is_open = true;
+                    SessionReport::Begun | SessionReport::Opened if !session.is_open => {
+                        session.is_open = true;
                         SessionReport::Opened
                     }
-                    SessionReport::AtWork(_) if live.has_begun && !live.is_open => {
+                    SessionReport::AtWork(_) if session.has_begun && !session.is_open => {
                         SessionReport::AtWork(now)
                     }
-                    SessionReport::MessageReceived(_) if live.is_open => {
-                        live.doubted_at = live.doubted_at.filter(|time| *time == now);
+                    SessionReport::MessageReceived(_) if session.is_open => {
+                        session.doubted_at = session.doubted_at.filter(|time| *time == now);
                         SessionReport::MessageReceived(now)
                     }
-                    SessionReport::Doubted if live.is_open => {
-                        live.doubt(now);
+                    SessionReport::Doubted if session.is_open => {
+                        session.doubt(now);
                         SessionReport::Doubted
                     }
-                    SessionReport::Failed(..) | SessionReport::FailedInRow(..) if live.is_open => {
+                    SessionReport::Failed(..) | SessionReport::FailedInRow(..)
+                        if session.is_open =>
+                    {
                         report
                     }
-                    SessionReport::Probe(outcome) if live.is_probed => {
-                        live.is_probed = false;
+                    SessionReport::Probe(outcome) if session.is_probed => {
+                        session.is_probed = false;
                         SessionReport::Probe(outcome)
                     }
                     SessionReport::Ended(loss) => {
                         self.live = None;
                         SessionReport::Ended(loss)
                     }
-                    SessionReport::Poisoned(..) if live.is_open => {
+                    SessionReport::Poisoned(..) if session.is_open => {
                         self.live = None;
                         report
                     }
@@ -222,8 +224,8 @@ impl World {
             Event::Start | Event::Reconnect => (self.stopped, self.is_requested) = (false, true),
             Event::Resumed => {
                 self.is_requested = true;
-                if let Some(live) = &mut self.live {
-                    live.doubt(self.course.now);
+                if let Some(session) = &mut self.live {
+                    session.doubt(self.course.now);
                 }
             }
             Event::Stop => self.stopped = true,
@@ -248,11 +250,11 @@ impl World {
                 SessionReport::Failed(..) | SessionReport::Probe(ProbeOutcome::Broken(_))
             )
         );
-        if let Some(live) = &mut self.live
+        if let Some(session) = &mut self.live
             && is_fault
             && self.course.due() == Some(0)
         {
-            live.doubt(self.course.now);
+            session.doubt(self.course.now);
         }
         self.perform(effect, &event, previous_life.epoch)?;
         self.check_deadline()?;
@@ -265,11 +267,11 @@ impl World {
         event: &Event,
         previous_epoch: Epoch,
     ) -> Result<(), TestCaseError> {
-        let live = self.live.as_mut();
+        let session = self.live.as_mut();
         match effect {
             None => {}
             Some(Effect::Open(epoch)) => {
-                prop_assert!(live.is_none(), "a second session beside a live one");
+                prop_assert!(session.is_none(), "a second session beside a live one");
                 prop_assert!(
                     epoch > previous_epoch && !self.stopped,
                     "opened after a stop"
@@ -288,23 +290,23 @@ impl World {
                 self.is_requested = false;
             }
             Some(Effect::Probe(epoch)) => {
-                let live = live.expect("a live session");
-                prop_assert!(live.is_open && !live.is_probed && !live.closing);
-                prop_assert_eq!(epoch, live.epoch);
-                live.is_probed = true;
-                live.doubted_at = None;
+                let session = session.expect("a live session");
+                prop_assert!(session.is_open && !session.is_probed && !session.closing);
+                prop_assert_eq!(epoch, session.epoch);
+                session.is_probed = true;
+                session.doubted_at = None;
             }
             Some(Effect::Close(epoch)) => {
-                let live = live.expect("a live session");
-                prop_assert!(!live.closing);
-                prop_assert_eq!(epoch, live.epoch);
-                live.closing = true;
+                let session = session.expect("a live session");
+                prop_assert!(!session.closing);
+                prop_assert_eq!(epoch, session.epoch);
+                session.closing = true;
             }
             Some(Effect::Kill(epoch)) => {
-                let live = live.expect("a live session");
-                prop_assert!(live.closing && !live.killed);
-                prop_assert_eq!(epoch, live.epoch);
-                live.killed = true;
+                let session = session.expect("a live session");
+                prop_assert!(session.closing && !session.killed);
+                prop_assert_eq!(epoch, session.epoch);
+                session.killed = true;
             }
         }
         Ok(())
@@ -361,19 +363,19 @@ impl World {
     /// turn, a probe is in flight or none is sent, or after a kill.
     fn check_deadline(&self) -> Result<(), TestCaseError> {
         let life = &self.course.life;
-        let fact = |check: fn(&Live) -> bool| self.live.as_ref().is_some_and(check);
-        let timed = match life.phase {
+        let is_live = |check: fn(&Live) -> bool| self.live.as_ref().is_some_and(check);
+        let has_deadline = match life.phase {
             Phase::Down(_) => false,
             Phase::Waiting { .. } => true,
-            Phase::Connecting { .. } => fact(|live| live.has_begun),
+            Phase::Connecting { .. } => is_live(|live| live.has_begun),
             Phase::Up { .. } => {
                 let has_probes = self.course.policy.health.interval.is_some();
-                (has_probes || fact(|live| live.doubted_at.is_some()))
-                    && !fact(|live| live.is_probed)
+                (has_probes || is_live(|live| live.doubted_at.is_some()))
+                    && !is_live(|live| live.is_probed)
             }
-            Phase::Closing { .. } => !fact(|live| live.killed),
+            Phase::Closing { .. } => !is_live(|live| live.killed),
         };
-        prop_assert_eq!(self.course.due().is_some(), timed, "{:?}", life);
+        prop_assert_eq!(self.course.due().is_some(), has_deadline, "{:?}", life);
         Ok(())
     }
 }

@@ -26,8 +26,8 @@ fn everywhere(preset: Preset) -> Vec<(&'static str, Course)> {
         course.life.phase = Phase::Down(DownReason::Failed(connection_loss()));
         course
     };
-    let mut timed_out = connecting_course();
-    timed_out.tick();
+    let mut timed_out_course = connecting_course();
+    timed_out_course.tick();
     let mut refused_course = connecting_course();
     refused_course.end_session(Loss::Misconfigured("not found".to_owned()));
     vec![
@@ -37,7 +37,7 @@ fn everywhere(preset: Preset) -> Vec<(&'static str, Course)> {
         ("up", Course::connected(policy())),
         ("stopping", closing(Event::Stop)),
         ("reopening", closing(Event::Reconnect)),
-        ("timed out", timed_out),
+        ("timed out", timed_out_course),
         ("waiting", Course::after_loss(policy(), connection_loss())),
         ("error", refused_course),
         ("failed", failed_course()),

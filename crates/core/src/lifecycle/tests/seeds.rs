@@ -110,7 +110,7 @@ fn send_probe(course: &mut Course, outcome: ProbeOutcome) -> Option<Effect> {
     course.report(SessionReport::Probe(outcome))
 }
 
-fn answered() -> ProbeOutcome {
+fn answered_probe() -> ProbeOutcome {
     ProbeOutcome::Answered(Duration::from_millis(1))
 }
 
@@ -132,7 +132,7 @@ fn router_sends_no_probe_before_the_handshake() {
 fn router_probes_at_its_interval() {
     let mut course = Course::connected(checker());
     for _ in 0..3 {
-        assert_eq!(send_probe(&mut course, answered()), None);
+        assert_eq!(send_probe(&mut course, answered_probe()), None);
     }
 }
 
@@ -143,7 +143,7 @@ fn router_reconnects_after_three_failures_in_a_row() {
     for outcome in [
         failed_probe(),
         failed_probe(),
-        answered(),
+        answered_probe(),
         failed_probe(),
         failed_probe(),
     ] {
@@ -165,7 +165,7 @@ fn router_is_healthy_after_a_successful_probe() {
     course.end_session(connection_loss());
     assert_eq!((course.due(), course.tick()), (Some(100), open_effect(2)));
     course.open_session();
-    assert_eq!(send_probe(&mut course, answered()), None);
+    assert_eq!(send_probe(&mut course, answered_probe()), None);
     let health = course.status().health.expect("it is up");
     assert_eq!((health.degraded, health.failures), (false, 0));
 }
@@ -173,7 +173,7 @@ fn router_is_healthy_after_a_successful_probe() {
 #[test]
 fn router_sends_no_probe_after_a_stop() {
     let mut course = Course::connected(checker());
-    assert_eq!(send_probe(&mut course, answered()), None);
+    assert_eq!(send_probe(&mut course, answered_probe()), None);
     assert_eq!(course.step(Event::Stop), close_effect(1));
     course.end_session(connection_loss());
     course.wait(5 * SECOND);
@@ -258,7 +258,7 @@ fn persistent_probes_again_after_a_reconnect() {
         (course.due(), course.tick()),
         (Some(120 * SECOND), probe(3))
     );
-    course.report(SessionReport::Probe(answered()));
+    course.report(SessionReport::Probe(answered_probe()));
     course.end_session(connection_loss());
     assert_eq!(course.due(), Some(SECOND));
 }

@@ -33,7 +33,7 @@ struct Row {
     action: HealthAction,
 }
 
-const FIVE: &[u64] = &[1000, 2000, 4000, 8000, 16_000];
+const FIVE_WAITS: &[u64] = &[1000, 2000, 4000, 8000, 16_000];
 
 const ROWS: [Row; 6] = [
     Row {
@@ -67,8 +67,8 @@ const ROWS: [Row; 6] = [
     },
     Row {
         preset: Preset::Router,
-        lost: (FIVE, SessionState::Failed),
-        crashed: (FIVE, SessionState::Failed),
+        lost: (FIVE_WAITS, SessionState::Failed),
+        crashed: (FIVE_WAITS, SessionState::Failed),
         first_refused: SessionState::Error,
         probe: Some((30_000, 5_000)),
         method: ProbeMethod::Http,
@@ -77,8 +77,8 @@ const ROWS: [Row; 6] = [
     },
     Row {
         preset: Preset::Bounded,
-        lost: (FIVE, SessionState::Failed),
-        crashed: (FIVE, SessionState::Failed),
+        lost: (FIVE_WAITS, SessionState::Failed),
+        crashed: (FIVE_WAITS, SessionState::Failed),
         first_refused: SessionState::Error,
         probe: Some((30_000, 10_000)),
         method: ProbeMethod::Ping,
@@ -162,7 +162,7 @@ fn two_presets_refuse_calls() {
 /// allows.
 #[test]
 fn a_refused_server_is_retried_every_ten_minutes() {
-    const REFUSED: u64 = 600_000;
+    const REFUSED_WAIT: u64 = 600_000;
     let unauthorized = Loss::Unauthorized("HTTP 401".to_owned());
     for preset in Preset::ALL {
         let (count, state) = match preset {
@@ -171,7 +171,7 @@ fn a_refused_server_is_retried_every_ten_minutes() {
             Preset::Desktop | Preset::Manual => (0, SessionState::Error),
         };
         let result = outage(steady(preset), &unauthorized);
-        assert_eq!(result, (vec![REFUSED; count], state), "{preset:?}");
+        assert_eq!(result, (vec![REFUSED_WAIT; count], state), "{preset:?}");
     }
 }
 
@@ -180,7 +180,7 @@ fn a_refused_server_is_retried_every_ten_minutes() {
 fn g1_five_attempts_then_failed() {
     for preset in [Preset::Router, Preset::Bounded] {
         let (waits, state) = outage(preset.policy(), &connect_failure());
-        assert_eq!((&waits[..], state), (FIVE, SessionState::Failed));
+        assert_eq!((&waits[..], state), (FIVE_WAITS, SessionState::Failed));
         let words = state.words();
         assert_eq!(
             words.page_message,

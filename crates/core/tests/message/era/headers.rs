@@ -98,16 +98,16 @@ proptest! {
         let arguments = serde_json::json!({"a": {"text": text, "number": number}, "flag": flag, "none": null});
         let params = serde_json::json!({"name": name, "arguments": arguments}).to_string();
         let arguments = arguments.to_string();
-        let annotated = headers::param_headers(SCHEMA).expect("a valid schema");
+        let param_headers = headers::param_headers(SCHEMA).expect("a valid schema");
         let mut sent_headers: Vec<(String, String)> = headers::standard("tools/call", string_param(&params), "2026-07-28")
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value))
             .collect();
-        sent_headers.extend(headers::values(&annotated, &arguments));
+        sent_headers.extend(headers::values(&param_headers, &arguments));
         prop_assert_eq!(sent_headers.len(), 6);
         let inbound = inbound(&sent_headers);
         prop_assert_eq!(inbound.check("tools/call", string_param(&params), "2026-07-28"), Ok(()));
-        prop_assert_eq!(inbound.check_params(&annotated, Some(&arguments)), Ok(()));
+        prop_assert_eq!(inbound.check_params(&param_headers, Some(&arguments)), Ok(()));
     }
 }
 
@@ -156,7 +156,8 @@ fn annotated_parameters_are_found_by_their_paths() {
 #[test]
 fn a_schema_with_a_bad_annotation_is_invalid() {
     let property = |schema: &str| format!(r#"{{"properties":{{"p":{schema}}}}}"#);
-    let annotated = |name: &str| property(&format!(r#"{{"type":"string","x-mcp-header":{name}}}"#));
+    let annotated_property =
+        |name: &str| property(&format!(r#"{{"type":"string","x-mcp-header":{name}}}"#));
     for name in [
         r#""""#,
         r#""My Region""#,
@@ -166,7 +167,7 @@ fn a_schema_with_a_bad_annotation_is_invalid() {
         r#""a\u0001""#,
         "7",
     ] {
-        let outcome = headers::param_headers(&annotated(name));
+        let outcome = headers::param_headers(&annotated_property(name));
         assert_eq!(outcome, Err(InvalidHeader::Name("p".to_owned())), "{name}");
     }
     for kind in [
@@ -212,9 +213,9 @@ fn a_schema_with_a_bad_annotation_is_invalid() {
 
 #[test]
 fn parameters_become_headers_by_their_types() {
-    let annotated = headers::param_headers(SCHEMA).expect("a valid schema");
+    let param_headers = headers::param_headers(SCHEMA).expect("a valid schema");
     let rendered = |arguments: &str| -> Vec<String> {
-        let values = headers::values(&annotated, arguments);
+        let values = headers::values(&param_headers, arguments);
         values
             .into_iter()
             .map(|(name, value)| format!("{name}={value}"))
@@ -353,14 +354,14 @@ fn standard_headers_must_equal_the_body() {
 
 #[test]
 fn headers_of_parameters_must_equal_the_arguments() {
-    let annotated = headers::param_headers(SCHEMA).expect("a valid schema");
+    let param_headers = headers::param_headers(SCHEMA).expect("a valid schema");
     let check = |arguments: &str, headers: &[(&str, &str)]| {
         let inbound = InboundHeaders::from_headers(
             headers
                 .iter()
                 .map(|(name, value)| (*name, value.as_bytes())),
         );
-        refusal(inbound.check_params(&annotated, Some(arguments)))
+        refusal(inbound.check_params(&param_headers, Some(arguments)))
     };
     for (arguments, headers, expected) in [
         ("{}", vec![], None),

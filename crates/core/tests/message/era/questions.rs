@@ -249,7 +249,7 @@ proptest! {
         let next_request = questions::answer(r#"{"id":1}"#, &answers, required.state.as_deref());
         let sent_params = mainstay_core::message::member(&next_request, "params").expect("params");
         prop_assert_eq!(mainstay_core::message::member(sent_params, "requestState"), Some(&*state));
-        let received = questions::answers(sent_params).expect("well-formed").expect("answers");
-        prop_assert_eq!(received.responses, answers);
+        let received_answers = questions::answers(sent_params).expect("well-formed").expect("answers");
+        prop_assert_eq!(received_answers.responses, answers);
     }
 }

@@ -81,14 +81,14 @@ fn older_revisions_get_content_of_their_revision() {
     const LINK: &str = r#"{"type":"resource_link","uri":"x://a","name":"a","title":"A","description":"d","_meta":{"k":1.0}}"#;
     const EMBEDDED: &str = r#"{"type":"resource","annotations":{"priority":1.0},"resource":{"uri":"audio:embedded","mimeType":"audio/wav","blob":"AAAA"}}"#;
     const TEXT: &str = r#"{"type":"text","text":"A: x://a\nd","_meta":{"k":1.0}}"#;
-    const OTHER: &str = r#"{"type":"image","data":"AAAA","mimeType":"image/png"}"#;
+    const IMAGE: &str = r#"{"type":"image","data":"AAAA","mimeType":"image/png"}"#;
     for (revision, audio, link) in [
         (V2024_11_05, EMBEDDED, TEXT),
         (V2025_03_26, AUDIO, TEXT),
         (V2025_06_18, AUDIO, LINK),
         (V2025_11_25, AUDIO, LINK),
     ] {
-        let call = |audio, link| format!(r#"{{"content":[{OTHER},{audio},{link},{{}},7]}}"#);
+        let call = |audio, link| format!(r#"{{"content":[{IMAGE},{audio},{link},{{}},7]}}"#);
         let before = call(AUDIO, LINK);
         let after = result::to_legacy(Method::ToolsCall, &before, revision);
         assert_eq!(after, call(audio, link), "{revision}");

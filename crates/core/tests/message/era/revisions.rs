@@ -9,9 +9,10 @@ type Ability = (&'static str, fn(Revision) -> bool, &'static [Revision]);
 #[test]
 fn every_revision_has_its_features() {
     use Revision::{V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28};
-    const SINCE_MARCH: &[Revision] = &[V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28];
-    const SINCE_JUNE: &[Revision] = &[V2025_06_18, V2025_11_25, V2026_07_28];
-    const SINCE_NOVEMBER: &[Revision] = &[V2025_11_25, V2026_07_28];
+    const REVISIONS_SINCE_MARCH: &[Revision] =
+        &[V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28];
+    const REVISIONS_SINCE_JUNE: &[Revision] = &[V2025_06_18, V2025_11_25, V2026_07_28];
+    const REVISIONS_SINCE_NOVEMBER: &[Revision] = &[V2025_11_25, V2026_07_28];
     let table: [Ability; 12] = [
         (
             "modern",
@@ -19,18 +20,34 @@ fn every_revision_has_its_features() {
             &[V2026_07_28],
         ),
         ("batches", Revision::accepts_batches, &[V2025_03_26]),
-        ("header", Revision::sends_version_header, SINCE_JUNE),
+        (
+            "header",
+            Revision::sends_version_header,
+            REVISIONS_SINCE_JUNE,
+        ),
         ("resumption", Revision::resumes_streams, &[V2025_11_25]),
-        ("forms", Revision::has_elicitation, SINCE_JUNE),
-        ("urls", Revision::has_url_elicitation, SINCE_NOVEMBER),
-        ("sampling", Revision::has_sampling_tools, SINCE_NOVEMBER),
-        ("audio", Revision::has_audio, SINCE_MARCH),
-        ("link", Revision::has_resource_link, SINCE_JUNE),
-        ("structure", Revision::has_structured_content, SINCE_JUNE),
+        ("forms", Revision::has_elicitation, REVISIONS_SINCE_JUNE),
+        (
+            "urls",
+            Revision::has_url_elicitation,
+            REVISIONS_SINCE_NOVEMBER,
+        ),
+        (
+            "sampling",
+            Revision::has_sampling_tools,
+            REVISIONS_SINCE_NOVEMBER,
+        ),
+        ("audio", Revision::has_audio, REVISIONS_SINCE_MARCH),
+        ("link", Revision::has_resource_link, REVISIONS_SINCE_JUNE),
+        (
+            "structure",
+            Revision::has_structured_content,
+            REVISIONS_SINCE_JUNE,
+        ),
         (
             "completion",
             Revision::has_completions_capability,
-            SINCE_MARCH,
+            REVISIONS_SINCE_MARCH,
         ),
         (
             "handshake",
