@@ -436,15 +436,32 @@ mod tests {
             .expect("written");
     }
 
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn a_lock_that_is_held_too_long_is_an_error() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let vault = vault(dir.path());
+        let lock = vault.lock(EntryKind::Logins, "a", LIMIT).expect("a lock");
+        let other = vault.lock(EntryKind::Logins, "a", Duration::ZERO);
+        assert!(matches!(other, Err(VaultError::Locked(_))), "{other:?}");
+        drop(lock);
+        vault
+            .lock(EntryKind::Logins, "a", Duration::ZERO)
+            .expect("a lock");
+    }
+
     #[test]
     fn a_lock_is_held_by_one() {
         let dir = tempfile::tempdir().expect("a folder");
         let vault = Arc::new(vault(dir.path()));
-        let lock = vault.lock(EntryKind::Logins, "a").expect("a lock");
-        let other = vault.lock(EntryKind::Logins, "b").expect("another lock");
+        let lock = vault.lock(EntryKind::Logins, "a", LIMIT).expect("a lock");
+        let other = vault
+            .lock(EntryKind::Logins, "b", LIMIT)
+            .expect("another lock");
         let waiting = thread::spawn({
             let vault = Arc::clone(&vault);
-            move || vault.lock(EntryKind::Logins, "a").map(drop)
+            move || vault.lock(EntryKind::Logins, "a", LIMIT).map(drop)
         });
         vault.write(EntryKind::Logins, "a", b"x").expect("written");
         assert!(!waiting.is_finished());
