@@ -1139,6 +1139,204 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/logins": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The logins to remote servers */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Logins"];
+                    };
+                };
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.forbidden.not_our_page"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/servers/{name}/login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The login to a server */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    name: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Login"];
+                    };
+                };
+                400: components["responses"]["400.invalid_request"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.forbidden.not_our_page"];
+                404: components["responses"]["404.server_not_found"];
+                409: components["responses"]["409.no_login"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        put?: never;
+        /** Begin a login to a server; a person completes it in a browser or on another device */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    name: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: {
+                content: {
+                    "application/json": components["schemas"]["BeginLogin"];
+                };
+            };
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["BegunLogin"];
+                    };
+                };
+                400: components["responses"]["400.invalid_request"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.forbidden.not_our_page"];
+                404: components["responses"]["404.server_not_found"];
+                409: components["responses"]["409.no_login"];
+                413: components["responses"]["413.request_too_large"];
+                415: components["responses"]["415.unsupported_media_type"];
+                502: components["responses"]["502.login_failed"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        /** Forget the login to a server, and revoke its tokens where that is possible */
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    name: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["LoggedOut"];
+                    };
+                };
+                400: components["responses"]["400.invalid_request"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.forbidden.not_our_page"];
+                404: components["responses"]["404.server_not_found"];
+                409: components["responses"]["409.no_login"];
+                502: components["responses"]["502.login_failed"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/servers/{name}/login/answer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Complete a login with the address at which the browser arrived */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    name: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["LoginAnswer"];
+                };
+            };
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Login"];
+                    };
+                };
+                400: components["responses"]["400.invalid_request.missing_parameter"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.forbidden.not_our_page"];
+                404: components["responses"]["404.server_not_found"];
+                409: components["responses"]["409.no_login"];
+                413: components["responses"]["413.request_too_large"];
+                415: components["responses"]["415.unsupported_media_type"];
+                502: components["responses"]["502.login_failed"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/call-records": {
         parameters: {
             query?: never;
@@ -3286,6 +3484,42 @@ export interface components {
             /** @description True to write the server to the file, so that it survives a restart. */
             persist?: boolean;
         };
+        BeginLogin: {
+            /**
+             * @description Log in with a code on another device (RFC 8628).
+             * @default false
+             */
+            device: boolean;
+            /**
+             * @description The origin to which the browser comes back, such as `https://mainstay.example`. It must be the origin of this
+             *     request. Without it, the browser comes back to the daemon's own address.
+             * @default null
+             */
+            origin: string | null;
+            /**
+             * @description Scopes to ask for beside those that the server names.
+             * @default []
+             */
+            scopes: string[];
+        };
+        /**
+         * @description A login that has begun. It has either `authorizationUrl` and `redirectUri`, or `userCode` and `verificationUrl`. It
+         *     has none of them if no person is needed.
+         */
+        BegunLogin: {
+            /** @description The address to open in a browser. */
+            authorizationUrl?: string | null;
+            /** @description `verificationUrl` with the code in it. */
+            completeUrl?: string | null;
+            /** @description End of the attempt, RFC 3339. */
+            expiresAt?: string | null;
+            /** @description The address to which the browser comes back. */
+            redirectUri?: string | null;
+            server: string;
+            /** @description The code to enter at `verificationUrl`. */
+            userCode?: string | null;
+            verificationUrl?: string | null;
+        };
         BrowserSession: {
             /** @description RFC 3339 */
             expiresAt: string;
@@ -3644,7 +3878,7 @@ export interface components {
              * @description A word that programs compare
              * @enum {string}
              */
-            error: "call_crashes_server" | "call_failed" | "cancelled" | "cid_not_found" | "config_changed" | "connect_failed" | "duplicate_name" | "forbidden" | "invalid_code" | "invalid_config" | "invalid_lifetime" | "invalid_request" | "invalid_token_name" | "invalid_tool_name" | "journal_disabled" | "journal_unreadable" | "log_unreadable" | "mcp_client_not_configured" | "message_too_large" | "method_not_allowed" | "missing_parameter" | "not_as_shown" | "not_found" | "not_our_page" | "not_pending" | "not_recorded" | "not_reloadable" | "not_saved" | "outcome_unknown" | "prompt_not_found" | "record_not_found" | "request_not_found" | "request_too_large" | "resource_not_found" | "server_not_answering" | "server_not_connected" | "server_not_found" | "session_not_found" | "shutting_down" | "state_unusable" | "state_unwritable" | "token_exists" | "token_not_found" | "too_many_streams" | "too_many_tokens" | "too_many_trials" | "tool_not_found" | "unauthorized" | "unsupported_media_type" | "version_not_found";
+            error: "call_crashes_server" | "call_failed" | "cancelled" | "cid_not_found" | "config_changed" | "connect_failed" | "duplicate_name" | "forbidden" | "invalid_code" | "invalid_config" | "invalid_lifetime" | "invalid_request" | "invalid_token_name" | "invalid_tool_name" | "journal_disabled" | "journal_unreadable" | "log_unreadable" | "login_failed" | "mcp_client_not_configured" | "message_too_large" | "method_not_allowed" | "missing_parameter" | "no_login" | "not_as_shown" | "not_found" | "not_our_page" | "not_pending" | "not_recorded" | "not_reloadable" | "not_saved" | "outcome_unknown" | "prompt_not_found" | "record_not_found" | "request_not_found" | "request_too_large" | "resource_not_found" | "server_not_answering" | "server_not_connected" | "server_not_found" | "session_not_found" | "shutting_down" | "state_unusable" | "state_unwritable" | "token_exists" | "token_not_found" | "too_many_streams" | "too_many_tokens" | "too_many_trials" | "tool_not_found" | "unauthorized" | "unsupported_media_type" | "version_not_found";
             /** @description For people */
             message: string;
             /** @description What is wrong with a configuration or an entry (`invalid_config`) */
@@ -3816,6 +4050,64 @@ export interface components {
             text: string;
             /** @description RFC 3339 */
             time: string;
+        };
+        LoggedOut: {
+            /** @description The reason, if `revocation` is `failed`. */
+            reason?: string | null;
+            revocation: components["schemas"]["TokenRevocation"];
+            server: string;
+        };
+        /** @description The login to one server. Absent members are unknown or do not apply. */
+        Login: {
+            clientId?: string | null;
+            /** @description End of the present access token, RFC 3339. Absent if the authorization server names none. */
+            expiresAt?: string | null;
+            grant: components["schemas"]["LoginGrant"];
+            /** @description The authorization server. */
+            issuer?: string | null;
+            lastRefresh?: components["schemas"]["LoginRefresh"] | null;
+            /** @description RFC 3339 */
+            loggedInAt?: string | null;
+            /** @description The reason that the last attempt of a person failed. */
+            loginError?: string | null;
+            /** @description Scopes that the server has asked for and the login lacks. The next login asks for them. */
+            missingScopes?: string[];
+            /** @description True while a person is logging in. */
+            pending: boolean;
+            /** @description The reason, if `status` is `ended`. */
+            reason?: string | null;
+            /** @description True if Mainstay renews the token without a person. */
+            renewable: boolean;
+            /** @description True if the server has refused a request for want of a login. */
+            required: boolean;
+            /** @description The reason that the login is not on the disk. It lasts until Mainstay ends. */
+            saveError?: string | null;
+            /** @description The granted scopes. */
+            scopes?: string[];
+            server: string;
+            status: components["schemas"]["LoginStatus"];
+        };
+        /** @description The address at which the browser arrived, for a person who has to carry it over. */
+        LoginAnswer: {
+            address: string;
+        };
+        /** @enum {string} */
+        LoginGrant: "person" | "clientCredentials";
+        /** @description The last attempt to renew a token. */
+        LoginRefresh: {
+            /** @description RFC 3339 */
+            at: string;
+            /** @description Absent if the attempt succeeded. */
+            error?: string | null;
+        };
+        /** @enum {string} */
+        LoginStatus: "none" | "pending" | "valid" | "expired" | "ended";
+        /**
+         * @description The logins of remote servers, in the order of the configuration. Servers with credentials in their entries have
+         *     none.
+         */
+        Logins: {
+            logins: components["schemas"]["Login"][];
         };
         /** @description `GET /api/servers/NAME/logs`: the last lines, oldest first. */
         Logs: {
@@ -4457,6 +4749,11 @@ export interface components {
         Templates: {
             resource_templates: components["schemas"]["Template"][];
         };
+        /**
+         * @description The consequence of a logout at the authorization server.
+         * @enum {string}
+         */
+        TokenRevocation: "revoked" | "unsupported" | "noLogin" | "failed";
         Tool: {
             /** @description The server's hints about the behaviour of the tool. */
             annotations?: Record<string, never> | null;
@@ -4887,6 +5184,18 @@ export interface components {
             };
         };
         /** @description Conflict */
+        "409.no_login": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] & {
+                    /** @enum {unknown} */
+                    error?: "no_login";
+                };
+            };
+        };
+        /** @description Conflict */
         "409.not_as_shown.not_pending": {
             headers: {
                 [name: string]: unknown;
@@ -5051,6 +5360,18 @@ export interface components {
                 "application/json": components["schemas"]["Error"] & {
                     /** @enum {unknown} */
                     error?: "connect_failed";
+                };
+            };
+        };
+        /** @description Bad Gateway */
+        "502.login_failed": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] & {
+                    /** @enum {unknown} */
+                    error?: "login_failed";
                 };
             };
         };
