@@ -257,7 +257,7 @@ async fn open_anew(
             _ => Unattached::NoSession(reason.into_owned()),
         });
     };
-    let (session, initialized) = {
+    let (session, initialized_text) = {
         let mut state = front.state();
         if let Ok(request) = Frame::read(initialize.into()) {
             state.session.answered(&request, &answer);
@@ -268,8 +268,8 @@ async fn open_anew(
         (session, state.session.initialized())
     };
     let daemon = new_daemon.with_session(Some(session));
-    if let Some(initialized) = initialized {
-        read(daemon.post(&initialized).await?).await?;
+    if let Some(initialized_text) = initialized_text {
+        read(daemon.post(&initialized_text).await?).await?;
     }
     Ok(daemon)
 }

@@ -92,12 +92,12 @@ pub(super) fn tools(script: &Script, revision: &str) -> impl Iterator<Item = &'s
     let is_modern = revision >= "2026-07-28";
     let task = (script.tasks && is_modern).then_some(TASK);
     let bad_tool = (script.bad_tool && is_modern).then_some(BAD);
-    let defined = TOOLS
+    let defined_tools = TOOLS
         .into_iter()
         .filter(move |(revision_start, _)| *revision_start <= revision)
         .map(|(_, tool)| tool);
     let is_pinned = script.is_pinned();
-    defined
+    defined_tools
         .chain(task)
         .chain(bad_tool)
         .filter(move |_| is_pinned)

@@ -223,8 +223,9 @@ pub(crate) fn resources(script: &Script) -> Vec<String> {
         r#"{"uri":"fake://blob","name":"blob","mimeType":"application/octet-stream"}"#.to_owned(),
     ];
     resources.extend(script.is_pinned().then(|| eras::RESOURCE.to_owned()));
-    let defined = script.defined_resources.iter();
-    resources.extend(defined.map(|uri| json!({"uri": uri, "name": "defined"}).to_string()));
+    let defined_resources = script.defined_resources.iter();
+    resources
+        .extend(defined_resources.map(|uri| json!({"uri": uri, "name": "defined"}).to_string()));
     resources
 }
 
@@ -232,9 +233,10 @@ pub(crate) fn templates(script: &Script) -> Vec<String> {
     let mut templates = vec![
         r#"{"uriTemplate":"fake://item/{id}","name":"item","mimeType":"text/plain"}"#.to_owned(),
     ];
-    let defined = script.defined_templates.iter();
+    let defined_templates = script.defined_templates.iter();
     templates.extend(
-        defined.map(|template| json!({"uriTemplate": template, "name": "defined"}).to_string()),
+        defined_templates
+            .map(|template| json!({"uriTemplate": template, "name": "defined"}).to_string()),
     );
     templates
 }
@@ -260,7 +262,7 @@ pub(crate) fn read(script: &Script, uri: &str) -> Result<Value, RpcError> {
         _ if script
             .defined_resources
             .iter()
-            .any(|defined| defined == uri) =>
+            .any(|defined_uri| defined_uri == uri) =>
         {
             json!({"uri": uri, "mimeType": "text/plain", "text": uri})
         }

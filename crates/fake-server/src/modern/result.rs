@@ -17,9 +17,9 @@ const CACHEABLE: [&str; 6] = [
     "resources/read",
 ];
 
-pub(crate) fn missing_capability(required: &Value) -> RpcError {
+pub(crate) fn missing_capability(required_capability: &Value) -> RpcError {
     RpcError {
-        data: Some(json!({"requiredCapabilities": required})),
+        data: Some(json!({"requiredCapabilities": required_capability})),
         ..RpcError::new(-32021, "missing required client capability")
     }
 }

@@ -90,7 +90,7 @@ async fn every_error_says_what_to_do_next() {
         assert!(body["hint"].is_string(), "{run}");
         errors_text.extend([last_line, "\n\n"]);
     }
-    let redacted = home.redacted(&errors_text);
-    assert_snapshot!(redacted);
+    let redacted_text = home.redacted(&errors_text);
+    assert_snapshot!(redacted_text);
     daemon.stop().await;
 }

@@ -149,13 +149,15 @@ async fn a_servers_state_is_its_principals() {
     ] {
         let own_client = world.modern(path, &world.mine);
         let params = json!({"name": tool, "arguments": {}});
-        let required = own_client.result("tools/call", params.clone()).await;
-        let questions = required["inputRequests"].as_object().expect("questions");
+        let required_result = own_client.result("tools/call", params.clone()).await;
+        let questions = required_result["inputRequests"]
+            .as_object()
+            .expect("questions");
         let (key, _) = questions.iter().next().expect("a question");
         let mut next_params = params;
         next_params["inputResponses"][key] =
             json!({"action": "accept", "content": {"name": "Ada"}});
-        let state = required["requestState"]
+        let state = required_result["requestState"]
             .as_str()
             .expect("a state")
             .to_owned();

@@ -199,7 +199,7 @@ async fn clients_that_close_their_side_get_their_answers() {
     let client = gateway.client().await;
     let session = client.session.as_deref().expect("a session");
     let call = json!({"name": "x__sleep", "arguments": {"ms": 300}});
-    let of_session = client.request_text("tools/call", &call.to_string());
+    let session_call = client.request_text("tools/call", &call.to_string());
     // The answer becomes a stream before the call ends.
     let call = json!({"name": "x__sleep", "arguments": {"ms": 1500}});
     let slow_result = client.request_text("tools/call", &call.to_string());
@@ -211,8 +211,8 @@ async fn clients_that_close_their_side_get_their_answers() {
     let mcp = format!("{accept}mcp-session-id: {session}\r\nmcp-protocol-version: {LATEST}\r\n");
     let token = format!("authorization: Bearer {TOKEN}\r\n");
     for (request, body, expected) in [
-        ("POST /mcp HTTP/1.1", of_session.as_str(), "slept 300 ms"),
-        ("POST /mcp HTTP/1.0", &of_session, "slept 300 ms"),
+        ("POST /mcp HTTP/1.1", session_call.as_str(), "slept 300 ms"),
+        ("POST /mcp HTTP/1.0", &session_call, "slept 300 ms"),
         ("POST /mcp HTTP/1.1", &slow_result, "slept 1500 ms"),
         ("POST /mcp HTTP/1.0", &slow_result, "slept 1500 ms"),
         ("POST /mcp HTTP/1.1", &echo, &large_text),
@@ -221,13 +221,13 @@ async fn clients_that_close_their_side_get_their_answers() {
         ("GET /healthz HTTP/1.0", "", "200 OK"),
     ] {
         let mut stream = TcpStream::connect(gateway.address).await.expect("accepted");
-        let of_path = if request.contains("/mcp ") {
+        let path_call = if request.contains("/mcp ") {
             &mcp
         } else {
             &token
         };
         let head = format!(
-            "{request}\r\nhost: localhost\r\ncontent-type: application/json\r\n{of_path}\
+            "{request}\r\nhost: localhost\r\ncontent-type: application/json\r\n{path_call}\
              content-length: {}\r\n\r\n{body}",
             body.len()
         );

@@ -364,12 +364,12 @@ async fn other_methods_and_unknown_servers_are_refused() {
         for method in [Method::PUT, Method::PATCH] {
             let answer = client.send(method, client.headers(BOTH), PING).await;
             assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
-            let allowed = answer.headers[header::ALLOW].to_str().expect("ASCII");
+            let allowed_methods = answer.headers[header::ALLOW].to_str().expect("ASCII");
             assert!(
                 ["GET", "POST", "DELETE"]
                     .iter()
-                    .all(|name| allowed.contains(name)),
-                "{allowed}"
+                    .all(|name| allowed_methods.contains(name)),
+                "{allowed_methods}"
             );
         }
     }

@@ -267,15 +267,18 @@ async fn a_deleted_session_stays_deleted() {
     let token = house.token("mine");
     for path in ["/mcp", "/servers/x/mcp"] {
         let gateway = house.start().await;
-        let deleted = session(&gateway, path, &token).await;
+        let deleted_session = session(&gateway, path, &token).await;
         let later_client = session(&gateway, path, &token).await;
         let third_client = session(&gateway, path, &token).await;
-        assert_eq!(deleted.delete().await, StatusCode::NO_CONTENT);
-        assert_eq!(ping(&deleted).await, StatusCode::NOT_FOUND);
+        assert_eq!(deleted_session.delete().await, StatusCode::NO_CONTENT);
+        assert_eq!(ping(&deleted_session).await, StatusCode::NOT_FOUND);
         gateway.stop().await;
 
         let gateway = house.start().await;
-        for client in [&deleted, &client_again(&deleted, &gateway, path)] {
+        for client in [
+            &deleted_session,
+            &client_again(&deleted_session, &gateway, path),
+        ] {
             let client = client_again(client, &gateway, path);
             assert_eq!(ping(&client).await, StatusCode::NOT_FOUND, "{path}");
             let headers = client.headers("text/event-stream");
@@ -291,7 +294,7 @@ async fn a_deleted_session_stays_deleted() {
         gateway.stop().await;
 
         let gateway = house.start().await;
-        for client in [&deleted, &later_client] {
+        for client in [&deleted_session, &later_client] {
             let client = client_again(client, &gateway, path);
             assert_eq!(ping(&client).await, StatusCode::NOT_FOUND, "{path}");
         }

@@ -210,14 +210,14 @@ async fn a_wrong_health_url_is_not_a_death() {
             .option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         if is_well {
-            let looks = || {
+            let request_count = || {
                 let received_requests = backend.fake().received();
                 received_requests
                     .iter()
                     .filter(|request| request.path == "/health")
                     .count()
             };
-            crate::gateway::until("many looks", || looks() >= 8).await;
+            crate::gateway::until("many looks", || request_count() >= 8).await;
             let server = gateway.rest().server("x").await;
             assert_eq!(server["healthStatus"], "healthy", "{status}: {server}");
             assert_eq!(

@@ -124,10 +124,10 @@ impl Refusing {
         rest.put(&format!("/api/switches/{LIMITED}"), switch_body)
             .await;
         let operator = operator(&gateway).await;
-        let added = operator
+        let added_server = operator
             .call("add_server", json!({"name": "wait", "command": "true"}))
             .await;
-        assert_ne!(added["isError"], true, "{added}");
+        assert_ne!(added_server["isError"], true, "{added_server}");
         Self {
             gateway,
             journal,

@@ -208,11 +208,11 @@ async fn floods_at_start_hold_nobody_up() {
 /// A disabled server is neither started nor listed, and its calls fail.
 #[tokio::test]
 async fn a_disabled_server_is_left_alone() {
-    let disabled = Backend::stdio().await.option("disabled", true);
+    let disabled_backend = Backend::stdio().await.option("disabled", true);
     let manual = Backend::http().await.option("autoStart", false);
     let calm_backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[
-        ("off", &disabled),
+        ("off", &disabled_backend),
         ("manual", &manual),
         ("calm", &calm_backend),
     ])
@@ -237,7 +237,10 @@ async fn a_disabled_server_is_left_alone() {
         .post(initialize(LATEST))
         .await;
     assert!(direct.json()["error"].is_object(), "{}", direct.text);
-    assert_eq!((disabled.received().len(), manual.received().len()), (0, 0));
+    assert_eq!(
+        (disabled_backend.received().len(), manual.received().len()),
+        (0, 0)
+    );
 }
 
 /// `/readyz` succeeds after every server's first attempt.

@@ -163,8 +163,8 @@ async fn a_called_server_starts_before_queued_servers() {
 #[tokio::test]
 async fn a_called_server_starts_under_cpu_load() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let computing = std::iter::repeat_n(["--burn", "600000"].as_slice(), cores + 1);
-    let servers = servers(computing.chain([[].as_slice()])).await;
+    let computing_servers = std::iter::repeat_n(["--burn", "600000"].as_slice(), cores + 1);
+    let servers = servers(computing_servers.chain([[].as_slice()])).await;
     let settings = json!({"startup": {"waitMs": 100}});
     let gateway = start(&servers, settings, GatewayOptions::default()).await;
     let client = gateway.client().await;

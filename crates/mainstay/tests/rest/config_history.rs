@@ -115,8 +115,8 @@ async fn a_version_is_shown_without_its_secrets() {
 #[tokio::test]
 async fn a_file_that_was_changed_by_hand_is_replaced_by_force_alone() {
     let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
-    let disable = json!({"persist": true});
-    world.post("/api/servers/one/disable", &disable).await;
+    let disable_body = json!({"persist": true});
+    world.post("/api/servers/one/disable", &disable_body).await;
     for edited_text in [
         commented_config().replace("mine", "yours"),
         "{ broken".to_owned(),

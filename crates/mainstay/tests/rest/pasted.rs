@@ -41,11 +41,11 @@ async fn a_pasted_text_becomes_entries_that_can_be_added() {
     let mut entry = new_entry["entry"].clone();
     entry["name"] = new_entry["name"].clone();
     entry["persist"] = true.into();
-    let (status, added) = world.post("/api/servers", &entry).await;
+    let (status, added_server) = world.post("/api/servers", &entry).await;
     assert_eq!(
-        (status, &added["status"]),
+        (status, &added_server["status"]),
         (StatusCode::OK, &json!("connected")),
-        "{added}"
+        "{added_server}"
     );
     assert!(world.text().contains("s3cret"));
 

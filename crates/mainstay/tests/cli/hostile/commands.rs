@@ -330,24 +330,24 @@ impl HostileHome {
                 (vec!["--format", &every_field], false),
             ];
         }
-        for (form, on_terminal) in forms.into_iter().chain(printed_forms) {
+        for (form, is_on_terminal) in forms.into_iter().chain(printed_forms) {
             // Skip a duplicate `--json`.
             if form == ["--json"] && base.contains(&"--json") {
                 continue;
             }
-            mentions += self.run(path, &base, &form, on_terminal).await;
+            mentions += self.run(path, &base, &form, is_on_terminal).await;
         }
         mentions
     }
 
-    async fn run(&self, path: &str, base: &[&str], form: &[&str], on_terminal: bool) -> usize {
+    async fn run(&self, path: &str, base: &[&str], form: &[&str], is_on_terminal: bool) -> usize {
         // Insert before `--`, because later arguments belong to the server.
         let separator_index = base
             .iter()
             .position(|argument| *argument == "--")
             .unwrap_or(base.len());
         let all_arguments = [&base[..separator_index], form, &base[separator_index..]].concat();
-        let (stdout, stderr) = if on_terminal {
+        let (stdout, stderr) = if is_on_terminal {
             (
                 terminal_output(&self.home, &all_arguments).await,
                 String::new(),
@@ -444,11 +444,11 @@ async fn hostile_home(home: Home, url: &str) -> HostileHome {
         listed_output["calls"].get(0).cloned()
     })
     .await;
-    let of_record = |member: &str| record[member].as_str().expect(member).to_owned();
+    let record_text = |member: &str| record[member].as_str().expect(member).to_owned();
     let values = vec![
-        ("{record}", of_record("id")),
-        ("{result}", of_record("result_cid")),
-        ("{arguments}", of_record("arguments_cid")),
+        ("{record}", record_text("id")),
+        ("{result}", record_text("result_cid")),
+        ("{arguments}", record_text("arguments_cid")),
         ("{odd}", odd_config),
         ("{other}", other_file),
         (

@@ -77,7 +77,7 @@ struct Figures {
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            kills,
+            kills: kill_count,
             acknowledged: acknowledged_count,
             records,
             objects,
@@ -88,7 +88,7 @@ impl fmt::Display for Figures {
         windows.sort_unstable();
         write!(
             f,
-            "{kills} kills, {acknowledged_count} calls acknowledged, {records} records, \
+            "{kill_count} kills, {acknowledged_count} calls acknowledged, {records} records, \
              {objects} objects read and verified, {lost_count} lost; windows: median {} ms, worst {} ms",
             windows.get(windows.len() / 2).unwrap_or(&0),
             windows.last().unwrap_or(&0)
@@ -109,9 +109,11 @@ async fn kill_again_and_again(durability: Durability, least_load: Duration) -> F
     let config = home.file("servers.json", &config);
     let mut figures = Figures::default();
     let mut daemon = serve_until_ready(&home, &config).await;
-    let kills = env::var("JOURNAL_KILLS").ok();
-    let kills = kills.map_or(default_kills, |kills| kills.parse().expect("a number"));
-    for round in 0..kills {
+    let kill_count = env::var("JOURNAL_KILLS").ok();
+    let kill_count = kill_count.map_or(default_kills, |kill_count| {
+        kill_count.parse().expect("a number")
+    });
+    for round in 0..kill_count {
         let (start, load) = (SystemTime::now(), Load::begin(&daemon.url, round));
         let extra_millis = RandomState::new().hash_one(round) % MORE_LOAD_MILLIS;
         let kill_at = Instant::now() + least_load + Duration::from_millis(extra_millis);

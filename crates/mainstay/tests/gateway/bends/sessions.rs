@@ -26,9 +26,9 @@ const LOST_SESSIONS: [&str; 7] = [
 
 /// Each bend over HTTP+SSE, where a POST has an empty answer, and over Streamable HTTP.
 fn lost_sessions() -> impl Iterator<Item = (BackendKind, &'static str)> {
-    let with_kind = |kind| LOST_SESSIONS.into_iter().map(move |bend| (kind, bend));
-    let sse = with_kind(BackendKind::Sse).filter(|(_, bend)| !bend.contains("200"));
-    with_kind(BackendKind::Http).chain(sse)
+    let bends_of_kind = |kind| LOST_SESSIONS.into_iter().map(move |bend| (kind, bend));
+    let sse = bends_of_kind(BackendKind::Sse).filter(|(_, bend)| !bend.contains("200"));
+    bends_of_kind(BackendKind::Http).chain(sse)
 }
 
 async fn start(kind: BackendKind, bend: &str) -> Backend {

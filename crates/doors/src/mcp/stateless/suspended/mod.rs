@@ -145,8 +145,8 @@ impl SuspendedCalls {
             parked_calls.insert(park, attempts);
         }
         let digest = rounds.digest();
-        let required = rounds.required(&seals.seal(park, &digest));
-        let reply = RpcReply::result(id(&rounds.frame), &required);
+        let required_json = rounds.required(&seals.seal(park, &digest));
+        let reply = RpcReply::result(id(&rounds.frame), &required_json);
         let mut parked_calls = Parked {
             suspended: Arc::clone(self),
             park,
@@ -317,9 +317,9 @@ impl Parked {
         if self.joined.is_empty() {
             return;
         }
-        let required = self.rounds.required(&seals.seal(self.park, &self.digest));
-        let required = Closed::of_the_same_call(RpcReply::result("null", &required));
-        self.send_reply(&required);
+        let required_json = self.rounds.required(&seals.seal(self.park, &self.digest));
+        let required_json = Closed::of_the_same_call(RpcReply::result("null", &required_json));
+        self.send_reply(&required_json);
         self.wait_for_answers();
     }
 
