@@ -48,7 +48,7 @@ const SESSION_IDLE: Duration = Duration::from_mins(30);
 const UPSTREAM_IDLE: Duration = Duration::from_mins(5);
 
 /// Name of the file of ended sessions, in the state directory.
-const ENDED: &str = "ended-sessions";
+const ENDED_SESSIONS_FILE: &str = "ended-sessions";
 
 /// Limits for client sessions.
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +116,7 @@ impl McpClients {
         state: Option<PathBuf>,
         limits: &ClientLimits,
     ) -> Self {
-        let ended_file = state.map(|state| state.join(ENDED));
+        let ended_file = state.map(|state| state.join(ENDED_SESSIONS_FILE));
         let names = Arc::new(seal.names());
         let sessions = Crowd::new(limits.sessions);
         let shared_state = SharedState::new(gateway, names, sessions, limits.page_size);

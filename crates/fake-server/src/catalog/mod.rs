@@ -223,9 +223,8 @@ pub(crate) fn resources(script: &Script) -> Vec<String> {
         r#"{"uri":"fake://blob","name":"blob","mimeType":"application/octet-stream"}"#.to_owned(),
     ];
     resources.extend(script.is_pinned().then(|| eras::RESOURCE.to_owned()));
-    let defined_resources = script.defined_resources.iter();
-    resources
-        .extend(defined_resources.map(|uri| json!({"uri": uri, "name": "defined"}).to_string()));
+    let resource = |uri: &String| json!({"uri": uri, "name": "defined"}).to_string();
+    resources.extend(script.defined_resources.iter().map(resource));
     resources
 }
 
@@ -233,11 +232,8 @@ pub(crate) fn templates(script: &Script) -> Vec<String> {
     let mut templates = vec![
         r#"{"uriTemplate":"fake://item/{id}","name":"item","mimeType":"text/plain"}"#.to_owned(),
     ];
-    let defined_templates = script.defined_templates.iter();
-    templates.extend(
-        defined_templates
-            .map(|template| json!({"uriTemplate": template, "name": "defined"}).to_string()),
-    );
+    let template = |uri: &String| json!({"uriTemplate": uri, "name": "defined"}).to_string();
+    templates.extend(script.defined_templates.iter().map(template));
     templates
 }
 

@@ -91,7 +91,7 @@ async fn arguments_come_from_files_and_stdin() {
     daemon.stop().await;
 }
 
-/// If the daemon is killed, the error contains that the call may have run.
+/// If the daemon is killed, the error text reports an unknown outcome.
 #[tokio::test]
 async fn a_call_whose_daemon_is_killed_may_have_run() {
     let home = home!();

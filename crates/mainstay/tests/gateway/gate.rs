@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Items of `x` that only the client `friend` may use. The server `y` belongs to `friend` alone.
-const HIDDEN: [(ListKind, &str); 4] = [
+const HIDDEN_ITEMS: [(ListKind, &str); 4] = [
     (Tools, "echo"),
     (Prompts, "greet"),
     (Resources, "fake://text"),
@@ -49,7 +49,7 @@ impl AccessRules for FriendOnly {
         _: &ServerName,
         original: &str,
     ) -> bool {
-        is_friend(principal) || !HIDDEN.contains(&(kind, original))
+        is_friend(principal) || !HIDDEN_ITEMS.contains(&(kind, original))
     }
 }
 

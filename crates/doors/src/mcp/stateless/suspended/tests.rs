@@ -174,7 +174,7 @@ async fn the_last_to_leave_cancels() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(parked_call.cancelled.try_recv().is_err());
     second_attempt.abort();
-    // Before the time limit.
+    // The cancellation precedes the time limit.
     let reason = tokio::time::timeout(PATIENCE / 2, parked_call.cancelled).await;
     let reason = reason.expect("the call is cancelled");
     assert_eq!(reason.as_deref(), Ok("the client has gone"));
