@@ -150,9 +150,9 @@ pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosur
             .map(unix_millis),
         open_question: server
             .open_question()
-            .map(|(oldest, count)| api::OpenQuestion {
+            .map(|(oldest_time, count)| api::OpenQuestion {
                 count: Some(count),
-                ..open_question(oldest, disclosure)
+                ..open_question(oldest_time, disclosure)
             }),
         tools_ready: view.catalog.is_some(),
         lists_stale: view.catalog.is_some() && view.listed.is_none(),
