@@ -525,6 +525,14 @@ impl LoginKeeper {
         NoCredentials::Unavailable(format!("no token for {}: {reason}", state.server.name))
     }
 
+    pub(crate) fn needs_person(&self) -> bool {
+        let state = self.state.lock();
+        state.server.grant() == Grant::Person
+            && (state.is_required
+                || state.upkeep.end().is_some()
+                || !state.missing_scopes.is_empty())
+    }
+
     pub fn report(&self) -> LoginReport {
         let now = self.shared.now();
         let state = self.state.lock();

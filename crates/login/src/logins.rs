@@ -253,6 +253,14 @@ impl Logins {
         LoginSource::new(self.keeper(server))
     }
 
+    /// True if a person has to log in to this server: it has refused a request for want of a login, or the login has
+    /// ended.
+    pub fn needs_login(&self, server: &LoginServer) -> bool {
+        let keepers = self.keepers.lock();
+        let keeper = keepers.get(server.name.as_str());
+        keeper.is_some_and(|keeper| keeper.needs_person())
+    }
+
     /// Takes the next change. Must be cancel-safe.
     pub async fn next_change(&self) -> LoginChange {
         loop {

@@ -38,6 +38,10 @@ impl CredentialSources for LoginSources {
         let server = LoginServer::from_config(server)?;
         Some(Arc::new(self.0.source(&server)))
     }
+
+    fn needs_login(&self, server: &ServerConfig) -> bool {
+        LoginServer::from_config(server).is_some_and(|server| self.0.needs_login(&server))
+    }
 }
 
 /// The logins of a state directory. Nothing is read or written before the first login.

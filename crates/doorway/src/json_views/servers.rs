@@ -202,6 +202,7 @@ fn action(step: &NextStep) -> api::NextAction {
         NextStep::SeeLogAndStart => api::NextAction::SeeLogAndStart,
         NextStep::SeeLog => api::NextAction::SeeLog,
         NextStep::SetCredentials => api::NextAction::SetCredentials,
+        NextStep::LogIn => api::NextAction::LogIn,
         NextStep::Wait => api::NextAction::Wait,
     }
 }
