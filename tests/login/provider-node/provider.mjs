@@ -179,7 +179,7 @@ async function serve(request, response) {
     const outcome = await person.confirmDevice(url.searchParams.get("user_code"), request);
     return void response.writeHead(200, { "content-type": "text/plain" }).end(`${outcome}\n`);
   }
-  if (path === "/authorize" && settings["refresh-tokens"] === "asked") consentWithOfflineAccess(url, request);
+  if (path === "/authorize" && settings["refresh-tokens"] === "asked") await completeScopes(url, request);
   return handle(request, response);
 }
 
@@ -196,11 +196,16 @@ function metadataPath(path) {
   return path.includes("/.well-known/") ? null : undefined;
 }
 
-// oidc-provider ignores offline_access without prompt=consent, which most authorization servers do not ask for.
-function consentWithOfflineAccess(url, request) {
-  const scopes = (url.searchParams.get("scope") ?? "").split(" ");
-  if (!scopes.includes("offline_access") || url.searchParams.has("prompt")) return;
-  url.searchParams.set("prompt", "consent");
+// oidc-provider ignores offline_access without prompt=consent, which most authorization servers do not ask for, and
+// grants nothing where no scope is asked for. Here that is everything that the client is registered for.
+async function completeScopes(url, request) {
+  const query = url.searchParams;
+  if (!query.get("scope")) {
+    const client = await provider.Client.find(query.get("client_id") ?? "");
+    query.set("scope", client?.scope ?? `${settings.scopes} offline_access`);
+  }
+  if (!query.get("scope").split(" ").includes("offline_access") || query.has("prompt")) return;
+  query.set("prompt", "consent");
   request.url = `/authorize${url.search}`;
   request.originalUrl = settings.path + request.url;
 }
