@@ -11,8 +11,7 @@ from pathlib import Path
 
 from .cases import StagedTest
 from .stage import HERE, person
-from .test_servers import free_port
-from .web import ask, until
+from .web import ask, free_port, until
 
 # The home, the daemon and the MCP client of the attacks.
 world = SourceFileLoader("world", str(HERE.parent / "attacks" / "suite" / "world.py")).load_module()

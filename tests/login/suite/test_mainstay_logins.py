@@ -8,8 +8,7 @@ from joserfc.jwk import ECKey
 from . import oauth
 from .mainstay import MainstayTest
 from .stage import person
-from .test_servers import free_port
-from .web import ask, until
+from .web import ask, free_port, until
 
 DOCUMENT_URL = "https://client.example/oauth/client.json"
 
