@@ -12,3 +12,6 @@ pub mod leftovers;
 pub mod refusals;
 pub mod urls;
 pub mod webhook;
+
+#[cfg(test)]
+mod tests;
