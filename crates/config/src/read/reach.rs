@@ -19,6 +19,7 @@ use crate::{
         expand::ReferenceScope,
         fields::Fields,
         http,
+        network::NETWORK_KEYS,
         node::{Member, Node},
         report::KeyPath,
     },
@@ -187,6 +188,7 @@ impl<'e> EntryReader<'e, '_, '_> {
             .into_iter()
             .chain(["headers", "bearerToken", "requestInit"])
             .chain(SIGN_IN_KEYS)
+            .chain(NETWORK_KEYS)
         {
             self.unused(key, "not used by a stdio server");
         }
@@ -356,6 +358,7 @@ impl<'e> EntryReader<'e, '_, '_> {
         let mut headers = self.headers_of(members);
         self.add_bearer_token(&mut headers);
         self.check_sign_in(&headers);
+        let network = self.network(&url);
         for key in [
             "command",
             "args",
@@ -370,6 +373,7 @@ impl<'e> EntryReader<'e, '_, '_> {
             url,
             headers,
             transport,
+            network,
             ..HttpLaunch::default()
         }
     }
