@@ -42,12 +42,14 @@ use self::{
     report::{FindingReport, KeyPath, Lines},
 };
 pub use self::{
-    expand::{Environment, MAX_EXPANDED, References},
+    expand::{
+        Environment, MAX_EXPANDED, References, SECRET_NAME_RULE, is_secret_name, named_secrets,
+    },
     inline::{Inline, InvalidInline},
     server_name::adopt,
     syntax::Syntax,
     telemetry::telemetry_of_environment,
-    unreadable::UnreadableFile,
+    unreadable::{UnreadableFile, UnreadableSecret},
     withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
 };
 use crate::{

@@ -11,7 +11,7 @@ use mainstay_core::{
 };
 
 use crate::{
-    Environment, References, UnreadableFile,
+    Environment, References, UnreadableFile, UnreadableSecret,
     foreign::TransportWord,
     locate,
     read::{
@@ -52,6 +52,10 @@ impl Environment for ChildEnvironment<'_> {
 
     fn read_file(&self, path: &Path) -> Result<String, UnreadableFile> {
         self.0.environment.read_file(path)
+    }
+
+    fn secret(&self, name: &str) -> Result<Secret, UnreadableSecret> {
+        self.0.environment.secret(name)
     }
 
     fn home_dir(&self) -> Option<PathBuf> {

@@ -1,4 +1,4 @@
-//! How requests to a remote server get credentials beside its headers.
+//! The sources of credentials for requests to a remote server, beside its headers.
 
 use std::time::Duration;
 

@@ -163,7 +163,7 @@ async fn nothing_of_what_waits_for_approval_is_read() {
     .await;
 
     // A reference that is wrong whatever its value is refused at once.
-    for reference in ["${", "${vault:x}", "${keyring:x}", "${A:-${B}}"] {
+    for reference in ["${", "${vault:x}", "${keyring:x y}", "${A:-${B}}"] {
         let mut entry = sent(&backend.entry["url"], reference);
         entry["name"] = "wrong".into();
         let failure = call_failing(&client, "add_server", entry).await;
