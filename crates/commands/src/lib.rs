@@ -39,6 +39,7 @@ mod requests;
 mod resolve;
 mod resources;
 mod search;
+mod secret;
 mod service;
 mod setup;
 mod stats;
@@ -82,6 +83,7 @@ pub use self::{
     resolve::Resolve,
     resources::ResourcesCommand,
     search::Search,
+    secret::SecretCommand,
     service::Service,
     setup::Setup,
     stats::Stats,
