@@ -29,9 +29,10 @@ pub use overlay::{
 };
 pub use plan::ReloadPlan;
 pub use read::{
-    ALLOWED_TOOLS, ConfigSource, DISABLED_TOOLS, Environment, Inline, InvalidInline, MAX_EXPANDED,
-    Parsed, ParsedEntry, References, SECRET_NAME_RULE, Syntax, UnreadableFile, UnreadableSecret,
-    adopt, is_secret_name, parse, parse_as, parse_entry, telemetry_of_environment,
+    ALLOWED_TOOLS, ConfigSource, DISABLED_TOOLS, Environment, Inline, InvalidHeader, InvalidInline,
+    MAX_EXPANDED, Parsed, ParsedEntry, References, SECRET_NAME_RULE, Syntax, UnreadableFile,
+    UnreadableSecret, adopt, check_header, is_ours, is_secret_name, parse, parse_as, parse_entry,
+    telemetry_of_environment,
 };
 pub use secret_uses::{SecretUses, secret_uses};
 pub use show::{Defaults, file_view};

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::masking;
 
 /// The keys of an entry that decide where traffic goes, and what is sent with it.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "args",
     "bearerToken",
     "command",
@@ -21,6 +21,7 @@ const KEYS: [&str; 15] = [
     "env",
     "envFile",
     "headers",
+    "headersHelper",
     "healthCheckUrl",
     "httpUrl",
     "inheritEnv",
@@ -178,6 +179,7 @@ mod tests {
             ("url", json!("http://i")),
             ("headers", json!({"x": "2"})),
             ("bearerToken", json!("t")),
+            ("headersHelper", json!("./token")),
             ("cwd", json!("/tmp")),
             ("healthCheckUrl", json!("http://i")),
             ("httpUrl", json!("http://i")),

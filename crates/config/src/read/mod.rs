@@ -16,6 +16,7 @@ mod profiles;
 pub(crate) mod reach;
 pub(crate) mod report;
 pub(crate) mod server_name;
+mod sign_in;
 pub(crate) mod syntax;
 mod telemetry;
 mod unreadable;
@@ -45,6 +46,7 @@ pub use self::{
     expand::{
         Environment, MAX_EXPANDED, References, SECRET_NAME_RULE, is_secret_name, named_secrets,
     },
+    http::{InvalidHeader, check_header, is_ours},
     inline::{Inline, InvalidInline},
     server_name::adopt,
     syntax::Syntax,

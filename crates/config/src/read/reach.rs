@@ -30,10 +30,10 @@ pub(crate) const URL_KEYS: [&str; 4] = ["url", "serverUrl", "httpUrl", "remoteUr
 pub(crate) const START_KEYS: [&str; 5] = ["command", "url", "serverUrl", "httpUrl", "remoteUrl"];
 
 /// Keys for the way in which clients get credentials.
-const SIGN_IN_KEYS: [&str; 4] = ["auth", "authProviderType", "headersHelper", "oauth"];
+const SIGN_IN_KEYS: [&str; 3] = ["auth", "authProviderType", "oauth"];
 
 /// True if the value of a key for signing in turns it off.
-fn is_off(node: &Node<'_>) -> bool {
+pub(crate) fn is_off(node: &Node<'_>) -> bool {
     let is_disabled = node.member("enabled").and_then(|switch| switch.as_bool()) == Some(false);
     node.is_empty() || node.as_bool() == Some(false) || is_disabled
 }
@@ -189,7 +189,7 @@ impl<'e> EntryReader<'e, '_, '_> {
             .and_then(|node| self.inherit_env(&node));
         for key in URL_KEYS
             .into_iter()
-            .chain(["headers", "bearerToken", "requestInit"])
+            .chain(["headers", "bearerToken", "headersHelper", "requestInit"])
             .chain(SIGN_IN_KEYS)
         {
             self.unused(key, "not used by a stdio server");
@@ -359,7 +359,8 @@ impl<'e> EntryReader<'e, '_, '_> {
         members.extend(self.request_init());
         let mut headers = self.headers_of(members);
         self.add_bearer_token(&mut headers);
-        self.check_sign_in(&headers);
+        let helper = self.headers_helper();
+        self.check_sign_in(&headers, helper.is_some());
         for key in [
             "command",
             "args",
@@ -374,6 +375,7 @@ impl<'e> EntryReader<'e, '_, '_> {
             url,
             headers,
             transport,
+            sign_in: helper.unwrap_or_default(),
             ..HttpLaunch::default()
         }
     }
@@ -394,8 +396,8 @@ impl<'e> EntryReader<'e, '_, '_> {
 
     /// Reports ways of signing in that Mainstay does not have. A server that gets credentials from its
     /// entry can do without them.
-    fn check_sign_in(&mut self, headers: &[(String, Secret)]) {
-        let is_signed_in = headers.iter().any(|(name, _)| name == "authorization");
+    fn check_sign_in(&mut self, headers: &[(String, Secret)], has_helper: bool) {
+        let is_signed_in = has_helper || headers.iter().any(|(name, _)| name == "authorization");
         for key in SIGN_IN_KEYS {
             let Some(node) = self.fields.take(key).filter(|node| !is_off(node)) else {
                 continue;
@@ -405,10 +407,7 @@ impl<'e> EntryReader<'e, '_, '_> {
                 self.report.warn(&node.place, message);
                 continue;
             }
-            let message = match key {
-                "headersHelper" => "Mainstay runs no command for a server's headers",
-                _ => "Mainstay cannot sign in to a server by OAuth",
-            };
+            let message = "Mainstay cannot sign in to a server by OAuth";
             let hint = "get a token in another way, and give it as `bearerToken` or in `headers`";
             self.report.error_with_hint(&node.place, message, hint);
         }

@@ -128,7 +128,37 @@ pub const REMOTE: &[KeyRow] = &[
     )
     .default("none")
     .of_clients(),
+    key(
+        &["headersHelper"],
+        ValueShape::Either(&HELPER_SHAPES),
+        "A command line for the shell that prints a JSON object of strings: headers for every request, over `headers` of the same name. It runs when a session opens, again when the server answers 401, and again after `ttlMs`; it has `timeoutMs` (10000) to end ([more](#headers-by-a-command)).",
+    )
+    .value("a string, or `{\"command\": …, \"timeoutMs\": …, \"ttlMs\": …}`")
+    .default("none")
+    .of_clients(),
 ];
+
+static HELPER_SHAPES: [ValueShape; 2] = [TEXT, ValueShape::Object(&HELPER)];
+
+static HELPER: ObjectShape = ObjectShape {
+    required: &["command"],
+    ..object(
+        "headersHelper",
+        &[&[
+            key(&["command"], TEXT, "The command line."),
+            key(
+                &["timeoutMs"],
+                MS,
+                "Longest run of the command (default 10000).",
+            ),
+            key(
+                &["ttlMs"],
+                MS,
+                "Time for which its headers are used (default: until the server refuses them).",
+            ),
+        ]],
+    )
+};
 
 static REQUEST_INIT: ObjectShape = object(
     "requestInit",
@@ -278,7 +308,7 @@ pub const OPTIONS: &[KeyRow] = &[
 /// Keys of other clients that Mainstay has another key for, or none.
 pub const OF_CLIENTS: &[KeyRow] = &[
     key(
-        &["auth", "authProviderType", "headersHelper", "oauth"],
+        &["auth", "authProviderType", "oauth"],
         ValueShape::Any,
         "How other clients sign in. Mainstay cannot: give it a bearerToken or headers.",
     )

@@ -282,7 +282,6 @@ fn a_way_to_sign_in_that_is_not_there_is_an_error_of_the_server() {
         r#""oauth": true"#,
         r#""auth": {"CLIENT_ID": "me"}"#,
         r#""authProviderType": "google_credentials""#,
-        r#""headersHelper": "/bin/token""#,
     ] {
         let found = entry_findings(&format!(r#"{{"url": "http://h", {fields}}}"#));
         assert!(
@@ -295,7 +294,6 @@ fn a_way_to_sign_in_that_is_not_there_is_an_error_of_the_server() {
         assert!(found.starts_with("warning "), "{found}");
     }
     assert_snapshot!(entry_findings(r#"{"url": "http://h", "oauth": {"clientId": "me"}}"#), @"problem config.json:2:30: mcpServers.s.oauth: Mainstay cannot sign in to a server by OAuth (get a token in another way, and give it as `bearerToken` or in `headers`)");
-    assert_snapshot!(entry_findings(r#"{"url": "http://h", "headersHelper": "/bin/token"}"#), @"problem config.json:2:38: mcpServers.s.headersHelper: Mainstay runs no command for a server's headers (get a token in another way, and give it as `bearerToken` or in `headers`)");
     for off in ["false", "{}", r#"{"enabled": false}"#, "null", r#""""#] {
         http(&format!(r#"{{"url": "http://h", "oauth": {off}}}"#));
     }

@@ -140,7 +140,8 @@ impl HttpTarget {
         }
     }
 
-    /// The bytes of a request. `renewed` holds the header lines of a credential source.
+    /// The bytes of a request. `renewed` holds the header lines of a credential source. They win over configured
+    /// lines of the same name.
     fn request(&self, template: &RequestTemplate, renewed: &[u8], body: Option<&str>) -> Vec<u8> {
         const ROOM: usize = 64;
         let uri = self.uri.load();
@@ -148,14 +149,14 @@ impl HttpTarget {
             .path_and_query()
             .map_or("/", http::uri::PathAndQuery::as_str);
         let length = body.map_or(0, str::len);
-        let fixed = self.credentials.fixed().as_bytes();
+        let fixed = self.credentials.fixed().without_names_of(renewed);
         let head = path.len() + template.headers.len() + fixed.len() + renewed.len();
         let mut request = Vec::with_capacity(head + length + ROOM);
         for part in [template.method, " ", path, " HTTP/1.1\r\n"] {
             request.extend_from_slice(part.as_bytes());
         }
         let (before, after) = template.headers.split_at(template.credentials_at);
-        for part in [before, fixed, renewed, after] {
+        for part in [before, &*fixed, renewed, after] {
             request.extend_from_slice(part);
         }
         self.client.cookies.write_to(&mut request, uri.path());

@@ -4,6 +4,7 @@ pub mod answer_reader;
 pub mod credentials;
 pub mod download;
 pub mod events;
+pub mod headers_helper;
 pub mod health_url;
 pub mod http1;
 pub mod http_client;
