@@ -23,6 +23,7 @@ mod import;
 mod list;
 mod logs;
 mod man;
+mod moved_secrets;
 mod object;
 mod operate;
 pub mod own_entry;

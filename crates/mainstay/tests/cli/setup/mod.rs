@@ -1,6 +1,7 @@
 //! `mainstay setup`: the page docs/quickstart.md, command by command, and the way back.
 
 mod questions;
+mod secrets;
 mod staying;
 
 use std::{

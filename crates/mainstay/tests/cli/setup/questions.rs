@@ -5,15 +5,18 @@ use mainstay_testkit::Terminal;
 use super::{Machinery, SECRET};
 
 const GO_ON: &str = "go on? [y]es, [n]o, [c]hoose the clients";
+const STORE: &str =
+    "keep notes-API_KEY encrypted in the vault, and not in the configuration? [y/n]";
 const SERVICE: &str = "start Mainstay now and whenever you log in? [y/n]";
 
 /// The questions in their order, with the answer that leads to the next one.
-const QUESTIONS: [(&str, &str); 6] = [
+const QUESTIONS: [(&str, &str); 7] = [
     (GO_ON, "c"),
     ("have Claude Desktop use Mainstay? [y/n]", "n"),
     ("have Cursor use Mainstay? [y/n]", "y"),
     ("have Codex use Mainstay? [y/n]", "y"),
     (GO_ON, "y"),
+    (STORE, "n"),
     (SERVICE, "n"),
 ];
 
