@@ -308,3 +308,21 @@ async fn a_secret_reaches_its_server_and_nobody_else() {
         is_in_no_file(home.path(), text);
     }
 }
+
+/// `doctor` says where the key of the vault lies, and mends its mode.
+#[tokio::test]
+async fn the_doctor_looks_at_the_key_of_the_vault() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = home!();
+    with_input(&home, &["secret", "set", "a"], CANARY).await;
+    let doctor = home.run(&["doctor", "--json", "--no-start"]).await;
+    assert!(doctor.stdout.contains("vault.file"), "{doctor}");
+    let key = home.state().join("vault/key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("set");
+    let doctor = home.run(&["doctor", "--json", "--no-start"]).await;
+    assert!(!doctor.stdout.contains("vault.file"), "{doctor}");
+    assert!(doctor.stdout.contains("state.readable"), "{doctor}");
+    home.run(&["doctor", "--fix", "--no-start"]).await;
+    let mode = fs::metadata(&key).expect("a key").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}

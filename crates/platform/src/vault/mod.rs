@@ -7,6 +7,9 @@
 
 mod key;
 mod secrets;
+mod system_keyring;
+#[cfg(any(feature = "keyring", test))]
+mod time_limited;
 
 use std::{
     fs::{self, File},
@@ -29,6 +32,7 @@ use crate::{
 };
 pub use key::{KeyPlace, KeyStore, KeyStoreError, NoKeyStore};
 pub use secrets::{PATIENCE, secrets, shared};
+pub use system_keyring::system;
 
 /// The longest secret, in bytes.
 pub const MAX_SECRET: usize = 64 * 1024;

@@ -19,7 +19,7 @@ use mainstay_config::UnreadableSecret;
 use mainstay_core::{config::Secret, failure::with_causes};
 use parking_lot::Mutex;
 
-use super::{EntryKind, NoKeyStore, Vault};
+use super::{EntryKind, Vault, system};
 use crate::state::StateDir;
 
 /// Time that a caller waits for secrets. A keyring that asks a person takes longer than a disk.
@@ -39,7 +39,7 @@ static VAULTS: Mutex<BTreeMap<PathBuf, Arc<Vault>>> = Mutex::new(BTreeMap::new()
 pub fn shared(state: &StateDir) -> Arc<Vault> {
     let dir = state.vault();
     let mut vaults = VAULTS.lock();
-    let open = || Arc::new(Vault::new(dir.clone(), Box::new(NoKeyStore)));
+    let open = || Arc::new(Vault::new(dir.clone(), system()));
     Arc::clone(vaults.entry(dir.clone()).or_insert_with(open))
 }
 
