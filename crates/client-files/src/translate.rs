@@ -183,11 +183,7 @@ impl Reading<'_> {
                 let text = "Mainstay hides tools only, by their names";
                 self.unsupported_and_disabled(key, value, text);
             }
-            "headersHelper" => self.unsupported(
-                key,
-                value,
-                "Mainstay runs no command for a server's headers: give them in `headers`",
-            ),
+            "headersHelper" => self.headers_helper(key, value),
             key if reach::SIGN_IN.contains(&key) => self.sign_in(key, value),
             key if key == "dev" || KEPT_KEYS.contains(&key) || UNUSED_KEYS.contains(&key) => {
                 self.keep(key, value);

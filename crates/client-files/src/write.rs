@@ -316,7 +316,26 @@ impl Writing<'_> {
         }
     }
 
+    /// Writes `headersHelper`, which Claude Code has as a command line.
+    fn headers_helper(&mut self) {
+        let Some(helper) = self.ours.get("headersHelper") else {
+            return;
+        };
+        let command = helper.as_str().or_else(|| helper["command"].as_str());
+        match (self.client, command) {
+            (ClientKind::ClaudeCode, Some(command)) => self.put("headersHelper", command),
+            (client, _) => {
+                self.cannot = true;
+                self.report(
+                    "headersHelper",
+                    format!("{client} runs no command for headers, so the server is left out"),
+                );
+            }
+        }
+    }
+
     fn headers(&mut self, key: &str) {
+        self.headers_helper();
         let mut headers = match self.ours.get("headers") {
             Some(Value::Object(headers)) => headers.clone(),
             _ => Map::new(),
@@ -550,7 +569,7 @@ impl Writing<'_> {
 }
 
 /// Keys of ours that are translated into a client's words, or reported.
-const TRANSLATED_KEYS: [&str; 24] = [
+const TRANSLATED_KEYS: [&str; 25] = [
     "command",
     "args",
     "env",
@@ -565,6 +584,7 @@ const TRANSLATED_KEYS: [&str; 24] = [
     "transportType",
     "headers",
     "bearerToken",
+    "headersHelper",
     "enabled",
     "disabled",
     "autoStart",

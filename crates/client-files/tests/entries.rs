@@ -215,6 +215,25 @@ fn an_entry_that_cannot_be_read_is_no_other_and_stays_with_its_client() {
     }
 }
 
+/// A command for headers is taken over, and makes other ways to sign in needless.
+#[test]
+fn a_command_for_headers_is_taken_over() {
+    let http = "https://h.example.com/mcp";
+    let server = one(
+        ClientKind::ClaudeCode,
+        "mcpServers",
+        json!({"url": http, "headersHelper": "/opt/h.sh", "oauth": {"clientId": "c"}}),
+    );
+    assert_eq!(server.entry["headersHelper"], "/opt/h.sh");
+    assert!(server.is_movable());
+    let relative = json!({"url": http, "headersHelper": "./h.sh"});
+    let server = one(ClientKind::ClaudeCode, "mcpServers", relative);
+    assert!(reports(&server)[0].contains("write its whole path") && !server.is_movable());
+    let wrong = json!({"url": http, "headersHelper": 1});
+    let server = one(ClientKind::ClaudeCode, "mcpServers", wrong);
+    assert!(!server.entry.contains_key("headersHelper"));
+}
+
 /// They may work in their client, so `setup` leaves them there.
 #[test]
 fn what_mainstay_cannot_do_is_said_to_be_so() {
@@ -225,12 +244,6 @@ fn what_mainstay_cannot_do_is_said_to_be_so() {
             "mcpServers",
             json!({"url": http, "oauth": {"clientId": "c"}}),
             "oauth",
-        ),
-        (
-            ClientKind::ClaudeCode,
-            "mcpServers",
-            json!({"url": http, "headersHelper": "h.sh"}),
-            "headersHelper",
         ),
         (
             ClientKind::ClaudeCode,

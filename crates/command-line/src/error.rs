@@ -6,7 +6,9 @@ use http::StatusCode;
 use mainstay_api::ClientError;
 use mainstay_core::failure::{Failure, with_causes};
 use mainstay_install::unpack::BundleError;
-use mainstay_platform::{environment::LoadError, lineage::LineageError, state::StateError};
+use mainstay_platform::{
+    environment::LoadError, lineage::LineageError, state::StateError, vault::VaultError,
+};
 use mainstay_tokens::TokenError;
 use mainstay_transport::DownloadError;
 use serde_json::{Map, Value};
@@ -70,6 +72,8 @@ pub enum CommandError {
     Token(#[from] TokenError),
     #[error(transparent)]
     Client(#[from] ClientError),
+    #[error(transparent)]
+    Vault(#[from] VaultError),
     /// No daemon runs, and the command needs one.
     #[error(transparent)]
     NoDaemon(ClientError),
@@ -172,6 +176,7 @@ impl CommandError {
                 | TokenError::Unreadable { .. }
                 | TokenError::State(_) => Exit::FAILED,
             },
+            Self::Vault(VaultError::Name | VaultError::TooLong) => Exit::USAGE,
             Self::Failed(failure) => Exit(failure.kind.exit_code()),
             Self::NotFound { .. } | Self::Nothing { .. } => Exit::NOT_FOUND,
             Self::Missing { .. } => Exit::USAGE,
@@ -180,6 +185,7 @@ impl CommandError {
             Self::Interrupted { exit, .. } | Self::Cancelled { exit, .. } => Exit(*exit),
             Self::NotAttached { exit, .. } => *exit,
             Self::State(_)
+            | Self::Vault(_)
             | Self::Journal(_)
             | Self::NotRecorded(_)
             | Self::Listen { .. }
@@ -209,6 +215,8 @@ impl CommandError {
             Self::Client(error) | Self::NoDaemon(error) => error.code(),
             Self::Token(error) => error.code(),
             Self::Failed(failure) => failure.kind.code(),
+            Self::Vault(VaultError::Name | VaultError::TooLong) => "invalid_arguments",
+            Self::Vault(_) => "vault_unusable",
             Self::Usage { .. } => "invalid_arguments",
             Self::Cannot { code, .. } => code,
             Self::Listen { .. } => "cannot_listen",

@@ -13,6 +13,7 @@ use mainstay_platform::{
     environment::LoadError,
     lineage::LineageError,
     state::{StateError, Untrusted},
+    vault::VaultError,
 };
 use mainstay_tokens::TokenError;
 use mainstay_transport::DownloadError;
@@ -28,6 +29,7 @@ pub fn hint_for(error: &CommandError) -> Option<String> {
     Some(match error {
         CommandError::Load(error) => of_load(error),
         CommandError::State(error) => of_state(error),
+        CommandError::Vault(error) => of_vault(error),
         CommandError::Journal(fault) => hint_or(&fault.hint, LOOK),
         CommandError::NotRecorded(StateError::Untrusted {
             source: source @ Untrusted::Writable { .. },
@@ -180,6 +182,27 @@ fn of_token(error: &TokenError) -> String {
             path.display()
         ),
         TokenError::State(error) => of_state(error),
+    }
+}
+
+fn of_vault(error: &VaultError) -> String {
+    match error {
+        VaultError::Io { source, .. } => of_read("", source.kind()),
+        VaultError::Sealed(path) => format!(
+            "set the secret again, or restore {} from a backup",
+            path.display()
+        ),
+        VaultError::BadKey(path) => format!("restore {} from a backup", path.display()),
+        VaultError::KeyStore(_) => {
+            "unlock the keyring of your session, and try again; \"mainstay doctor\" says more"
+                .to_owned()
+        }
+        VaultError::KeyLost(_) => {
+            "restore the keyring if it has a backup; else set the secrets and log in again"
+                .to_owned()
+        }
+        VaultError::Locked(_) => "end the other Mainstay, or try again".to_owned(),
+        VaultError::Name | VaultError::TooLong | VaultError::Random => LOOK.to_owned(),
     }
 }
 

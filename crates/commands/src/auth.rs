@@ -171,10 +171,10 @@ async fn log_in(
     is_json: bool,
 ) -> Result<(), CommandError> {
     let before = client.login(name).await?;
-    let begun = client.begin_login(name, request).await?;
-    let takes_address = guide(&begun, opens_browser);
+    let begun_login = client.begin_login(name, request).await?;
+    let takes_address = guide(&begun_login, opens_browser);
     let mut signals = Signals::listen().map_err(CommandError::Signals)?;
-    let login = if begun.expires_at.is_none() {
+    let login = if begun_login.expires_at.is_none() {
         client.login(name).await?
     } else {
         tokio::select! {
@@ -198,17 +198,17 @@ async fn log_in(
 }
 
 /// Tells the person what to do. Returns `true` if the command reads the address at which the browser arrives.
-fn guide(begun: &BegunLogin, opens_browser: bool) -> bool {
-    if let (Some(code), Some(url)) = (&begun.user_code, &begun.verification_url) {
+fn guide(begun_login: &BegunLogin, opens_browser: bool) -> bool {
+    if let (Some(code), Some(url)) = (&begun_login.user_code, &begun_login.verification_url) {
         complain(&format!(
             "open {url} on any device, and enter the code {code}"
         ));
-        if let Some(url) = &begun.complete_url {
+        if let Some(url) = &begun_login.complete_url {
             complain(&format!("or open {url}"));
         }
         return false;
     }
-    let Some(url) = &begun.authorization_url else {
+    let Some(url) = &begun_login.authorization_url else {
         return false;
     };
     let opened = opens_browser.then(|| browser::open(url));

@@ -32,7 +32,10 @@ use mainstay_platform::{
 };
 use serde_json::{Value, json};
 
-use super::{probe, programs};
+use super::{
+    moved_secrets::{self, MovedSecret, SecretsPlace, SecretsTarget},
+    probe, programs,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,6 +62,9 @@ pub struct Import {
     /// Show what would change, and write nothing
     #[arg(long)]
     dry_run: bool,
+    /// Keep plain secrets in the configuration, or store them encrypted [default: asks on a terminal, else keep]
+    #[arg(long, value_name = "WHAT", hide_possible_values = false)]
+    secrets: Option<SecretsPlace>,
     /// The configuration to write [default: the one that `mainstay serve` would read]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -112,8 +118,9 @@ impl RunCommand for Import {
             .flatten()
             .cloned()
             .collect();
-        let merged = merge(&all, &document.entries());
-        let new: Vec<(ServerName, Entry)> = merged
+        let present = moved_secrets::with_values(document.entries());
+        let merged = merge(&all, &present);
+        let mut new: Vec<(ServerName, Entry)> = merged
             .iter()
             .filter(|server| server.standing == MergeStatus::New)
             .map(|server| (server.name.clone(), server.entry.clone()))
@@ -124,15 +131,24 @@ impl RunCommand for Import {
                 .put(name, entry)
                 .map_err(|error| unusable(&path, &error))?;
         }
-        let after = document.value().map_err(|error| unusable(&path, &error))?;
         let applied = !self.dry_run && !new.is_empty();
         let mut findings = obstacles(&origin, &document.to_string(), &new).await;
+        let target = SecretsTarget::open()?;
+        let secrets = self.move_secrets(&target, &mut new).await?;
+        for (name, entry) in &new {
+            document
+                .put(name, entry)
+                .map_err(|error| unusable(&path, &error))?;
+        }
+        let after = document.value().map_err(|error| unusable(&path, &error))?;
         if applied {
             if !path.exists() {
                 // `--config` names a file that does not exist yet.
                 create_file(&path)?;
             }
-            let loaded = change_file(&origin, FileChange::Import(new.clone()))?;
+            let stored = target.store(&secrets).await?;
+            let changed = change_file(&origin, FileChange::Import(new.clone()));
+            let loaded = changed.inspect_err(|_| target.remove(&stored))?;
             let names: Vec<&ServerName> = new.iter().map(|(name, _)| name).collect();
             let all_problems = loaded.config.problems();
             let new_problems = all_problems.filter(|(name, _)| names.contains(name));
@@ -140,7 +156,10 @@ impl RunCommand for Import {
                 .extend(new_problems.map(|(_, problem)| problem.at(path.display()).to_string()));
         }
         if self.json {
-            output::json(&report(&path, applied, &sources, &merged, &findings))?;
+            let mut plan = report(&path, applied, &sources, &merged, &findings);
+            let names: Vec<&str> = secrets.iter().map(|secret| secret.name.as_str()).collect();
+            plan["storedSecrets"] = names.into();
+            output::json(&plan)?;
         } else {
             print_plan(&path, &sources, &merged, &difference(&before, &after))?;
             for finding in &findings {
@@ -150,6 +169,13 @@ impl RunCommand for Import {
                 for note in unread_here("import") {
                     complain(&format!("note: {note}"));
                 }
+            }
+            if !secrets.is_empty() {
+                let stored = if applied { "kept" } else { "would be kept" };
+                complain(&format!(
+                    "note: in the vault are {stored}: {}",
+                    moved_secrets::names(&secrets)
+                ));
             }
             let count = output::count(new.len(), "server");
             output::line(&match (new.is_empty(), self.dry_run) {
@@ -173,6 +199,29 @@ impl RunCommand for Import {
 }
 
 impl Import {
+    /// Replaces plain secrets of the new entries by references, if the command line or the person says so.
+    async fn move_secrets(
+        &self,
+        target: &SecretsTarget,
+        new: &mut Vec<(ServerName, Entry)>,
+    ) -> Result<Vec<MovedSecret>, CommandError> {
+        let mut used = target.names()?;
+        let (mut replaced, mut secrets) = (Vec::new(), Vec::new());
+        for (name, entry) in &*new {
+            let (entry, of_entry) = moved_secrets::moved(name, entry, &mut used);
+            replaced.push((name.clone(), entry));
+            secrets.extend(of_entry);
+        }
+        let may_ask = !self.dry_run && !self.json;
+        match moved_secrets::choice(self.secrets, &secrets, may_ask).await? {
+            SecretsPlace::Keep => Ok(Vec::new()),
+            SecretsPlace::Store => {
+                *new = replaced;
+                Ok(secrets)
+            }
+        }
+    }
+
     /// Reads the files to import from.
     fn sources(&self) -> Result<Vec<ImportSource>, CommandError> {
         let project = self.project.as_deref().map(absolute).transpose()?;

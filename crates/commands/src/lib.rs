@@ -25,6 +25,7 @@ mod import;
 mod list;
 mod logs;
 mod man;
+mod moved_secrets;
 mod object;
 mod operate;
 pub mod own_entry;
@@ -41,6 +42,7 @@ mod requests;
 mod resolve;
 mod resources;
 mod search;
+mod secret;
 mod service;
 mod setup;
 mod stats;
@@ -85,6 +87,7 @@ pub use self::{
     resolve::Resolve,
     resources::ResourcesCommand,
     search::Search,
+    secret::SecretCommand,
     service::Service,
     setup::Setup,
     stats::Stats,

@@ -40,6 +40,18 @@ impl Person {
         self.line(question, Echo::Shown).await
     }
 
+    /// Asks for a secret, without echo, and returns the typed line, or `None` at the end of the input. Stdin has to
+    /// be a terminal.
+    pub async fn ask_hidden(&mut self, question: &str) -> Result<Option<String>, CommandError> {
+        if cfg!(unix) {
+            return self.line(question, Echo::Hidden).await;
+        }
+        Err(CommandError::Usage {
+            message: "this terminal would show the secret".to_owned(),
+            hint: Some("give it by --from-file PATH, or on stdin".to_owned()),
+        })
+    }
+
     /// Asks for permission, and fails if the person declines. Without a terminal the command itself is the
     /// permission.
     pub async fn confirm(&mut self, question: &str, yes: bool) -> Result<(), CommandError> {

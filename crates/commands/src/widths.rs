@@ -12,7 +12,8 @@ use mainstay_core::display;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{
-    health, list, prompts, records, requests, resources, search, stats, switches, token, tools,
+    health, list, prompts, records, requests, resources, search, secret, stats, switches, token,
+    tools,
 };
 
 const WIDTHS: [usize; 3] = [60, 80, 140];
@@ -123,6 +124,10 @@ fn every_table_fits_the_terminal() {
             &token::COLUMNS,
             ["", "2026-11-24 02:00", "2027-02-22 02:00"],
         ),
+    );
+    check(
+        "secret",
+        tables_of(&secret::COLUMNS, ["", "2026-11-24 02:00", ""]),
     );
     let arguments = output::cut_column(["ARGUMENT", "TYPE", "", "DESCRIPTION"], 3);
     check(

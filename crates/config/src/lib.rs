@@ -16,6 +16,7 @@ pub mod masking;
 mod overlay;
 pub mod plan;
 mod read;
+mod secret_uses;
 mod show;
 mod target;
 mod words;
@@ -28,10 +29,12 @@ pub use overlay::{
 };
 pub use plan::ReloadPlan;
 pub use read::{
-    ALLOWED_TOOLS, ConfigSource, DISABLED_TOOLS, Environment, Inline, InvalidInline, MAX_EXPANDED,
-    Parsed, ParsedEntry, References, Syntax, UnreadableFile, adopt, parse, parse_as, parse_entry,
+    ALLOWED_TOOLS, ConfigSource, DISABLED_TOOLS, Environment, Inline, InvalidHeader, InvalidInline,
+    MAX_EXPANDED, Parsed, ParsedEntry, References, SECRET_NAME_RULE, Syntax, UnreadableFile,
+    UnreadableSecret, adopt, check_header, is_ours, is_secret_name, parse, parse_as, parse_entry,
     telemetry_of_environment,
 };
+pub use secret_uses::{SecretUses, secret_uses};
 pub use show::{Defaults, file_view};
 pub use target::{ServerTarget, folded};
 pub use words::{is_known_key, is_own_key, schema, schema_text};

@@ -7,7 +7,7 @@ use std::{
 };
 
 use mainstay_core::{
-    config::{Config, HttpLaunch, Launch, NetworkSettings, ServerConfig, StdioLaunch},
+    config::{Config, HttpLaunch, Launch, NetworkSettings, ServerConfig, SignIn, StdioLaunch},
     ids::ServerName,
 };
 
@@ -209,7 +209,7 @@ fn launch_keys(old: &Launch, new: &Launch) -> Vec<&'static str> {
                 ("url", old.url != *url),
                 ("headers", old.headers != *headers),
                 ("transport", old.transport != *transport),
-                ("oauth", old.sign_in != *sign_in),
+                (sign_in_key(&old.sign_in, sign_in), old.sign_in != *sign_in),
                 ("proxy", old.network.proxy != *proxy),
                 ("caFile", old.network.ca_file != *ca_file),
                 ("clientCert", old.network.client_cert != *client_cert),
@@ -223,6 +223,14 @@ fn launch_keys(old: &Launch, new: &Launch) -> Vec<&'static str> {
         (Launch::Stdio(_), Launch::Http(_)) | (Launch::Http(_), Launch::Stdio(_)) => {
             vec!["transport"]
         }
+    }
+}
+
+/// The key of the entry that has changed with the way of signing in.
+fn sign_in_key(old: &SignIn, new: &SignIn) -> &'static str {
+    match (old, new) {
+        (SignIn::Helper(_), _) | (_, SignIn::Helper(_)) => "headersHelper",
+        (SignIn::OAuth(_) | SignIn::HeadersOnly, SignIn::OAuth(_) | SignIn::HeadersOnly) => "oauth",
     }
 }
 

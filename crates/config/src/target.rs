@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::masking;
 
 /// The keys of an entry that decide where traffic goes, and what is sent with it.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "args",
     "bearerToken",
     "caFile",
@@ -24,6 +24,7 @@ const KEYS: [&str; 19] = [
     "env",
     "envFile",
     "headers",
+    "headersHelper",
     "healthCheckUrl",
     "httpUrl",
     "inheritEnv",
@@ -182,6 +183,7 @@ mod tests {
             ("url", json!("http://i")),
             ("headers", json!({"x": "2"})),
             ("bearerToken", json!("t")),
+            ("headersHelper", json!("./token")),
             ("cwd", json!("/tmp")),
             ("healthCheckUrl", json!("http://i")),
             ("httpUrl", json!("http://i")),

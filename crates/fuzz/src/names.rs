@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use mainstay_config::{ConfigSource, Environment, Syntax, UnreadableFile};
+use mainstay_config::{ConfigSource, Environment, Syntax, UnreadableFile, UnreadableSecret};
 use mainstay_core::{
     builtin,
     catalog::{self, Catalog, Claims, ItemTarget, ListKind, Owner, Part, ServerCatalog},
@@ -590,6 +590,10 @@ impl Environment for Nowhere {
 
     fn read_file(&self, _: &Path) -> Result<String, UnreadableFile> {
         Err(UnreadableFile::Absent)
+    }
+
+    fn secret(&self, _: &str) -> Result<mainstay_core::config::Secret, UnreadableSecret> {
+        Err(UnreadableSecret::Absent)
     }
 
     fn home_dir(&self) -> Option<PathBuf> {

@@ -26,7 +26,7 @@ use mainstay_core::{
     ids::ServerName,
 };
 use mainstay_platform::{environment::ConfigurationSource, state};
-use mainstay_transport::{self as transport, logs::ServerLogs};
+use mainstay_transport::{self as transport, HeadersHelpers, logs::ServerLogs};
 use tokio::{
     sync::{Mutex, broadcast, mpsc, oneshot},
     task::JoinSet,
@@ -115,6 +115,7 @@ impl Registry {
                 .map(ServerLogs::start)
                 .unwrap_or_default(),
             catalogs,
+            headers_helpers: HeadersHelpers::new(options.lineage.clone()),
             lineage: options.lineage,
             credential_sources: options.credential_sources,
             reserve: supervisor::reserve(),
@@ -383,6 +384,7 @@ impl Registry {
         join(supervisors).await;
         self.operations.close();
         self.operations.wait().await;
+        self.fleet.headers_helpers.stop().await;
         self.stop.cancel();
         join(std::mem::take(&mut *self.tasks.lock().await)).await;
         // After the servers' last output.

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use mainstay_config::{ConfigSource, Environment, Syntax, UnreadableFile};
+use mainstay_config::{ConfigSource, Environment, Syntax, UnreadableFile, UnreadableSecret};
 use mainstay_core::{config::Config, failure::FailureKind, ids::ServerName};
 use mainstay_gateway::{
     GatewayOptions,
@@ -139,6 +139,10 @@ impl Environment for Nothing {
 
     fn read_file(&self, _: &Path) -> Result<String, UnreadableFile> {
         Err(UnreadableFile::Absent)
+    }
+
+    fn secret(&self, _: &str) -> Result<mainstay_core::config::Secret, UnreadableSecret> {
+        Err(UnreadableSecret::Absent)
     }
 
     fn home_dir(&self) -> Option<PathBuf> {

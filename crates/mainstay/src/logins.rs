@@ -13,10 +13,7 @@ use mainstay_login::{
     server::LoginServer,
     web_client::Network,
 };
-use mainstay_platform::{
-    state::StateDir,
-    vault::{NoKeyStore, Vault},
-};
+use mainstay_platform::{state::StateDir, vault};
 use mainstay_transport::CredentialSource;
 use tokio::{
     task::JoinSet,
@@ -46,8 +43,7 @@ impl CredentialSources for LoginSources {
 
 /// The logins of a state directory. Nothing is read or written before the first login.
 pub fn in_state_dir(state: &StateDir) -> Arc<Logins> {
-    let vault = Vault::new(state.vault(), Box::new(NoKeyStore));
-    Arc::new(Logins::new(Arc::new(vault), Arc::new(Network)))
+    Arc::new(Logins::new(vault::shared(state), Arc::new(Network)))
 }
 
 /// Refreshes tokens, and reconnects servers whose logins have changed. Ends when the logins stop.

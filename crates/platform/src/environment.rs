@@ -1,4 +1,4 @@
-//! The process's environment, home folder and files, and the configuration found there.
+//! The process's environment, home folder, files and secrets, and the configuration found there.
 
 use std::{
     cell::RefCell,
@@ -11,17 +11,18 @@ use std::{
 
 use mainstay_config::{
     ConfigSource, Environment, Inline, Location, ParsedEntry, References, UnreadableFile,
+    UnreadableSecret,
     edit::{self, Entry},
     locate, locate_clients, parse, parse_as, parse_entry,
 };
 use mainstay_core::{
-    config::{Config, ConfigError, ConfigErrors},
+    config::{Config, ConfigError, ConfigErrors, Secret},
     failure::{Failure, FailureKind},
     ids::ServerName,
     proxy::ProxyVariables,
 };
 
-use crate::files;
+use crate::{files, state::StateDir, vault};
 
 /// The environment of this process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +41,13 @@ impl Environment for Process {
         read.remove(path).unwrap_or(late)
     }
 
+    fn secret(&self, name: &str) -> Result<Secret, UnreadableSecret> {
+        let absent = Err(UnreadableSecret::Absent);
+        secrets(&BTreeSet::from([name.to_owned()]))
+            .remove(name)
+            .unwrap_or(absent)
+    }
+
     fn home_dir(&self) -> Option<PathBuf> {
         env::home_dir().filter(|home| home.is_absolute())
     }
@@ -51,9 +59,22 @@ pub fn proxy_variables() -> &'static ProxyVariables {
     VARIABLES.get_or_init(|| ProxyVariables::read(|name| Process.var(name)))
 }
 
-/// The environment of this process, with files that were read before.
+/// The secrets of these names in the vault of the state directory.
+fn secrets(names: &BTreeSet<String>) -> BTreeMap<String, Result<Secret, UnreadableSecret>> {
+    match StateDir::locate(&Process) {
+        Ok(state) => vault::secrets(&vault::shared(&state), names),
+        Err(error) => {
+            let failure = Err(UnreadableSecret::Vault(error.to_string()));
+            let failed = names.iter().map(|name| (name.clone(), failure.clone()));
+            failed.collect()
+        }
+    }
+}
+
+/// The environment of this process, with files and secrets that were read before.
 struct WithFiles {
     files: BTreeMap<PathBuf, Result<String, UnreadableFile>>,
+    secrets: BTreeMap<String, Result<Secret, UnreadableSecret>>,
     missing_folders: BTreeSet<PathBuf>,
 }
 
@@ -69,6 +90,13 @@ impl Environment for WithFiles {
         }
     }
 
+    fn secret(&self, name: &str) -> Result<Secret, UnreadableSecret> {
+        match self.secrets.get(name) {
+            Some(read) => read.clone(),
+            None => Process.secret(name),
+        }
+    }
+
     fn home_dir(&self) -> Option<PathBuf> {
         Process.home_dir()
     }
@@ -78,11 +106,12 @@ impl Environment for WithFiles {
     }
 }
 
-/// An environment in which every file is empty and every folder exists. It records the files and folders that
-/// are used.
+/// An environment in which every file and secret is empty and every folder exists. It records the files, secrets
+/// and folders that are used.
 #[derive(Default)]
 struct PathProbe {
     files: RefCell<BTreeSet<PathBuf>>,
+    secrets: RefCell<BTreeSet<String>>,
     folders: RefCell<BTreeSet<PathBuf>>,
 }
 
@@ -96,6 +125,11 @@ impl Environment for PathProbe {
         Ok(String::new())
     }
 
+    fn secret(&self, name: &str) -> Result<Secret, UnreadableSecret> {
+        self.secrets.borrow_mut().insert(name.to_owned());
+        Ok(Secret::new(""))
+    }
+
     fn home_dir(&self) -> Option<PathBuf> {
         Process.home_dir()
     }
@@ -106,19 +140,21 @@ impl Environment for PathProbe {
     }
 }
 
-/// Parses with the files that references name, and the folders that must exist. A first pass finds their
-/// paths. They are then read concurrently, and a second pass uses them. So reading takes at most
-/// [`files::PATIENCE`], even if many of them hang.
+/// Parses with the files and secrets that references name, and the folders that must exist. A first pass finds
+/// their paths and names. They are then read concurrently, and a second pass uses them. So reading takes at most
+/// [`files::PATIENCE`], even if many of them hang, and [`vault::PATIENCE`] if a keyring asks a person.
 fn with_files<T>(parse: impl Fn(&dyn Environment) -> T) -> T {
     let probe = PathProbe::default();
     let parsed = parse(&probe);
     let (files, folders) = (probe.files.into_inner(), probe.folders.into_inner());
+    let names = probe.secrets.into_inner();
     let missing_folders = files::missing_folders(&folders);
-    if files.is_empty() && missing_folders.is_empty() {
+    if files.is_empty() && names.is_empty() && missing_folders.is_empty() {
         return parsed;
     }
     parse(&WithFiles {
         files: files::referenced(&files),
+        secrets: secrets(&names),
         missing_folders,
     })
 }

@@ -66,9 +66,10 @@ pub async fn begin(
     let request = body.map(|Body(request)| request).unwrap_or_default();
     let handle = door.gateway.server(&client_view, &name)?;
     let (logins, server) = login_server(&door, &handle)?;
-    let scopes = request.scopes.iter().map(String::as_str);
-    let scopes: Scopes = scopes.flat_map(str::split_ascii_whitespace).collect();
-    let mut begun = api::BegunLogin {
+    let scopes: Scopes = (request.scopes.iter())
+        .flat_map(|scope| scope.split_ascii_whitespace())
+        .collect();
+    let mut answer = api::BegunLogin {
         server: server.name.to_string(),
         authorization_url: None,
         redirect_uri: None,
@@ -79,15 +80,15 @@ pub async fn begin(
     };
     if server.grant() == Grant::ClientCredentials {
         logins.renew(&server).await?;
-        return Ok(Json(begun));
+        return Ok(Json(answer));
     }
     if request.device {
         let login = logins.begin_on_device(&server, &scopes).await?;
-        begun.user_code = Some(login.user_code);
-        begun.verification_url = Some(login.verification_url);
-        begun.complete_url = login.complete_url;
-        begun.expires_at = Some(utc::rfc3339(login.expires_at));
-        return Ok(Json(begun));
+        answer.user_code = Some(login.user_code);
+        answer.verification_url = Some(login.verification_url);
+        answer.complete_url = login.complete_url;
+        answer.expires_at = Some(utc::rfc3339(login.expires_at));
+        return Ok(Json(answer));
     }
     let redirect = match (server.oauth.callback_port, &request.origin) {
         (Some(port), _) => loopback::listen(logins, port)
@@ -96,10 +97,10 @@ pub async fn begin(
         (None, None) => redirect_at_daemon(&door)?,
     };
     let login = logins.begin(&server, redirect, &scopes).await?;
-    begun.authorization_url = Some(login.authorization_url.to_string());
-    begun.redirect_uri = Some(login.redirect.to_string());
-    begun.expires_at = Some(utc::rfc3339(login.expires_at));
-    Ok(Json(begun))
+    answer.authorization_url = Some(login.authorization_url.to_string());
+    answer.redirect_uri = Some(login.redirect.to_string());
+    answer.expires_at = Some(utc::rfc3339(login.expires_at));
+    Ok(Json(answer))
 }
 
 /// `POST /api/servers/NAME/login/answer`

@@ -36,6 +36,7 @@ pub use self::{
         },
         download::{DownloadError, DownloadRequest, download},
         events::{EventReader, StreamBroken},
+        headers_helper::{HeadersHelpers, HelperSource},
         health_url::{HealthError, HealthUrl},
         http_client::MAX_REDIRECTS,
         http1,
@@ -51,6 +52,7 @@ pub use self::{
         command::{Resolution, looked_in, not_found, remedy, resolve},
         cpu::cpu_time,
         environment::{Variables, of_child, search_path},
+        helper_command::HelperSurroundings,
         signs_of_work::SignsOfWork,
     },
     sessions::{

@@ -176,19 +176,38 @@ impl Reading<'_> {
     pub(super) fn has_credentials(&self) -> bool {
         let headers = self.read.entry.get("headers").and_then(Value::as_object);
         let mut names = headers.into_iter().flat_map(Map::keys);
-        self.read.entry.contains_key("bearerToken")
+        ["bearerToken", "headersHelper"]
+            .iter()
+            .any(|key| self.read.entry.contains_key(*key))
             || names.any(|name| name.eq_ignore_ascii_case("authorization"))
     }
 
     /// Marks the keys for signing in as kept: a server with a token can be reached without them.
     pub(super) fn needs_no_sign_in(&mut self) {
         for note in &mut self.read.notes {
-            let is_sign_in = SIGN_IN.contains(&&*note.key) || note.key == "headersHelper";
-            if is_sign_in && note.fate == KeyFate::Unsupported {
+            if SIGN_IN.contains(&&*note.key) && note.fate == KeyFate::Unsupported {
                 note.fate = KeyFate::Kept;
                 note.text = format!("kept for {}", self.client);
             }
         }
+    }
+
+    /// Takes over a command that prints headers. Mainstay runs it as Claude Code does, in another folder.
+    pub(super) fn headers_helper(&mut self, key: &str, value: &Value) {
+        if is_off(value) {
+            return self.keep(key, value);
+        }
+        let command = value.as_str().or_else(|| value["command"].as_str());
+        let Some(command) = command else {
+            return self.unread(key, value, "a command line");
+        };
+        if command.trim_start().starts_with('.') {
+            let text =
+                "Mainstay runs it in another folder: write its whole path in the client's file";
+            return self.unsupported(key, value, text);
+        }
+        self.honoured(key);
+        self.set(key, value.clone());
     }
 
     pub(super) fn sign_in(&mut self, key: &str, value: &Value) {

@@ -130,7 +130,7 @@ fn untrusted(error: &StateError) -> DoctorFinding {
 }
 
 #[cfg(unix)]
-fn readable(path: &Path) -> Option<DoctorFinding> {
+pub fn readable(path: &Path) -> Option<DoctorFinding> {
     use std::os::unix::fs::PermissionsExt as _;
     let found = std::fs::symlink_metadata(path).ok()?;
     let mode = found.permissions().mode() & 0o777;
@@ -148,7 +148,7 @@ fn readable(path: &Path) -> Option<DoctorFinding> {
 }
 
 #[cfg(not(unix))]
-fn readable(_path: &Path) -> Option<DoctorFinding> {
+pub fn readable(_path: &Path) -> Option<DoctorFinding> {
     None
 }
 

@@ -12,6 +12,7 @@ mod machine;
 mod network;
 mod servers;
 mod tokens;
+mod vault;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -95,6 +96,7 @@ impl RunCommand for Doctor {
 
         let mut findings = configuration::check(&loaded, path.as_deref(), text.as_deref());
         findings.extend(machine::state(&state));
+        findings.extend(state.iter().flat_map(vault::check));
         if self.fix {
             // Fix before the search for the daemon, because a directory with wrong permissions is not
             // trusted.

@@ -29,7 +29,9 @@ use serde_json::json;
 
 use self::plan::{SetupNote, SetupPlan};
 use super::{
-    import, own_entry, probe,
+    import,
+    moved_secrets::{self, SecretsPlace, SecretsTarget},
+    own_entry, probe,
     service::{self, InstallRequest},
 };
 
@@ -68,6 +70,9 @@ pub struct Setup {
     /// Connect clients by `mainstay connect`, which needs no token, or by the URL (http)
     #[arg(long, value_name = "WAY", default_value = "connect")]
     via: Via,
+    /// Keep plain secrets in the configuration, or store them encrypted [default: asks, keep with --yes]
+    #[arg(long, value_name = "WHAT", conflicts_with = "undo")]
+    secrets: Option<SecretsPlace>,
     /// Do not install the service
     #[arg(long)]
     no_service: bool,
@@ -130,6 +135,10 @@ impl RunCommand for Setup {
         if plan.changes.is_empty() {
             return self.report_unchanged(&plan);
         }
+        let target = SecretsTarget::open()?;
+        if self.secrets == Some(SecretsPlace::Store) {
+            self.store_secrets(&target, &mut plan)?;
+        }
         if self.dry_run {
             self.print(&plan)?;
             return self.report(&plan, None);
@@ -143,9 +152,11 @@ impl RunCommand for Setup {
                 }
             };
         }
+        self.store_secrets(&target, &mut plan)?;
         let with_service = !self.no_service
             && (self.yes || answer("start Mainstay now and whenever you log in? [y/n]")? == 'y');
-        let done = backup::apply(&state, &plan.changes)?;
+        let stored = target.store(&plan.stored).await?;
+        let done = backup::apply(&state, &plan.changes).inspect_err(|_| target.remove(&stored))?;
         let service = if with_service {
             let request = InstallRequest {
                 config: self.config.clone(),
@@ -166,6 +177,7 @@ impl RunCommand for Setup {
                 Err(error) => {
                     service::uninstall(self.json).await.ok();
                     done.back_out()?;
+                    target.remove(&stored);
                     return Err(error);
                 }
             }
@@ -183,6 +195,27 @@ impl RunCommand for Setup {
 }
 
 impl Setup {
+    /// Has the plan move plain secrets into the vault, if the command line or the person says so.
+    fn store_secrets(
+        &self,
+        target: &SecretsTarget,
+        plan: &mut SetupPlan,
+    ) -> Result<(), CommandError> {
+        if !plan.stored.is_empty() {
+            return Ok(());
+        }
+        let (entries, secrets) = plan.plain_secrets(target.names()?);
+        let is_stored = match self.secrets {
+            Some(place) => place == SecretsPlace::Store,
+            None if self.yes || secrets.is_empty() => false,
+            None => answer(&moved_secrets::question(&secrets))? == 'y',
+        };
+        if is_stored {
+            plan.store(&entries, secrets)?;
+        }
+        Ok(())
+    }
+
     /// Prints the plan, and asks a person to accept it, refuse it, or choose its clients.
     fn confirm(
         &self,
@@ -323,10 +356,22 @@ impl Setup {
                 "changed": plan.changes.iter().map(|change| &change.path).collect::<Vec<_>>(),
                 "notes": plan.notes.iter().map(SetupNote::to_string).collect::<Vec<_>>(),
                 "service": service,
+                "storedSecrets": plan.stored.iter().map(|secret| &secret.name).collect::<Vec<_>>(),
             }))?;
             return Ok(Exit::DONE);
         }
         print_notes(plan);
+        if !plan.stored.is_empty() {
+            let stored = if self.dry_run {
+                "would be kept"
+            } else {
+                "kept"
+            };
+            complain(&format!(
+                "note: in the vault are {stored}: {}",
+                moved_secrets::names(&plan.stored)
+            ));
+        }
         if self.dry_run {
             complain("nothing was changed; `mainstay setup` does it");
             return Ok(Exit::DONE);

@@ -9,7 +9,7 @@ use mainstay_client_files::{
 use mainstay_command_line::CommandError;
 use mainstay_config::{
     Syntax,
-    edit::{self, Document},
+    edit::{self, Document, Entry},
     masking,
 };
 use mainstay_core::{
@@ -23,6 +23,7 @@ use similar::TextDiff;
 use super::{
     super::{
         import,
+        moved_secrets::{self, MovedSecret},
         probe::{Refusals, plain_url},
         programs,
     },
@@ -86,6 +87,8 @@ pub struct SetupPlan {
     /// Servers that stay with their clients.
     staying: Vec<FoundServer>,
     secrets: BTreeSet<String>,
+    /// The secrets that go into the vault.
+    pub stored: Vec<MovedSecret>,
 }
 
 impl SetupPlan {
@@ -146,6 +149,44 @@ impl SetupPlan {
                 block: String::new(),
             }),
         }
+    }
+
+    /// The plain secrets of the new servers, and the entries without them.
+    pub fn plain_secrets(
+        &self,
+        mut used: BTreeSet<String>,
+    ) -> (Vec<(ServerName, Entry)>, Vec<MovedSecret>) {
+        let (mut entries, mut secrets) = (Vec::new(), Vec::new());
+        for server in self.new_servers() {
+            let (entry, of_entry) = moved_secrets::moved(&server.name, &server.entry, &mut used);
+            entries.push((server.name.clone(), entry));
+            secrets.extend(of_entry);
+        }
+        (entries, secrets)
+    }
+
+    /// Has the configuration name these secrets in place of their values.
+    pub fn store(
+        &mut self,
+        entries: &[(ServerName, Entry)],
+        secrets: Vec<MovedSecret>,
+    ) -> Result<(), CommandError> {
+        let ours = self
+            .changes
+            .iter_mut()
+            .find(|change| change.client.is_none());
+        let Some(change) = ours else {
+            return Ok(());
+        };
+        let unusable = |error: edit::EditError| import::unusable(&change.path, &error);
+        let document =
+            Document::read(&change.after, Syntax::of_path(&change.path)).map_err(unusable)?;
+        for (name, entry) in entries {
+            document.put(name, entry).map_err(unusable)?;
+        }
+        change.after = document.to_string();
+        self.stored = secrets;
+        Ok(())
     }
 
     pub fn new_servers(&self) -> impl Iterator<Item = &Merged> {
@@ -268,7 +309,8 @@ impl SetupPlan {
         if let Ok(value) = document.value() {
             self.add_secrets(&value);
         }
-        self.servers = client_files::merge(servers, &document.entries());
+        let present = moved_secrets::with_values(document.entries());
+        self.servers = client_files::merge(servers, &present);
         let with_new = |plan: &Self| {
             let document = Document::read(text, Syntax::of_path(&path)).map_err(invalid)?;
             for server in plan.new_servers() {

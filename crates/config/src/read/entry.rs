@@ -4,7 +4,7 @@
 //! problem. An entry with a problem is never launched.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     collections::{BTreeMap, BTreeSet},
     path::Path,
 };
@@ -69,6 +69,7 @@ impl<'e> Context<'e> {
             env: BTreeMap::new(),
             room: Cell::new(Some(MAX_EXPANDED)),
             reads_files: Cell::new(false),
+            vault_secrets: RefCell::default(),
         }
     }
 }
@@ -119,6 +120,7 @@ fn read_fields<'e>(
     let policies = Policies::read(&context.policies, &mut entry.fields, entry.report);
     entry.options(&mut server, policies);
     server.reads_files = entry.scope.reads_files.get();
+    server.vault_secrets = entry.scope.vault_secrets.take();
     entry.fields.finish(entry.report);
     server
 }
@@ -308,7 +310,7 @@ impl<'e> EntryReader<'e, '_, '_> {
             Ok(text) => Some(text),
             // The entry is reported already, and a long entry would have as many findings as texts.
             Err(Unresolved::NoRoom) => None,
-            Err(fault @ Unresolved::File { .. }) => {
+            Err(fault @ (Unresolved::File { .. } | Unresolved::Keyring { .. })) => {
                 self.report.error_of_file(place, &fault, fault.hint());
                 None
             }

@@ -1,10 +1,10 @@
-//! Expands references in a text: `${VAR}`, `${env:VAR}`, `${VAR:-default}`, `${input:id}`, `${file:path}`;
-//! `$${` stands for `${`. The value of a reference is never expanded again, and references cannot be
+//! Expands references in a text: `${VAR}`, `${env:VAR}`, `${VAR:-default}`, `${input:id}`, `${file:path}`,
+//! `${keyring:name}`; `$${` stands for `${`. The value of a reference is never expanded again, and references cannot be
 //! nested, so a text is read once, from its beginning to its end.
 
 use std::{
     borrow::Cow,
-    cell::Cell,
+    cell::{Cell, RefCell},
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
@@ -14,7 +14,7 @@ use mainstay_core::{
     display::{LONGEST_NAME, shortened},
 };
 
-use crate::{UnreadableFile, foreign::dialect::Dialect};
+use crate::{UnreadableFile, UnreadableSecret, foreign::dialect::Dialect};
 
 /// The most bytes in the texts of one server's entry, all fields together: the texts with their references,
 /// and the values of the references. No system starts a process with a longer command line and environment,
@@ -30,6 +30,8 @@ pub trait Environment {
     fn var(&self, name: &str) -> Option<String>;
     /// The text of a file that `${file:…}` names. Returns in bounded time, whatever the path leads to.
     fn read_file(&self, path: &Path) -> Result<String, UnreadableFile>;
+    /// The secret that `${keyring:…}` names. Returns in bounded time, whatever the keyring does.
+    fn secret(&self, name: &str) -> Result<Secret, UnreadableSecret>;
     fn home_dir(&self) -> Option<PathBuf>;
     /// True if there is a folder at this path, or if that cannot be found out in bounded time.
     fn has_folder(&self, path: &Path) -> bool {
@@ -63,8 +65,10 @@ pub(crate) struct ReferenceScope<'s> {
     pub env: BTreeMap<String, Secret>,
     /// Number of bytes of [`MAX_EXPANDED`] that are left. `None` after a text has exceeded them.
     pub room: Cell<Option<usize>>,
-    /// True once a file was read.
+    /// True once a file or a secret of the vault was read.
     pub reads_files: Cell<bool>,
+    /// The secrets of the vault that were read.
+    pub vault_secrets: RefCell<Vec<Secret>>,
 }
 
 /// The reason that a text cannot be expanded.
@@ -79,8 +83,13 @@ pub(crate) enum Unresolved {
         path: String,
         reason: UnreadableFile,
     },
-    #[error("${{keyring:{0}}} is not supported yet")]
-    Keyring(String),
+    #[error("cannot read secret {name:?}: {reason}")]
+    Keyring {
+        name: String,
+        reason: UnreadableSecret,
+    },
+    #[error("no secret can be named {0:?}")]
+    SecretName(String),
     #[error("unknown kind of reference ${{{0}:…}}")]
     Kind(String),
     /// The name, and its meaning in other programs.
@@ -118,12 +127,13 @@ impl Unresolved {
                 ..
             } => "create it, or give a default: ${file:…:-…}".to_owned(),
             Self::File { reason, .. } => reason.hint().to_owned(),
-            Self::Keyring(_) => "use ${env:NAME} or ${file:PATH}".to_owned(),
+            Self::Keyring { name, reason } => reason.hint(name),
+            Self::SecretName(_) => SECRET_NAME_RULE.to_owned(),
             Self::Kind(kind) if EDITORS_KINDS.contains(&kind.as_str()) => {
                 "only an editor knows what it stands for; write that itself".to_owned()
             }
             Self::Kind(_) => {
-                "known are env, input and file; $${ stands for a literal ${".to_owned()
+                "known are env, input, file and keyring; $${ stands for a literal ${".to_owned()
             }
             Self::Elsewhere(name, _) if name.starts_with('$') => "write the path itself".to_owned(),
             Self::Elsewhere(name, _) => {
@@ -157,6 +167,7 @@ enum ReferenceKind {
     Env,
     Input,
     File,
+    Keyring,
 }
 
 impl<'t> Reference<'t> {
@@ -180,7 +191,8 @@ impl<'t> Reference<'t> {
             Some("env") => ReferenceKind::Env,
             Some("input") => ReferenceKind::Input,
             Some("file") => ReferenceKind::File,
-            Some("keyring") => return Err(Unresolved::Keyring(shortened(name, LONGEST_NAME))),
+            Some("keyring") if is_secret_name(name) => ReferenceKind::Keyring,
+            Some("keyring") => return Err(Unresolved::SecretName(shortened(name, LONGEST_NAME))),
             Some(other) => return Err(Unresolved::Kind(shortened(other, LONGEST_NAME))),
         };
         Ok(Self {
@@ -190,6 +202,16 @@ impl<'t> Reference<'t> {
             whole,
         })
     }
+}
+
+/// The names of secrets of the vault in a text.
+pub fn named_secrets(text: &str) -> impl Iterator<Item = &str> {
+    pieces(text).filter_map(|piece| match piece {
+        Ok(Piece::Reference(reference)) if reference.kind == ReferenceKind::Keyring => {
+            Some(reference.name)
+        }
+        Ok(Piece::Reference(_) | Piece::Plain(_)) | Err(_) => None,
+    })
 }
 
 /// Reads a text piece by piece. Ends after the first piece that cannot be read.
@@ -308,6 +330,14 @@ impl ReferenceScope<'_> {
                     ..
                 }) if default.is_some() => None,
                 read => Some(read?.into()),
+            },
+            ReferenceKind::Keyring => match self.secret(name) {
+                Err(UnreadableSecret::Absent) if default.is_some() => None,
+                Err(reason) => {
+                    let name = name.to_owned();
+                    return Err(Unresolved::Keyring { name, reason });
+                }
+                Ok(secret) => Some(secret.expose().to_owned().into()),
             },
         };
         let value = value.or_else(|| self.place(name).filter(|_| kind == ReferenceKind::Any));
@@ -433,6 +463,13 @@ impl ReferenceScope<'_> {
         }
     }
 
+    fn secret(&self, name: &str) -> Result<Secret, UnreadableSecret> {
+        self.reads_files.set(true);
+        let secret = self.environment.secret(name)?;
+        self.vault_secrets.borrow_mut().push(secret.clone());
+        Ok(secret)
+    }
+
     /// Reads a file's text without its last line break, which editors add.
     pub fn file(&self, path: &str) -> Result<String, Unresolved> {
         let path = self.path(path)?;
@@ -452,6 +489,20 @@ impl ReferenceScope<'_> {
         }
         Ok(text)
     }
+}
+
+/// The longest name of a secret.
+const LONGEST_SECRET_NAME: usize = 128;
+
+/// The rule of [`is_secret_name`], for people.
+pub const SECRET_NAME_RULE: &str = "a name has 1 to 128 letters, digits, '-', '_', '.', '/' and '@', and begins with none of '-', '.' and '/'";
+
+/// True if a secret of the vault may have this name. Such a name can stand in a reference and on a command line.
+pub fn is_secret_name(name: &str) -> bool {
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./@".contains(&byte);
+    (1..=LONGEST_SECRET_NAME).contains(&name.len())
+        && name.bytes().all(is_of_name)
+        && !name.starts_with(['-', '.', '/'])
 }
 
 /// Kinds of references that only an editor can resolve.

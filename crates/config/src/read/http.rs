@@ -53,7 +53,7 @@ pub(crate) fn check_url(url: &str) -> Result<(), InvalidUrl> {
 /// The reason that a header cannot be sent. It never contains the header's value, which may be
 /// secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum InvalidHeader {
+pub enum InvalidHeader {
     #[error("not a header name: letters, digits and !#$%&'*+-.^_`|~ only")]
     Name,
     #[error("a header's value can only have visible ASCII characters, spaces and tabs")]
@@ -61,7 +61,7 @@ pub(crate) enum InvalidHeader {
 }
 
 /// Checks a name and a value, and returns the name in lower case (RFC 9110, section 5).
-pub(crate) fn check_header(name: &str, value: &str) -> Result<String, InvalidHeader> {
+pub fn check_header(name: &str, value: &str) -> Result<String, InvalidHeader> {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(token) {
         return Err(InvalidHeader::Name);
@@ -76,7 +76,7 @@ pub(crate) fn check_header(name: &str, value: &str) -> Result<String, InvalidHea
 }
 
 /// True for headers that belong to the connection and the protocol, not to the operator.
-pub(crate) fn is_ours(lowercase_name: &str) -> bool {
+pub fn is_ours(lowercase_name: &str) -> bool {
     matches!(
         lowercase_name,
         "accept"

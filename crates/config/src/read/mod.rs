@@ -18,6 +18,7 @@ mod profiles;
 pub(crate) mod reach;
 pub(crate) mod report;
 pub(crate) mod server_name;
+mod sign_in;
 pub(crate) mod syntax;
 mod telemetry;
 mod unreadable;
@@ -44,12 +45,15 @@ use self::{
     report::{FindingReport, KeyPath, Lines},
 };
 pub use self::{
-    expand::{Environment, MAX_EXPANDED, References},
+    expand::{
+        Environment, MAX_EXPANDED, References, SECRET_NAME_RULE, is_secret_name, named_secrets,
+    },
+    http::{InvalidHeader, check_header, is_ours},
     inline::{Inline, InvalidInline},
     server_name::adopt,
     syntax::Syntax,
     telemetry::telemetry_of_environment,
-    unreadable::UnreadableFile,
+    unreadable::{UnreadableFile, UnreadableSecret},
     withheld::{ALLOWED_TOOLS, DISABLED_TOOLS},
 };
 use crate::{

@@ -24,9 +24,8 @@ const METADATA_PATHS: [&str; 2] = [
 const LOGIN_KEYS: [&str; 2] = ["oauth", "auth"];
 
 impl<'e> EntryReader<'e, '_, '_> {
-    /// Reads the source of a server's credentials. An entry with an `authorization` header does not use it.
-    pub fn sign_in(&mut self, headers: &[(String, Secret)]) -> SignIn {
-        let has_authorization = headers.iter().any(|(name, _)| name == "authorization");
+    /// Reads the login to a server. An entry with credentials of its own does not use it.
+    pub fn login(&mut self, has_credentials: bool) -> SignIn {
         let mut sign_in = SignIn::default();
         for key in LOGIN_KEYS {
             let Some(node) = self.fields.take(key) else {
@@ -49,7 +48,7 @@ impl<'e> EntryReader<'e, '_, '_> {
                 None if node.as_bool() == Some(true) => Some(OAuth::default()),
                 None => self.oauth(&node),
             };
-            if has_authorization {
+            if has_credentials {
                 let message = "not used: the entry has credentials of its own";
                 self.report.warn(&node.place, message);
             } else if let Some(oauth) = stated {

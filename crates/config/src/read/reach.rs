@@ -11,7 +11,7 @@ use mainstay_core::{
 };
 
 use crate::{
-    Environment, References, UnreadableFile,
+    Environment, References, UnreadableFile, UnreadableSecret,
     foreign::TransportWord,
     locate,
     read::{
@@ -34,7 +34,7 @@ pub(crate) const START_KEYS: [&str; 5] = ["command", "url", "serverUrl", "httpUr
 pub const SIGN_IN_KEYS: [&str; 4] = ["auth", "authProviderType", "headersHelper", "oauth"];
 
 /// True if the value of a key for signing in turns it off.
-pub fn is_off(node: &Node<'_>) -> bool {
+pub(crate) fn is_off(node: &Node<'_>) -> bool {
     let is_disabled = node.member("enabled").and_then(|switch| switch.as_bool()) == Some(false);
     node.is_empty() || node.as_bool() == Some(false) || is_disabled
 }
@@ -53,6 +53,10 @@ impl Environment for ChildEnvironment<'_> {
 
     fn read_file(&self, path: &Path) -> Result<String, UnreadableFile> {
         self.0.environment.read_file(path)
+    }
+
+    fn secret(&self, name: &str) -> Result<Secret, UnreadableSecret> {
+        self.0.environment.secret(name)
     }
 
     fn home_dir(&self) -> Option<PathBuf> {
@@ -186,7 +190,7 @@ impl<'e> EntryReader<'e, '_, '_> {
             .and_then(|node| self.inherit_env(&node));
         for key in URL_KEYS
             .into_iter()
-            .chain(["headers", "bearerToken", "requestInit"])
+            .chain(["headers", "bearerToken", "headersHelper", "requestInit"])
             .chain(SIGN_IN_KEYS)
             .chain(NETWORK_KEYS)
         {
@@ -357,8 +361,11 @@ impl<'e> EntryReader<'e, '_, '_> {
         members.extend(self.request_init());
         let mut headers = self.headers_of(members);
         self.add_bearer_token(&mut headers);
-        let sign_in = self.sign_in(&headers);
-        self.check_sign_in(&headers);
+        let helper = self.headers_helper();
+        let has_credentials =
+            helper.is_some() || headers.iter().any(|(name, _)| name == "authorization");
+        let login = self.login(has_credentials);
+        self.check_sign_in(has_credentials);
         let network = self.network(&url);
         for key in [
             "command",
@@ -374,9 +381,8 @@ impl<'e> EntryReader<'e, '_, '_> {
             url,
             headers,
             transport,
-            sign_in,
+            sign_in: helper.unwrap_or(login),
             network,
-            ..HttpLaunch::default()
         }
     }
 
@@ -394,29 +400,26 @@ impl<'e> EntryReader<'e, '_, '_> {
         }
     }
 
-    /// Reports ways of signing in that Mainstay does not have. A server that gets credentials from its
-    /// entry can do without them.
-    fn check_sign_in(&mut self, headers: &[(String, Secret)]) {
-        let is_signed_in = headers.iter().any(|(name, _)| name == "authorization");
-        for key in ["authProviderType", "headersHelper"] {
-            let Some(node) = self.fields.take(key).filter(|node| !is_off(node)) else {
-                continue;
-            };
+    /// Reports a way of signing in that Mainstay does not have. A server that gets credentials from its
+    /// entry can do without it.
+    fn check_sign_in(&mut self, has_credentials: bool) {
+        let node = self.fields.take("authProviderType");
+        let Some(node) = node.filter(|node| !is_off(node)) else {
+            return;
+        };
+        match node.as_str() {
             // Gemini CLI's name for what Mainstay does.
-            if node.as_str() == Some("dynamic_discovery") {
-                continue;
-            }
-            if is_signed_in {
+            Some("dynamic_discovery") => {}
+            _ if has_credentials => {
                 let message = "not used: the entry has credentials of its own";
                 self.report.warn(&node.place, message);
-                continue;
             }
-            let message = match key {
-                "headersHelper" => "Mainstay runs no command for a server's headers",
-                _ => "Mainstay does not know this way to sign in",
-            };
-            let hint = "get a token in another way, and give it as `bearerToken` or in `headers`";
-            self.report.error_with_hint(&node.place, message, hint);
+            _ => {
+                let message = "Mainstay does not know this way to sign in";
+                let hint =
+                    "get a token in another way, and give it as `bearerToken` or in `headers`";
+                self.report.error_with_hint(&node.place, message, hint);
+            }
         }
     }
 

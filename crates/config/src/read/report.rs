@@ -129,7 +129,7 @@ impl<'t> FindingReport<'t> {
         self.note_error(place, fault.to_string(), hint);
     }
 
-    /// Adds an error about a referenced file that cannot be read. It may be readable later.
+    /// Adds an error about a referenced file or secret that cannot be read. It may be readable later.
     pub fn error_of_file(&mut self, place: &KeyPath, fault: &impl ToString, hint: Option<String>) {
         let before = self.errors.len();
         self.error_about(place, fault, hint);

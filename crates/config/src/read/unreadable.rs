@@ -1,4 +1,4 @@
-//! Reasons that a file of a configuration cannot be read.
+//! Reasons that a file or a secret of a configuration cannot be read.
 
 use std::{io, time::Duration};
 
@@ -51,6 +51,42 @@ impl From<io::Error> for UnreadableFile {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Absent,
             io::ErrorKind::InvalidData => Self::NotText,
             other => Self::System(other),
+        }
+    }
+}
+
+/// The fault of a secret of the vault, without its name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnreadableSecret {
+    #[error("there is no such secret")]
+    Absent,
+    #[error("it is not UTF-8 text")]
+    NotText,
+    /// The keyring or the disk did not answer in time.
+    #[error("the vault did not answer within {} s", .0.as_secs())]
+    Late(Duration),
+    /// Too many earlier reads still wait for the keyring.
+    #[error("earlier reads of the vault still wait for an answer")]
+    Congested,
+    /// The vault cannot be used; the text says why.
+    #[error("{0}")]
+    Vault(String),
+}
+
+impl UnreadableSecret {
+    /// The way to mend it.
+    pub fn hint(&self, name: &str) -> String {
+        match self {
+            Self::Absent => {
+                format!(
+                    "set it: mainstay secret set {name}, or give a default: ${{keyring:{name}:-…}}"
+                )
+            }
+            Self::NotText => format!("set it again: mainstay secret set {name}"),
+            Self::Late(_) | Self::Congested => {
+                "unlock the system's keyring, which holds the key of the vault".to_owned()
+            }
+            Self::Vault(_) => "see mainstay doctor".to_owned(),
         }
     }
 }

@@ -343,7 +343,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::{ConfigSource, Syntax, UnreadableFile, parse, schema_text};
+    use crate::{ConfigSource, Syntax, UnreadableFile, UnreadableSecret, parse, schema_text};
 
     struct Nowhere;
 
@@ -354,6 +354,10 @@ mod tests {
 
         fn read_file(&self, _: &Path) -> Result<String, UnreadableFile> {
             Err(UnreadableFile::Absent)
+        }
+
+        fn secret(&self, _: &str) -> Result<mainstay_core::config::Secret, UnreadableSecret> {
+            Err(UnreadableSecret::Absent)
         }
 
         fn home_dir(&self) -> Option<std::path::PathBuf> {

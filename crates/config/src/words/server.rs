@@ -138,6 +138,14 @@ pub const REMOTE: &[KeyRow] = &[
     .default("a login, if the server asks for one")
     .of_clients(),
     key(
+        &["headersHelper"],
+        ValueShape::Either(&HELPER_SHAPES),
+        "A command line for the shell that prints a JSON object of strings: headers for every request, over `headers` of the same name. It runs when a session opens, again when the server answers 401, and again after `ttlMs`; it has `timeoutMs` (10000) to end ([more](#headers-by-a-command)).",
+    )
+    .value("a string, or `{\"command\": …, \"timeoutMs\": …, \"ttlMs\": …}`")
+    .default("none")
+    .of_clients(),
+    key(
         &["proxy"],
         ValueShape::Either(&[FLAG, TEXT]),
         "The proxy for all requests to the server; see [below](#behind-a-companys-proxy). `false` and `\"none\"` are no proxy, whatever the environment says.",
@@ -166,6 +174,28 @@ pub const REMOTE: &[KeyRow] = &[
     .value("path")
     .default("the file of `clientCert`"),
 ];
+
+static HELPER_SHAPES: [ValueShape; 2] = [TEXT, ValueShape::Object(&HELPER)];
+
+static HELPER: ObjectShape = ObjectShape {
+    required: &["command"],
+    ..object(
+        "headersHelper",
+        &[&[
+            key(&["command"], TEXT, "The command line."),
+            key(
+                &["timeoutMs"],
+                MS,
+                "Longest run of the command (default 10000).",
+            ),
+            key(
+                &["ttlMs"],
+                MS,
+                "Time for which its headers are used (default: until the server refuses them).",
+            ),
+        ]],
+    )
+};
 
 static LOGIN_SHAPES: [ValueShape; 3] = [FLAG, TEXT, ValueShape::Object(&OAUTH)];
 static SCOPE_SHAPES: [ValueShape; 2] = [TEXTS, TEXT];
@@ -388,7 +418,7 @@ pub const OPTIONS: &[KeyRow] = &[
 /// Keys of other clients that Mainstay has another key for, or none.
 pub const OF_CLIENTS: &[KeyRow] = &[
     key(
-        &["authProviderType", "headersHelper"],
+        &["authProviderType"],
         ValueShape::Any,
         "How other clients sign in. Mainstay cannot: give it a bearerToken or headers.",
     )

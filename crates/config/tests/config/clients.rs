@@ -280,7 +280,6 @@ fn a_way_to_sign_in_that_is_not_there_is_an_error_of_the_server() {
     for fields in [
         r#""auth": "kerberos""#,
         r#""authProviderType": "google_credentials""#,
-        r#""headersHelper": "/bin/token""#,
     ] {
         let found = entry_findings(&format!(r#"{{"url": "http://h", {fields}}}"#));
         assert!(
@@ -288,7 +287,6 @@ fn a_way_to_sign_in_that_is_not_there_is_an_error_of_the_server() {
             "{found}"
         );
     }
-    assert_snapshot!(entry_findings(r#"{"url": "http://h", "headersHelper": "/bin/token"}"#), @"problem config.json:2:38: mcpServers.s.headersHelper: Mainstay runs no command for a server's headers (get a token in another way, and give it as `bearerToken` or in `headers`)");
     for off in ["false", "{}", r#"{"enabled": false}"#, "null", r#""""#] {
         http(&format!(r#"{{"url": "http://h", "oauth": {off}}}"#));
     }

@@ -1,9 +1,9 @@
 //! References in texts (A32, A37).
 
 use insta::assert_snapshot;
-use mainstay_core::config::Launch;
+use mainstay_core::{config::Launch, redact::Secrets};
 
-use crate::world::{entry_findings, findings, http, read, stdio};
+use crate::world::{entry_findings, findings, http, read, server, stdio};
 
 /// The expanded text of an argument.
 fn check(text: &str, expected: &str) {
@@ -34,6 +34,10 @@ fn a37_every_form() {
     check("${file:none.txt:-default}", "default");
     check("${input:api-key}", "asked");
     check("${input:none:-default}", "default");
+    check("a${keyring:github}b", "ak3pt-secretb");
+    check("${keyring:empty}", "");
+    check("${keyring:empty:-default}", "default");
+    check("${keyring:none:-default}", "default");
 }
 
 #[test]
@@ -86,6 +90,17 @@ fn every_place_that_is_expanded() {
     assert_eq!(values, ["v", "Bearer t0ken"]);
 }
 
+/// A secret of the vault is one wherever it stands, and is read again like a file.
+#[test]
+fn secrets_of_the_vault_are_remembered_as_such() {
+    let entry = r#"{"command": "x", "args": ["${keyring:github}", "-c", "run ${keyring:github}"]}"#;
+    let server = server(entry);
+    assert!(server.reads_files);
+    let secrets = Secrets::from_config(&server).expect("secrets");
+    assert_eq!(secrets.hide("got k3pt-secret"), "got [redacted]");
+    assert!(!format!("{server:?}").contains("k3pt"), "{server:?}");
+}
+
 #[test]
 fn vs_codes_inputs_have_defaults() {
     let text = r#"{
@@ -116,8 +131,10 @@ fn what_cannot_be_resolved_breaks_the_server_and_says_where() {
     assert_snapshot!(findings_of("${NOPE}"), @r#"problem config.json:2:33: mcpServers.s.args[1]: variable "NOPE" is not set (set it, or give a default: ${NOPE:-…})"#);
     assert_snapshot!(findings_of("${env:NOPE}"), @r#"problem config.json:2:33: mcpServers.s.args[1]: variable "NOPE" is not set (set it, or give a default: ${NOPE:-…})"#);
     assert_snapshot!(findings_of("${file:nope.txt}"), @r#"problem config.json:2:33: mcpServers.s.args[1]: cannot read "/etc/mainstay/nope.txt": there is no such file (create it, or give a default: ${file:…:-…})"#);
-    assert_snapshot!(findings_of("${keyring:github}"), @"problem config.json:2:33: mcpServers.s.args[1]: ${keyring:github} is not supported yet (use ${env:NAME} or ${file:PATH})");
-    assert_snapshot!(findings_of("${vault:x}"), @"problem config.json:2:33: mcpServers.s.args[1]: unknown kind of reference ${vault:…} (known are env, input and file; $${ stands for a literal ${)");
+    assert_snapshot!(findings_of("${keyring:nope}"), @r#"problem config.json:2:33: mcpServers.s.args[1]: cannot read secret "nope": there is no such secret (set it: mainstay secret set nope, or give a default: ${keyring:nope:-…})"#);
+    assert_snapshot!(findings_of("${keyring:sealed:-x}"), @r#"problem config.json:2:33: mcpServers.s.args[1]: cannot read secret "sealed": the key of the vault is gone from the system's keyring (see mainstay doctor)"#);
+    assert_snapshot!(findings_of("${keyring:a b}"), @r#"problem config.json:2:33: mcpServers.s.args[1]: no secret can be named "a b" (a name has 1 to 128 letters, digits, '-', '_', '.', '/' and '@', and begins with none of '-', '.' and '/')"#);
+    assert_snapshot!(findings_of("${vault:x}"), @"problem config.json:2:33: mcpServers.s.args[1]: unknown kind of reference ${vault:…} (known are env, input, file and keyring; $${ stands for a literal ${)");
     assert_snapshot!(findings_of("${}"), @"problem config.json:2:33: mcpServers.s.args[1]: a reference without a name ($${ stands for a literal ${)");
     assert_snapshot!(findings_of("${env:}"), @"problem config.json:2:33: mcpServers.s.args[1]: a reference without a name ($${ stands for a literal ${)");
     assert_snapshot!(findings_of("${PATH"), @r#"problem config.json:2:33: mcpServers.s.args[1]: "${" without a closing "}" ($${ stands for a literal ${)"#);

@@ -6,14 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mainstay_config::{ConfigSource, Environment, Parsed, UnreadableFile, parse};
-use mainstay_core::config::{ConfigError, HttpLaunch, Launch, ServerConfig, StdioLaunch};
+use mainstay_config::{ConfigSource, Environment, Parsed, UnreadableFile, UnreadableSecret, parse};
+use mainstay_core::config::{ConfigError, HttpLaunch, Launch, Secret, ServerConfig, StdioLaunch};
 
 /// An environment, a home and files that exist only here.
 #[derive(Default)]
 pub struct ConfigWorld {
     pub vars: HashMap<&'static str, &'static str>,
     pub files: HashMap<&'static str, &'static str>,
+    pub secrets: HashMap<&'static str, &'static str>,
     pub home: Option<&'static str>,
 }
 
@@ -38,6 +39,7 @@ impl ConfigWorld {
                 ("/etc/mainstay/bad.env", "A=1\nnothing\n"),
             ]
             .into(),
+            secrets: [("github", "k3pt-secret"), ("empty", "")].into(),
             home: Some("/home/me"),
         }
     }
@@ -51,6 +53,17 @@ impl Environment for ConfigWorld {
     fn read_file(&self, path: &Path) -> Result<String, UnreadableFile> {
         let text = path.to_str().and_then(|path| self.files.get(path));
         text.map(ToString::to_string).ok_or(UnreadableFile::Absent)
+    }
+
+    fn secret(&self, name: &str) -> Result<Secret, UnreadableSecret> {
+        if name == "sealed" {
+            let reason = "the key of the vault is gone from the system's keyring";
+            return Err(UnreadableSecret::Vault(reason.to_owned()));
+        }
+        let secret = self.secrets.get(name);
+        secret
+            .map(|text| Secret::new(*text))
+            .ok_or(UnreadableSecret::Absent)
     }
 
     fn home_dir(&self) -> Option<PathBuf> {

@@ -16,7 +16,7 @@ pub struct ConfigError {
     pub hint: Option<String>,
     /// 1-based line and column (in characters), if known.
     pub position: Option<(usize, usize)>,
-    /// True if the entry refers to a file that cannot be read now. The file may come back later.
+    /// True if a file or secret that the entry refers to cannot be read now. It may come back later.
     pub awaits_file: bool,
 }
 

@@ -59,9 +59,11 @@ pub struct ServerConfig {
     pub roots: Vec<Root>,
     /// `healthCheckUrl`, checked like `url`. Its query may hold a secret.
     pub health_check_url: Option<Secret>,
-    /// True if values of the entry are read from files (`${file:…}`, `envFile`), which may change
-    /// at any time.
+    /// True if values of the entry are read from files (`${file:…}`, `envFile`) or from the vault
+    /// (`${keyring:…}`), which may change at any time.
     pub reads_files: bool,
+    /// The values that come from the vault, wherever they stand. They are hidden everywhere.
+    pub vault_secrets: Vec<Secret>,
 }
 
 impl ServerConfig {
@@ -95,6 +97,7 @@ impl ServerConfig {
             roots: Vec::new(),
             health_check_url: None,
             reads_files: false,
+            vault_secrets: Vec::new(),
         }
     }
 
@@ -135,8 +138,16 @@ impl ServerConfig {
             launch: new_entry.launch,
             further_problems: new_entry.further_problems,
             health_check_url: new_entry.health_check_url,
+            vault_secrets: new_entry.vault_secrets,
             ..self.clone()
         }
+    }
+
+    /// A text of this entry with `***` in the places of secrets of the vault.
+    pub fn without_vault_secrets(&self, text: &str) -> String {
+        let secrets = self.vault_secrets.iter().map(Secret::expose);
+        let full = secrets.filter(|secret| !secret.is_empty());
+        full.fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
     }
 
     /// True if the only problems of the entry are files that cannot be read now.
@@ -153,6 +164,7 @@ impl ServerConfig {
         }
         let problems = self.problems().cloned().collect();
         self.launch = running.launch.clone();
+        self.vault_secrets.clone_from(&running.vault_secrets);
         self.further_problems.clear();
         problems
     }

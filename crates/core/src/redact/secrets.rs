@@ -100,6 +100,9 @@ impl Secrets {
             if let Some(url) = &config.health_check_url {
                 pieces.url(url.expose());
             }
+            for secret in &config.vault_secrets {
+                pieces.secret(secret.expose());
+            }
         }
         let findings: Vec<String> = config.problems().map(ToString::to_string).collect();
         (!pieces.0.is_empty() || !findings.is_empty()).then(|| Self {

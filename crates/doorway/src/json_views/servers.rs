@@ -48,8 +48,13 @@ pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosur
             text(&runtime.entry, "command"),
             text(&runtime.entry, "url").as_deref().map(shown_url),
         ),
-        (None, Launch::Stdio(launch)) => (Some(launch.command.clone()), None),
-        (None, Launch::Http(launch)) => (None, Some(shown_url(&launch.url))),
+        (None, Launch::Stdio(launch)) => {
+            (Some(config.without_vault_secrets(&launch.command)), None)
+        }
+        (None, Launch::Http(launch)) => {
+            let url = config.without_vault_secrets(&shown_url(&launch.url));
+            (None, Some(url))
+        }
         (None, Launch::Broken(_) | Launch::Unapproved) => (None, None),
     };
     let status = &view.status;

@@ -10,7 +10,10 @@ use mainstay_core::{
     trouble::EntryPlace,
 };
 use mainstay_platform::lineage::Lineage;
-use mainstay_transport::{CredentialSource, Notice, Reserve, logs::ServerLogs};
+use mainstay_transport::{
+    CredentialSource, HeadersHelpers, Notice, Reserve,
+    logs::{ServerLog, ServerLogs},
+};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
@@ -60,13 +63,22 @@ pub struct Fleet {
     pub watched_file: Option<PathBuf>,
     /// The sources of credentials for servers that are reached over HTTP.
     pub credential_sources: Option<Arc<dyn CredentialSources>>,
+    /// The commands that give headers.
+    pub headers_helpers: HeadersHelpers,
     /// Servers whose entries are on the command line.
     pub inline: BTreeSet<ServerName>,
 }
 
 impl Fleet {
     /// The source of credentials of a server, if it has one beside its headers.
-    pub fn credentials(&self, server: &ServerConfig) -> Option<Arc<dyn CredentialSource>> {
+    pub fn credentials(
+        &self,
+        server: &ServerConfig,
+        log: &Arc<ServerLog>,
+    ) -> Option<Arc<dyn CredentialSource>> {
+        if let Some(source) = self.headers_helpers.source(server, log) {
+            return Some(source);
+        }
         let sources = self.credential_sources.as_ref();
         let sources = sources.filter(|_| matches!(server.launch, Launch::Http(_)));
         sources.and_then(|sources| sources.source(server))

@@ -27,8 +27,8 @@ use mainstay_commands::{
     Add, Approve, Auth, CallCommand, Completions, ConfigCommand, Disable, Doctor, Enable,
     EventsCommand, Export, Get, Health, HistoryCommand, Import, List, LogsCommand, ManPages,
     ObjectCommand, Prompts, ReadCommand, Reconnect, Records, Reload, Remove, Requests, Resolve,
-    ResourcesCommand, Restart, Search, Service, Setup, Start, Stats, Stop, SwitchesCommand, Token,
-    Tools, Ui, Validate,
+    ResourcesCommand, Restart, Search, SecretCommand, Service, Setup, Start, Stats, Stop,
+    SwitchesCommand, Token, Tools, Ui, Validate,
 };
 use mainstay_front::Connect;
 use mainstay_terminal::{Shell, Top};
@@ -187,6 +187,8 @@ commands! {
         Requests(Requests),
         /// Log in to remote servers, show logins, log out
         Auth(Auth),
+        /// Keep the secrets that the configuration names, encrypted
+        Secret(SecretCommand),
         /// Manage client tokens and rotate the control token
         Token(Token),
     }

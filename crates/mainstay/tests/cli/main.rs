@@ -37,6 +37,7 @@ mod records;
 mod records_export;
 mod records_paging;
 mod reload;
+mod secret;
 mod serve;
 mod service;
 mod setup;

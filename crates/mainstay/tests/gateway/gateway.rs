@@ -7,7 +7,7 @@ use std::{
 };
 
 use mainstay::daemon::{Daemon, DaemonOptions};
-use mainstay_config::{ConfigSource, Environment, Syntax, UnreadableFile};
+use mainstay_config::{ConfigSource, Environment, Syntax, UnreadableFile, UnreadableSecret};
 use mainstay_core::{
     config::{Config, Secret},
     ids::ProfileName,
@@ -53,6 +53,10 @@ impl Environment for Nothing {
 
     fn read_file(&self, _: &Path) -> Result<String, UnreadableFile> {
         Err(UnreadableFile::Absent)
+    }
+
+    fn secret(&self, _: &str) -> Result<Secret, UnreadableSecret> {
+        Err(UnreadableSecret::Absent)
     }
 
     fn home_dir(&self) -> Option<PathBuf> {

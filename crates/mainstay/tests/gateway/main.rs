@@ -59,6 +59,7 @@ mod evidence;
 mod gate;
 mod handshake;
 mod hangs;
+mod headers_helper;
 mod history;
 mod isolated_servers;
 mod isolation;

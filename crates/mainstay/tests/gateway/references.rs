@@ -165,7 +165,7 @@ async fn references_of_pending_servers_are_not_read() {
     .await;
 
     // A malformed reference is refused immediately.
-    for reference in ["${", "${vault:x}", "${keyring:x}", "${A:-${B}}"] {
+    for reference in ["${", "${vault:x}", "${keyring:x y}", "${A:-${B}}"] {
         let mut entry = sending_entry(&backend.entry["url"], reference);
         entry["name"] = "wrong".into();
         let failure = call_failing(&client, "add_server", entry).await;

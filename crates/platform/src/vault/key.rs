@@ -30,17 +30,20 @@ pub trait KeyStore: Debug + Send + Sync {
 #[error("{0}")]
 pub struct KeyStoreError(pub String);
 
+const NO_KEYRING: &str =
+    "this Mainstay uses no keyring: it was built without one, or MAINSTAY_KEYRING is off";
+
 /// A system without a keyring.
 #[derive(Clone, Copy, Debug)]
 pub struct NoKeyStore;
 
 impl KeyStore for NoKeyStore {
     fn read(&self, _account: &str) -> Result<Option<String>, KeyStoreError> {
-        Err(KeyStoreError("there is no keyring".to_owned()))
+        Err(KeyStoreError(NO_KEYRING.to_owned()))
     }
 
     fn write(&self, _account: &str, _key: &str) -> Result<(), KeyStoreError> {
-        Err(KeyStoreError("there is no keyring".to_owned()))
+        Err(KeyStoreError(NO_KEYRING.to_owned()))
     }
 }
 

@@ -6,13 +6,17 @@
 //! turns. Two processes with one state directory share the vault.
 
 mod key;
+mod secrets;
+mod system_keyring;
+#[cfg(any(feature = "keyring", test))]
+mod time_limited;
 
 use std::{
     fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use parking_lot::Mutex;
@@ -28,6 +32,8 @@ use crate::{
     },
 };
 pub use key::{KeyPlace, KeyStore, KeyStoreError, NoKeyStore};
+pub use secrets::{PATIENCE, secrets, shared};
+pub use system_keyring::system;
 
 /// The longest secret, in bytes.
 pub const MAX_SECRET: usize = 64 * 1024;
@@ -197,21 +203,34 @@ impl Vault {
 
     /// The names of all entries of a kind, in order. No secret is decrypted. Blocks.
     pub fn names(&self, kind: EntryKind) -> Result<Vec<String>, VaultError> {
+        let entries = self.entries(kind)?.into_iter();
+        Ok(entries.map(|(name, _)| name).collect())
+    }
+
+    /// The names of all entries of a kind, in order, with the times at which they were written. No secret is
+    /// decrypted. Blocks.
+    pub fn entries(&self, kind: EntryKind) -> Result<Vec<(String, SystemTime)>, VaultError> {
         let folder = self.dir.join(kind.folder());
         let files = match fs::read_dir(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             files => files.map_err(failed(&folder))?,
         };
-        let mut names = Vec::new();
+        let mut entries = Vec::new();
         for file in files {
             let path = file.map_err(failed(&folder))?.path();
-            if path.extension().is_some_and(|extension| extension == ENTRY) {
-                // Another process may have removed it.
-                names.extend(read_entry(&path)?.map(|entry| entry.name));
+            if path.extension().is_none_or(|extension| extension != ENTRY) {
+                continue;
+            }
+            // Another process may remove it at any time.
+            let Some(entry) = read_entry(&path)? else {
+                continue;
+            };
+            if let Ok(written) = fs::metadata(&path).and_then(|metadata| metadata.modified()) {
+                entries.push((entry.name, written));
             }
         }
-        names.sort_unstable();
-        Ok(names)
+        entries.sort_unstable();
+        Ok(entries)
     }
 
     /// Waits until no other process holds the lock of this entry, at most for `limit`. Blocks.

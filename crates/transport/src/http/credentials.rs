@@ -1,6 +1,7 @@
 //! The credentials of requests to a server: fixed header lines, or lines that a source renews.
 
 use std::{
+    borrow::Cow,
     fmt::{Debug, Write as _},
     pin::Pin,
     sync::Arc,
@@ -28,6 +29,26 @@ impl HeaderLines {
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
+
+    /// The lines without those whose names `others` has.
+    pub fn without_names_of(&self, others: &[u8]) -> Cow<'_, [u8]> {
+        let name = |line: &[u8]| line.split(|byte| *byte == b':').next().map(<[u8]>::to_vec);
+        let others: Vec<_> = lines_in(others).filter_map(name).collect();
+        let is_other = |line: &&[u8]| {
+            name(line)
+                .is_some_and(|name| others.iter().any(|other| other.eq_ignore_ascii_case(&name)))
+        };
+        if others.is_empty() || !lines_in(self.as_bytes()).any(|line| is_other(&line)) {
+            return Cow::Borrowed(self.as_bytes());
+        }
+        let rest = lines_in(self.as_bytes()).filter(|line| !is_other(line));
+        Cow::Owned(rest.collect::<Vec<_>>().concat())
+    }
+}
+
+/// The lines of a block, each with its line break.
+fn lines_in(block: &[u8]) -> impl Iterator<Item = &[u8]> {
+    block.split_inclusive(|byte| *byte == b'\n')
 }
 
 impl Debug for HeaderLines {
@@ -258,5 +279,27 @@ impl Future for Sending {
 impl Debug for Sending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Sending").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_give_way_to_others_of_the_same_name() {
+        let fixed = HeaderLines::new([("authorization", "old"), ("x-a", "authorization: b")]);
+        let rest_of = |others: &[(&str, &str)]| {
+            let others = HeaderLines::new(others.iter().copied());
+            String::from_utf8(fixed.without_names_of(others.as_bytes()).into_owned())
+                .expect("UTF-8")
+        };
+        let whole = "authorization: old\r\nx-a: authorization: b\r\n";
+        assert_eq!(rest_of(&[]), whole);
+        assert_eq!(rest_of(&[("x-b", "1")]), whole);
+        assert_eq!(
+            rest_of(&[("Authorization", "new"), ("x-b", "1")]),
+            "x-a: authorization: b\r\n"
+        );
     }
 }

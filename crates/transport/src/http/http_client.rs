@@ -152,6 +152,7 @@ impl HttpTarget {
     }
 
     /// The bytes of a request, and the position of `renewed` in them, the header lines of a credential source.
+    /// They win over configured lines of the same name.
     fn request(
         &self,
         template: &RequestTemplate,
@@ -164,7 +165,7 @@ impl HttpTarget {
             .path_and_query()
             .map_or("/", http::uri::PathAndQuery::as_str);
         let length = body.map_or(0, str::len);
-        let fixed = self.credentials.fixed().as_bytes();
+        let fixed = self.credentials.fixed().without_names_of(renewed);
         // Empty, unless a proxy forwards the requests.
         let forwarded = self.client.forwarded();
         let (start, of_proxy) = (&*forwarded.start, forwarded.credentials.expose());
@@ -176,7 +177,7 @@ impl HttpTarget {
         }
         let (before, after) = template.headers.split_at(template.credentials_at);
         request.extend_from_slice(before);
-        request.extend_from_slice(fixed);
+        request.extend_from_slice(&fixed);
         let renewed_offset = request.len();
         request.extend_from_slice(renewed);
         request.extend_from_slice(after);

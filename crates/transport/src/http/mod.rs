@@ -5,6 +5,7 @@ pub mod bounded;
 pub mod credentials;
 pub mod download;
 pub mod events;
+pub mod headers_helper;
 pub mod health_url;
 pub mod http1;
 pub mod http_client;

@@ -3,6 +3,7 @@
 pub mod command;
 pub mod cpu;
 pub mod environment;
+pub mod helper_command;
 #[cfg(target_os = "linux")]
 pub mod parent_death;
 pub mod program_folders;

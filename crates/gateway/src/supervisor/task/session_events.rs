@@ -50,7 +50,7 @@ impl Task {
                 }
             },
             launch: self.config.launch.clone(),
-            credentials: self.fleet.credentials(&self.config),
+            credentials: self.fleet.credentials(&self.config, &self.log),
             approach: self.approach(key),
             initialize,
             steps_down: matches!(key, SessionKey::Isolated(_)) || steps_down(&self.config),
@@ -102,11 +102,9 @@ impl Task {
             Launch::Http(launch) => Some(launch),
             Launch::Stdio(_) | Launch::Broken(_) | Launch::Unapproved => None,
         };
-        let url = self
-            .config
-            .health_check_url
-            .as_ref()
-            .and_then(|url| HealthUrl::new(url, http, self.fleet.credentials(&self.config)));
+        let url = self.config.health_check_url.as_ref().and_then(|url| {
+            HealthUrl::new(url, http, self.fleet.credentials(&self.config, &self.log))
+        });
         let session = self
             .managed(key)
             .and_then(|managed| managed.session.clone());

@@ -1,6 +1,7 @@
 //! `mainstay setup`: the commands of docs/quickstart.md, and `--undo`.
 
 mod questions;
+mod secrets;
 mod staying;
 
 use std::{

@@ -5,15 +5,18 @@ use mainstay_testkit::Terminal;
 use super::{Machinery, SECRET};
 
 const CONTINUE_QUESTION: &str = "go on? [y]es, [n]o, [c]hoose the clients";
+const STORE_QUESTION: &str =
+    "keep notes-API_KEY encrypted in the vault, and not in the configuration? [y/n]";
 const SERVICE: &str = "start Mainstay now and whenever you log in? [y/n]";
 
 /// The questions in order, each with the continuing answer.
-const QUESTIONS: [(&str, &str); 6] = [
+const QUESTIONS: [(&str, &str); 7] = [
     (CONTINUE_QUESTION, "c"),
     ("have Claude Desktop use Mainstay? [y/n]", "n"),
     ("have Cursor use Mainstay? [y/n]", "y"),
     ("have Codex use Mainstay? [y/n]", "y"),
     (CONTINUE_QUESTION, "y"),
+    (STORE_QUESTION, "n"),
     (SERVICE, "n"),
 ];
 

@@ -242,6 +242,7 @@ enum Phase {
 
 impl Responding {
     /// Keeps the request in memory after it is written, so that it can be sent again.
+    #[must_use]
     pub fn keep_request(mut self) -> Self {
         self.keeps_request = true;
         self
