@@ -54,10 +54,7 @@ impl RunCommand for Ui {
         let link = client.sign_in_link().await.map_err(refused)?;
         let address = found.url.trim_end_matches('/');
         let url = format!("{address}{}", link.path);
-        let opened = match self.no_open {
-            true => None,
-            false => Some(browser::open(&url)),
-        };
+        let opened = (!self.no_open).then(|| browser::open(&url));
         if self.json {
             output::json(&json!({
                 "url": url,

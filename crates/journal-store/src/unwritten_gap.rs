@@ -60,7 +60,7 @@ impl UnwrittenGap {
         }
         Ok(Self {
             file,
-            stored_gap: stored_gap,
+            stored_gap,
             written_at: None,
         })
     }

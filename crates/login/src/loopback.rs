@@ -1,6 +1,7 @@
 //! Receives the browser of a login at a port of its own, where the registration of a client names one.
 
 use std::{
+    fmt::Write as _,
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
     sync::Arc,
@@ -113,7 +114,8 @@ async fn respond(logins: &Logins, stream: &mut TcpStream) -> bool {
         body.len()
     );
     for (name, value) in PAGE_HEADERS {
-        response.push_str(&format!("{name}: {value}\r\n"));
+        // Writing to a string does not fail.
+        let _ = write!(response, "{name}: {value}\r\n");
     }
     response.push_str("\r\n");
     response.push_str(&body);

@@ -109,7 +109,7 @@ pub fn not_found(
         None if kind == ListKind::Tools => {
             return NotFound::Unclear {
                 name: name.to_owned(),
-                reason: reason,
+                reason,
             };
         }
         None => Failure::new(failure, format!("Unknown {item_kind} {name}: {reason}"))
