@@ -42,26 +42,33 @@ class Person:
         self.base, self.token, self.server = base, home / "token", f"/api/servers/{name}"
 
     def log_in(self):
-        """Comes back when the server has a login; says whether it is connected with it, too."""
         begun = self.ask("POST", "/login", {})
         if "authorizationUrl" in begun:
             browse(begun["authorizationUrl"])
-        login = self.wait(lambda: settled(self.login()))
+        login = self.wait("the login is not settled", lambda: settled(self.login()))
         if login["status"] != "valid":
             raise LoginFailed(login.get("loginError") or f"the login is {login['status']}")
-        return self.wait(lambda: attempted(self.ask("GET", "")["server"])) == "connected"
+
+    def wait_for_server(self):
+        """Waits for the connection that follows a login."""
+        self.wait("the server is not connected", lambda: self.ask("GET", "")["server"]["status"] == "connected")
+
+    def wait_for_missing_scopes(self):
+        """Waits until Mainstay says that the server asks for more scopes than the login has."""
+        self.wait("no scopes are missing", lambda: self.login()["missingScopes"])
 
     def login(self):
         return self.ask("GET", "/login")
 
-    def wait(self, probe):
+    def wait(self, complaint, probe):
+        """The first true answer of `probe`."""
         deadline = time.monotonic() + LOGIN_SECONDS
         while time.monotonic() < deadline:
             answer = probe()
             if answer:
                 return answer
             time.sleep(POLL_SECONDS)
-        raise LoginFailed(f"not settled after {LOGIN_SECONDS} s: {self.login()}, {self.ask('GET', '')['server']}")
+        raise LoginFailed(f"{complaint} after {LOGIN_SECONDS} s: {self.login()}")
 
     def ask(self, method, path, body=None):
         headers = {"Authorization": f"Bearer {self.token.read_text().strip()}", "Content-Type": "application/json"}
@@ -86,8 +93,3 @@ def browse(url):
 def settled(login):
     """The login when nobody is at work on it any more."""
     return login["status"] != "pending" and not login.get("pending") and login
-
-
-def attempted(server):
-    """The status of a server after an attempt to connect."""
-    return server["status"] in ("connected", "error") and server["status"]
