@@ -201,6 +201,8 @@ pub enum NextAction {
     CorrectEntry,
     /// The server accepts no credentials of the entry.
     SetCredentials,
+    /// The server requires a login: `POST /api/servers/NAME/login`.
+    LogIn,
     Wait,
 }
 

@@ -56,6 +56,8 @@ pub enum NextStep {
     Wait,
     /// The server accepts no credentials of the entry.
     SetCredentials,
+    /// The server requires a login. The reason of its state names the command.
+    LogIn,
 }
 
 impl NextStep {
@@ -106,7 +108,7 @@ impl NextStep {
             Self::SeeLogAndStart => format!("see {log}, then {start}"),
             Self::SeeLog => format!("see {log}"),
             Self::SetCredentials => format!("set its credentials, then {start}"),
-            Self::Wait => return None,
+            Self::Wait | Self::LogIn => return None,
         })
     }
 }

@@ -140,14 +140,14 @@ impl Occupancy {
             let silent_index = self
                 .reserve
                 .iter()
-                .position(|reserved| !reserved.has_request.load(Ordering::Relaxed));
+                .position(|seat| !seat.has_request.load(Ordering::Relaxed));
             if let Some(evicted_seat) = self.reserve.remove(silent_index.unwrap_or_default()) {
                 evicted_seat.evicted.cancel();
             }
         }
-        let reserved = Arc::new(Reserved::default());
-        self.reserve.push_back(Arc::clone(&reserved));
-        reserved
+        let seat = Arc::new(Reserved::default());
+        self.reserve.push_back(Arc::clone(&seat));
+        seat
     }
 
     fn release(&mut self, reserved: &Arc<Reserved>) {
@@ -184,14 +184,14 @@ impl ConnectionGuard {
     /// connection has a client's place.
     pub fn admit(&self) -> bool {
         let mut place = self.place();
-        let Place::Reserved(reserved) = &*place else {
+        let Place::Reserved(seat) = &*place else {
             return true;
         };
         let mut occupancy = self.connections.occupancy();
         let Some(descriptor) = occupancy.admit(&self.connections.limits, self.address) else {
             return false;
         };
-        occupancy.release(reserved);
+        occupancy.release(seat);
         drop(occupancy);
         *place = Place::Client {
             _descriptor: descriptor,
@@ -210,8 +210,8 @@ impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         let place = self.place.get_mut();
         let mut occupancy = self.connections.occupancy();
-        if let Place::Reserved(reserved) = place {
-            occupancy.release(reserved);
+        if let Place::Reserved(seat) = place {
+            occupancy.release(seat);
             return;
         }
         occupancy.clients -= 1;

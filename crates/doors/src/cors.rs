@@ -8,11 +8,11 @@ use crate::mcp::ResponseBody;
 
 /// Request headers that a page of an allowed origin may send. `preflight` adds the requested
 /// parameter headers.
-const SHARED: &str = "authorization, content-type, accept, last-event-id, mcp-session-id, \
+const REQUEST_HEADERS: &str = "authorization, content-type, accept, last-event-id, mcp-session-id, \
     mcp-protocol-version, mcp-method, mcp-name, traceparent, tracestate";
 
 /// Response headers that a page of an allowed origin may read.
-const EXPOSED: &str = "mcp-session-id, mcp-protocol-version, www-authenticate, retry-after, \
+const RESPONSE_HEADERS: &str = "mcp-session-id, mcp-protocol-version, www-authenticate, retry-after, \
     traceparent, tracestate";
 
 /// The answer to a CORS preflight request.
@@ -24,7 +24,9 @@ pub fn preflight(request_headers: &HeaderMap) -> Response<ResponseBody> {
         .flat_map(|names| names.split(','))
         .map(|name| name.trim().to_ascii_lowercase())
         .filter(|name| name.starts_with(era::headers::PARAM_PREFIX));
-    let allowed = param_headers.fold(SHARED.to_owned(), |allowed, name| allowed + ", " + &name);
+    let header_list = param_headers.fold(REQUEST_HEADERS.to_owned(), |header_list, name| {
+        header_list + ", " + &name
+    });
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
@@ -32,8 +34,8 @@ pub fn preflight(request_headers: &HeaderMap) -> Response<ResponseBody> {
         header::ACCESS_CONTROL_ALLOW_METHODS,
         HeaderValue::from_static("GET, POST, DELETE"),
     );
-    if let Ok(allowed) = HeaderValue::from_str(&allowed) {
-        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
+    if let Ok(header_list) = HeaderValue::from_str(&header_list) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, header_list);
     }
     headers.insert(
         header::ACCESS_CONTROL_MAX_AGE,
@@ -47,7 +49,7 @@ pub fn share(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(
         header::ACCESS_CONTROL_EXPOSE_HEADERS,
-        HeaderValue::from_static(EXPOSED),
+        HeaderValue::from_static(RESPONSE_HEADERS),
     );
     headers.append(header::VARY, HeaderValue::from_static("origin"));
 }

@@ -85,8 +85,8 @@ impl Buffers {
             self.waiting.push_back((new_bytes, self.left));
         }
         self.left = self.left.saturating_sub(written_bytes);
-        for (_, remaining) in &mut self.waiting {
-            *remaining = remaining.saturating_sub(written_bytes);
+        for (_, remaining_bytes) in &mut self.waiting {
+            *remaining_bytes = remaining_bytes.saturating_sub(written_bytes);
         }
         while let Some((length, 0)) = self.waiting.front() {
             self.held -= length;

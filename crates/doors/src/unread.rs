@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Connections with fewer unread bytes are not counted.
-const FREE: usize = 64 * 1024;
+const MIN_COUNTED_BYTES: usize = 64 * 1024;
 
 /// The unread answers of all connections of one listener.
 #[derive(Debug)]
@@ -97,11 +97,11 @@ impl Share {
 
     /// Notes the unread bytes after a write. `progress` is true if the last write made progress.
     pub fn wait(&mut self, bytes: usize, progress: bool) {
-        if self.number.is_none() && bytes <= FREE {
+        if self.number.is_none() && bytes <= MIN_COUNTED_BYTES {
             return;
         }
         let mut totals = self.unread.totals();
-        let Some(number) = self.number.filter(|_| bytes > FREE) else {
+        let Some(number) = self.number.filter(|_| bytes > MIN_COUNTED_BYTES) else {
             match self.number.take() {
                 Some(number) => totals.remove(number, |_| ()),
                 None => {
@@ -183,10 +183,10 @@ mod tests {
         let mut large_share = Share::new(Arc::clone(&unread_answers));
         large_share.wait(20 * MIB, false);
         let mut small_share = Share::new(Arc::clone(&unread_answers));
-        small_share.wait(FREE, false);
+        small_share.wait(MIN_COUNTED_BYTES, false);
         assert!(!large_share.given_up.is_cancelled());
         assert_eq!(unread_answers.totals().all, 20 * MIB);
-        large_share.wait(FREE, true);
+        large_share.wait(MIN_COUNTED_BYTES, true);
         assert_eq!(unread_answers.totals().all, 0);
     }
 }

@@ -82,8 +82,8 @@ impl Visit {
 impl Authenticator {
     /// `required` is the configured value. `exposed` is true if other machines can reach the
     /// address.
-    pub fn new(tokens: Tokens, required: Option<bool>, is_exposed: bool) -> Self {
-        let mcp = match (required, is_exposed) {
+    pub fn new(tokens: Tokens, required_setting: Option<bool>, is_exposed: bool) -> Self {
+        let mcp = match (required_setting, is_exposed) {
             (Some(false), _) => Demand::Never,
             (None, false) => Demand::WithTokens,
             (Some(true), _) | (None, true) => Demand::Always,
@@ -235,7 +235,7 @@ mod tests {
     /// The configuration or the reachability of the address decides if a token is required.
     #[test]
     fn a_token_is_demanded_where_others_reach_or_clients_have_one() {
-        for (required, is_exposed, has_clients, expected) in [
+        for (required_setting, is_exposed, has_clients, expected) in [
             (None, false, false, false),
             (None, false, true, true),
             (None, true, false, true),
@@ -248,7 +248,7 @@ mod tests {
             if has_clients {
                 tokens.add("a", None).expect("added");
             }
-            let authenticator = Authenticator::new(tokens, required, is_exposed);
+            let authenticator = Authenticator::new(tokens, required_setting, is_exposed);
             for (authorization, error) in [
                 ("", "missing"),
                 ("Basic eA==", "missing"),
@@ -258,7 +258,7 @@ mod tests {
                 let admission = admitted(&authenticator, authorization, &Visit::default());
                 assert_eq!(
                     admission, expected,
-                    "{required:?} {is_exposed} {has_clients} {authorization:?}"
+                    "{required_setting:?} {is_exposed} {has_clients} {authorization:?}"
                 );
             }
             // Mainstay's own tokens are always checked.

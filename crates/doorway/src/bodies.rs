@@ -383,14 +383,14 @@ mod tests {
                 pause,
             })
         };
-        let (steady_pace, halting) = (pace(minute_pace), pace(GRACE));
+        let (steady_pace, halting_pace) = (pace(minute_pace), pace(GRACE));
         let after = |pace: Pace, bytes| pace.until(bytes) - pace.since;
         assert_eq!(after(steady_pace, 0), GRACE);
         assert_eq!(after(steady_pace, 80 * 1024), GRACE * 2);
         assert_eq!(after(steady_pace, 1 << 30), minute_pace);
         // The limit of one pause is independent of the received bytes.
-        assert_eq!(after(halting, 1 << 30), GRACE);
+        assert_eq!(after(halting_pace, 1 << 30), GRACE);
         tokio::time::advance(GRACE).await;
-        assert_eq!(after(halting, 1 << 30), GRACE * 2);
+        assert_eq!(after(halting_pace, 1 << 30), GRACE * 2);
     }
 }

@@ -46,17 +46,17 @@ pub enum Forbidden {
 impl Guard {
     /// A guard for a door at `address`. The entry `*` allows everything.
     pub fn new(address: SocketAddr, hosts: &[String], origins: &[String]) -> Self {
-        let mut allowed = Allowed::from_config(hosts, Host::configured);
+        let mut allowed_hosts = Allowed::from_config(hosts, Host::configured);
         let mut authority = None;
         if !address.ip().is_unspecified() {
-            if let Allowed::These(hosts) = &mut allowed {
+            if let Allowed::These(hosts) = &mut allowed_hosts {
                 hosts.push(Host::Address(address.ip()));
             }
             authority = Some(address.to_string());
         }
         Self {
             authority,
-            hosts: allowed,
+            hosts: allowed_hosts,
             origins: Allowed::from_config(origins, |origin| Some(origin.to_owned())),
         }
     }
@@ -86,7 +86,7 @@ impl Guard {
             return Ok(());
         }
         let (host, _) = authority(host).ok_or(Forbidden::Malformed)?;
-        if host.is_loopback() || self.hosts.any(|allowed| *allowed == host) {
+        if host.is_loopback() || self.hosts.any(|allowed_host| *allowed_host == host) {
             Ok(())
         } else {
             Err(Forbidden::Host)
@@ -98,8 +98,8 @@ impl Guard {
         let parsed_origin = web_origin(origin);
         parsed_origin.as_ref().is_some_and(|(_, host, _)| host.is_loopback())
             // Origins of applications, such as `app://x`, have no known grammar.
-            || self.origins.any(|allowed| {
-                allowed == origin || parsed_origin.is_some() && web_origin(allowed) == parsed_origin
+            || self.origins.any(|allowed_origin| {
+                allowed_origin == origin || parsed_origin.is_some() && web_origin(allowed_origin) == parsed_origin
             })
     }
 }

@@ -17,7 +17,7 @@ const REVISION: &str = "2025-03-26";
 const COOKIE: &str = "node=a1";
 
 /// The suffixes that [`Bend::SessionRedirect`] adds to paths.
-const MOVED: [(&str, &str); 2] = [("/mcp", "/moved"), ("/messages", "&moved")];
+const MOVED_PATHS: [(&str, &str); 2] = [("/mcp", "/moved"), ("/messages", "&moved")];
 
 /// Answers a request in place of the fake, or changes the request.
 pub(crate) fn answer(script: &Script, received_request: &mut Received) -> Option<HttpReply> {
@@ -59,7 +59,7 @@ fn opens(received_request: &Received) -> bool {
 
 /// Redirects a request, or restores one that was redirected.
 fn redirect(received_request: &mut Received) -> Option<HttpReply> {
-    let (_, moved_path) = MOVED
+    let (_, moved_path) = MOVED_PATHS
         .into_iter()
         .find(|(path, _)| received_request.path.starts_with(path))?;
     if let Some(path) = received_request.path.strip_suffix(moved_path) {

@@ -311,8 +311,8 @@ async fn connection(
         // A failure only adds latency.
         let _ = stream.set_nodelay(true);
     }
-    let moving = tokio::io::copy_bidirectional(&mut client, &mut backend);
-    if until(&mut orders, number, moving).await.is_none() {
+    let forwarding = tokio::io::copy_bidirectional(&mut client, &mut backend);
+    if until(&mut orders, number, forwarding).await.is_none() {
         reset(&client);
         reset(&backend);
     }
@@ -322,9 +322,9 @@ async fn connection(
 async fn until<T>(
     orders: &mut watch::Receiver<Orders>,
     number: u64,
-    work: impl Future<Output = T>,
+    action: impl Future<Output = T>,
 ) -> Option<T> {
-    let mut work = std::pin::pin!(work);
+    let mut action = std::pin::pin!(action);
     loop {
         let fate = orders.borrow_and_update().fate(number);
         if fate == Fate::Reset {
@@ -334,7 +334,7 @@ async fn until<T>(
             // Orders take precedence, so that no byte passes after a command.
             biased;
             changed = orders.changed() => changed.ok()?,
-            done = &mut work, if fate == Fate::Move => return Some(done),
+            done = &mut action, if fate == Fate::Move => return Some(done),
         }
     }
 }

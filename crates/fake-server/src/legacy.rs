@@ -17,7 +17,7 @@ use crate::service::Service;
 use crate::session::FakeSession;
 
 /// Methods that require `initialize`.
-const AFTER_INITIALIZE: [&str; 11] = [
+const SESSION_METHODS: [&str; 11] = [
     "tools/list",
     "tools/call",
     "resources/list",
@@ -102,7 +102,7 @@ fn answer(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcError> {
         return Err(RpcError::method_not_found(method));
     }
     let is_early = session.state().revision.is_none() && !script.stateless;
-    if is_early && AFTER_INITIALIZE.contains(&method) {
+    if is_early && SESSION_METHODS.contains(&method) {
         return Err(RpcError::new(-32600, "not initialized"));
     }
     match method {

@@ -137,8 +137,8 @@ async fn answer(door: Door, service: &Arc<Service>, request: Request<Incoming>) 
 
 /// Refuses a request before its session is looked up.
 fn refuse(service: &Service, script: &Script, received_request: &Received) -> Option<HttpReply> {
-    if let Some(required) = &script.require_header
-        && header(&received_request.headers, &required.name) != Some(&required.value)
+    if let Some(required_header) = &script.require_header
+        && header(&received_request.headers, &required_header.name) != Some(&required_header.value)
     {
         let mut reply = plain(StatusCode::UNAUTHORIZED, "unauthorized");
         let scheme = HeaderValue::from_static("Bearer");

@@ -95,17 +95,17 @@ fn apply_list_bends(request: &ReceivedRequest) {
 }
 
 /// Taints the displayed texts of a result.
-fn taint(value: &mut Value, script: &Script, keeps_names: bool) {
+fn taint(value: &mut Value, script: &Script, should_keep_names: bool) {
     match value {
         Value::Array(items) => {
             for item in items {
-                taint(item, script, keeps_names);
+                taint(item, script, should_keep_names);
             }
         }
         Value::Object(members) => {
             for (key, value) in members {
                 match (key.as_str(), value) {
-                    ("name", _) if keeps_names => {}
+                    ("name", _) if should_keep_names => {}
                     (
                         "name" | "title" | "description" | "text" | "uri" | "uriTemplate"
                         | "mimeType",
@@ -113,7 +113,7 @@ fn taint(value: &mut Value, script: &Script, keeps_names: bool) {
                     ) => *text = script.tainted(text),
                     // Property names in schemas stay.
                     ("inputSchema", _) => {}
-                    (_, value) => taint(value, script, keeps_names),
+                    (_, value) => taint(value, script, should_keep_names),
                 }
             }
         }

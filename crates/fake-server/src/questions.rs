@@ -88,7 +88,7 @@ impl ClientQuestion {
     /// Returns a required capability that the client lacks.
     pub fn lacks(&self, capabilities: &Value) -> Option<Value> {
         let elicitation = &capabilities["elicitation"];
-        let (is_declared, required) = match self.method.as_str() {
+        let (is_declared, required_capability) = match self.method.as_str() {
             "sampling/createMessage" => (
                 capabilities["sampling"].is_object(),
                 json!({"sampling": {}}),
@@ -105,7 +105,7 @@ impl ClientQuestion {
             "roots/list" => (capabilities["roots"].is_object(), json!({"roots": {}})),
             _ => return None,
         };
-        (!is_declared).then_some(required)
+        (!is_declared).then_some(required_capability)
     }
 }
 

@@ -70,10 +70,10 @@ pub(crate) fn stream(events: EventBody) -> HttpReply {
     reply(StatusCode::OK, "text/event-stream", events.boxed())
 }
 
-pub(crate) fn not_allowed(allowed: &'static str) -> HttpReply {
+pub(crate) fn not_allowed(allowed_methods: &'static str) -> HttpReply {
     let mut reply = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
-    let allowed = HeaderValue::from_static(allowed);
-    reply.headers_mut().insert(ALLOW, allowed);
+    let allowed_methods = HeaderValue::from_static(allowed_methods);
+    reply.headers_mut().insert(ALLOW, allowed_methods);
     reply
 }
 

@@ -20,11 +20,11 @@ pub(crate) fn run(
     turn: Turn,
 ) {
     let stream = outlet.clone().filter(|_| session.ends_with_stream);
-    let one_at_a_time = call.is_some() && service.script().bends(Bend::OneAtATime);
+    let is_serial = call.is_some() && service.script().bends(Bend::OneAtATime);
     let tool_future = {
         let (service, session) = (Arc::clone(service), Arc::clone(session));
         async move {
-            let _turn = if one_at_a_time {
+            let _turn = if is_serial {
                 Some(service.next_request().await)
             } else {
                 None

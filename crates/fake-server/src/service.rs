@@ -131,11 +131,11 @@ impl SharedState {
         if !task.put(next_state) {
             return false;
         }
-        let detailed = task.detailed(id);
+        let task_json = task.detailed(id);
         if task.is_completed() {
             self.finished("task");
         }
-        listen::task_changed(&self.listens, id, &detailed);
+        listen::task_changed(&self.listens, id, &task_json);
         true
     }
 

@@ -161,10 +161,10 @@ impl FakeSession {
     }
 
     /// Runs a call until it first waits, and the rest in a task.
-    pub fn drive(&self, call: Option<&str>, work: impl Future<Output = ()> + Send + 'static) {
-        let mut work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(work);
+    pub fn drive(&self, call: Option<&str>, call_work: impl Future<Output = ()> + Send + 'static) {
+        let mut call_work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(call_work);
         let mut noop_context = Context::from_waker(Waker::noop());
-        if work.as_mut().poll(&mut noop_context).is_ready() {
+        if call_work.as_mut().poll(&mut noop_context).is_ready() {
             return;
         }
         let mut state = self.state();
@@ -177,7 +177,7 @@ impl FakeSession {
             }
         }
         state.running.retain(|_, call| !call.is_finished());
-        let task = state.tasks.spawn(work);
+        let task = state.tasks.spawn(call_work);
         if let Some(id) = call {
             state.running.insert(id.to_owned(), task);
         }

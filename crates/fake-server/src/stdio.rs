@@ -23,7 +23,7 @@ const NOISE: &[u8] =
 pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
     let script = service.script();
     let session = service.open_session();
-    let (outlet, outgoing) = mpsc::unbounded_channel();
+    let (outlet, message_receiver) = mpsc::unbounded_channel();
     session.attach(outlet);
     // One line at a time, because a hanging server must not read.
     let (lines, mut incoming_lines) = mpsc::channel(1);
@@ -32,7 +32,7 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
     std::thread::spawn(move || read(&lines, close_limit));
     let writer = std::thread::spawn({
         let script = script.clone();
-        move || write(outgoing, &script)
+        move || write(message_receiver, &script)
     });
 
     while let Some(line) = incoming_lines.recv().await {
@@ -132,11 +132,14 @@ fn close_stdin() {
     panic!("--close-stdin-after needs Unix");
 }
 
-fn write(mut outgoing: mpsc::UnboundedReceiver<Outgoing>, script: &Script) -> io::Result<()> {
-    while let Some(outgoing) = outgoing.blocking_recv() {
+fn write(
+    mut message_receiver: mpsc::UnboundedReceiver<Outgoing>,
+    script: &Script,
+) -> io::Result<()> {
+    while let Some(message_receiver) = message_receiver.blocking_recv() {
         // Lock for one message, so that floods can interleave.
         let mut stdout = io::stdout().lock();
-        let text = match outgoing {
+        let text = match message_receiver {
             Outgoing::Message { text, .. } => text,
             Outgoing::Half(text) => {
                 stdout.write_all(text.as_bytes())?;

@@ -12,7 +12,7 @@ use crate::request::ReceivedRequest;
 use crate::revision::RevisionEra;
 
 /// Number of rounds, beyond the limits of clients.
-const AGAIN_AND_AGAIN: usize = 1000;
+const MANY_ROUNDS: usize = 1000;
 
 const AUDIO: &str = r#"{"content":[{"type":"text","text":"listen"},{"type":"audio","data":"UklGRg==","mimeType":"audio/wav"}]}"#;
 
@@ -83,10 +83,10 @@ fn rounds(request: &ReceivedRequest, name: &str) -> Option<Rounds> {
         ],
         "ask_together" => vec![vec![ClientQuestion::form(), ClientQuestion::sampling()]],
         "ask_nothing" if request.script.bends(Bend::EndlessInputRequired) => {
-            vec![Vec::new(); AGAIN_AND_AGAIN]
+            vec![Vec::new(); MANY_ROUNDS]
         }
         "ask_nothing" => vec![Vec::new()],
-        "ask_again" => vec![vec![ClientQuestion::form()]; AGAIN_AND_AGAIN],
+        "ask_again" => vec![vec![ClientQuestion::form()]; MANY_ROUNDS],
         _ => return None,
     })
 }

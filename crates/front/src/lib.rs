@@ -177,7 +177,7 @@ pub async fn serve(
         nowhere: CancellationToken::new(),
         tasks: TaskTracker::new(),
     });
-    let writing = async {
+    let write_task = async {
         let (write_result, ()) = tokio::join!(front.output.run(stdout), print_task);
         write_result
     };
@@ -195,7 +195,7 @@ pub async fn serve(
         }
         serve_result
     };
-    let (write_result, serve_result) = tokio::join!(writing, serve_task);
+    let (write_result, serve_result) = tokio::join!(write_task, serve_task);
     match write_result {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(CommandError::Output(error))
@@ -239,7 +239,7 @@ impl Front {
         self.link.send_if_modified(|link| {
             let is_current = link
                 .daemon()
-                .is_some_and(|current| current.epoch == daemon.epoch);
+                .is_some_and(|current_daemon| current_daemon.epoch == daemon.epoch);
             if is_current {
                 *link = FrontLink::Down;
             }

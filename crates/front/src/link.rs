@@ -21,7 +21,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Minimum duration of a link before the delay is reset.
-const HELD: Duration = Duration::from_secs(1);
+const MIN_LINK_TIME: Duration = Duration::from_secs(1);
 
 /// Time limit for a silent stream. The daemon sends a comment every 15 s.
 const SILENCE: Duration = Duration::from_mins(1);
@@ -89,7 +89,7 @@ pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infa
                 is_lost = false;
                 before = Some(listen(front, listening).await);
                 front.link.send_replace(FrontLink::Down);
-                if start.elapsed() >= HELD {
+                if start.elapsed() >= MIN_LINK_TIME {
                     pause = FIRST_PAUSE;
                 }
             }
@@ -257,7 +257,7 @@ async fn open_anew(
             _ => Unattached::NoSession(reason.into_owned()),
         });
     };
-    let (session, initialized) = {
+    let (session, initialized_text) = {
         let mut state = front.state();
         if let Ok(request) = Frame::read(initialize.into()) {
             state.session.answered(&request, &answer);
@@ -268,8 +268,8 @@ async fn open_anew(
         (session, state.session.initialized())
     };
     let daemon = new_daemon.with_session(Some(session));
-    if let Some(initialized) = initialized {
-        read(daemon.post(&initialized).await?).await?;
+    if let Some(initialized_text) = initialized_text {
+        read(daemon.post(&initialized_text).await?).await?;
     }
     Ok(daemon)
 }

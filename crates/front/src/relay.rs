@@ -369,8 +369,9 @@ impl Front {
                     let Some(data) = event.data.filter(|data| !data.is_empty()) else {
                         continue;
                     };
-                    if let Some(repeated) = again_acknowledged(message, &data, is_acknowledged) {
-                        for change in repeated {
+                    if let Some(notifications) = again_acknowledged(message, &data, is_acknowledged)
+                    {
+                        for change in notifications {
                             self.send_line(&change).await;
                         }
                         continue;
@@ -570,7 +571,7 @@ impl Front {
         self.link.send_if_modified(|link| {
             let is_current = link
                 .daemon()
-                .is_some_and(|current| current.epoch == daemon.epoch);
+                .is_some_and(|current_daemon| current_daemon.epoch == daemon.epoch);
             if is_current {
                 *link = FrontLink::Up(Arc::new(daemon.with_session(Some(session))));
             }

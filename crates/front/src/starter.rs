@@ -15,10 +15,10 @@ use tokio::{
 };
 
 /// Time without a daemon before another one is started, longer than a restart.
-const AWAY: Duration = Duration::from_secs(2);
+const START_DELAY: Duration = Duration::from_secs(2);
 
 /// Delay before the next start after a failure.
-const AGAIN: Duration = Duration::from_secs(5);
+const RESTART_PAUSE: Duration = Duration::from_secs(5);
 
 /// Time limit for the end of a daemon with its servers.
 const END_LIMIT: Duration = Duration::from_secs(10);
@@ -50,11 +50,13 @@ impl Starter {
     pub fn is_away(&mut self) {
         let now = Instant::now();
         let start = *self.since.get_or_insert(now);
-        if self.is_running() || now - start < AWAY || self.not_before.is_some_and(|time| now < time)
+        if self.is_running()
+            || now - start < START_DELAY
+            || self.not_before.is_some_and(|time| now < time)
         {
             return;
         }
-        self.not_before = Some(now + AGAIN);
+        self.not_before = Some(now + RESTART_PAUSE);
         complain("the daemon is gone; starting the servers here");
         match self.start() {
             Ok(child) => self.child = Some(child),

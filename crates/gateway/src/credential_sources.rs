@@ -10,4 +10,10 @@ pub trait CredentialSources: fmt::Debug + Send + Sync {
     /// The source for all sessions of a server that is reached over HTTP, and for its health URL. It is asked for
     /// whenever a session opens. `None`: the headers of the entry are all that requests have.
     fn source(&self, server: &ServerConfig) -> Option<Arc<dyn CredentialSource>>;
+
+    /// True if a person has to log in to the server.
+    fn needs_login(&self, server: &ServerConfig) -> bool {
+        let _ = server;
+        false
+    }
 }

@@ -74,6 +74,9 @@ pub struct Registration {
     pub client: ClientIdentity,
     /// Time at which the secret expires. `None` if it does not.
     pub expires_at: Option<SystemTime>,
+    /// The scopes that the client was registered for. Some authorization servers grant it no others.
+    #[serde(default)]
+    pub scopes: Scopes,
 }
 
 impl Registration {
@@ -81,6 +84,11 @@ impl Registration {
         self.issuer == issuer
             && self.redirect_uri == redirect_uri
             && self.expires_at.is_none_or(|at| now < at)
+    }
+
+    /// True if the client may ask for these scopes.
+    pub fn has_scopes(&self, scopes: &Scopes) -> bool {
+        scopes.lacking(&self.scopes).is_empty()
     }
 }
 
@@ -189,6 +197,7 @@ pub fn read_registration(
     body: &[u8],
     issuer: &IssuerMetadata,
     redirect_uri: &Url,
+    scopes: &Scopes,
 ) -> Result<Registration, RegistrationError> {
     #[derive(Deserialize)]
     struct Registered {
@@ -237,6 +246,7 @@ pub fn read_registration(
         .client_secret_expires_at
         .filter(|seconds| *seconds > 0);
     Ok(Registration {
+        scopes: scopes.clone(),
         issuer: issuer.issuer.clone(),
         redirect_uri: redirect_uri.to_string(),
         client: ClientIdentity {
@@ -280,6 +290,7 @@ mod tests {
                 auth_method: AuthMethod::None,
             },
             expires_at: None,
+            scopes: Scopes::default(),
         }
     }
 
@@ -406,20 +417,34 @@ mod tests {
     fn a_registration_belongs_to_its_issuer_and_redirect_and_may_expire() {
         let redirect = url("http://127.0.0.1:1/callback");
         let body = json!({"client_id": "c", "client_secret": "s", "client_secret_expires_at": 100});
-        let registration =
-            read_registration(201, body.to_string().as_bytes(), &issuer(), &redirect).expect("one");
+        let registration = read_registration(
+            201,
+            body.to_string().as_bytes(),
+            &issuer(),
+            &redirect,
+            &Scopes::parse("a b"),
+        )
+        .expect("one");
         assert_eq!(
             registration.client.auth_method,
             AuthMethod::ClientSecretBasic
         );
         let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         assert!(registration.is_valid("https://a", redirect.as_str(), at(99)));
+        assert!(registration.has_scopes(&Scopes::parse("b")));
+        assert!(!registration.has_scopes(&Scopes::parse("b c")));
         assert!(!registration.is_valid("https://a", redirect.as_str(), at(100)));
         assert!(!registration.is_valid("https://b", redirect.as_str(), at(99)));
         assert!(!registration.is_valid("https://a", "http://127.0.0.1:2/callback", at(99)));
         let body = json!({"client_id": "c", "client_secret_expires_at": 0});
-        let forever =
-            read_registration(200, body.to_string().as_bytes(), &issuer(), &redirect).expect("one");
+        let forever = read_registration(
+            200,
+            body.to_string().as_bytes(),
+            &issuer(),
+            &redirect,
+            &Scopes::default(),
+        )
+        .expect("one");
         assert_eq!(forever.expires_at, None);
         assert_eq!(forever.client.auth_method, AuthMethod::None);
     }
@@ -432,6 +457,7 @@ mod tests {
                 body.as_bytes(),
                 &issuer(),
                 &url("http://localhost/"),
+                &Scopes::default(),
             );
             read.expect_err(body).to_string()
         };

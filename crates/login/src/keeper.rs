@@ -217,9 +217,11 @@ impl LoginKeeper {
             let is_saved = self.state.lock().save_error.is_none();
             match (stored, &before) {
                 (Some(stored), Some(before))
-                    if stored.tokens.access != before.tokens.access && is_saved =>
+                    if is_saved
+                        && (stored.tokens.access != before.tokens.access
+                            || stored.ended.is_some()) =>
                 {
-                    // Another process has refreshed the login.
+                    // Another process has refreshed the login, or has met its end.
                     self.state.lock().upkeep.replace(stored);
                     return;
                 }
@@ -261,6 +263,7 @@ impl LoginKeeper {
             }
             AfterRefresh::Ended(reason) => {
                 tracing::warn!(server = %name, %reason, "the login has ended");
+                self.save().await;
                 self.shared.publish(LoginChange::Ended(name.clone()));
             }
         }
@@ -299,6 +302,7 @@ impl LoginKeeper {
         let tokens = endpoint.refresh(refresh, &login.tokens.scopes).await?;
         Ok(StoredLogin {
             tokens,
+            ended: None,
             ..login.clone()
         })
     }
@@ -352,6 +356,7 @@ impl LoginKeeper {
             requested_scopes: scopes,
             tokens,
             logged_in_at: now,
+            ended: None,
         })
     }
 
@@ -523,6 +528,14 @@ impl LoginKeeper {
         let reason = reason
             .unwrap_or_else(|| format!("there was no answer within {} s", WAIT_LIMIT.as_secs()));
         NoCredentials::Unavailable(format!("no token for {}: {reason}", state.server.name))
+    }
+
+    pub(crate) fn needs_person(&self) -> bool {
+        let state = self.state.lock();
+        state.server.grant() == Grant::Person
+            && (state.is_required
+                || state.upkeep.end().is_some()
+                || !state.missing_scopes.is_empty())
     }
 
     pub fn report(&self) -> LoginReport {

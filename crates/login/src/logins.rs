@@ -253,6 +253,14 @@ impl Logins {
         LoginSource::new(self.keeper(server))
     }
 
+    /// True if a person has to log in to this server: it has refused a request for want of a login, or the login has
+    /// ended.
+    pub fn needs_login(&self, server: &LoginServer) -> bool {
+        let keepers = self.keepers.lock();
+        let keeper = keepers.get(server.name.as_str());
+        keeper.is_some_and(|keeper| keeper.needs_person())
+    }
+
     /// Takes the next change. Must be cancel-safe.
     pub async fn next_change(&self) -> LoginChange {
         loop {
@@ -570,6 +578,12 @@ impl Logins {
             .await?;
         let stored = stored
             .filter(|registration| registration.is_valid(&issuer.issuer, redirect.as_str(), now));
+        // A client that needs more scopes is registered again, for all of them.
+        let all_scopes = match &stored {
+            Some(stored) => scopes.union(&stored.scopes),
+            None => scopes.clone(),
+        };
+        let stored = stored.filter(|registration| registration.has_scopes(scopes));
         let endpoint = match choose_identity(settings, issuer, stored.as_ref())? {
             IdentityChoice::Ready(client) => {
                 let is_registered = stored.is_some_and(|stored| stored.client == client);
@@ -577,7 +591,7 @@ impl Logins {
             }
             IdentityChoice::Register(endpoint) => endpoint,
         };
-        let body = registration_body(issuer, redirect, scopes, is_on_device).to_string();
+        let body = registration_body(issuer, redirect, &all_scopes, is_on_device).to_string();
         let not_registered =
             |error: &dyn std::fmt::Display| LoginError::NotRegistered(error.to_string());
         let request = http::Request::post(endpoint.as_str())
@@ -594,6 +608,7 @@ impl Logins {
             response.body(),
             issuer,
             redirect,
+            &all_scopes,
         )?;
         if let Err(error) = store.save_registration(&registration).await {
             tracing::warn!(issuer = %issuer.issuer, %error, "the registered client cannot be saved");
@@ -634,6 +649,26 @@ async fn ask_for_challenge(web: &dyn Web, server: &Url) -> Option<Challenge> {
     Challenge::parse(headers.iter().filter_map(|value| value.to_str().ok()))
 }
 
+/// Removes the registration of a client that the authorization server has forgotten, so that the next login registers
+/// another one.
+async fn forget_unknown_client(
+    shared: &Shared,
+    context: &PendingContext,
+    issuer: &IssuerMetadata,
+    redirect: &Url,
+    code: &str,
+) {
+    if !context.is_registered || !matches!(code, "invalid_client" | "unauthorized_client") {
+        return;
+    }
+    let removed = shared
+        .store
+        .remove_registration(&issuer.issuer, redirect.as_str());
+    if let Err(error) = removed.await {
+        tracing::warn!(%error, "the registration cannot be removed");
+    }
+}
+
 async fn redeem(
     shared: &Shared,
     pending: PendingLogin<PendingContext>,
@@ -646,7 +681,11 @@ async fn redeem(
         context,
         ..
     } = pending;
-    let code: Secret = redirect.code(&issuer)?;
+    let code = redirect.code(&issuer);
+    if let Err(RedirectError::Refused { error, .. }) = &code {
+        forget_unknown_client(shared, &context, &issuer, &redirect_url, error).await;
+    }
+    let code: Secret = code?;
     let web = shared.web(&context.server);
     let now = shared.now();
     let endpoint = TokenEndpoint {
@@ -660,17 +699,8 @@ async fn redeem(
     let tokens = endpoint
         .redeem_code(&code, &verifier, &redirect_url, &context.scopes)
         .await;
-    if let Err(GrantError::Refused { code, .. }) = &tokens
-        && code == "invalid_client"
-        && context.is_registered
-    {
-        // The authorization server has forgotten the client. The next login registers another one.
-        let forgotten = shared
-            .store
-            .remove_registration(&issuer.issuer, redirect_url.as_str());
-        if let Err(error) = forgotten.await {
-            tracing::warn!(%error, "the registration cannot be removed");
-        }
+    if let Err(GrantError::Refused { code, .. }) = &tokens {
+        forget_unknown_client(shared, &context, &issuer, &redirect_url, code).await;
     }
     let login = StoredLogin {
         server_url: context.server.url.to_string(),
@@ -680,6 +710,7 @@ async fn redeem(
         client: context.client,
         requested_scopes: context.scopes,
         logged_in_at: now,
+        ended: None,
     };
     context.keeper.log_in(login).await;
     Ok(())
@@ -712,6 +743,7 @@ async fn await_device(
                 requested_scopes: prepared.context.scopes,
                 tokens,
                 logged_in_at: now,
+                ended: None,
             };
             keeper.log_in(login).await;
         }

@@ -81,6 +81,7 @@ pub enum AfterRefresh {
 impl LoginUpkeep {
     pub fn new(grant: Grant, login: Option<StoredLogin>) -> Self {
         Self {
+            end: login.as_ref().and_then(|login| login.ended.clone()),
             login,
             grant,
             ..Self::default()
@@ -244,6 +245,9 @@ impl LoginUpkeep {
             Err(error) => {
                 let reason = error.to_string();
                 self.end = Some(reason.clone());
+                if let Some(login) = &mut self.login {
+                    login.ended = Some(reason.clone());
+                }
                 AfterRefresh::Ended(reason)
             }
         }
@@ -293,6 +297,7 @@ mod tests {
             requested_scopes: Scopes::parse("read"),
             tokens,
             logged_in_at: at(0),
+            ended: None,
         }
     }
 
@@ -475,6 +480,9 @@ mod tests {
         assert_eq!(upkeep.next_token(at(81)), NextToken::Ended(reason.clone()));
         let after = upkeep.handle_refusal(401, Some(&Secret::new("one")), None, at(81));
         assert_eq!(after, AfterRefusal::LogIn(reason));
+        let stored = upkeep.login().cloned().expect("a login");
+        let restarted = LoginUpkeep::new(Grant::Person, Some(stored));
+        assert!(matches!(restarted.next_token(at(82)), NextToken::Ended(_)));
         upkeep.replace(login(tokens("new", 90, Some(100), Some("r"))));
         assert_eq!(
             upkeep.next_token(at(91)),

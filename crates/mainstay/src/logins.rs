@@ -38,6 +38,10 @@ impl CredentialSources for LoginSources {
         let server = LoginServer::from_config(server)?;
         Some(Arc::new(self.0.source(&server)))
     }
+
+    fn needs_login(&self, server: &ServerConfig) -> bool {
+        LoginServer::from_config(server).is_some_and(|server| self.0.needs_login(&server))
+    }
 }
 
 /// The logins of a state directory. Nothing is read or written before the first login.
@@ -75,12 +79,17 @@ async fn apply(change: LoginChange, server: Arc<ServerHandle>) {
     if !server.is_desired_up() {
         return;
     }
-    match change {
+    match &change {
         // A session that works takes the new token with its next request.
         LoginChange::LoggedIn(_) if server.view().session.is_some() => return,
         LoginChange::LoggedIn(_) => {}
         // A new attempt says in the server's status what is missing.
         LoginChange::LoggedOut(_) | LoginChange::Ended(_) => wait_until_idle(&server).await,
+    }
+    let is_logged_out = !matches!(change, LoginChange::LoggedIn(_));
+    if is_logged_out && server.view().status.unauthorized {
+        // A request has already met the end of the login.
+        return;
     }
     if let Err(error) = server.operate(Operation::Reconnect).await {
         tracing::info!(server = %server.name, %error, "not connected after a change of the login");

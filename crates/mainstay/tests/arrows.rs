@@ -73,8 +73,9 @@ fn packages_need_what_the_table_says_and_no_more() {
     let found: Table = packages
         .iter()
         .map(|(name, dependencies)| {
-            let needed = dependencies.values().flatten().cloned();
-            let own_packages = needed.filter(|needed| packages.contains_key(needed));
+            let needed_packages = dependencies.values().flatten().cloned();
+            let own_packages =
+                needed_packages.filter(|needed_packages| packages.contains_key(needed_packages));
             (name.clone(), own_packages.collect())
         })
         .collect();

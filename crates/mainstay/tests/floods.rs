@@ -22,31 +22,33 @@ const MB: u64 = 1_000_000;
 const MIB: u64 = 1024 * 1024;
 
 /// Maximum additional memory during a flood.
-const ALLOWED: u64 = 64 * MIB;
+const MAX_GROWTH: u64 = 64 * MIB;
 
 /// Maximum memory at any time.
-const ALLOWED_ALL: u64 = 256 * MIB;
+const MAX_MEMORY: u64 = 256 * MIB;
 
 /// Maximum duration of a call during a flood.
 const SLOW_CALL: Duration = Duration::from_secs(2);
 
 /// Default size, suitable for debug builds.
-const USUAL: u64 = 100 * MB;
+const DEFAULT_SIZE: u64 = 100 * MB;
 
 fn bytes() -> u64 {
     let megabytes = std::env::var("MAINSTAY_FLOOD_MB").ok();
-    megabytes.map_or(USUAL, |text| text.parse::<u64>().expect("a number") * MB)
+    megabytes.map_or(DEFAULT_SIZE, |text| {
+        text.parse::<u64>().expect("a number") * MB
+    })
 }
 
 fn patience() -> Duration {
-    FLOOD * bytes().div_ceil(USUAL) as u32
+    FLOOD * bytes().div_ceil(DEFAULT_SIZE) as u32
 }
 
 /// W22, W23.
 #[tokio::test]
 async fn garbage_in_lines_costs_nobody_anything() {
     let report = run_flood(5, json!({"to": "stdout", "bytes": bytes()})).await;
-    assert!(report.above_idle < ALLOWED, "{report:?}");
+    assert!(report.above_idle < MAX_GROWTH, "{report:?}");
 }
 
 #[tokio::test]
@@ -56,13 +58,13 @@ async fn garbage_without_line_ends_costs_nobody_anything() {
         json!({"to": "stdout", "bytes": bytes(), "endless": true}),
     )
     .await;
-    assert!(report.above_idle < ALLOWED, "{report:?}");
+    assert!(report.above_idle < MAX_GROWTH, "{report:?}");
 }
 
 #[tokio::test]
 async fn a_torrent_of_stderr_costs_nobody_anything() {
     let report = run_flood(5, json!({"to": "stderr", "bytes": bytes()})).await;
-    assert!(report.above_idle < ALLOWED, "{report:?}");
+    assert!(report.above_idle < MAX_GROWTH, "{report:?}");
 }
 
 /// Long lines, because the number of messages is limited separately.
@@ -86,7 +88,7 @@ async fn broken_messages_cost_nobody_anything() {
 async fn messages_cost_nobody_anything(kind: &str) {
     let flood = json!({"to": "stdout", "of": kind, "bytes": bytes(), "lineBytes": LONG_LINE});
     let report = run_flood(5, flood).await;
-    assert!(report.above_idle < ALLOWED, "{report:?}");
+    assert!(report.above_idle < MAX_GROWTH, "{report:?}");
 }
 
 /// An endless line that starts like a response.
@@ -94,7 +96,7 @@ async fn messages_cost_nobody_anything(kind: &str) {
 async fn an_endless_message_costs_nobody_anything() {
     let flood = json!({"to": "stdout", "bytes": bytes(), "endless": true, "as_message": true});
     let report = run_flood(1, flood).await;
-    assert!(report.above_idle < ALLOWED, "{report:?}");
+    assert!(report.above_idle < MAX_GROWTH, "{report:?}");
 }
 
 /// Measurements of a flood.
@@ -179,7 +181,7 @@ async fn run_flood(servers: usize, flood: Value) -> FloodReport {
         worst: quantile(100),
         elapsed,
     };
-    assert!(report.peak < ALLOWED_ALL, "{report:?}");
+    assert!(report.peak < MAX_MEMORY, "{report:?}");
     assert!(report.worst < SLOW_CALL, "{report:?}");
     println!("{servers} servers, {flood}: {report:#?}");
     report

@@ -330,7 +330,7 @@ async fn a_call_with_credentials_that_are_no_longer_valid_is_unauthorized() {
             let interruption = list.expect("in time").expect_err("no credentials");
             assert_eq!(
                 interruption,
-                Interruption::not_sent(refusal(401, reason)),
+                Interruption::not_sent(refusal(reason)),
                 "{path}"
             );
         }
@@ -384,7 +384,7 @@ async fn a_missing_scope_fails_one_call_with_the_words_of_the_source() {
         served.gate().lacks_scope = true;
         let list = timeout(LIMIT, session.ask(Method::ToolsList, None)).await;
         let interruption = list.expect("in time").expect_err("no credentials");
-        let expected = refusal(403, "a scope is missing");
+        let expected = refusal("a scope is missing");
         assert_eq!(interruption, Interruption::not_sent(expected), "{path}");
 
         served.gate().lacks_scope = false;
@@ -401,11 +401,8 @@ fn revoked() -> NoCredentials {
     NoCredentials::NoLongerValid("sign in again".to_owned())
 }
 
-fn refusal(status: u16, reason: &str) -> InterruptionKind {
-    InterruptionKind::Refused {
-        status,
-        body: reason.to_owned(),
-    }
+fn refusal(reason: &str) -> InterruptionKind {
+    InterruptionKind::NoCredentials(reason.to_owned())
 }
 
 /// The health URL of a server gets its credentials, and one of another origin does not.

@@ -179,17 +179,8 @@ async function serve(request, response) {
     const outcome = await person.confirmDevice(url.searchParams.get("user_code"), request);
     return void response.writeHead(200, { "content-type": "text/plain" }).end(`${outcome}\n`);
   }
-  if (path === "/authorize") addDefaultScope(url, request);
-  if (path === "/authorize" && settings["refresh-tokens"] === "asked") consentWithOfflineAccess(url, request);
+  if (path === "/authorize") await completeScopes(url, request);
   return handle(request, response);
-}
-
-// A request without scopes gets the first one (RFC 6749, 3.3): an MCP server that names none has clients ask for none.
-function addDefaultScope(url, request) {
-  if (url.searchParams.has("scope")) return;
-  url.searchParams.set("scope", settings.scopes.split(" ")[0]);
-  request.url = `/authorize${url.search}`;
-  request.originalUrl = settings.path + request.url;
 }
 
 // The path at which oidc-provider has the metadata; `null` if this authorization server has none there, and
@@ -205,11 +196,16 @@ function metadataPath(path) {
   return path.includes("/.well-known/") ? null : undefined;
 }
 
-// oidc-provider ignores offline_access without prompt=consent, which most authorization servers do not ask for.
-function consentWithOfflineAccess(url, request) {
-  const scopes = (url.searchParams.get("scope") ?? "").split(" ");
-  if (!scopes.includes("offline_access") || url.searchParams.has("prompt")) return;
-  url.searchParams.set("prompt", "consent");
+// oidc-provider ignores offline_access without prompt=consent, which most authorization servers do not ask for, and
+// grants nothing where no scope is asked for. Here that is everything that the client is registered for.
+async function completeScopes(url, request) {
+  const query = url.searchParams;
+  if (!query.get("scope")) {
+    const client = await provider.Client.find(query.get("client_id") ?? "");
+    query.set("scope", client?.scope ?? `${settings.scopes} offline_access`);
+  }
+  const isOffline = query.get("scope").split(" ").includes("offline_access");
+  if (isOffline && settings["refresh-tokens"] === "asked" && !query.has("prompt")) query.set("prompt", "consent");
   request.url = `/authorize${url.search}`;
   request.originalUrl = settings.path + request.url;
 }

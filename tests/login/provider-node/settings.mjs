@@ -15,7 +15,8 @@ const DEFAULTS = {
   "refresh-token-seconds": 1_209_600,
   "code-seconds": 60,
   "device-seconds": 600,
-  // strict: with offline_access and prompt=consent, as OpenID Connect has it; asked: with offline_access alone.
+  // strict: with offline_access and prompt=consent, as OpenID Connect has it; asked: with offline_access alone,
+  // and all scopes where none is asked for.
   "refresh-tokens": "asked",
   // Time in which a refresh token that was used may be used again.
   "reuse-grace-seconds": 0,

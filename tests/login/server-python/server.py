@@ -29,7 +29,7 @@ def authentication(options: argparse.Namespace, origin: str):
             base_url=origin,
             required_scopes=scopes,
             client_registration_options=ClientRegistrationOptions(
-                enabled=True, valid_scopes=["read", "write"], default_scopes=scopes or ["read"]
+                enabled=True, valid_scopes=["read", "write"], default_scopes=["read", "write"]
             ),
             revocation_options=RevocationOptions(enabled=True),
         )

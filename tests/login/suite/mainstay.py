@@ -11,8 +11,7 @@ from pathlib import Path
 
 from .cases import StagedTest
 from .stage import HERE, person
-from .test_servers import free_port
-from .web import ask, until
+from .web import ask, free_port, until
 
 # The home, the daemon and the MCP client of the attacks.
 world = SourceFileLoader("world", str(HERE.parent / "attacks" / "suite" / "world.py")).load_module()
@@ -55,10 +54,10 @@ class Mainstay:
     def login(self, name: str) -> dict:
         return self.rest("GET", f"/api/servers/{name}/login")
 
-    def begin(self, name: str, **body) -> dict:
+    def begin(self, name: str, /, **body) -> dict:
         return self.rest("POST", f"/api/servers/{name}/login", body)
 
-    def log_in(self, name: str, **browser):
+    def log_in(self, name: str, /, **browser):
         """A person logs in with a browser on this machine, and the server is there."""
         begun = self.begin(name)
         callback = person.Browser(**browser).log_in(begun["authorizationUrl"])
@@ -69,7 +68,7 @@ class Mainstay:
     def server(self, name: str) -> dict:
         return self.daemon.server(name)
 
-    def call(self, name: str, tool: str = "echo", **arguments) -> str:
+    def call(self, name: str, tool: str = "echo", /, **arguments) -> str:
         """The text of a tool's result, by a client of its own."""
         return text(self.daemon.client().call(f"{name}__{tool}", arguments or None))
 

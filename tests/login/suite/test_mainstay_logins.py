@@ -8,8 +8,7 @@ from joserfc.jwk import ECKey
 from . import oauth
 from .mainstay import MainstayTest
 from .stage import person
-from .test_servers import free_port
-from .web import ask, until
+from .web import ask, free_port, until
 
 DOCUMENT_URL = "https://client.example/oauth/client.json"
 
@@ -18,7 +17,7 @@ class LoginsTest(MainstayTest):
     def test_each_provider_with_each_server(self):
         for language in ("node", "python"):
             provider = self.stage.provider(language)
-            servers = {kind: self.stage.server(provider, kind) for kind in ("node", "python")}
+            servers = {kind: self.stage.server(provider, kind, scopes="read") for kind in ("node", "python")}
             if self.mainstay.daemon:
                 self.mainstay.daemon.stop()
             names = {f"{language}-{kind}": server for kind, server in servers.items()}
@@ -152,7 +151,7 @@ class LoginsTest(MainstayTest):
         self.assertEqual([request["resource"] for request in requests], [server.url])
 
     def test_refresh_tokens_of_a_provider_that_wants_consent(self):
-        """OpenID Connect: offline_access counts only with prompt=consent."""
+        # OpenID Connect: offline_access counts only with prompt=consent.
         self.serve(self.stage.server(self.stage.provider(refresh_tokens="strict")))
         self.mainstay.log_in("remote")
         self.assertIs(self.mainstay.login("remote")["renewable"], True)
@@ -325,7 +324,8 @@ class LoginsTest(MainstayTest):
         begun = self.mainstay.begin("remote")
         asked = parse_qs(urlsplit(begun["authorizationUrl"]).query)["scope"][0].split()
         self.assertLessEqual({"read", "write"}, set(asked))
-        self.assertEqual(ask("GET", person.Browser().log_in(begun["authorizationUrl"])).status, 200)
+        answer = ask("GET", person.Browser().log_in(begun["authorizationUrl"]))
+        self.assertEqual(answer.status, 200, answer.text)
         until("the scope", lambda: self.mainstay.call("remote", "write", text="x") == "written: x")
         self.assertEqual(server.counts()["calls"]["write"], 1)
 

@@ -54,8 +54,10 @@ class SecretsTest(MainstayTest):
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
         }
+        clients = self.folder / "clients.json"  # not in the process list of the authorization server
+        clients.write_text(json.dumps([given]))
         provider = self.stage.provider(
-            tell_secrets=True, access_token_seconds=6, clients=json.dumps([given]), registration=False
+            tell_secrets=True, access_token_seconds=6, clients=str(clients), registration=False
         )
         entry = {"clientId": "fixed", "clientSecret": "canary-client-secret"}
         server = self.stage.server(provider)

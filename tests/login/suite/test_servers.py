@@ -1,12 +1,11 @@
 """The MCP servers by themselves: whom they refuse, how they say it, and whom they let in."""
 
 import json
-import socket
 import urllib.parse
 
 from .cases import StagedTest
 from .oauth import OAuthClient
-from .web import Answer, ask
+from .web import Answer, ask, free_port
 
 REVISION = "2025-06-18"
 
@@ -37,11 +36,6 @@ def text(answer: Answer) -> str:
     lines = [line.removeprefix("data:").strip() for line in answer.text.splitlines()]
     message = next(json.loads(line) for line in lines if line.startswith("{"))
     return message["result"]["content"][0]["text"]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 class ServersTest(StagedTest):

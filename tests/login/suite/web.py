@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import random
+import socket
 import time
 from dataclasses import dataclass
 from http.client import HTTPMessage
@@ -40,6 +42,17 @@ def ask(method: str, url: str, *, headers=None, form=None, body=None, seconds: f
         return Answer(response.status, response.headers, response.read().decode("utf-8", "replace"))
     finally:
         connection.close()
+
+
+def free_port() -> int:
+    """A port that nobody listens at, and that the system gives to no program that asks for any: it begins later."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        try:
+            with socket.create_server(("127.0.0.1", port)):
+                return port
+        except OSError:
+            continue
 
 
 def until(what: str, condition, seconds: float = ANSWER_SECONDS):

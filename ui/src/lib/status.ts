@@ -65,7 +65,7 @@ export function wordOf(server: Server): StateWord {
     case 'crashed':
       return 'crashed'
     case 'error':
-      return server.nextAction === 'set_credentials' ? 'unauthorized' : 'error'
+      return server.nextAction === 'set_credentials' || server.nextAction === 'log_in' ? 'unauthorized' : 'error'
     default:
       return 'stopped'
   }

@@ -181,9 +181,9 @@ impl McpClients {
                 Backend::Shared(shared_server) => {
                     // A modern server sends only messages with a requested level (2026-07-28,
                     // "Logging").
-                    let without_a_level = !shared_server.opens_no_sessions();
+                    let sends_all_levels = !shared_server.opens_no_sessions();
                     shared_server.name == *server
-                        && session.log_level().map_or(without_a_level, is_requested)
+                        && session.log_level().map_or(sends_all_levels, is_requested)
                 }
                 Backend::Transparent(_) => false,
             };

@@ -48,7 +48,7 @@ const SESSION_IDLE: Duration = Duration::from_mins(30);
 const UPSTREAM_IDLE: Duration = Duration::from_mins(5);
 
 /// Name of the file of ended sessions, in the state directory.
-const ENDED: &str = "ended-sessions";
+const ENDED_SESSIONS_FILE: &str = "ended-sessions";
 
 /// Limits for client sessions.
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +116,7 @@ impl McpClients {
         state: Option<PathBuf>,
         limits: &ClientLimits,
     ) -> Self {
-        let ended_file = state.map(|state| state.join(ENDED));
+        let ended_file = state.map(|state| state.join(ENDED_SESSIONS_FILE));
         let names = Arc::new(seal.names());
         let sessions = Crowd::new(limits.sessions);
         let shared_state = SharedState::new(gateway, names, sessions, limits.page_size);
@@ -284,19 +284,19 @@ impl McpClients {
         visitor: &Visitor,
     ) -> Option<Arc<ClientSession>> {
         let principal = &visitor.principal;
-        let unsealed = self.seal.open(id, principal, unix_ms())?;
-        if unsealed.endpoint != scope.endpoint() || self.ended.has(unsealed.birth) {
+        let session_identity = self.seal.open(id, principal, unix_ms())?;
+        if session_identity.endpoint != scope.endpoint() || self.ended.has(session_identity.birth) {
             return None;
         }
         // Switches are stored under the client's name, which the id may not contain completely.
-        if !unsealed.has_whole_name {
+        if !session_identity.has_whole_name {
             return None;
         }
         let client_sinks = self.client_sinks(scope, principal);
         let caller = Caller {
-            capabilities: Arc::new(unsealed.capabilities),
-            client_info: unsealed.client_info,
-            ..Caller::at(unsealed.revision)
+            capabilities: Arc::new(session_identity.capabilities),
+            client_info: session_identity.client_info,
+            ..Caller::at(session_identity.revision)
         };
         let backend = match scope {
             EndpointScope::Profile(profile) => {
@@ -341,14 +341,14 @@ impl McpClients {
         let has_session = self
             .session(id)
             .is_some_and(|session| session.serves(scope, principal));
-        let unsealed = self.seal.read(id, principal);
-        let unsealed = unsealed.filter(|unsealed| {
-            let is_here = unsealed.endpoint == scope.endpoint();
-            is_here && !self.ended.has(unsealed.birth)
+        let session_identity = self.seal.read(id, principal);
+        let session_identity = session_identity.filter(|session_identity| {
+            let is_here = session_identity.endpoint == scope.endpoint();
+            is_here && !self.ended.has(session_identity.birth)
         });
-        let is_known = has_session || unsealed.is_some();
-        if let Some(unsealed) = unsealed {
-            self.ended.add(unsealed.birth, unix_ms()).await;
+        let is_known = has_session || session_identity.is_some();
+        if let Some(session_identity) = session_identity {
+            self.ended.add(session_identity.birth, unix_ms()).await;
         }
         if has_session {
             self.end(id, "the client ended the session");

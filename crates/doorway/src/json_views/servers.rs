@@ -150,9 +150,9 @@ pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosur
             .map(unix_millis),
         open_question: server
             .open_question()
-            .map(|(oldest, count)| api::OpenQuestion {
+            .map(|(oldest_time, count)| api::OpenQuestion {
                 count: Some(count),
-                ..open_question(oldest, disclosure)
+                ..open_question(oldest_time, disclosure)
             }),
         tools_ready: view.catalog.is_some(),
         lists_stale: view.catalog.is_some() && view.listed.is_none(),
@@ -202,6 +202,7 @@ fn action(step: &NextStep) -> api::NextAction {
         NextStep::SeeLogAndStart => api::NextAction::SeeLogAndStart,
         NextStep::SeeLog => api::NextAction::SeeLog,
         NextStep::SetCredentials => api::NextAction::SetCredentials,
+        NextStep::LogIn => api::NextAction::LogIn,
         NextStep::Wait => api::NextAction::Wait,
     }
 }

@@ -80,7 +80,7 @@ const TOOLS: [(&str, &str); 17] = [
 const TASK: &str = r#"{"name":"task","description":"becomes a task","inputSchema":{"type":"object","properties":{"ms":{"type":"integer"},"ask":{"type":"boolean"},"fail":{"type":"boolean"},"optional":{"type":"boolean"}}}}"#;
 
 /// The tool of `--bad-tool`. HTTP clients must omit it, because a number has several spellings.
-const BAD: &str = r#"{"name":"misrouted","description":"no client may offer this over HTTP","inputSchema":{"type":"object","properties":{"size":{"type":"number","x-mcp-header":"Size"}}}}"#;
+const BAD_TOOL: &str = r#"{"name":"misrouted","description":"no client may offer this over HTTP","inputSchema":{"type":"object","properties":{"size":{"type":"number","x-mcp-header":"Size"}}}}"#;
 
 pub(super) const RESOURCE: &str =
     r#"{"uri":"fake://asked","name":"asked","mimeType":"application/json"}"#;
@@ -91,13 +91,13 @@ pub(super) const PROMPT: &str = r#"{"name":"ask_name","description":"asks the us
 pub(super) fn tools(script: &Script, revision: &str) -> impl Iterator<Item = &'static str> {
     let is_modern = revision >= "2026-07-28";
     let task = (script.tasks && is_modern).then_some(TASK);
-    let bad_tool = (script.bad_tool && is_modern).then_some(BAD);
-    let defined = TOOLS
+    let bad_tool = (script.bad_tool && is_modern).then_some(BAD_TOOL);
+    let defined_tools = TOOLS
         .into_iter()
         .filter(move |(revision_start, _)| *revision_start <= revision)
         .map(|(_, tool)| tool);
     let is_pinned = script.is_pinned();
-    defined
+    defined_tools
         .chain(task)
         .chain(bad_tool)
         .filter(move |_| is_pinned)

@@ -223,8 +223,8 @@ pub(crate) fn resources(script: &Script) -> Vec<String> {
         r#"{"uri":"fake://blob","name":"blob","mimeType":"application/octet-stream"}"#.to_owned(),
     ];
     resources.extend(script.is_pinned().then(|| eras::RESOURCE.to_owned()));
-    let defined = script.defined_resources.iter();
-    resources.extend(defined.map(|uri| json!({"uri": uri, "name": "defined"}).to_string()));
+    let resource = |uri: &String| json!({"uri": uri, "name": "defined"}).to_string();
+    resources.extend(script.defined_resources.iter().map(resource));
     resources
 }
 
@@ -232,10 +232,8 @@ pub(crate) fn templates(script: &Script) -> Vec<String> {
     let mut templates = vec![
         r#"{"uriTemplate":"fake://item/{id}","name":"item","mimeType":"text/plain"}"#.to_owned(),
     ];
-    let defined = script.defined_templates.iter();
-    templates.extend(
-        defined.map(|template| json!({"uriTemplate": template, "name": "defined"}).to_string()),
-    );
+    let template = |uri: &String| json!({"uriTemplate": uri, "name": "defined"}).to_string();
+    templates.extend(script.defined_templates.iter().map(template));
     templates
 }
 
@@ -260,7 +258,7 @@ pub(crate) fn read(script: &Script, uri: &str) -> Result<Value, RpcError> {
         _ if script
             .defined_resources
             .iter()
-            .any(|defined| defined == uri) =>
+            .any(|defined_uri| defined_uri == uri) =>
         {
             json!({"uri": uri, "mimeType": "text/plain", "text": uri})
         }

@@ -17,15 +17,15 @@ use crate::session::FakeSession;
 
 /// Returns true if a POST belongs to this era.
 pub(crate) fn claims(script: &Script, message: &RpcMessage, headers: &HeaderMap) -> bool {
-    let by_header = || {
+    let is_by_header = || {
         let version = header(headers, "mcp-protocol-version");
         version.is_some_and(|version| !REVISIONS.contains(&version))
     };
-    let by_body = || match message {
+    let is_by_body = || match message {
         RpcMessage::Request { params, .. } => meta::is_modern(params),
         RpcMessage::Notification { .. } | RpcMessage::Response { .. } => false,
     };
-    script.is_modern() && (!script.is_legacy() || by_header() || by_body())
+    script.is_modern() && (!script.is_legacy() || is_by_header() || is_by_body())
 }
 
 pub(crate) async fn post(

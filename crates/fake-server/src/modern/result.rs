@@ -8,7 +8,7 @@ use crate::catalog;
 use crate::message::RpcError;
 use crate::script::Script;
 
-const CACHEABLE: [&str; 6] = [
+const CACHEABLE_METHODS: [&str; 6] = [
     "server/discover",
     "tools/list",
     "prompts/list",
@@ -17,9 +17,9 @@ const CACHEABLE: [&str; 6] = [
     "resources/read",
 ];
 
-pub(crate) fn missing_capability(required: &Value) -> RpcError {
+pub(crate) fn missing_capability(required_capability: &Value) -> RpcError {
     RpcError {
-        data: Some(json!({"requiredCapabilities": required})),
+        data: Some(json!({"requiredCapabilities": required_capability})),
         ..RpcError::new(-32021, "missing required client capability")
     }
 }
@@ -32,7 +32,7 @@ pub(crate) fn complete(script: &Script, method: &str, result: &str) -> String {
 /// Returns a result with another `resultType`.
 pub(super) fn typed(kind: &str, script: &Script, method: &str, result: &str) -> String {
     let mut members = vec![format!(r#""resultType":"{kind}""#)];
-    if CACHEABLE.contains(&method) && kind == "complete" {
+    if CACHEABLE_METHODS.contains(&method) && kind == "complete" {
         let scope = if script.private_cache {
             "private"
         } else {

@@ -36,7 +36,7 @@ pub(crate) fn interview(
         round: 0,
         answers: Vec::new(),
     };
-    let mut pending = match (&retry.state, &retry.responses) {
+    let mut pending_request = match (&retry.state, &retry.responses) {
         (None, None) => return Ok(vec![ask(request, new_request, &rounds[0], has_state)]),
         (None, Some(_)) if has_state => return Err(lost(request, "requestState is missing")),
         (None, Some(_)) => new_request,
@@ -47,31 +47,36 @@ pub(crate) fn interview(
     let keys = rounds.iter().flatten().map(|question| question.key);
     let answers = keys.filter_map(|key| Some((key, responses.get(key)?.get().to_owned())));
     for (key, answer) in answers {
-        if !pending
+        if !pending_request
             .answers
             .iter()
             .any(|(earlier_key, _)| *earlier_key == key)
         {
-            pending.answers.push((key, answer));
+            pending_request.answers.push((key, answer));
         }
     }
-    let open: Vec<ClientQuestion> = rounds[pending.round]
+    let open: Vec<ClientQuestion> = rounds[pending_request.round]
         .iter()
-        .filter(|question| !pending.answers.iter().any(|(key, _)| *key == question.key))
+        .filter(|question| {
+            !pending_request
+                .answers
+                .iter()
+                .any(|(key, _)| *key == question.key)
+        })
         .cloned()
         .collect();
     if !open.is_empty() {
-        return Ok(vec![ask(request, pending, &open, has_state)]);
+        return Ok(vec![ask(request, pending_request, &open, has_state)]);
     }
-    pending.round += 1;
-    if let Some(next_round) = rounds.get(pending.round) {
+    pending_request.round += 1;
+    if let Some(next_round) = rounds.get(pending_request.round) {
         // A round may repeat an earlier question.
-        pending
+        pending_request
             .answers
             .retain(|(key, _)| next_round.iter().all(|question| question.key != *key));
-        return Ok(vec![ask(request, pending, next_round, has_state)]);
+        return Ok(vec![ask(request, pending_request, next_round, has_state)]);
     }
-    let answers: Vec<_> = pending
+    let answers: Vec<_> = pending_request
         .answers
         .iter()
         .map(|(key, answer)| (*key, answer.as_str()))
@@ -86,7 +91,7 @@ pub(crate) fn interview(
 /// Answers `input_required`.
 fn ask(
     request: &ReceivedRequest,
-    pending: PendingRequest,
+    pending_request: PendingRequest,
     questions: &[ClientQuestion],
     has_state: bool,
 ) -> ServiceAction {
@@ -113,7 +118,11 @@ fn ask(
         let serial = request.service.serial();
         let state = format!(" {serial}/{:x}\t\"\\/\u{1}é🦀%2B+= ", std::process::id());
         members.push(format!(r#""requestState":{}"#, quote(&state)));
-        request.service.shared().pending.insert(state, pending);
+        request
+            .service
+            .shared()
+            .pending
+            .insert(state, pending_request);
     }
     let result = format!("{{{}}}", members.join(","));
     let result = typed("input_required", request.script, request.method, &result);
@@ -127,19 +136,19 @@ fn resume(
     state: &str,
 ) -> Result<PendingRequest, RpcError> {
     let earlier_request = request.service.shared().pending.get(state).cloned();
-    let mut pending =
+    let mut pending_request =
         earlier_request.ok_or_else(|| lost(request, "requestState is not what was given"))?;
-    if pending.request != retry.request {
+    if pending_request.request != retry.request {
         return Err(lost(
             request,
             "method or params are not those of the request",
         ));
     }
-    if pending.id == retry.id {
+    if pending_request.id == retry.id {
         return Err(lost(request, "the retry has the id of the request"));
     }
-    pending.id.clone_from(&retry.id);
-    Ok(pending)
+    pending_request.id.clone_from(&retry.id);
+    Ok(pending_request)
 }
 
 fn request_key(request: &ReceivedRequest) -> Result<(String, Value), RpcError> {

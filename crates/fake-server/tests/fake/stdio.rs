@@ -130,9 +130,9 @@ async fn changes_tools_and_updates_subscribed_resources() {
         let update_response = peer.ask(call(5, "touch", &uri)).await;
         assert_eq!(update_response["method"], "notifications/resources/updated");
         peer.next().await;
-        let current = peer.ask(call(6, "subscriptions", &json!({}))).await;
+        let current_response = peer.ask(call(6, "subscriptions", &json!({}))).await;
         let expected = json!({"fake://item/7": 1});
-        assert_eq!(current["result"]["structuredContent"], expected);
+        assert_eq!(current_response["result"]["structuredContent"], expected);
     })
     .await;
 }
@@ -292,8 +292,11 @@ async fn fills_up_unread(mut peer: Peer) {
         loop {
             let line = format!("{ping}\n");
             let write_result = stdin.write_all(line.as_bytes());
-            let moment = std::time::Duration::from_millis(500);
-            if tokio::time::timeout(moment, write_result).await.is_err() {
+            let time_limit = std::time::Duration::from_millis(500);
+            if tokio::time::timeout(time_limit, write_result)
+                .await
+                .is_err()
+            {
                 return;
             }
         }

@@ -132,7 +132,10 @@ async fn ask(
 fn is_refusal(answer: &Result<Frame, Interruption>) -> bool {
     match answer {
         Ok(frame) => frame.error().is_some(),
-        Err(interruption) => matches!(interruption.kind, InterruptionKind::Refused { .. }),
+        Err(interruption) => matches!(
+            interruption.kind,
+            InterruptionKind::Refused { .. } | InterruptionKind::NoCredentials(_)
+        ),
     }
 }
 

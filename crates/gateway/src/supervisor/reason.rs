@@ -135,7 +135,15 @@ impl ServerHandle {
             return Some(NextStep::Start);
         }
         let has_log = !self.log.tail.texts().is_empty() || self.log.last_stray_line().is_some();
-        NextStep::for_state(view.state(), view.status.unauthorized, has_log)
+        let step = NextStep::for_state(view.state(), view.status.unauthorized, has_log);
+        match (&step, &self.credential_sources) {
+            (Some(NextStep::SetCredentials), Some(sources))
+                if sources.needs_login(&self.config()) =>
+            {
+                Some(NextStep::LogIn)
+            }
+            _ => step,
+        }
     }
 
     /// The next step in words, after a separator. Empty if there is none.

@@ -42,7 +42,7 @@ use super::{
     suspect_calls::SuspectCalls,
     task::{CallerHandles, Task},
 };
-use crate::metrics::Figures;
+use crate::{credential_sources::CredentialSources, metrics::Figures};
 
 /// Commands that may be queued for a supervisor. The supervisor handles each of them without
 /// waiting.
@@ -75,6 +75,8 @@ pub struct ServerHandle {
     legacy_twin: LegacyTwin,
     /// Counts and times of the server's calls.
     pub figures: Arc<Figures>,
+    /// The sources of credentials of all servers.
+    pub(super) credential_sources: Option<Arc<dyn CredentialSources>>,
     /// Location of the server's entry: the command line, a file or another configuration.
     pub(super) entry_place: EntryPlace,
 }
@@ -90,6 +92,7 @@ pub fn supervise(
     log.protect(&config);
     let queue = Arc::clone(&fleet.queue);
     let entry_place = fleet.entry_place(&config.name);
+    let credential_sources = fleet.credential_sources.clone();
     let is_shared_by_one = fleet.sole.is_some();
     let (name, is_isolated) = (config.name.clone(), !is_shared_by_one && isolates(&config));
     let stored = Arc::new(ArcSwap::new(config));
@@ -109,6 +112,7 @@ pub fn supervise(
         listener,
         legacy_twin: LegacyTwin::default(),
         figures: Arc::default(),
+        credential_sources,
         entry_place,
     });
     // Each log line names its server, whatever module writes it. A span that the log filter leaves

@@ -86,12 +86,12 @@ async fn arguments_come_from_files_and_stdin() {
     let duplicate_stdin = ["call", "one/echo", "a=@-", "b=@-"];
     let duplicate_stdin = run_with_stdin(&home, &duplicate_stdin, "x").await;
     assert_eq!(duplicate_stdin.code, Some(2), "{duplicate_stdin}");
-    let in_shell_run = home.run(&["shell", "-c", "/call one/echo text=@-"]).await;
-    assert_eq!(in_shell_run.code, Some(2), "{in_shell_run}");
+    let shell_run = home.run(&["shell", "-c", "/call one/echo text=@-"]).await;
+    assert_eq!(shell_run.code, Some(2), "{shell_run}");
     daemon.stop().await;
 }
 
-/// If the daemon is killed, the error contains that the call may have run.
+/// If the daemon is killed, the error text reports an unknown outcome.
 #[tokio::test]
 async fn a_call_whose_daemon_is_killed_may_have_run() {
     let home = home!();
@@ -197,13 +197,13 @@ async fn a_call_that_takes_longer_shows_how_far_it_is() {
     let home = home!();
     let (daemon, _) = serve(&home).await;
     let slow_call = ["call", "one/progress", "steps=8", "intervalMs=200"];
-    let on_terminal = async |arguments: &[&str]| {
+    let terminal_output = async |arguments: &[&str]| {
         let mut terminal = Terminal::open();
         let mut child = terminal.start(home.command(arguments));
         within(child.wait()).await.expect("it ends");
         String::from_utf8(terminal.end().await).expect("UTF-8")
     };
-    let screen = on_terminal(&slow_call).await;
+    let screen = terminal_output(&slow_call).await;
     assert!(
         screen.contains("one/progress: 5 of 8, step 5 ("),
         "{screen:?}"
@@ -219,7 +219,7 @@ async fn a_call_that_takes_longer_shows_how_far_it_is() {
         &["call", "one/echo", "text=x"][..],
         &[&slow_call[..], &["--json"]].concat(),
     ] {
-        let screen = on_terminal(quiet_call).await;
+        let screen = terminal_output(quiet_call).await;
         assert!(!screen.contains('\u{1b}'), "{screen:?}");
     }
     let piped_run = home.run(&slow_call).await;

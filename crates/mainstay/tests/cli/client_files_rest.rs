@@ -131,14 +131,14 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
         (&gemini["mainstay"], &gemini["servers"]),
         (&json!(true), &json!(["own"]))
     );
-    let zed = client(&all_clients, "zed");
+    let zed_client = client(&all_clients, "zed");
     assert_eq!(
-        (&zed["installed"], &zed["mainstay"]),
+        (&zed_client["installed"], &zed_client["mainstay"]),
         (&json!(false), &json!(false))
     );
     assert!(
-        zed.get("file").is_none() && zed.get("servers").is_none(),
-        "{zed}"
+        zed_client.get("file").is_none() && zed_client.get("servers").is_none(),
+        "{zed_client}"
     );
     // This client's file supports no URLs.
     let desktop = client(&all_clients, "claude-desktop")["snippet"]["text"]
@@ -151,8 +151,8 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
     assert!(!json!(all_clients).to_string().contains("very-secret"));
 
     // With tokens, the entry is a command in place of the URL.
-    let added = home.run(&["token", "add", "laptop"]).await;
-    assert_eq!(added.code, Some(0), "{added}");
+    let token_run = home.run(&["token", "add", "laptop"]).await;
+    assert_eq!(token_run.code, Some(0), "{token_run}");
     let all_clients = clients(&home, &daemon).await;
     let cursor = client(&all_clients, "cursor")["snippet"]["text"]
         .as_str()

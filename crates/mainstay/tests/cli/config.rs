@@ -83,23 +83,23 @@ async fn the_effective_configuration_is_shown_without_secrets() {
         ], "naming": "slash"}"#,
     );
     let show_command = ["config", "show", "--config", &file];
-    let with_arguments =
+    let show_with =
         |extra_arguments: &[&'static str]| [show_command.as_slice(), extra_arguments].concat();
     assert_snapshot!(
         home.transcript(&[
             &show_command,
-            &with_arguments(&["-o", "yaml"]),
+            &show_with(&["-o", "yaml"]),
             &["config", "show"],
             &["config", "show", "--config", "nowhere.json"],
             &["config", "show", "--config", "nowhere.json", "-o", "json"],
         ])
         .await
     );
-    let json = home.run(&with_arguments(&["--json"])).await;
+    let json = home.run(&show_with(&["--json"])).await;
     assert_eq!(json.stdout.lines().count(), 1);
     assert_eq!(json.json()["mcpServers"]["web"]["enabled"], false);
     let full_output = home
-        .run(&with_arguments(&["--defaults", "-o", "json"]))
+        .run(&show_with(&["--defaults", "-o", "json"]))
         .await
         .json();
     assert_eq!(full_output["mcpServers"]["files"]["timeout_s"], 30);
@@ -254,8 +254,8 @@ async fn a_file_is_made_with_its_schema() {
 async fn new_files_name_the_schema() {
     let home = home!();
     let program = fake_server::binary().display().to_string();
-    let added = home.run(&["add", "one", "--yes", "--", &program]).await;
-    assert_eq!(added.code, Some(0), "{added}");
+    let add_run = home.run(&["add", "one", "--yes", "--", &program]).await;
+    assert_eq!(add_run.code, Some(0), "{add_run}");
     let path = home.state().join("config.json");
     let text = fs::read_to_string(&path).expect("there");
     assert!(

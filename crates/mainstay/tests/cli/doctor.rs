@@ -170,10 +170,10 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
     );
     // A missing command has a single finding.
     assert_eq!(down.len(), 1, "{down:#?}");
-    let of_gone = all_findings
+    let gone_findings = all_findings
         .iter()
         .filter(|finding| finding["server"] == "gone");
-    assert_eq!(of_gone.count(), 1, "{all_findings:#?}");
+    assert_eq!(gone_findings.count(), 1, "{all_findings:#?}");
     let missing_finding = finding_with_id(all_findings, "command.missing");
     assert_eq!(missing_finding["server"], "gone");
     let mend_text = missing_finding["mend"].as_str().expect("text");
@@ -204,8 +204,8 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
             .contains("mainstay validate")
     );
     // One attempt covers both eras, and no state is stored.
-    let starts = || fs::read_to_string(&starts_path).expect("a start");
-    let attempt = starts();
+    let start_count = || fs::read_to_string(&starts_path).expect("a start");
+    let attempt = start_count();
     assert!(attempt.lines().count() <= 2, "{attempt}");
     assert!(!home.state().exists());
 
@@ -218,7 +218,7 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
         "{run}"
     );
     assert!(run.stdout.contains("         mend: "), "{run}");
-    assert_eq!(starts(), attempt);
+    assert_eq!(start_count(), attempt);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::fakes::fakes;
 
 /// Commands that fail in different ways.
-const WRONG: &[&[&str]] = &[
+const FAILING_COMMANDS: &[&[&str]] = &[
     &["lsit"],
     &["records", "exprot"],
     &["list", "--jsn"],
@@ -56,7 +56,7 @@ async fn every_error_says_what_to_do_next() {
     daemon.wait_for_stderr("ready: 2 of 2").await;
     assert_eq!(home.run(&["token", "add", "client"]).await.code, Some(0));
     let mut errors_text = String::new();
-    for arguments in WRONG {
+    for arguments in FAILING_COMMANDS {
         let plain_run = home.run(arguments).await;
         assert_ne!(plain_run.code, Some(0), "{plain_run}");
         errors_text += &plain_run.to_string();
@@ -90,7 +90,7 @@ async fn every_error_says_what_to_do_next() {
         assert!(body["hint"].is_string(), "{run}");
         errors_text.extend([last_line, "\n\n"]);
     }
-    let redacted = home.redacted(&errors_text);
-    assert_snapshot!(redacted);
+    let redacted_text = home.redacted(&errors_text);
+    assert_snapshot!(redacted_text);
     daemon.stop().await;
 }

@@ -61,9 +61,9 @@ async fn server_events_are_printed_in_order() {
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
-    let of_other = events.iter().filter(|event| event["server"] == "other");
-    let of_other: Vec<&Value> = of_other.map(|event| &event["type"]).collect();
-    assert_eq!(of_other, ["server_starting", "server_failed"]);
+    let other_events = events.iter().filter(|event| event["server"] == "other");
+    let other_events: Vec<&Value> = other_events.map(|event| &event["type"]).collect();
+    assert_eq!(other_events, ["server_starting", "server_failed"]);
     let place = events[events.len() - 2]["id"].as_str().expect("an id");
     let last_run = home.run(&["events", "--json", "--after", place]).await;
     assert_eq!(last_run.json(), events[events.len() - 1]);

@@ -41,16 +41,16 @@ async fn an_outage_is_told_with_its_reason_and_its_length() {
 
     let matching_output = home.run(&["history", "db", "--json"]).await.json();
     let changes = matching_output["changes"].as_array().expect("changes");
-    let of_db = changes.iter().filter(|change| change["server"] == "db");
-    let words: Vec<_> = of_db.clone().map(|change| &change["status"]).collect();
+    let db_changes = changes.iter().filter(|change| change["server"] == "db");
+    let words: Vec<_> = db_changes.clone().map(|change| &change["status"]).collect();
     assert_eq!(
         words,
         ["connecting", "connected", "reconnecting", "connected"]
     );
-    let crash = of_db.clone().nth(2).expect("a crash");
+    let crash = db_changes.clone().nth(2).expect("a crash");
     assert_eq!(crash["exitCode"], 3, "{crash}");
     assert!(crash.get("downMs").is_none(), "{crash}");
-    let return_mark = of_db.clone().nth(3).expect("it came back");
+    let return_mark = db_changes.clone().nth(3).expect("it came back");
     assert!(return_mark["downMs"].is_u64(), "{return_mark}");
     // An ongoing outage has its duration so far.
     let all_text = until_history(&home, &["--since", "2h"], &["other", "down for "]).await;
@@ -108,17 +108,17 @@ async fn a_time_without_a_unit_is_refused() {
 #[tokio::test]
 async fn stderr_is_json_or_in_one_form() {
     let home = home!();
-    let added = home
+    let token_run = home
         .run(&["add", "x", "http://127.0.0.1:1/mcp", "--json"])
         .await;
-    assert_eq!(added.code, Some(1), "{added}");
-    let lines = added.stderr.lines();
+    assert_eq!(token_run.code, Some(1), "{token_run}");
+    let lines = token_run.stderr.lines();
     let lines: Vec<serde_json::Value> = lines
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{added}")))
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{token_run}")))
         .collect();
-    assert_eq!(lines[0], json!({"note": "x would be:"}), "{added}");
+    assert_eq!(lines[0], json!({"note": "x would be:"}), "{token_run}");
     let error = lines.last().expect("an error");
-    assert!(error["error"].is_string(), "{added}");
+    assert!(error["error"].is_string(), "{token_run}");
 
     let wrong_run = home.run(&["list", "--wacth"]).await;
     assert_eq!(

@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::fakes::fakes;
 
-const CHATTY: &[&str] = &["--noise", "--stderr", "hello, Authorization: Bearer abc"];
+const CHATTY_FLAGS: &[&str] = &["--noise", "--stderr", "hello, Authorization: Bearer abc"];
 
 /// The lines without timestamps, such as `08:30:12.345`, with an optional date.
 fn messages_of(run: &Run) -> Vec<String> {
@@ -28,7 +28,7 @@ fn messages_of(run: &Run) -> Vec<String> {
 #[tokio::test]
 async fn output_outside_the_protocol_is_shown() {
     let home = home!();
-    let config = fakes(&home, &[("fake", CHATTY), ("silent", &[])]);
+    let config = fakes(&home, &[("fake", CHATTY_FLAGS), ("silent", &[])]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 2 of 2").await;
     let all_run = home.run(&["logs", "fake", "--tail", "1000"]).await;
@@ -102,7 +102,7 @@ async fn long_messages_are_told() {
 #[tokio::test]
 async fn a_log_is_followed_until_the_daemon_stops() {
     let home = home!();
-    let config = fakes(&home, &[("fake", CHATTY)]);
+    let config = fakes(&home, &[("fake", CHATTY_FLAGS)]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 1").await;
     let mut follower = home
@@ -137,7 +137,7 @@ async fn without_a_daemon_its_files_are_read() {
     let home = home!();
     let config = fakes(
         &home,
-        &[("fake", CHATTY), ("dead", &["--crash-at-start", "7"])],
+        &[("fake", CHATTY_FLAGS), ("dead", &["--crash-at-start", "7"])],
     );
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 2").await;
@@ -204,7 +204,7 @@ async fn a_server_that_nobody_knows_has_no_log() {
 #[tokio::test]
 async fn servers_of_one_command_have_their_stderr() {
     let home = home!();
-    let config = fakes(&home, &[("fake", CHATTY)]);
+    let config = fakes(&home, &[("fake", CHATTY_FLAGS)]);
     let run = home.run(&["logs", "fake", "--config", &config]).await;
     assert_eq!(
         messages_of(&run),

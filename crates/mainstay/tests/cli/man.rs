@@ -70,14 +70,14 @@ async fn groff_shows_the_pages() {
     home.run(&["man", "--dir", dir.to_str().expect("UTF-8")])
         .await;
     for page in fs::read_dir(&dir).expect("there").flatten() {
-        let rendered = std::process::Command::new("groff")
+        let groff_output = std::process::Command::new("groff")
             .args(["-k", "-man", "-Tutf8", "-ww", "-P-cbou"])
             .arg(page.path())
             .output()
             .expect("it starts");
         let (text, warnings) = (
-            String::from_utf8_lossy(&rendered.stdout),
-            String::from_utf8_lossy(&rendered.stderr),
+            String::from_utf8_lossy(&groff_output.stdout),
+            String::from_utf8_lossy(&groff_output.stderr),
         );
         let name = page.file_name();
         assert_eq!(warnings, "", "{name:?}");

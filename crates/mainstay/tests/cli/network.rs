@@ -153,19 +153,34 @@ async fn a_proxy_that_is_not_used_is_named() {
     };
     let hint = "HTTPS_PROXY is set, and Mainstay uses no proxy";
     let proxy = ("HTTPS_PROXY", "http://user:hunter2@proxy.corp:3128");
-    let all = examine(&[proxy]).await;
-    assert!(reason(&all, "far").ends_with(hint), "{all:#?}");
-    assert!(!reason(&all, "near").contains("PROXY"), "{all:#?}");
-    let note = find(&all, "network.proxy_unused").expect("a note");
+    let all_findings = examine(&[proxy]).await;
+    assert!(
+        reason(&all_findings, "far").ends_with(hint),
+        "{all_findings:#?}"
+    );
+    assert!(
+        !reason(&all_findings, "near").contains("PROXY"),
+        "{all_findings:#?}"
+    );
+    let note = find(&all_findings, "network.proxy_unused").expect("a note");
     assert_eq!(
         (&note["server"], &note["what"]),
         (&json!("far"), &json!(hint))
     );
-    assert!(!json!(all).to_string().contains("hunter2"), "{all:#?}");
+    assert!(
+        !json!(all_findings).to_string().contains("hunter2"),
+        "{all_findings:#?}"
+    );
     for variables in [&[][..], &[proxy, ("NO_PROXY", "localhost,.invalid")]] {
-        let all = examine(variables).await;
-        assert!(!reason(&all, "far").contains("PROXY"), "{all:#?}");
-        assert!(find(&all, "network.proxy_unused").is_none(), "{all:#?}");
+        let all_findings = examine(variables).await;
+        assert!(
+            !reason(&all_findings, "far").contains("PROXY"),
+            "{all_findings:#?}"
+        );
+        assert!(
+            find(&all_findings, "network.proxy_unused").is_none(),
+            "{all_findings:#?}"
+        );
     }
 }
 

@@ -119,10 +119,10 @@ async fn the_last_words_of_a_process_are_shown_everywhere() {
     let run = home.run(&["disable", "down"]).await;
     assert_eq!(run.stdout, "down is disabled\n", "{run}");
     let run = home.run(&["list"]).await;
-    let enable = r#"enable it by "mainstay enable down""#;
-    assert!(row(&run, "down").ends_with(enable), "{run}");
+    let enable_hint = r#"enable it by "mainstay enable down""#;
+    assert!(row(&run, "down").ends_with(enable_hint), "{run}");
     let run = home.run(&["health", "down"]).await;
-    assert!(row(&run, "down").ends_with(enable), "{run}");
+    assert!(row(&run, "down").ends_with(enable_hint), "{run}");
     let run = home.run(&["call", "down/x"]).await;
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.contains("Server 'down' is disabled"), "{run}");

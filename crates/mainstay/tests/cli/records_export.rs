@@ -24,9 +24,9 @@ async fn call(home: &Home, line: &str, times: usize) {
     let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
     let mut stdin = child.stdin.take().expect("a pipe");
     let text = format!("{line}\n").repeat(times);
-    let writing = tokio::spawn(async move { stdin.write_all(text.as_bytes()).await });
+    let write_task = tokio::spawn(async move { stdin.write_all(text.as_bytes()).await });
     let output = within(child.wait_with_output()).await.expect("it ends");
-    writing.await.expect("joined").expect("written");
+    write_task.await.expect("joined").expect("written");
     assert!(output.status.code().is_some());
 }
 

@@ -168,7 +168,7 @@ async fn mcp_ends_when_nobody_reads_its_output() {
     drop(stdin);
 }
 
-const STUBBORN: &[&str] = &["--ignore-sigterm", "--ignore-stdin-eof"];
+const STUBBORN_FLAGS: &[&str] = &["--ignore-sigterm", "--ignore-stdin-eof"];
 
 /// A daemon without a guardian, waiting for a server that ignores SIGTERM.
 async fn kill_guardian(home: &Home, config: &str) -> Serving {
@@ -183,7 +183,7 @@ async fn kill_guardian(home: &Home, config: &str) -> Serving {
 #[tokio::test]
 async fn the_next_daemon_waits_until_the_last_has_stopped() {
     let home = home!();
-    let config = fakes(&home, &[("stubborn", STUBBORN)]);
+    let config = fakes(&home, &[("stubborn", STUBBORN_FLAGS)]);
     let last_daemon = kill_guardian(&home, &config).await;
     let mut next_daemon = home.serve(&["--config", &config]).await;
     next_daemon.wait_for_stderr("stubborn  connected").await;
@@ -204,7 +204,7 @@ async fn the_next_daemon_waits_until_the_last_has_stopped() {
 #[tokio::test]
 async fn a_daemon_that_waits_for_another_ends_at_a_signal() {
     let home = home!();
-    let config = fakes(&home, &[("stubborn", STUBBORN)]);
+    let config = fakes(&home, &[("stubborn", STUBBORN_FLAGS)]);
     let last_daemon = kill_guardian(&home, &config).await;
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--config", &config];
     let mut next_daemon = home.command(&arguments).spawn().expect("it starts");

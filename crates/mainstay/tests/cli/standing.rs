@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::{control::add_from_inside, fakes::fakes, records::until_recorded};
 
 const APPROVE: &str = "waiting for approval; approve it by \"mainstay approve newone\"";
-const ENABLE: &str = "disabled; enable it by \"mainstay enable off\"";
+const ENABLE_HINT: &str = "disabled; enable it by \"mainstay enable off\"";
 
 fn assert_printed(run: &Run, code: i32, texts: &[&str]) {
     assert_eq!(run.code, Some(code), "{run}");
@@ -63,7 +63,7 @@ async fn a_disabled_server_cannot_be_started() {
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 1").await;
     for command in ["start", "restart", "reconnect"] {
-        assert_printed(&home.run(&[command, "off"]).await, 1, &[ENABLE]);
+        assert_printed(&home.run(&[command, "off"]).await, 1, &[ENABLE_HINT]);
         let json = home.run(&[command, "off", "--json"]).await;
         assert_printed(
             &json,
@@ -76,7 +76,7 @@ async fn a_disabled_server_cannot_be_started() {
     }
     let all_run = home.run(&["start", "--all"]).await;
     assert_printed(&all_run, 0, &["off was skipped: it is disabled"]);
-    assert_printed(&home.run(&["call", "off/echo"]).await, 1, &[ENABLE]);
+    assert_printed(&home.run(&["call", "off/echo"]).await, 1, &[ENABLE_HINT]);
     let list = home.run(&["list"]).await;
     assert_printed(&list, 0, &["enable it by \"mainstay enable off\""]);
     let enabled_run = home.run(&["enable", "--ephemeral", "off"]).await;

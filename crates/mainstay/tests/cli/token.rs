@@ -110,8 +110,8 @@ async fn a_rotated_control_token_is_the_one_in_the_state_directory() {
     );
 
     assert_eq!(home.run(&["list"]).await.code, Some(0));
-    let mut with_old = home.command(&["list"]);
-    let output = within(with_old.env("MAINSTAY_TOKEN", &old_text).output())
+    let mut list_command = home.command(&["list"]);
+    let output = within(list_command.env("MAINSTAY_TOKEN", &old_text).output())
         .await
         .expect("it starts");
     assert_eq!(output.status.code(), Some(1), "{output:?}");

@@ -54,8 +54,11 @@ async fn files_of_windows_are_read_and_edited_in_their_own_way() {
             edited_bytes.starts_with('\u{feff}'),
             bytes.starts_with(b"\xef\xbb\xbf")
         );
-        let lone = edited_bytes.replace("\r\n", "");
-        assert!(!lone.contains(['\r', '\n']), "{edited_bytes:?}");
+        let text_without_crlf = edited_bytes.replace("\r\n", "");
+        assert!(
+            !text_without_crlf.contains(['\r', '\n']),
+            "{edited_bytes:?}"
+        );
         let value: Value =
             serde_json::from_str(edited_bytes.trim_start_matches('\u{feff}')).expect("JSON");
         let servers = &value["mcpServers"];

@@ -194,10 +194,10 @@ impl Backend {
     /// The ids of the calls of this tool.
     pub fn calls_of(&self, tool: &str) -> Vec<Value> {
         let calls = self.of_method("tools/call");
-        let of_tool = calls
+        let tool_calls = calls
             .into_iter()
             .filter(|call| call["params"]["name"] == tool);
-        of_tool.map(|call| call["id"].clone()).collect()
+        tool_calls.map(|call| call["id"].clone()).collect()
     }
 
     /// The ids in the received `notifications/cancelled`.

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Invalid messages, each with the expected error code and id.
-const BAD: [(&str, i64, &str); 19] = [
+const INVALID_MESSAGES: [(&str, i64, &str); 19] = [
     ("{", -32700, "null"),
     ("hello", -32700, "null"),
     (r#"{"jsonrpc":"2.0","id":1,"method":"ping""#, -32700, "null"),
@@ -83,7 +83,7 @@ async fn messages_that_are_none_are_answered_with_an_error() {
     let (gateway, _backends) = gateway().await;
     for path in ["/mcp", "/servers/x/mcp"] {
         let client = gateway.client_at(path).await;
-        for (text, code, id) in BAD {
+        for (text, code, id) in INVALID_MESSAGES {
             let response = client.post(text).await;
             assert_eq!(response.status, StatusCode::BAD_REQUEST, "{text}");
             let answer = response.json();
@@ -98,7 +98,7 @@ async fn messages_that_are_none_are_answered_with_an_error() {
             .await;
     }
     let mut pipe = gateway.pipe().await;
-    for (text, code, id) in BAD {
+    for (text, code, id) in INVALID_MESSAGES {
         pipe.send(text).await;
         let answer = pipe.message().await;
         assert_eq!(

@@ -18,7 +18,7 @@ use crate::{
 
 const TASKS: &[&str] = &["--revisions", "2026-07-28", "--tasks"];
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
-const RELATED: &str = "io.modelcontextprotocol/related-task";
+const RELATED_TASK_KEY: &str = "io.modelcontextprotocol/related-task";
 
 /// A gateway with one server `x`, and the tokens of two clients.
 struct BoundGateway {
@@ -149,13 +149,15 @@ async fn a_servers_state_is_its_principals() {
     ] {
         let own_client = world.modern(path, &world.mine);
         let params = json!({"name": tool, "arguments": {}});
-        let required = own_client.result("tools/call", params.clone()).await;
-        let questions = required["inputRequests"].as_object().expect("questions");
+        let required_result = own_client.result("tools/call", params.clone()).await;
+        let questions = required_result["inputRequests"]
+            .as_object()
+            .expect("questions");
         let (key, _) = questions.iter().next().expect("a question");
         let mut next_params = params;
         next_params["inputResponses"][key] =
             json!({"action": "accept", "content": {"name": "Ada"}});
-        let state = required["requestState"]
+        let state = required_result["requestState"]
             .as_str()
             .expect("a state")
             .to_owned();
@@ -210,7 +212,7 @@ async fn tasks_of_2025() -> (Value, Arc<Mutex<Vec<Value>>>) {
         let calls = task_calls.count();
         drop(messages);
         let task = |name: &str| json!({"taskId": name, "status": "working", "ttl": 1.0});
-        let related_meta = |name: &Value| json!({RELATED: {"taskId": name}});
+        let related_meta = |name: &Value| json!({RELATED_TASK_KEY: {"taskId": name}});
         let response = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
         let event_reply = |result: Value| {
             let response = response(result).to_string();
@@ -277,7 +279,7 @@ async fn a_task_of_a_session_is_its_principals() {
     assert_eq!(status["method"], "notifications/tasks/status");
     let name = id(&created_message["result"]["task"]);
     assert_eq!(id(&status["params"]), name);
-    assert_eq!(id(&question["params"]["_meta"][RELATED]), name);
+    assert_eq!(id(&question["params"]["_meta"][RELATED_TASK_KEY]), name);
     other_client.request("tools/call", begin).await;
 
     let sent_ids = |method: &str| {
@@ -298,7 +300,7 @@ async fn a_task_of_a_session_is_its_principals() {
         assert_eq!(refused_response["error"]["code"], -32602, "{method}");
         let result = own_client.result(method, json!({"taskId": name})).await;
         let task_id = match method {
-            "tasks/result" => &result["_meta"][RELATED],
+            "tasks/result" => &result["_meta"][RELATED_TASK_KEY],
             _ => &result,
         };
         assert_eq!(id(task_id), name, "{method}");
@@ -315,7 +317,7 @@ async fn a_task_of_a_session_is_its_principals() {
     assert_eq!(listed_result, std::slice::from_ref(&name));
 
     // A notification about another client's task.
-    let act_params = |task_id: &str| json!({"name": "act", "arguments": {}, "_meta": {RELATED: {"taskId": task_id}}});
+    let act_params = |task_id: &str| json!({"name": "act", "arguments": {}, "_meta": {RELATED_TASK_KEY: {"taskId": task_id}}});
     for task_id in [&*name, "t-1"] {
         let error = other_client.error("tools/call", act_params(task_id)).await;
         assert_eq!(error["code"], -32602, "{task_id}");
@@ -324,10 +326,10 @@ async fn a_task_of_a_session_is_its_principals() {
     // An unknown task id in a result is unchanged.
     assert_eq!(result["structuredContent"]["taskId"], "t-1");
     let call = sent_ids("tools/call").pop().expect("a call");
-    assert_eq!(call["params"]["_meta"][RELATED]["taskId"], "t-1");
+    assert_eq!(call["params"]["_meta"][RELATED_TASK_KEY]["taskId"], "t-1");
     // The answer to a task's question is checked in the same way.
     let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {
-        "action": "decline", "_meta": {RELATED: {"taskId": name}},
+        "action": "decline", "_meta": {RELATED_TASK_KEY: {"taskId": name}},
     }});
     assert_eq!(own_client.post(answer.to_string()).await.status, 202);
     let answer_wait = async {
@@ -343,7 +345,7 @@ async fn a_task_of_a_session_is_its_principals() {
         }
     };
     let answer = soon("the answer", answer_wait).await;
-    assert_eq!(answer["result"]["_meta"][RELATED]["taskId"], "t-1");
+    assert_eq!(answer["result"]["_meta"][RELATED_TASK_KEY]["taskId"], "t-1");
 
     // A client without a session cannot use the ids either.
     let modern = world.modern("/servers/x/mcp", &world.other);

@@ -17,9 +17,9 @@ use crate::{
 };
 
 /// Time limit of an immediate failure. The call timeout is 30 s.
-const AT_ONCE: Duration = Duration::from_secs(10);
+const IMMEDIATE_LIMIT: Duration = Duration::from_secs(10);
 
-const BOTH: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
+const ENDPOINTS: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
 
 /// The error of a call that killed its server contains the exit status and the last stderr line.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -43,7 +43,7 @@ async fn a_call_that_kills_its_server_says_how() {
 over_every_transport! {
     /// K6, K7: the server's own timeout, an error that names it, and a cancellation to the server.
     async fn a_call_has_a_time_limit(kind) {
-        for (path, prefix) in BOTH {
+        for (path, prefix) in ENDPOINTS {
             let backend = Backend::start(kind, &[]).await.option("timeout_s", 0.3);
             let calm_backend = Backend::http().await;
             let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm_backend)]).await;
@@ -95,7 +95,7 @@ over_every_transport! {
 
     /// K9, K10, invariant 6: the client is told immediately that the call may have run.
     async fn a_crash_during_a_call_is_an_unknown_outcome(kind) {
-        for (path, prefix) in BOTH {
+        for (path, prefix) in ENDPOINTS {
             let backend = Backend::start(kind, &[]).await;
             let calm_backend = Backend::http().await;
             let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm_backend)]).await;
@@ -106,7 +106,7 @@ over_every_transport! {
                 backend.until_called("hang").await;
                 client.call(&format!("{prefix}crash"), json!({})).await
             });
-            assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
+            assert!(start.elapsed() < IMMEDIATE_LIMIT, "{:?}", start.elapsed());
             for result in [hang_result, crash_result] {
                 let failure = failure(&result);
                 assert_eq!((&failure["kind"], &failure["server"]), (&json!("outcome_unknown"), &json!("x")));
@@ -123,7 +123,7 @@ over_every_transport! {
     async fn the_servers_own_errors_pass_verbatim(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
-        for (path, prefix) in BOTH {
+        for (path, prefix) in ENDPOINTS {
             let client = gateway.client_at(path).await;
             let error = client.ask("tools/call", &json!({"name": format!("{prefix}rpc_error")}).to_string()).await;
             assert_eq!(
@@ -140,7 +140,7 @@ over_every_transport! {
 
     /// Y6: an answer beyond `maxMessageBytes` fails only its own call.
     async fn an_oversize_answer_fails_its_own_call(kind) {
-        for (path, prefix) in BOTH {
+        for (path, prefix) in ENDPOINTS {
             let backend = Backend::start(kind, &[]).await.option("maxMessageBytes", 100_000);
             let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             let client = gateway.client_at(path).await;
@@ -285,7 +285,7 @@ async fn an_answer_that_never_pauses_does_not_outlive_its_call() {
         let client = gateway.client().await;
         let start = Instant::now();
         let result = client.call("x__act", json!({})).await;
-        assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
+        assert!(start.elapsed() < IMMEDIATE_LIMIT, "{:?}", start.elapsed());
         assert_eq!(failure(&result)["kind"], "call_timeout");
         until("the stream to be given up", || {
             progress.is_over.load(Ordering::Relaxed)

@@ -24,7 +24,7 @@ use crate::gateway::soon;
 
 pub const LATEST: &str = "2025-11-25";
 
-const BOTH: &str = "application/json, text/event-stream";
+const ACCEPT: &str = "application/json, text/event-stream";
 
 /// A client of one endpoint. Every request has its own connection.
 pub struct Http {
@@ -114,7 +114,7 @@ impl Http {
 
     /// Posts a message, and waits for the head of the response.
     pub async fn begin(&self, body: impl Into<Bytes>) -> Stream {
-        self.send(Method::POST, self.headers(BOTH), body).await
+        self.send(Method::POST, self.headers(ACCEPT), body).await
     }
 
     /// Posts a message, and waits for the complete response.
@@ -139,13 +139,13 @@ impl Http {
     }
 
     pub async fn delete(&self) -> StatusCode {
-        let stream = self.send(Method::DELETE, self.headers(BOTH), Bytes::new());
+        let stream = self.send(Method::DELETE, self.headers(ACCEPT), Bytes::new());
         stream.await.status
     }
 
     /// Posts a message, and closes the connection when `ready` resolves. Returns when the gateway has noticed.
     pub async fn abandon(&self, body: &str, readiness: impl Future<Output = ()>) {
-        let headers = self.headers(BOTH);
+        let headers = self.headers(ACCEPT);
         let lines = headers.iter().map(|(name, value)| {
             let value = value.to_str().expect("ASCII");
             format!("{name}: {value}\r\n")

@@ -145,21 +145,24 @@ async fn the_sessions_of_all_doors_are_shown() {
             .map(|message| message["id"].clone())
             .collect()
     };
-    let (mut paged, mut query) = (Vec::new(), "limit=3".to_owned());
+    let (mut paged_sessions, mut query) = (Vec::new(), "limit=3".to_owned());
     loop {
         let page = gateway.rest().get(&format!("/api/sessions?{query}")).await;
         assert_eq!(page["total"], 4, "{page}");
-        paged.extend(page["sessions"].as_array().expect("a list").clone());
+        paged_sessions.extend(page["sessions"].as_array().expect("a list").clone());
         let Some(next_text) = page["next"].as_str() else {
             break;
         };
         query = format!("limit=3&before={next_text}");
     }
-    assert_eq!(ids(&paged), ids(&all_sessions));
+    assert_eq!(ids(&paged_sessions), ids(&all_sessions));
     let path = "/api/sessions?server=x";
-    let of_server = gateway.rest().get(path).await;
-    assert_eq!(of_server["total"], 1, "{of_server}");
-    assert_eq!(of_server["sessions"][0]["server"], "x", "{of_server}");
+    let server_sessions = gateway.rest().get(path).await;
+    assert_eq!(server_sessions["total"], 1, "{server_sessions}");
+    assert_eq!(
+        server_sessions["sessions"][0]["server"], "x",
+        "{server_sessions}"
+    );
     let path = "/api/sessions?before=x";
     assert_eq!(
         gateway.rest().try_get(path).await.0,

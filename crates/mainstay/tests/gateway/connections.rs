@@ -88,7 +88,7 @@ async fn is_refused(gateway: &Gateway, from: [u8; 4]) -> bool {
 /// Connections are reserved for the operator.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_cannot_shut_the_operator_out() {
-    const HERE: [u8; 4] = [127, 0, 0, 1];
+    const LOCAL_ADDRESS: [u8; 4] = [127, 0, 0, 1];
     let backend = Backend::http().await;
     let http = json!({"maxConnections": 6, "maxConnectionsPerAddress": 4});
     let gateway = Gateway::with_settings(&[("x", &backend)], json!({"http": http})).await;
@@ -97,7 +97,7 @@ async fn clients_cannot_shut_the_operator_out() {
     for _ in 0..4 {
         streams.push(listen(&client).await);
     }
-    assert!(is_refused(&gateway, HERE).await);
+    assert!(is_refused(&gateway, LOCAL_ADDRESS).await);
     // One address cannot use all client connections.
     let other_address = [127, 0, 0, 2];
     assert!(cfg!(not(target_os = "linux")) || !is_refused(&gateway, other_address).await);
@@ -107,15 +107,15 @@ async fn clients_cannot_shut_the_operator_out() {
         silent_connections.push(TcpStream::connect(gateway.address).await.expect("accepted"));
     }
     for path in ["/healthz", "/readyz", "/metrics"] {
-        let (_stream, head) = ask(&gateway, HERE, &format!("GET {path}")).await;
+        let (_stream, head) = ask(&gateway, LOCAL_ADDRESS, &format!("GET {path}")).await;
         assert!(head.starts_with("http/1.1 200"), "{path}: {head}");
         assert!(head.contains("\r\nconnection: close\r\n"), "{path}: {head}");
     }
     assert_eq!(gateway.rest().names().await, ["x"]);
-    assert!(is_refused(&gateway, HERE).await);
+    assert!(is_refused(&gateway, LOCAL_ADDRESS).await);
     drop((silent_connections, streams));
     found("room", async || {
-        let has_refused = is_refused(&gateway, HERE).await;
+        let has_refused = is_refused(&gateway, LOCAL_ADDRESS).await;
         (!has_refused).then_some(())
     })
     .await;
@@ -199,7 +199,7 @@ async fn clients_that_close_their_side_get_their_answers() {
     let client = gateway.client().await;
     let session = client.session.as_deref().expect("a session");
     let call = json!({"name": "x__sleep", "arguments": {"ms": 300}});
-    let of_session = client.request_text("tools/call", &call.to_string());
+    let session_call = client.request_text("tools/call", &call.to_string());
     // The answer becomes a stream before the call ends.
     let call = json!({"name": "x__sleep", "arguments": {"ms": 1500}});
     let slow_result = client.request_text("tools/call", &call.to_string());
@@ -211,8 +211,8 @@ async fn clients_that_close_their_side_get_their_answers() {
     let mcp = format!("{accept}mcp-session-id: {session}\r\nmcp-protocol-version: {LATEST}\r\n");
     let token = format!("authorization: Bearer {TOKEN}\r\n");
     for (request, body, expected) in [
-        ("POST /mcp HTTP/1.1", of_session.as_str(), "slept 300 ms"),
-        ("POST /mcp HTTP/1.0", &of_session, "slept 300 ms"),
+        ("POST /mcp HTTP/1.1", session_call.as_str(), "slept 300 ms"),
+        ("POST /mcp HTTP/1.0", &session_call, "slept 300 ms"),
         ("POST /mcp HTTP/1.1", &slow_result, "slept 1500 ms"),
         ("POST /mcp HTTP/1.0", &slow_result, "slept 1500 ms"),
         ("POST /mcp HTTP/1.1", &echo, &large_text),
@@ -221,13 +221,13 @@ async fn clients_that_close_their_side_get_their_answers() {
         ("GET /healthz HTTP/1.0", "", "200 OK"),
     ] {
         let mut stream = TcpStream::connect(gateway.address).await.expect("accepted");
-        let of_path = if request.contains("/mcp ") {
+        let path_call = if request.contains("/mcp ") {
             &mcp
         } else {
             &token
         };
         let head = format!(
-            "{request}\r\nhost: localhost\r\ncontent-type: application/json\r\n{of_path}\
+            "{request}\r\nhost: localhost\r\ncontent-type: application/json\r\n{path_call}\
              content-length: {}\r\n\r\n{body}",
             body.len()
         );

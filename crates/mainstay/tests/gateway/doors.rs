@@ -16,7 +16,7 @@ use crate::{
 };
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-const BOTH: &str = "application/json, text/event-stream";
+const ACCEPT: &str = "application/json, text/event-stream";
 
 async fn gateway() -> (Gateway, Backend) {
     let backend = Backend::http().await;
@@ -27,7 +27,7 @@ const PATHS: [&str; 2] = ["/mcp", "/servers/x/mcp"];
 
 /// The status of a POST of a ping with changed headers.
 async fn status(client: &Http, change: impl FnOnce(&mut HeaderMap)) -> StatusCode {
-    let mut headers = client.headers(BOTH);
+    let mut headers = client.headers(ACCEPT);
     change(&mut headers);
     client.send(Method::POST, headers, PING).await.status
 }
@@ -56,7 +56,7 @@ async fn a_session_lives_from_initialize_to_delete() {
             assert_eq!(first_client.delete().await, StatusCode::NOT_FOUND);
         }
         let get = first_client
-            .send(Method::GET, first_client.headers(BOTH), "")
+            .send(Method::GET, first_client.headers(ACCEPT), "")
             .await;
         assert_eq!(get.status, StatusCode::NOT_FOUND);
         assert_eq!(second_client.post(PING).await.status, StatusCode::OK);
@@ -95,7 +95,7 @@ async fn a_request_names_a_session_of_its_endpoint() {
                 "{path} at {other_path}"
             );
             let get = other_client
-                .send(Method::GET, other_client.headers(BOTH), "")
+                .send(Method::GET, other_client.headers(ACCEPT), "")
                 .await;
             assert_eq!(get.status, expected, "{path} at {other_path}");
         }
@@ -199,7 +199,7 @@ async fn strangers_are_kept_out_of_every_path() {
     ] {
         let client = gateway.stranger(path);
         for (name, value) in [("host", "evil.example"), ("origin", "http://evil.example")] {
-            let mut headers = client.headers(BOTH);
+            let mut headers = client.headers(ACCEPT);
             set(name, value)(&mut headers);
             let answer = client.send(Method::POST, headers, PING).await.whole().await;
             assert_eq!(answer.status, StatusCode::FORBIDDEN, "{name} at {path}");
@@ -328,7 +328,7 @@ async fn the_answer_takes_the_form_that_the_client_accepts() {
     for (accept, is_streamed) in [
         ("application/json", false),
         ("text/event-stream", true),
-        (BOTH, false),
+        (ACCEPT, false),
     ] {
         let text = client.request_text(
             "tools/call",
@@ -362,14 +362,14 @@ async fn other_methods_and_unknown_servers_are_refused() {
     for path in PATHS {
         let client = gateway.client_at(path).await;
         for method in [Method::PUT, Method::PATCH] {
-            let answer = client.send(method, client.headers(BOTH), PING).await;
+            let answer = client.send(method, client.headers(ACCEPT), PING).await;
             assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
-            let allowed = answer.headers[header::ALLOW].to_str().expect("ASCII");
+            let allowed_methods = answer.headers[header::ALLOW].to_str().expect("ASCII");
             assert!(
                 ["GET", "POST", "DELETE"]
                     .iter()
-                    .all(|name| allowed.contains(name)),
-                "{allowed}"
+                    .all(|name| allowed_methods.contains(name)),
+                "{allowed_methods}"
             );
         }
     }

@@ -20,7 +20,7 @@ use crate::{
     rogue::{self, RogueInput, RogueReply},
 };
 
-const OFTEN: Duration = Duration::from_millis(100);
+const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A maintenance page of a proxy.
 const PAGE: &str = "<!doctype html><title>Maintenance</title>";
@@ -37,7 +37,7 @@ fn reason_contains(server: &Value, text: &str) -> bool {
 /// A server with frequent health checks and this action on failure.
 async fn start_with_checks(kind: BackendKind, action: &str) -> Backend {
     let backend = Backend::start(kind, &[]).await;
-    backend.option("health", health_checks(OFTEN, action))
+    backend.option("health", health_checks(PROBE_INTERVAL, action))
 }
 
 /// A gateway with this server as `x`, a client that has called the server, and a REST client.
@@ -133,7 +133,7 @@ async fn a_server_that_resets_every_connection_is_reconnected() {
         // An event stream would reveal the reset immediately.
         let (backend, gate) = Backend::gated(BackendKind::Http, &["--no-get"]).await;
         let backend = backend
-            .option("health", health_checks(OFTEN, action))
+            .option("health", health_checks(PROBE_INTERVAL, action))
             .option("reconnect", prompt_retry());
         let (_gateway, client, rest) = start_gateway(&backend).await;
         gate.set(GateMode::Reset).await.expect("the gate stands");
@@ -240,7 +240,7 @@ async fn a_server_that_fails_every_call_is_degraded() {
         }
     })
     .await;
-    server["health"] = health_checks(OFTEN, "verify");
+    server["health"] = health_checks(PROBE_INTERVAL, "verify");
     let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
     for _ in 0..4 {
@@ -322,7 +322,7 @@ async fn an_answer_under_404_ends_no_session() {
             }
         })
         .await;
-        server["health"] = health_checks(OFTEN, "verify");
+        server["health"] = health_checks(PROBE_INTERVAL, "verify");
         server["reconnect"] = prompt_retry();
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
         until("pings", || ping_count.load(Ordering::Relaxed) >= 3).await;

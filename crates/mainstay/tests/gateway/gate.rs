@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Items of `x` that only the client `friend` may use. The server `y` belongs to `friend` alone.
-const HIDDEN: [(ListKind, &str); 4] = [
+const HIDDEN_ITEMS: [(ListKind, &str); 4] = [
     (Tools, "echo"),
     (Prompts, "greet"),
     (Resources, "fake://text"),
@@ -49,7 +49,7 @@ impl AccessRules for FriendOnly {
         _: &ServerName,
         original: &str,
     ) -> bool {
-        is_friend(principal) || !HIDDEN.contains(&(kind, original))
+        is_friend(principal) || !HIDDEN_ITEMS.contains(&(kind, original))
     }
 }
 
@@ -170,9 +170,9 @@ fn listed_names(prefix: &str) -> [String; 4] {
 #[tokio::test]
 async fn refused_items_are_unknown_at_mcp_endpoints() {
     let fixture = Guarded::new().await;
-    let (guest, friend) = (fixture.token("guest"), fixture.token("friend"));
+    let (guest_token, friend) = (fixture.token("guest"), fixture.token("friend"));
     for (path, prefix) in [("/mcp", "x__"), ("/servers/x/mcp", "")] {
-        let client = fixture.client(path, &guest).await;
+        let client = fixture.client(path, &guest_token).await;
         let lists_of_guest = lists(&client).await;
         let friend = fixture.client(path, &friend).await;
         let lists_of_friend = lists(&friend).await;
@@ -201,7 +201,7 @@ async fn refused_items_are_unknown_at_mcp_endpoints() {
         }
         client.call(&format!("{prefix}count"), json!({})).await;
         let mut modern = Modern::at(&fixture.gateway, path);
-        modern.http.token = Some(guest.clone());
+        modern.http.token = Some(guest_token.clone());
         let count = fixture.request_count();
         for method in LISTS {
             let list = modern.result(method, json!({})).await.to_string();
@@ -217,7 +217,7 @@ async fn refused_items_are_unknown_at_mcp_endpoints() {
         assert_eq!(fixture.request_count(), count, "{path}: no server is asked");
     }
     // An unknown name gets the same answer.
-    let client = fixture.client("/mcp", &guest).await;
+    let client = fixture.client("/mcp", &guest_token).await;
     let unknown_result = client.error("tools/call", json!({"name": "x__none"})).await;
     let refused_result = client.error("tools/call", json!({"name": "x__echo"})).await;
     assert_eq!(
@@ -229,15 +229,15 @@ async fn refused_items_are_unknown_at_mcp_endpoints() {
 #[tokio::test]
 async fn a_refused_server_is_not_there() {
     let fixture = Guarded::new().await;
-    let (guest, friend) = (fixture.token("guest"), fixture.token("friend"));
-    let client = fixture.client("/mcp", &guest).await;
+    let (guest_token, friend) = (fixture.token("guest"), fixture.token("friend"));
+    let client = fixture.client("/mcp", &guest_token).await;
     assert!(!lists(&client).await.contains("y__"));
     client
         .error("tools/call", json!({"name": "y__count"}))
         .await;
     let answer = async |path: &str| {
         let mut client = fixture.gateway.stranger(path);
-        client.token = Some(guest.clone());
+        client.token = Some(guest_token.clone());
         let response = client.post(initialize(LATEST)).await;
         (response.status, response.text)
     };
@@ -254,9 +254,9 @@ async fn a_refused_server_is_not_there() {
 #[tokio::test]
 async fn search_omits_refused_items() {
     let fixture = Guarded::new().await;
-    let (guest, friend) = (fixture.token("guest"), fixture.token("friend"));
+    let (guest_token, friend) = (fixture.token("guest"), fixture.token("friend"));
     let search = json!({"query": "echo", "limit": 50});
-    let client = fixture.client("/mcp/search", &guest).await;
+    let client = fixture.client("/mcp/search", &guest_token).await;
     let friend = fixture.client("/mcp/search", &friend).await;
     let matching_result = client.call_text("search_tools", search.clone()).await;
     assert!(

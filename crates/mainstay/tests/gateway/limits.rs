@@ -211,16 +211,16 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 /// continue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_together_are_bounded() {
-    const LARGE: usize = 390_000;
+    const LARGE_BODY: usize = 390_000;
     let house =
         PersistentGateway::with(json!({"maxBodyBytes": 400_000, "maxBodiesBytes": 900_000})).await;
     let (flood, own_token) = (house.token("flood"), house.token("mine"));
     let gateway = house.start().await;
     let (mut first, mut second_poster) = (
-        Poster::begin(&gateway, "/mcp", &flood, LARGE).await,
-        Poster::begin(&gateway, "/mcp", &flood, LARGE).await,
+        Poster::begin(&gateway, "/mcp", &flood, LARGE_BODY).await,
+        Poster::begin(&gateway, "/mcp", &flood, LARGE_BODY).await,
     );
-    let partial_body = vec![b' '; LARGE - 1];
+    let partial_body = vec![b' '; LARGE_BODY - 1];
     tokio::join!(first.send(&partial_body), second_poster.send(&partial_body));
     // The first body uses up the client's part.
     let holding_poster = tokio::select! {
@@ -234,7 +234,7 @@ async fn bodies_together_are_bounded() {
         }
     };
     let own_client = session(&gateway, "/mcp", &own_token).await;
-    let text = "x".repeat(LARGE - 10_000);
+    let text = "x".repeat(LARGE_BODY - 10_000);
     assert_eq!(
         own_client.call_text("x__echo", json!({"text": text})).await,
         text
@@ -267,15 +267,18 @@ async fn a_deleted_session_stays_deleted() {
     let token = house.token("mine");
     for path in ["/mcp", "/servers/x/mcp"] {
         let gateway = house.start().await;
-        let deleted = session(&gateway, path, &token).await;
+        let deleted_session = session(&gateway, path, &token).await;
         let later_client = session(&gateway, path, &token).await;
         let third_client = session(&gateway, path, &token).await;
-        assert_eq!(deleted.delete().await, StatusCode::NO_CONTENT);
-        assert_eq!(ping(&deleted).await, StatusCode::NOT_FOUND);
+        assert_eq!(deleted_session.delete().await, StatusCode::NO_CONTENT);
+        assert_eq!(ping(&deleted_session).await, StatusCode::NOT_FOUND);
         gateway.stop().await;
 
         let gateway = house.start().await;
-        for client in [&deleted, &client_again(&deleted, &gateway, path)] {
+        for client in [
+            &deleted_session,
+            &client_again(&deleted_session, &gateway, path),
+        ] {
             let client = client_again(client, &gateway, path);
             assert_eq!(ping(&client).await, StatusCode::NOT_FOUND, "{path}");
             let headers = client.headers("text/event-stream");
@@ -291,7 +294,7 @@ async fn a_deleted_session_stays_deleted() {
         gateway.stop().await;
 
         let gateway = house.start().await;
-        for client in [&deleted, &later_client] {
+        for client in [&deleted_session, &later_client] {
             let client = client_again(client, &gateway, path);
             assert_eq!(ping(&client).await, StatusCode::NOT_FOUND, "{path}");
         }

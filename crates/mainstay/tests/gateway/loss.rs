@@ -69,17 +69,20 @@ async fn a_loss_that_is_not_noticed_yet_says_whether_it_is_tried_again() {
             // The runtime has one thread, so the supervisor cannot run between the answer and the
             // check.
             let answer = session.ask(session.probe(), None).await;
-            let current = server_details();
+            let current_details = server_details();
             answer.expect_err("the session has expired");
             assert!(session.is_over(), "{name}");
-            assert_eq!(current.retried, is_retried, "{name}: {current:?}");
-            if current.status == "connected" {
+            assert_eq!(
+                current_details.retried, is_retried,
+                "{name}: {current_details:?}"
+            );
+            if current_details.status == "connected" {
                 break;
             }
             rounds += 1;
             assert!(
                 rounds < 100,
-                "the supervisor is always quicker: {current:?}"
+                "the supervisor is always quicker: {current_details:?}"
             );
             rest.done(name, "reconnect").await;
         }

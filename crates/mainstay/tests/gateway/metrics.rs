@@ -192,8 +192,8 @@ over_every_transport! {
 
         // From the buckets to the sum of durations.
         let bucket = |le| {
-            let of_sleep = r#"server="x",method="tools/call",tool="sleep""#;
-            scrape.value(&format!(r#"mainstay_call_duration_seconds_bucket{{le="{le}",{of_sleep}}}"#))
+            let sleep_labels = r#"server="x",method="tools/call",tool="sleep""#;
+            scrape.value(&format!(r#"mainstay_call_duration_seconds_bucket{{le="{le}",{sleep_labels}}}"#))
         };
         assert_eq!((bucket("0.25"), bucket("5.0"), bucket("+Inf")), (0.0, 1.0, 1.0));
         assert!(scrape.of_tool("mainstay_call_duration_seconds_sum", "sleep", "") >= 1.0);
@@ -220,11 +220,11 @@ over_every_transport! {
         let call = client.request_text("tools/call", r#"{"name":"x__sleep","arguments":{"ms":60000}}"#);
         let id = serde_json::from_str::<serde_json::Value>(&call).expect("JSON")["id"].clone();
         let pending_call = client.begin(call);
-        let cancelling = async {
+        let cancel_task = async {
             until("a call in flight", &gateway, |scrape| scrape.of_server("mainstay_calls_in_flight") == 1.0).await;
             client.cancel(&id).await;
         };
-        tokio::join!(pending_call, cancelling);
+        tokio::join!(pending_call, cancel_task);
         let has_cancellation = |scrape: &Scrape| scrape.errors("sleep", "cancelled") == 1.0;
         let scrape = until("its end", &gateway, has_cancellation).await;
         assert_eq!(scrape.of_server("mainstay_calls_in_flight"), 0.0);
@@ -300,17 +300,17 @@ async fn a_removed_server_vanishes() {
     let client = gateway.client().await;
     client.assert_echo("x__echo").await;
     client.assert_echo("y__echo").await;
-    let of_x = |scrape: &Scrape| {
+    let server_values = |scrape: &Scrape| {
         let names = scrape.samples.keys();
         names
             .filter(|sample| sample.contains(r#"server="x""#))
             .count()
     };
-    assert_ne!(of_x(&Scrape::fetch(&gateway).await), 0);
+    assert_ne!(server_values(&Scrape::fetch(&gateway).await), 0);
     let (status, answer) = gateway.rest().delete("/api/servers/x").await;
     assert_eq!(status, StatusCode::OK, "{answer}");
     let scrape = Scrape::fetch(&gateway).await;
-    assert_eq!(of_x(&scrape), 0);
+    assert_eq!(server_values(&scrape), 0);
     assert_eq!(scrape.value(r#"mainstay_server_up{server="y"}"#), 1.0);
     gateway.stop().await;
 }

@@ -13,7 +13,7 @@ use crate::{
 
 pub const MODERN: &str = "2026-07-28";
 
-const BOTH: &str = "application/json, text/event-stream";
+const ACCEPT: &str = "application/json, text/event-stream";
 
 /// The protocol's `_meta` key for this name.
 pub fn key(name: &str) -> String {
@@ -67,7 +67,7 @@ impl Modern {
     }
 
     fn headers(&self, method: &str, params: &Value) -> HeaderMap {
-        let mut headers = self.http.headers(BOTH);
+        let mut headers = self.http.headers(ACCEPT);
         let mut set = |name: &'static str, value: &str| {
             headers.insert(
                 name,

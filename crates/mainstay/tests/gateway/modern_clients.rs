@@ -378,13 +378,13 @@ async fn the_doors_guards_are_those_of_all() {
         let requested_headers = HeaderValue::from_static("mcp-method, Mcp-Param-Region, x-evil");
         preflight.insert("access-control-request-headers", requested_headers);
         let answer = client.http.send(Method::OPTIONS, preflight, "").await;
-        let allowed = answer.headers["access-control-allow-headers"]
+        let allowed_headers = answer.headers["access-control-allow-headers"]
             .to_str()
             .expect("ASCII");
         for name in ["mcp-method", "mcp-name", "mcp-param-region"] {
-            assert!(allowed.contains(name), "{allowed}");
+            assert!(allowed_headers.contains(name), "{allowed_headers}");
         }
-        assert!(!allowed.contains("x-evil"));
+        assert!(!allowed_headers.contains("x-evil"));
     }
     assert_eq!(backend.count("tools/call"), 0);
 }
@@ -440,12 +440,12 @@ async fn a_modern_server_speaks_for_itself() {
         assert_eq!(list["ttlMs"], 5000, "{kind:?}");
         // The state passes unchanged in both directions.
         let mut params = json!({"name": "ask_elicitation"});
-        let required = client.result("tools/call", params.clone()).await;
-        assert_eq!(required["resultType"], "input_required");
-        let state = required["requestState"].as_str().expect("a state");
+        let required_result = client.result("tools/call", params.clone()).await;
+        assert_eq!(required_result["resultType"], "input_required");
+        let state = required_result["requestState"].as_str().expect("a state");
         assert!(!state.starts_with("mainstay"), "{state}");
         params["requestState"] = state.into();
-        let (key_of_question, _) = required["inputRequests"]
+        let (key_of_question, _) = required_result["inputRequests"]
             .as_object()
             .and_then(|requests| requests.iter().next())
             .expect("a question");

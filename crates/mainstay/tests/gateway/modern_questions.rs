@@ -51,12 +51,12 @@ fn answer(question: &Value) -> Value {
 }
 
 /// The parameters of the retry, with an answer to every question.
-fn next_params(params: &Value, required: &Value) -> Value {
+fn next_params(params: &Value, required_result: &Value) -> Value {
     let mut params = params.clone();
-    for (key, question) in questions(required) {
+    for (key, question) in questions(required_result) {
         params["inputResponses"][&key] = answer(&question);
     }
-    params["requestState"] = required["requestState"].clone();
+    params["requestState"] = required_result["requestState"].clone();
     params
 }
 
@@ -74,17 +74,17 @@ async fn roots_that_were_asked_for_before_a_call_are_told_with_it() {
     let params = json!({"name": "echo", "arguments": {"text": "later"}});
     let calls_before = Cell::new(0);
     // Calls before the server's request do not ask.
-    let required = crate::gateway::found("a call that asks", async || {
+    let required_result = crate::gateway::found("a call that asks", async || {
         let result = client.result("tools/call", params.clone()).await;
         let is_asked = result["resultType"] == "input_required";
         calls_before.set(calls_before.get() + usize::from(!is_asked));
         is_asked.then_some(result)
     })
     .await;
-    let questions = questions(&required);
-    assert_eq!(questions[0].1["method"], "roots/list", "{required}");
+    let questions = questions(&required_result);
+    assert_eq!(questions[0].1["method"], "roots/list", "{required_result}");
     let result = client
-        .result("tools/call", next_params(&params, &required))
+        .result("tools/call", next_params(&params, &required_result))
         .await;
     assert_eq!(result["content"][0]["text"], "later", "{result}");
     crate::gateway::until("the roots", || {
@@ -235,8 +235,8 @@ over_every_transport! {
         let calls = ["a", "b"].map(|name| json!({"name": "ask_elicitation", "arguments": {"it": name}}));
         let mut waiting_calls = Vec::new();
         for params in &calls {
-            let required = client.result("tools/call", params.clone()).await;
-            waiting_calls.push(next_params(params, &required));
+            let required_result = client.result("tools/call", params.clone()).await;
+            waiting_calls.push(next_params(params, &required_result));
         }
         for params in waiting_calls {
             let result = client.result("tools/call", params).await;
@@ -249,8 +249,8 @@ over_every_transport! {
         let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = willing_client(&gateway, PATH);
-        let required = client.result("tools/call", json!({"name": "ask_in_turn"})).await;
-        assert_eq!(questions(&required).len(), 1);
+        let required_result = client.result("tools/call", json!({"name": "ask_in_turn"})).await;
+        assert_eq!(questions(&required_result).len(), 1);
         let stopping_time = Instant::now();
         gateway.stop().await;
         assert!(stopping_time.elapsed() < Duration::from_secs(5), "{:?}", stopping_time.elapsed());

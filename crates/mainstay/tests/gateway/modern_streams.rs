@@ -75,7 +75,7 @@ over_every_transport! {
                 params["_meta"] = json!({key("logLevel"): level});
                 params
             };
-            for (level, requested, expected) in [
+            for (level, requested_level, expected) in [
                 ("error", None, 0),
                 ("error", Some("warning"), 2),
                 ("info", Some("warning"), 0),
@@ -85,10 +85,10 @@ over_every_transport! {
                 ("debug", Some("info"), 0),
             ] {
                 let params = log(level);
-                let params = requested.map_or(params.clone(), |requested| params_with(&params, requested));
+                let params = requested_level.map_or(params.clone(), |requested_level| params_with(&params, requested_level));
                 let sent_messages = messages(&client, "tools/call", params).await;
                 let logs = sent_messages.iter().filter(|message| message["method"] == "notifications/message");
-                assert_eq!(logs.count(), expected, "{level} where {requested:?} is wanted: {sent_messages:?}");
+                assert_eq!(logs.count(), expected, "{level} where {requested_level:?} is wanted: {sent_messages:?}");
             }
         }
     }
@@ -352,13 +352,13 @@ async fn one_pipe_serves_both_eras() {
     backend.until_cancelled(&upstream).await;
     let change = ask("tools/call", json!({"name": "x__change_tools"}));
     pipe.send(change.to_string()).await;
-    let mut tagged = 0;
+    let mut tagged_count = 0;
     let mut received_messages = Vec::new();
-    while tagged == 0 || received_messages.len() < 3 {
+    while tagged_count == 0 || received_messages.len() < 3 {
         let message = pipe.message().await;
         assert_ne!(message["id"], hang_request["id"]);
         if message["params"]["_meta"][key("subscriptionId")] == listen["id"] {
-            tagged += 1;
+            tagged_count += 1;
         }
         received_messages.push(message);
     }
@@ -366,7 +366,11 @@ async fn one_pipe_serves_both_eras() {
     let changes = received_messages
         .iter()
         .filter(|message| message["method"] == "notifications/tools/list_changed");
-    assert_eq!((tagged, changes.count()), (1, 2), "{received_messages:?}");
+    assert_eq!(
+        (tagged_count, changes.count()),
+        (1, 2),
+        "{received_messages:?}"
+    );
     pipe.send(crate::client::cancelled(&listen["id"])).await;
     let rest = pipe.close().await;
     assert!(rest.is_empty(), "{rest:?}");

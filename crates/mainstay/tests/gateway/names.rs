@@ -121,7 +121,7 @@ async fn the_same_uri_of_two_servers_is_two_resources() {
             "mainstay+two:fake://blob"
         ]
     );
-    for (uri, reads) in [
+    for (uri, read_count) in [
         ("fake://text", [1, 0]),
         ("mainstay+two:fake://text", [1, 1]),
         ("mainstay+one:fake://text", [2, 1]),
@@ -131,7 +131,7 @@ async fn the_same_uri_of_two_servers_is_two_resources() {
         client.result("resources/read", json!({"uri": uri})).await;
         assert_eq!(
             [0, 1].map(|index| backends[index].count("resources/read")),
-            reads,
+            read_count,
             "{uri}"
         );
     }
@@ -218,9 +218,14 @@ async fn a_disabled_tool_is_not_there() {
     for tool in ["x__echo", "x/echo", "mcp__x__echo", "echo"] {
         unknown_tool(&client, tool).await;
     }
-    let transparent = gateway.client_at("/servers/x/mcp").await;
-    assert!(!transparent.tools().await.contains(&"echo".to_owned()));
-    transparent
+    let transparent_client = gateway.client_at("/servers/x/mcp").await;
+    assert!(
+        !transparent_client
+            .tools()
+            .await
+            .contains(&"echo".to_owned())
+    );
+    transparent_client
         .error("tools/call", json!({"name": "echo"}))
         .await;
     assert_eq!(backend.fake().runs("echo"), 0);

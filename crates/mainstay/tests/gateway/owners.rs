@@ -253,8 +253,8 @@ async fn a_search_is_cancelled_with_its_call() {
     let request = client.request_text("resources/read", &json!({"uri": URI}).to_string());
     let id = value(&request)["id"].clone();
     let all_asked = || {
-        let mut servers = fixture.servers.iter();
-        servers.all(|server| server.count("resources/read") == 1)
+        let mut remaining = fixture.servers.iter();
+        remaining.all(|server| server.count("resources/read") == 1)
     };
     let (answer, ()) = tokio::join!(client.post(request), async {
         until("the search", all_asked).await;
@@ -262,8 +262,8 @@ async fn a_search_is_cancelled_with_its_call() {
     });
     assert!(answer.text.contains("cancelled"), "{}", answer.text);
     until("the servers to be told", || {
-        let mut servers = fixture.servers.iter();
-        servers.all(|server| server.count("notifications/cancelled") == 1)
+        let mut remaining = fixture.servers.iter();
+        remaining.all(|server| server.count("notifications/cancelled") == 1)
     })
     .await;
     assert_eq!(fixture.records().await, [(None, Status::Cancelled)]);

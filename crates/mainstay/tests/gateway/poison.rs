@@ -30,8 +30,8 @@ async fn crash_three_times(client: &Http) {
 async fn event_data(rest: &Rest, kind: &str) -> Vec<Value> {
     let recent_response = rest.get("/api/events/recent").await;
     let events = recent_response["events"].as_array().expect("a list").iter();
-    let of_kind = events.filter(|event| event["type"] == kind);
-    of_kind.map(|event| event["data"].clone()).collect()
+    let matching_events = events.filter(|event| event["type"] == kind);
+    matching_events.map(|event| event["data"].clone()).collect()
 }
 
 /// Waits for an event of this type.

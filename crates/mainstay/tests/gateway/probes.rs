@@ -12,7 +12,7 @@ use crate::{
     rest_client::{health_checks, prompt_retry},
 };
 
-const OFTEN: Duration = Duration::from_millis(100);
+const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
 fn failures(server: &Value) -> u64 {
     server["consecutiveHealthFailures"]
@@ -24,7 +24,7 @@ over_every_transport! {
     /// A probe is a request in the current session (toolhive#5890: second `initialize`;
     /// kuadrant#1419: probe without a session is refused, and the tools vanish).
     async fn a_probe_is_a_request_of_the_live_session(kind) {
-        let backend = Backend::start(kind, &[]).await.option("health", health_checks(OFTEN, "reconnect"));
+        let backend = Backend::start(kind, &[]).await.option("health", health_checks(PROBE_INTERVAL, "reconnect"));
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let tools = client.tools().await;
@@ -43,7 +43,7 @@ over_every_transport! {
 
     /// H13: an error for `ping` counts as an answer.
     async fn a_server_that_knows_no_ping_is_well(kind) {
-        let mut health = health_checks(OFTEN, "reconnect");
+        let mut health = health_checks(PROBE_INTERVAL, "reconnect");
         health["threshold"] = json!(1);
         let backend = Backend::start(kind, &["--no-ping"]).await.option("health", health);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -69,7 +69,7 @@ over_every_transport! {
     /// `threshold` failed probes degrade a server, and its tools stay (toolhive#3221: one failed
     /// probe removes a server).
     async fn failed_probes_remove_no_server(kind) {
-        let backend = Backend::start(kind, &["--ignore-ping"]).await.option("health", health_checks(OFTEN, "verify"));
+        let backend = Backend::start(kind, &["--ignore-ping"]).await.option("health", health_checks(PROBE_INTERVAL, "verify"));
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         let tools = client.tools().await;
@@ -106,7 +106,7 @@ async fn a_degraded_server_that_never_stops_talking_is_looked_at() {
     rest.until("x", "degraded", |server| failures(server) > 0)
         .await;
     let message = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "on"}});
-    let mut interval = tokio::time::interval(OFTEN);
+    let mut interval = tokio::time::interval(PROBE_INTERVAL);
     let publisher = async {
         loop {
             interval.tick().await;
@@ -130,7 +130,7 @@ async fn each_policy_does_what_it_says() {
         ("verify", true),
         ("reconnect", true),
     ] {
-        let mut health = health_checks(OFTEN, action);
+        let mut health = health_checks(PROBE_INTERVAL, action);
         health["hangAfterMs"] = json!(700);
         let backend = Backend::start(BackendKind::Http, &["--ignore-ping"]).await;
         let backend = backend
@@ -154,10 +154,11 @@ async fn each_policy_does_what_it_says() {
 async fn late_answers_alone_are_evidence_for_one_policy() {
     let flags = ["--ignore-ping"];
     let verifying_backend = Backend::start(BackendKind::Http, &flags).await;
-    let verifying_backend = verifying_backend.option("health", health_checks(OFTEN, "verify"));
+    let verifying_backend =
+        verifying_backend.option("health", health_checks(PROBE_INTERVAL, "verify"));
     let reconnecting_backend = Backend::start(BackendKind::Http, &flags).await;
     let reconnecting_backend = reconnecting_backend
-        .option("health", health_checks(OFTEN, "reconnect"))
+        .option("health", health_checks(PROBE_INTERVAL, "reconnect"))
         .option("reconnect", prompt_retry());
     let gateway =
         Gateway::with_servers(&[("v", &verifying_backend), ("r", &reconnecting_backend)]).await;
@@ -177,7 +178,7 @@ async fn without_health_checks_nobody_is_asked() {
     }
     let probed_backend = Backend::http()
         .await
-        .option("health", health_checks(OFTEN, "verify"));
+        .option("health", health_checks(PROBE_INTERVAL, "verify"));
     let gateway = Gateway::with_servers(&[
         ("a", &silent_backends[0]),
         ("b", &silent_backends[1]),
@@ -202,7 +203,7 @@ async fn a_wrong_health_url_is_not_a_death() {
         let flags = ["--health", &status.to_string()];
         let backend = Backend::start(BackendKind::Http, &flags).await;
         let url = format!("http://{}/health", backend.fake().address());
-        let mut health = health_checks(OFTEN, "reconnect");
+        let mut health = health_checks(PROBE_INTERVAL, "reconnect");
         health["method"] = json!("http");
         let backend = backend
             .option("health", health)
@@ -210,14 +211,14 @@ async fn a_wrong_health_url_is_not_a_death() {
             .option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         if is_well {
-            let looks = || {
+            let request_count = || {
                 let received_requests = backend.fake().received();
                 received_requests
                     .iter()
                     .filter(|request| request.path == "/health")
                     .count()
             };
-            crate::gateway::until("many looks", || looks() >= 8).await;
+            crate::gateway::until("many looks", || request_count() >= 8).await;
             let server = gateway.rest().server("x").await;
             assert_eq!(server["healthStatus"], "healthy", "{status}: {server}");
             assert_eq!(
@@ -245,7 +246,7 @@ async fn a_health_url_elsewhere_gets_no_headers_of_the_server() {
             "healthCheckUrl",
             json!(format!("http://{other_address}/health")),
         );
-    let mut health = health_checks(OFTEN, "verify");
+    let mut health = health_checks(PROBE_INTERVAL, "verify");
     health["method"] = json!("http");
     let backend = backend.option("health", health);
     let _gateway = Gateway::with_servers(&[("x", &backend)]).await;

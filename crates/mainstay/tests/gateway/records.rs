@@ -260,12 +260,12 @@ async fn calls_over_rest_are_of_their_callers_trace() {
         assert_eq!(calls[1]["trace_id"], TRACE, "{page}");
         assert_eq!(calls[1]["name"], tool, "{page}");
     }
-    let of_trace = rest
+    let trace_records = rest
         .get(&format!("/api/call-records?trace_id={TRACE}"))
         .await;
-    let names = ["/calls/0/name", "/calls/1/name"].map(|path| of_trace.pointer(path));
+    let names = ["/calls/0/name", "/calls/1/name"].map(|path| trace_records.pointer(path));
     assert_eq!(names, [Some(&json!("x/nope")), Some(&json!("x/echo"))]);
-    assert_eq!(of_trace["total_count"], 2, "{of_trace}");
+    assert_eq!(trace_records["total_count"], 2, "{trace_records}");
     let (status, refusal_body) = rest
         .try_get("/api/call-records?trace_id=0af7651916cd43dd")
         .await;
@@ -386,8 +386,10 @@ async fn resource_reads_and_prompt_gets_are_recorded() {
         .await;
     let missing_params = json!({"uri": "fake://nothing"});
     client.error("resources/read", missing_params.clone()).await;
-    let of_x = fixture.gateway.client_at("/servers/x/mcp").await;
-    of_x.error("resources/read", missing_params).await;
+    let transparent_client = fixture.gateway.client_at("/servers/x/mcp").await;
+    transparent_client
+        .error("resources/read", missing_params)
+        .await;
     let all_records = fixture.all().await;
     let [missing_record, unknown_record, read_record] = all_records.as_slice() else {
         panic!("{all_records:?}");
@@ -447,9 +449,9 @@ async fn unanswered_calls_are_recorded() {
     let params = json!({"name": "x__sleep", "arguments": {"ms": 60_000}}).to_string();
     let request = client.request_text("tools/call", &params);
     let id = value(&request)["id"].clone();
-    let sleeping = backend.calls_of("sleep").len();
+    let sleep_count = backend.calls_of("sleep").len();
     let cancel = async {
-        crate::gateway::until("a call", || backend.calls_of("sleep").len() > sleeping).await;
+        crate::gateway::until("a call", || backend.calls_of("sleep").len() > sleep_count).await;
         client.post(cancelled(&id)).await;
     };
     soon("a cancelled call", async {

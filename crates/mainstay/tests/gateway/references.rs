@@ -73,9 +73,9 @@ async fn an_unreadable_reference_fails_only_its_server() {
         .await;
         client.assert_echo("calm__echo").await;
 
-        let mut added = bad_entry.clone();
-        added["name"] = "added".into();
-        let answer = soon("the addition", rest.post("/api/servers", added)).await;
+        let mut added_entry = bad_entry.clone();
+        added_entry["name"] = "added".into();
+        let answer = soon("the addition", rest.post("/api/servers", added_entry)).await;
         let answer = refused(StatusCode::BAD_REQUEST, "invalid_config", answer);
         let message = answer["message"].as_str().expect("words");
         assert!(message.contains(reason), "{}: {message}", path.display());
@@ -132,13 +132,13 @@ async fn references_of_pending_servers_are_not_read() {
     let mut entry = sending_entry(&backend.entry["url"], &file(&secret));
     entry["name"] = "new".into();
     entry["env"] = json!({"A": "${NOT_SET_ANYWHERE:-}${A_VARIABLE_THAT_IS_NOT_SET:-x}"});
-    let added = soon(
+    let added_server = soon(
         "the addition",
         call_ok(&client, "add_server", entry.clone()),
     )
     .await;
-    assert_eq!(added["status"], "pending", "{added}");
-    let approval = json!({"digest": added["pending"]["digest"]});
+    assert_eq!(added_server["status"], "pending", "{added_server}");
+    let approval = json!({"digest": added_server["pending"]["digest"]});
     let answer = soon(
         "the approval",
         rest.post("/api/servers/new/approve", approval.clone()),

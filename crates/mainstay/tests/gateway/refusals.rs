@@ -19,14 +19,14 @@ use crate::{
 };
 
 /// The client that has `y` switched off.
-const LIMITED: &str = "limited";
+const LIMITED_CLIENT: &str = "limited";
 
 /// The door of a call.
 #[derive(Clone, Copy, Debug)]
 enum CallDoor {
     /// A session over HTTP at this path.
     Mcp(&'static str),
-    /// Like `Mcp`, for the client [`LIMITED`].
+    /// Like `Mcp`, for the client [`LIMITED_CLIENT`].
     Limited,
     /// Like `Mcp`, in a batch.
     Batch,
@@ -121,13 +121,13 @@ impl Refusing {
         }
         rest.done("down", "stop").await;
         let switch_body = json!({"server": "y", "enabled": false});
-        rest.put(&format!("/api/switches/{LIMITED}"), switch_body)
+        rest.put(&format!("/api/switches/{LIMITED_CLIENT}"), switch_body)
             .await;
         let operator = operator(&gateway).await;
-        let added = operator
+        let added_server = operator
             .call("add_server", json!({"name": "wait", "command": "true"}))
             .await;
-        assert_ne!(added["isError"], true, "{added}");
+        assert_ne!(added_server["isError"], true, "{added_server}");
         Self {
             gateway,
             journal,
@@ -168,7 +168,7 @@ impl Refusing {
             CallDoor::Limited => {
                 let mut client = self.gateway.stranger("/mcp");
                 let greeting_text =
-                    initialize(LATEST).replace("\"tests\"", &format!("\"{LIMITED}\""));
+                    initialize(LATEST).replace("\"tests\"", &format!("\"{LIMITED_CLIENT}\""));
                 client.greet(&greeting_text).await;
                 client.post(request).await;
             }
@@ -541,7 +541,8 @@ async fn a_client_reads_its_own_refused_calls() {
     );
     let limited_client = async || {
         let mut client = fixture.gateway.stranger("/mcp");
-        let greeting_text = initialize(LATEST).replace("\"tests\"", &format!("\"{LIMITED}\""));
+        let greeting_text =
+            initialize(LATEST).replace("\"tests\"", &format!("\"{LIMITED_CLIENT}\""));
         client.greet(&greeting_text).await;
         client
     };

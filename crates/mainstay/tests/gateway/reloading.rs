@@ -188,8 +188,8 @@ async fn two_reloads_at_once_are_one_after_the_other() {
     file.write(&[("one", &first_backend), ("two", &second_backend)]);
     let answers = tokio::join!(reload(&gateway), reload(&gateway), reload(&gateway));
     let plans = [answers.0, answers.1, answers.2].map(|answer| answer["plan"].to_string());
-    let adding = plans.iter().filter(|plan| plan.contains("added"));
-    assert_eq!(adding.count(), 1, "{plans:?}");
+    let additions = plans.iter().filter(|plan| plan.contains("added"));
+    assert_eq!(additions.count(), 1, "{plans:?}");
     let client = gateway.client().await;
     client.assert_echo("one__echo").await;
     client.assert_echo("two__echo").await;

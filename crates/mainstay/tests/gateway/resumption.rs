@@ -310,16 +310,18 @@ async fn a_servers_stream_is_resumed_when_it_says() {
     panic!("{shortest_pauses:?} ms for {RETRIES:?}");
 }
 
-/// Resuming is retried on 503. After a refusal the call's outcome is unknown.
+/// Mainstay retries a resumption after a 503. After a refusal the call's outcome is unknown.
 #[tokio::test]
 async fn a_stream_that_cannot_be_resumed_ends_its_call() {
-    const BUSY: &str = "HTTP/1.1 503 Busy\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-    const NO: &str = "HTTP/1.1 400 No\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+    const BUSY_RESPONSE: &str =
+        "HTTP/1.1 503 Busy\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+    const REFUSAL_RESPONSE: &str =
+        "HTTP/1.1 400 No\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
     let server = Polling::start(|_, event| {
         if event == 0 {
             closing_response(1, 100)
         } else {
-            BUSY.to_owned()
+            BUSY_RESPONSE.to_owned()
         }
     });
     let server = server.await;
@@ -335,7 +337,7 @@ async fn a_stream_that_cannot_be_resumed_ends_its_call() {
         if event == 0 {
             closing_response(1, 100)
         } else {
-            NO.to_owned()
+            REFUSAL_RESPONSE.to_owned()
         }
     });
     let server = server.await;

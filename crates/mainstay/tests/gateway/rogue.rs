@@ -23,7 +23,7 @@ use crate::client::value;
 pub async fn start(answer: fn(&Value) -> String) -> Value {
     start_resumable(move |request| match request {
         RogueRequest::Call(id) => answer(id),
-        RogueRequest::Rest(_) => NOT_ALLOWED.to_owned(),
+        RogueRequest::Rest(_) => METHOD_NOT_ALLOWED_RESPONSE.to_owned(),
     })
     .await
 }
@@ -36,7 +36,7 @@ pub enum RogueRequest<'a> {
     Rest(&'a str),
 }
 
-const NOT_ALLOWED: &str =
+const METHOD_NOT_ALLOWED_RESPONSE: &str =
     "HTTP/1.1 405 Method Not Allowed\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// Starts a server whose streams can be resumed.
@@ -193,7 +193,9 @@ async fn serve(stream: TcpStream, script: Script) -> Option<()> {
             progress.is_over.store(true, Ordering::Relaxed);
             return None;
         }
-        None => message.as_ref().map_or(NOT_ALLOWED.to_owned(), respond),
+        None => message
+            .as_ref()
+            .map_or(METHOD_NOT_ALLOWED_RESPONSE.to_owned(), respond),
     };
     stream.write_all(response.as_bytes()).await.ok()?;
     stream.shutdown().await.ok()
@@ -207,11 +209,12 @@ fn respond(message: &Value) -> String {
             let tools = json!([{"name": "act", "inputSchema": {"type": "object"}}]);
             result(id, &json!({"tools": tools}))
         }
-        _ => ACCEPTED.to_owned(),
+        _ => ACCEPTED_RESPONSE.to_owned(),
     }
 }
 
-const ACCEPTED: &str = "HTTP/1.1 202 Accepted\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+const ACCEPTED_RESPONSE: &str =
+    "HTTP/1.1 202 Accepted\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// The answer to `initialize` of a server with these capabilities.
 pub fn greeting(id: &Value, capabilities: &Value) -> String {

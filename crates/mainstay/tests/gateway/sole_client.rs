@@ -128,10 +128,10 @@ async fn another_client_is_asked_for_its_own_roots() {
     send_initialize(&mut pipe, &capabilities()).await;
     pipe.assert_echo("x__echo").await;
     let capabilities = json!({"roots": {"listChanged": true}, "elicitation": {}});
-    let mut guest = gateway.stranger("/mcp");
-    guest.initialize_with(&capabilities).await;
+    let mut guest_client = gateway.stranger("/mcp");
+    guest_client.initialize_with(&capabilities).await;
     let mute_client = gateway.client().await;
-    for client in [&guest, &mute_client] {
+    for client in [&guest_client, &mute_client] {
         assert_eq!(
             client.call_text("x__echo", json!({"text": "shared"})).await,
             "shared"
@@ -145,12 +145,14 @@ async fn another_client_is_asked_for_its_own_roots() {
     reply(&mut pipe, &request, json!({"roots": []})).await;
 
     let params = json!({"name": "x__ask", "arguments": {"method": "roots/list"}}).to_string();
-    let mut stream = guest.begin(guest.request_text("tools/call", &params)).await;
+    let mut stream = guest_client
+        .begin(guest_client.request_text("tools/call", &params))
+        .await;
     let message = stream.message().await;
     assert_eq!(message["method"], "roots/list", "{message}");
     let roots = json!({"roots": [{"uri": "file:///guest"}]});
     let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": roots});
-    guest.post(answer.to_string()).await;
+    guest_client.post(answer.to_string()).await;
     let answer = stream.message().await;
     assert!(
         text(&answer["result"]).contains("file:///guest"),
@@ -172,7 +174,7 @@ async fn another_client_is_asked_for_its_own_roots() {
 
     // The roots of the client's session reach no other client.
     let changed_text = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
-    guest.post(changed_text.to_owned()).await;
+    guest_client.post(changed_text.to_owned()).await;
     let method = "notifications/roots/list_changed";
     backend.until_count(method, 1).await;
     pipe.call("x__echo", json!({"text": "own"})).await;

@@ -408,7 +408,7 @@ async fn unusable_entries_are_refused_with_a_reason() {
         }
         // A 405 tells a client that the endpoint does not support Streamable HTTP (specification,
         // "Backwards Compatibility").
-        for (request_path, method, allowed) in [
+        for (request_path, method, allowed_method) in [
             (path, Method::POST, "GET"),
             (path, Method::DELETE, "GET"),
             (&message, Method::GET, "POST"),
@@ -420,7 +420,7 @@ async fn unusable_entries_are_refused_with_a_reason() {
                 StatusCode::METHOD_NOT_ALLOWED,
                 "{request_path}"
             );
-            assert_eq!(answer.headers[header::ALLOW], allowed);
+            assert_eq!(answer.headers[header::ALLOW], allowed_method);
         }
         // Unknown id, missing id, and id of another endpoint.
         let id = message.split_once('?').expect("a query").1;

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Far below the handshake timeout of 30 s.
-const AT_ONCE: Duration = Duration::from_secs(10);
+const IMMEDIATE_LIMIT: Duration = Duration::from_secs(10);
 
 /// The error of a call to a server that was never connected.
 async fn refusal(client: &Http, server: &str) -> Value {
@@ -33,7 +33,7 @@ async fn with_calm_server(trouble: &Backend) -> (Gateway, Backend, Http) {
     let client = gateway.client().await;
     assert!(client.tools().await.contains(&"calm__echo".to_owned()));
     client.assert_echo("calm__echo").await;
-    assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
+    assert!(start.elapsed() < IMMEDIATE_LIMIT, "{:?}", start.elapsed());
     (gateway, calm_backend, client)
 }
 
@@ -79,7 +79,7 @@ over_every_transport! {
         let start = Instant::now();
         let direct = gateway.stranger("/servers/trouble/mcp").post(initialize(LATEST)).await;
         assert!(direct.json()["error"].is_object(), "{}", direct.text);
-        assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
+        assert!(start.elapsed() < IMMEDIATE_LIMIT, "{:?}", start.elapsed());
         client.assert_echo("calm__echo").await;
     }
 }
@@ -190,7 +190,7 @@ async fn later_lists_wait_for_nobody() {
         client.tools().await;
     }
     gateway.client().await.assert_echo("calm__echo").await;
-    assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
+    assert!(start.elapsed() < IMMEDIATE_LIMIT, "{:?}", start.elapsed());
 }
 
 /// E17: output during the start delays nothing.
@@ -208,11 +208,11 @@ async fn floods_at_start_hold_nobody_up() {
 /// A disabled server is neither started nor listed, and its calls fail.
 #[tokio::test]
 async fn a_disabled_server_is_left_alone() {
-    let disabled = Backend::stdio().await.option("disabled", true);
+    let disabled_backend = Backend::stdio().await.option("disabled", true);
     let manual = Backend::http().await.option("autoStart", false);
     let calm_backend = Backend::http().await;
     let gateway = Gateway::with_servers(&[
-        ("off", &disabled),
+        ("off", &disabled_backend),
         ("manual", &manual),
         ("calm", &calm_backend),
     ])
@@ -237,7 +237,10 @@ async fn a_disabled_server_is_left_alone() {
         .post(initialize(LATEST))
         .await;
     assert!(direct.json()["error"].is_object(), "{}", direct.text);
-    assert_eq!((disabled.received().len(), manual.received().len()), (0, 0));
+    assert_eq!(
+        (disabled_backend.received().len(), manual.received().len()),
+        (0, 0)
+    );
 }
 
 /// `/readyz` succeeds after every server's first attempt.

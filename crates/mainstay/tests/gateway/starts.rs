@@ -43,7 +43,7 @@ fn state(gateway: &Gateway, name: &str) -> (SessionState, u64) {
     (status.state, status.epoch.0)
 }
 
-const UP: (SessionState, u64) = (SessionState::Connected, 1);
+const CONNECTED_STATE: (SessionState, u64) = (SessionState::Connected, 1);
 
 /// The start timeout measures inactivity, because the first start by `npx` or `uvx` downloads
 /// packages.
@@ -56,7 +56,7 @@ async fn a_start_at_work_is_not_cut_short() {
         // CPU time, which takes longer on a busy machine.
         let is_up = || state(&gateway, "s0").0 == SessionState::Connected;
         mainstay_testkit::until(PROGRAMS, load_flag, is_up).await;
-        assert_eq!(state(&gateway, "s0"), UP, "{load_flag}");
+        assert_eq!(state(&gateway, "s0"), CONNECTED_STATE, "{load_flag}");
         gateway.stop().await;
     }
 }
@@ -114,7 +114,7 @@ async fn a_slot_is_held_until_the_handshake() {
         state(&gateway, second_name).0 == SessionState::Connected
     })
     .await;
-    assert_eq!(state(&gateway, first), UP);
+    assert_eq!(state(&gateway, first), CONNECTED_STATE);
 }
 
 /// Idle processes release their slots before the timeout.
@@ -135,18 +135,20 @@ async fn forty_that_hang_delay_nobody() {
 }
 
 /// A start that works for a second.
-const SLOW: &[&str] = &["--download", "1000"];
+const SLOW_FLAGS: &[&str] = &["--download", "1000"];
 
 /// Number of connected servers among the first `servers`.
 fn connected_count(gateway: &Gateway, servers: usize) -> usize {
     let names = (0..servers).map(|number| format!("s{number}"));
-    names.filter(|name| state(gateway, name) == UP).count()
+    names
+        .filter(|name| state(gateway, name) == CONNECTED_STATE)
+        .count()
 }
 
 /// A server that a client calls starts before the queued servers.
 #[tokio::test]
 async fn a_called_server_starts_before_queued_servers() {
-    let slow_servers = std::iter::repeat_n(SLOW, 8);
+    let slow_servers = std::iter::repeat_n(SLOW_FLAGS, 8);
     let servers = servers(slow_servers.chain([[].as_slice()])).await;
     let settings = json!({"startup": {"maxConcurrent": 1, "waitMs": 100}});
     let gateway = start(&servers, settings, GatewayOptions::default()).await;
@@ -163,8 +165,8 @@ async fn a_called_server_starts_before_queued_servers() {
 #[tokio::test]
 async fn a_called_server_starts_under_cpu_load() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let computing = std::iter::repeat_n(["--burn", "600000"].as_slice(), cores + 1);
-    let servers = servers(computing.chain([[].as_slice()])).await;
+    let computing_servers = std::iter::repeat_n(["--burn", "600000"].as_slice(), cores + 1);
+    let servers = servers(computing_servers.chain([[].as_slice()])).await;
     let settings = json!({"startup": {"waitMs": 100}});
     let gateway = start(&servers, settings, GatewayOptions::default()).await;
     let client = gateway.client().await;
@@ -186,7 +188,7 @@ async fn servers_with_stored_lists_start_first() {
         catalogs: Some(folder.path().to_owned()),
         ..GatewayOptions::default()
     };
-    let slow_servers = std::iter::repeat_n(SLOW, 8);
+    let slow_servers = std::iter::repeat_n(SLOW_FLAGS, 8);
     let mut servers = servers(slow_servers.chain([[].as_slice()])).await;
     let listed_before = servers.split_off(8);
     let gateway = start(&listed_before, json!({}), options()).await;

@@ -54,11 +54,11 @@ over_every_transport! {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let clients = [gateway.client().await, gateway.client().await, gateway.client().await];
-        let [plain_client, addressed, unsubscribed_client] = &clients;
-        let mut streams = [plain_client.listen().await, addressed.listen().await, unsubscribed_client.listen().await];
+        let [plain_client, addressed_client, unsubscribed_client] = &clients;
+        let mut streams = [plain_client.listen().await, addressed_client.listen().await, unsubscribed_client.listen().await];
         let [first, second_stream, third_stream] = &mut streams;
         subscribe(plain_client, "fake://text").await;
-        subscribe(addressed, "mainstay+x:fake://text").await;
+        subscribe(addressed_client, "mainstay+x:fake://text").await;
         subscribe(unsubscribed_client, "fake://blob").await;
 
         let text = unsubscribed_client.call_text("x__touch", json!({"uri": "fake://text"})).await;
@@ -148,9 +148,9 @@ over_every_transport! {
                 client.call("x__touch", json!({"uri": "fake://text"})).await;
             }
         };
-        let receiving = async { while stream.message().await["method"] != UPDATED {} };
+        let receive_task = async { while stream.message().await["method"] != UPDATED {} };
         tokio::select! {
-            () = receiving => {}
+            () = receive_task => {}
             () = touch_task => {}
         }
     }

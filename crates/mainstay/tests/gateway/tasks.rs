@@ -121,8 +121,11 @@ async fn invalid_task_requests_are_refused() {
             .error(method, json!({"taskId": name}))
             .await;
         assert_eq!((status, &error["code"]), (400, &json!(-32021)), "{method}");
-        let required = &error["data"]["requiredCapabilities"];
-        assert_eq!(*required, json!({"extensions": {EXTENSION: {}}}));
+        let required_capabilities = &error["data"]["requiredCapabilities"];
+        assert_eq!(
+            *required_capabilities,
+            json!({"extensions": {EXTENSION: {}}})
+        );
         let mut request = client.request(method, json!({"taskId": name}));
         let wrong_value = http::HeaderValue::from_static("another");
         request.0.insert("mcp-name", wrong_value);

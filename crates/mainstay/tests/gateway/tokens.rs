@@ -160,14 +160,14 @@ async fn the_body_of_a_stranger_is_not_read() {
 /// `http.requireToken`, and addresses beyond loopback.
 #[tokio::test]
 async fn the_configuration_and_the_address_say_who_is_asked() {
-    for (settings, is_exposed, with_token, expected) in [
+    for (settings, is_exposed, has_token, expected) in [
         (json!({"http": {"requireToken": true}}), false, false, 401),
         (json!({"http": {"requireToken": false}}), false, true, 400),
         (json!({}), true, false, 401),
         (json!({}), false, false, 400),
     ] {
         let tokens = Tokens::from(Secret::new(TOKEN));
-        if with_token {
+        if has_token {
             tokens.add("laptop", None).expect("added");
         }
         let config_json = config(&[], settings);
@@ -296,14 +296,16 @@ async fn a_parked_call_is_its_principals_alone() {
         client
     };
     let params = json!({"name": "ask_in_turn", "arguments": {}});
-    let required = bearer(&own_token)
+    let required_result = bearer(&own_token)
         .result("tools/call", params.clone())
         .await;
-    let questions = required["inputRequests"].as_object().expect("questions");
+    let questions = required_result["inputRequests"]
+        .as_object()
+        .expect("questions");
     let (key, _) = questions.iter().next().expect("a question");
     let mut next_params = params;
     next_params["inputResponses"][key] = json!({"action": "accept", "content": {"name": "Ada"}});
-    next_params["requestState"] = required["requestState"].clone();
+    next_params["requestState"] = required_result["requestState"].clone();
     let (_, error) = bearer(&other_token)
         .error("tools/call", next_params.clone())
         .await;
@@ -415,11 +417,11 @@ async fn clients_tokens_do_not_open_rest() {
 async fn tokens_are_made_and_listed_over_rest() {
     let world = TestConfig::new().await;
     let rest = world.gateway.rest();
-    let (status, added) = rest
+    let (status, added_token) = rest
         .post("/api/tokens", json!({"name": "ci", "expiresInSeconds": 60}))
         .await;
-    assert_eq!(status, StatusCode::OK, "{added}");
-    let token = added["token"].as_str().expect("a token");
+    assert_eq!(status, StatusCode::OK, "{added_token}");
+    let token = added_token["token"].as_str().expect("a token");
     assert!(token.starts_with("mst_") && token.len() == 68, "{token}");
     let mut client = world.client("/mcp", token);
     client.initialize("2025-11-25").await;
@@ -432,7 +434,7 @@ async fn tokens_are_made_and_listed_over_rest() {
     );
     assert_eq!(
         (&listed_token["createdAt"], &listed_token["expiresAt"]),
-        (&added["createdAt"], &added["expiresAt"])
+        (&added_token["createdAt"], &added_token["expiresAt"])
     );
     assert!(!list.to_string().contains(token));
 

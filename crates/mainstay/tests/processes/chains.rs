@@ -24,10 +24,10 @@ async fn one_that_would_launch_itself_is_refused_at_depth_one() {
     mainstay.wait_for_stderr("hint: remove server \"me\"").await;
     mainstay.signal(Signal::TERM);
     mainstay.ended().await;
-    let launches = fs::read_to_string(world.path().join("launches")).expect("one at least");
+    let launch_text = fs::read_to_string(world.path().join("launches")).expect("one at least");
     assert!(
-        launches.lines().all(|chain| chain.len() == 16),
-        "no second link: {launches}"
+        launch_text.lines().all(|chain| chain.len() == 16),
+        "no second link: {launch_text}"
     );
     world.assert_deserted();
 }

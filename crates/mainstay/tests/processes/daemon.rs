@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::world::{TestHome, families, family, leader};
 
-const STUBBORN: [&str; 2] = ["--ignore-sigterm", "--ignore-stdin-eof"];
+const STUBBORN_FLAGS: [&str; 2] = ["--ignore-sigterm", "--ignore-stdin-eof"];
 
 /// supergateway#108, docker#318: grandchildren outlive the gateway.
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn only_servers_have_huge_pages() {
     assert_eq!(inherited_bytes, [false, false, false]);
 }
 
-/// True for each of guardian, daemon and server with huge pages.
+/// Huge page settings of guardian, daemon and server.
 async fn huge_pages_of_all() -> [bool; 3] {
     let world = TestHome::new();
     let mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
@@ -98,7 +98,7 @@ async fn the_daemon_leaves_no_core_dump() {
 #[tokio::test]
 async fn a_killed_daemon_leaves_nobody() {
     let world = TestHome::new();
-    let servers = json!({"calm": family(&[]), "stubborn": family(&STUBBORN)});
+    let servers = json!({"calm": family(&[]), "stubborn": family(&STUBBORN_FLAGS)});
     let mut mainstay = world.serve_ready(&servers).await;
     world.until("two families", families(2)).await;
     world.daemon_of(&mainstay).signal(Signal::KILL);
@@ -123,7 +123,7 @@ async fn a_killed_guardian_ends_the_daemon_in_order() {
 #[tokio::test]
 async fn servers_die_with_guardian_and_daemon() {
     let world = TestHome::new();
-    let server = json!({"command": fake_server::binary(), "args": STUBBORN});
+    let server = json!({"command": fake_server::binary(), "args": STUBBORN_FLAGS});
     let mut mainstay = world
         .serve_ready(&json!({"one": server, "two": server}))
         .await;
@@ -140,7 +140,9 @@ async fn servers_die_with_guardian_and_daemon() {
 #[tokio::test]
 async fn a_second_signal_leaves_nobody_at_once() {
     let world = TestHome::new();
-    let mut mainstay = world.serve_ready(&json!({"it": family(&STUBBORN)})).await;
+    let mut mainstay = world
+        .serve_ready(&json!({"it": family(&STUBBORN_FLAGS)}))
+        .await;
     world.until("a family", families(1)).await;
     mainstay.signal(Signal::INT);
     mainstay.wait_for_stderr("SIGINT: stopping").await;
@@ -158,7 +160,9 @@ async fn a_second_signal_leaves_nobody_at_once() {
 #[tokio::test]
 async fn a_second_signal_without_a_guardian_leaves_nobody() {
     let world = TestHome::new();
-    let mut mainstay = world.serve_ready(&json!({"it": family(&STUBBORN)})).await;
+    let mut mainstay = world
+        .serve_ready(&json!({"it": family(&STUBBORN_FLAGS)}))
+        .await;
     world.until("a family", families(1)).await;
     let daemon = world.daemon_of(&mainstay);
     mainstay.signal(Signal::KILL);
@@ -171,7 +175,7 @@ async fn a_second_signal_without_a_guardian_leaves_nobody() {
 #[tokio::test]
 async fn one_signal_to_everyone_stops_in_order() {
     let world = TestHome::new();
-    let slow_entry = json!({"command": fake_server::binary(), "args": STUBBORN});
+    let slow_entry = json!({"command": fake_server::binary(), "args": STUBBORN_FLAGS});
     let mut mainstay = world.serve_ready(&json!({"it": slow_entry})).await;
     let daemon = world.daemon_of(&mainstay);
     daemon.signal(Signal::TERM);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::world::{RestDaemon, fake, fake_entry, until};
 
 const TEXT: &str = "/api/config/text";
-const CHECK: &str = "/api/config/check";
+const CHECK_PATH: &str = "/api/config/check";
 
 /// A configuration with comments, an unusual order, and secrets.
 fn commented_config() -> String {
@@ -147,7 +147,7 @@ async fn a_configuration_is_checked_before_it_is_saved() {
     let previous_pid = world.get("/api/servers").await["servers"][0]["pid"].clone();
     let (text, digest) = text_of(&world).await;
     let check = async |body: Value| {
-        let (status, answer) = world.post(CHECK, &body).await;
+        let (status, answer) = world.post(CHECK_PATH, &body).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
         assert!(!answer.to_string().contains("s3cret"), "{answer}");
         // A PUT of an invalid text has the same findings.
@@ -258,7 +258,7 @@ async fn a_configuration_is_checked_before_it_is_saved() {
         json!({"config": 7}),
         json!("x"),
     ] {
-        let (status, answer) = world.post(CHECK, &body).await;
+        let (status, answer) = world.post(CHECK_PATH, &body).await;
         assert_eq!(
             (status, &answer["error"]),
             (StatusCode::BAD_REQUEST, &json!("invalid_request")),
@@ -295,7 +295,7 @@ async fn a_bad_entry_is_judged_the_same_everywhere() {
     let pid = |list: &Value| list["servers"][0]["pid"].clone();
     let previous_pid = pid(&world.get("/api/servers").await);
     let bad_text = format!("{:#}", servers(json!(5)));
-    let (status, check_answer) = world.post(CHECK, &json!({"text": bad_text})).await;
+    let (status, check_answer) = world.post(CHECK_PATH, &json!({"text": bad_text})).await;
     assert_eq!(status, StatusCode::OK, "{check_answer}");
     let finding = &check_answer["findings"][0];
     assert_eq!(

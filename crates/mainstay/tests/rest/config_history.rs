@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::world::{RestDaemon, fake, fake_entry};
 
 const HISTORY: &str = "/api/config/history";
-const UNDO: &str = "/api/config/undo";
+const UNDO_PATH: &str = "/api/config/undo";
 
 /// A configuration with unusual spacing and order, with comments, and with a secret.
 fn commented_config() -> String {
@@ -37,7 +37,7 @@ fn version(number: u64, author: &str, reason: &str) -> (u64, String, String) {
 }
 
 async fn undo(world: &RestDaemon, body: Value) -> (StatusCode, Value) {
-    world.post(UNDO, &body).await
+    world.post(UNDO_PATH, &body).await
 }
 
 #[tokio::test]
@@ -115,8 +115,8 @@ async fn a_version_is_shown_without_its_secrets() {
 #[tokio::test]
 async fn a_file_that_was_changed_by_hand_is_replaced_by_force_alone() {
     let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
-    let disable = json!({"persist": true});
-    world.post("/api/servers/one/disable", &disable).await;
+    let disable_body = json!({"persist": true});
+    world.post("/api/servers/one/disable", &disable_body).await;
     for edited_text in [
         commented_config().replace("mine", "yours"),
         "{ broken".to_owned(),

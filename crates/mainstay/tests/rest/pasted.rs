@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::world::{RestDaemon, fake_entry};
 
-const PREVIEW: &str = "/api/import/preview";
+const PREVIEW_PATH: &str = "/api/import/preview";
 
 #[tokio::test]
 async fn a_pasted_text_becomes_entries_that_can_be_added() {
@@ -15,7 +15,7 @@ async fn a_pasted_text_becomes_entries_that_can_be_added() {
         "new": {"command": fake_entry(&[])["command"], "env": {"KEY": "s3cret"}, "odd": 1},
     }});
     let (status, preview) = world
-        .post(PREVIEW, &json!({"text": text.to_string()}))
+        .post(PREVIEW_PATH, &json!({"text": text.to_string()}))
         .await;
     assert_eq!(status, StatusCode::OK, "{preview}");
     assert_eq!(
@@ -41,16 +41,16 @@ async fn a_pasted_text_becomes_entries_that_can_be_added() {
     let mut entry = new_entry["entry"].clone();
     entry["name"] = new_entry["name"].clone();
     entry["persist"] = true.into();
-    let (status, added) = world.post("/api/servers", &entry).await;
+    let (status, added_server) = world.post("/api/servers", &entry).await;
     assert_eq!(
-        (status, &added["status"]),
+        (status, &added_server["status"]),
         (StatusCode::OK, &json!("connected")),
-        "{added}"
+        "{added_server}"
     );
     assert!(world.text().contains("s3cret"));
 
     let line = "claude mcp add --transport http t https://h.example.com/mcp -H 'X-Key: ${KEY}'";
-    let (_, preview) = world.post(PREVIEW, &json!({"text": line})).await;
+    let (_, preview) = world.post(PREVIEW_PATH, &json!({"text": line})).await;
     assert_eq!(preview["format"], "a command line of claude");
     assert_eq!(
         preview["servers"][0]["entry"]["url"],
@@ -69,7 +69,7 @@ async fn an_invalid_server_is_refused_with_a_hint() {
         "curl https://x | sh",
         "\u{202e}<script>",
     ] {
-        let (status, answer) = world.post(PREVIEW, &json!({"text": text})).await;
+        let (status, answer) = world.post(PREVIEW_PATH, &json!({"text": text})).await;
         assert_eq!(
             (status, &answer["error"]),
             (StatusCode::BAD_REQUEST, &json!("invalid_request")),
@@ -82,14 +82,14 @@ async fn an_invalid_server_is_refused_with_a_hint() {
         );
     }
     let (status, answer) = world
-        .post(PREVIEW, &json!({"text": "x".repeat(1024 * 1024 + 1)}))
+        .post(PREVIEW_PATH, &json!({"text": "x".repeat(1024 * 1024 + 1)}))
         .await;
     assert_eq!(
         (status, &answer["error"]),
         (StatusCode::BAD_REQUEST, &json!("invalid_request"))
     );
     for body in [json!({}), json!({"text": 7}), json!([])] {
-        let (status, _) = world.post(PREVIEW, &body).await;
+        let (status, _) = world.post(PREVIEW_PATH, &body).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
     }
     world.end().await;

@@ -275,16 +275,16 @@ async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
     let browser = world.signed_in().await;
     let key = browser.page_key.clone().expect("a key");
     let port = world.address.port();
-    let localhost = format!("http://localhost:{port}");
+    let localhost_url = format!("http://localhost:{port}");
     for header in [
         ("origin", "http://127.0.0.1:1"),
-        ("origin", localhost.as_str()),
+        ("origin", localhost_url.as_str()),
         ("sec-fetch-site", "same-site"),
         ("sec-fetch-site", "cross-site"),
     ] {
-        let with_key = [header, ("x-page-key", key.as_str())];
+        let headers_with_key = [header, ("x-page-key", key.as_str())];
         let answer = browser
-            .send(Method::GET, "/api/session", &with_key, "")
+            .send(Method::GET, "/api/session", &headers_with_key, "")
             .await;
         assert_refused(&answer, NOT_OUR_PAGE, header.1);
         assert_eq!(answer.header("access-control-allow-credentials"), None);
@@ -310,10 +310,13 @@ async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
             .browser()
             .send(Method::OPTIONS, path, &preflight, "")
             .await;
-        let allowed = answer
+        let allowed_headers = answer
             .header("access-control-allow-headers")
             .unwrap_or_default();
-        assert!(!allowed.contains("page-key"), "{path}: {allowed}");
+        assert!(
+            !allowed_headers.contains("page-key"),
+            "{path}: {allowed_headers}"
+        );
         assert_eq!(answer.header("access-control-allow-credentials"), None);
     }
     world.end().await;

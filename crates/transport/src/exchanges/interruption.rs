@@ -33,6 +33,9 @@ pub enum InterruptionKind {
     SessionExpired(String),
     #[error("the server answered HTTP {status}{}{}", detail(body), advice(*status))]
     Refused { status: u16, body: String },
+    /// There are no valid credentials for the request, for this reason.
+    #[error("{0}")]
+    NoCredentials(String),
     #[error("the server's answer is not a JSON-RPC message: {0}")]
     Unreadable(String),
     /// The ids (JSON texts) of answers that belong to no waiting request.
@@ -107,6 +110,7 @@ impl Interruption {
                 429 => FaultKind::Throttled,
                 _ => FaultKind::Foreign,
             },
+            InterruptionKind::NoCredentials(_) => FaultKind::Unauthorized,
             InterruptionKind::Redirected
             | InterruptionKind::Unreadable(_)
             | InterruptionKind::Misaddressed(_)

@@ -367,15 +367,9 @@ pub fn interruption(error: &Error) -> Interruption {
         }
         Error::NotWritten(_) => Interruption::not_sent(InterruptionKind::Lost),
         Error::Broken(_) => Interruption::sent(InterruptionKind::Lost),
-        // Reported like a 401 of the server.
-        Error::Unauthorized(reason) => Interruption::not_sent(InterruptionKind::Refused {
-            status: 401,
-            body: reason.clone(),
-        }),
-        Error::Forbidden(reason) => Interruption::not_sent(InterruptionKind::Refused {
-            status: 403,
-            body: reason.clone(),
-        }),
+        Error::Unauthorized(reason) | Error::Forbidden(reason) => {
+            Interruption::not_sent(InterruptionKind::NoCredentials(reason.clone()))
+        }
         Error::CredentialsUnavailable(reason) => {
             Interruption::not_sent(InterruptionKind::Unreachable(reason.clone()))
         }

@@ -169,7 +169,7 @@ pub fn unauthorized(head: &Head, launch: &HttpLaunch) -> Loss {
         .get("www-authenticate")
         .is_some_and(|challenge| challenge.contains("resource_metadata"));
     let oauth = if wants_oauth && status == 401 {
-        "; it names an OAuth server, where Mainstay cannot sign in: get a token elsewhere"
+        "; it names an OAuth server: Mainstay logs in there if the entry has no credentials and no `\"oauth\": false`"
     } else {
         ""
     };

@@ -130,6 +130,10 @@ async fn greet(link: &UpstreamLink, mut initialize: Initialize) -> Result<(Greet
                 let advice = advice(status);
                 return Err(Loss::Unauthorized(format!("HTTP {status}{advice}")));
             }
+            Err(Interruption {
+                kind: InterruptionKind::NoCredentials(reason),
+                ..
+            }) => return Err(Loss::Unauthorized(reason)),
             Err(interruption) => Loss::ConnectFailed(interruption.kind.reason()),
         };
         let words = match &refused {

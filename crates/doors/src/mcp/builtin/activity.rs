@@ -56,7 +56,7 @@ const MAX_EVENTS: usize = 100;
 
 /// The error code of a refusal by the client (JSON-RPC leaves it to the implementation;
 /// specification, client/sampling).
-const REFUSED: i64 = -1;
+const REFUSED_CODE: i64 = -1;
 
 pub async fn answer(tool: GroupTool, request: RequestContext<'_>) -> ToolOutcome {
     let context = &Context::new(&request);
@@ -369,6 +369,9 @@ struct Refuse {
 fn refuse(context: &Context<'_>, method: Method) -> ToolOutcome {
     let Refuse { request_id, reason } = context.arguments()?;
     let (id, question) = request_id.take(context, method, Settled::Refused)?;
-    question.refuse(REFUSED, reason.as_deref().unwrap_or("the user refused"));
+    question.refuse(
+        REFUSED_CODE,
+        reason.as_deref().unwrap_or("the user refused"),
+    );
     Ok(answered(id))
 }

@@ -183,7 +183,7 @@ async fn examined(
     let reach = context.reach();
     let Part {
         mut filter,
-        without_refused,
+        without_refused: excludes_refused,
     } = part;
     let (mut calls, mut total_count, mut examined_count) = (Vec::new(), 0, 0);
     loop {
@@ -191,7 +191,7 @@ async fn examined(
         let page = page.await.map_err(failure)?;
         examined_count += page.calls.len();
         for record in page.calls {
-            let is_here = !without_refused || record.status != Status::Refused;
+            let is_here = !excludes_refused || record.status != Status::Refused;
             let is_shown = reach.shows_record(&record) || context.made_refused(&record);
             if is_here && is_shown {
                 total_count += 1;

@@ -140,7 +140,7 @@ async fn forward(
 }
 
 /// The error for a call without an id.
-pub const NEEDS_AN_ID: &str = "a call needs an id";
+pub const MISSING_ID: &str = "a call needs an id";
 
 /// True for a notification with the method of a call, which a server might run.
 pub fn is_call_without_id(frame: &Frame) -> bool {
@@ -155,7 +155,7 @@ pub fn is_call_without_id(frame: &Frame) -> bool {
 /// Handles a notification or a response of a client. Neither is answered.
 pub async fn take(shared_state: &SharedState, session: &ClientSession, frame: Frame) {
     if is_call_without_id(&frame) {
-        let reply = RpcReply::error("null", code::INVALID_REQUEST, NEEDS_AN_ID);
+        let reply = RpcReply::error("null", code::INVALID_REQUEST, MISSING_ID);
         drop(close(shared_state, session, &frame, Receipt::new(), reply).await);
         return;
     }

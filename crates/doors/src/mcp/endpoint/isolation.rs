@@ -28,7 +28,7 @@ use crate::mcp::{
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Client capabilities that allow a server to send requests.
-const ASKING: [&str; 4] = ["sampling", "elicitation", "roots", "tasks"];
+const REQUEST_CAPABILITIES: [&str; 4] = ["sampling", "elicitation", "roots", "tasks"];
 
 /// The `initialize` params with the client's capabilities, without those that the configuration
 /// rejects, and with configured roots.
@@ -59,7 +59,7 @@ pub fn without_requests(params: &str) -> String {
     let (Some(span), Some(mut capabilities)) = (capabilities_span, capabilities) else {
         return message::one_line(params).into_owned();
     };
-    capabilities.retain(|name, _| !ASKING.contains(&name.as_str()));
+    capabilities.retain(|name, _| !REQUEST_CAPABILITIES.contains(&name.as_str()));
     message::splice(
         params,
         &mut [(span, &Value::Object(capabilities).to_string())],

@@ -17,7 +17,7 @@ use crate::mcp::{
 
 /// Cache hints of a modern list. Clients should listen for changes, because any server can change
 /// the merged list.
-const NOT_CACHEABLE: &str = r#","resultType":"complete","ttlMs":0,"cacheScope":"private""#;
+const CACHE_HINTS: &str = r#","resultType":"complete","ttlMs":0,"cacheScope":"private""#;
 
 /// Bytes for the text around the items of a list.
 const ENVELOPE: usize = 256;
@@ -100,7 +100,7 @@ impl List {
             let _ = write!(text, r#","nextCursor":"{end}""#);
         }
         if self.era == Era::Modern {
-            text.push_str(NOT_CACHEABLE);
+            text.push_str(CACHE_HINTS);
         }
         text.push_str("}}");
         RpcReply::whole(text)

@@ -66,7 +66,7 @@ impl Queue {
     /// The longest idle session; `None` if every session has an open call or stream.
     fn longest_idle(&mut self) -> Option<Arc<ClientSession>> {
         let mut busy_entries = Vec::new();
-        let mut longest = None;
+        let mut longest_idle = None;
         while let Some(Reverse((queued_use, number))) = self.waiting.pop() {
             let Some(session) = self.members.get(&number) else {
                 continue;
@@ -78,12 +78,12 @@ impl Queue {
             }
             self.waiting.push(Reverse((last_use, number)));
             if last_use == queued_use {
-                longest = Some(Arc::clone(session));
+                longest_idle = Some(Arc::clone(session));
                 break;
             }
         }
         self.waiting.extend(busy_entries);
-        longest
+        longest_idle
     }
 }
 
@@ -215,12 +215,12 @@ impl CrowdState {
             let counts = self.peers.values().map(|queue| queue.members.len());
             bound = counts.filter(|count| *count < bound).max()?;
             let equals = self.peers.values_mut();
-            let fullest = equals
+            let fullest_queue = equals
                 .filter(|queue| queue.members.len() == bound)
                 .filter_map(Queue::longest_idle)
                 .min_by_key(|session| session.last_used());
-            if fullest.is_some() {
-                return fullest;
+            if fullest_queue.is_some() {
+                return fullest_queue;
             }
         }
     }

@@ -63,20 +63,20 @@ impl EndedSet {
     fn add(&mut self, birth: Birth) {
         self.births.insert(birth);
         if self.births.len() > MAX_ENDED
-            && let Some(oldest) = self.births.pop_first()
+            && let Some(oldest_birth) = self.births.pop_first()
         {
-            self.floor = self.floor.max(oldest.opened);
+            self.floor = self.floor.max(oldest_birth.opened);
         }
     }
 
     /// Forgets sessions whose seals have expired.
     fn expire(&mut self, now: u64) {
         let lifetime = u64::try_from(REVIVED_FOR.as_millis()).unwrap_or(u64::MAX);
-        let oldest = Birth {
+        let oldest_birth = Birth {
             opened: now.saturating_sub(lifetime),
             seal: 0,
         };
-        self.births = self.births.split_off(&oldest);
+        self.births = self.births.split_off(&oldest_birth);
     }
 
     /// Reads the ended sessions from the file, which may be missing.

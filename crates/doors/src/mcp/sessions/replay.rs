@@ -325,12 +325,12 @@ impl ReplayState {
     /// Removes the oldest events beyond the limits, except for unread events.
     fn make_room(&mut self) {
         while self.events > MAX_EVENTS || self.bytes > MAX_BYTES {
-            let oldest = self
+            let oldest_stream = self
                 .streams
                 .iter()
                 .filter_map(|(id, stream)| Some((stream.oldest()?.since, *id)))
                 .min();
-            let Some((_, id)) = oldest else { return };
+            let Some((_, id)) = oldest_stream else { return };
             self.forget(id);
         }
     }

@@ -131,10 +131,10 @@ impl Seal {
     /// Reads a recent id of an earlier run. Returns `None` for an invalid id, an id of this run, or
     /// one of another principal.
     pub fn open<'i>(&self, id: &'i str, principal: &Principal, now: u64) -> Option<Unsealed<'i>> {
-        let unsealed = self.read(id, principal)?;
-        let opened_at = unsealed.birth.opened;
+        let session_identity = self.read(id, principal)?;
+        let opened_at = session_identity.birth.opened;
         let age = Duration::from_millis(now.saturating_sub(opened_at));
-        (opened_at < self.run && age <= REVIVED_FOR).then_some(unsealed)
+        (opened_at < self.run && age <= REVIVED_FOR).then_some(session_identity)
     }
 
     /// Reads an id of any run.
@@ -269,7 +269,7 @@ mod tests {
                     .expect("random");
                 let seal = &id[HEAD_DIGITS..][..2 * SEAL];
                 let seal = u64::from_str_radix(seal, 16).expect("a number");
-                let unsealed = Unsealed {
+                let session_identity = Unsealed {
                     birth: Birth {
                         opened: opened_at,
                         seal,
@@ -284,7 +284,7 @@ mod tests {
                 let last_time =
                     opened_at + u64::try_from(REVIVED_FOR.as_millis()).expect("it fits");
                 let open_at = |now| later_run.open(&id, &Principal::Operator, now);
-                assert_eq!(open_at(last_time), Some(unsealed), "{id}");
+                assert_eq!(open_at(last_time), Some(session_identity), "{id}");
                 assert_eq!(open_at(last_time + 1), None, "too old");
             }
         }
@@ -327,11 +327,11 @@ mod tests {
             let id = id.expect("random");
             assert!(id.bytes().all(|byte| byte.is_ascii_graphic()), "{id}");
             let later_run = run(1, 2);
-            let unsealed = later_run.open(&id, &Principal::Anonymous, 2);
-            let unsealed = unsealed.expect("an earlier run's");
-            assert_eq!(unsealed.has_whole_name, is_whole, "{info}");
+            let session_identity = later_run.open(&id, &Principal::Anonymous, 2);
+            let session_identity = session_identity.expect("an earlier run's");
+            assert_eq!(session_identity.has_whole_name, is_whole, "{info}");
             assert_eq!(
-                unsealed.client_info.as_deref(),
+                session_identity.client_info.as_deref(),
                 expected
                     .map(|client_info| client_info.to_string())
                     .as_deref(),

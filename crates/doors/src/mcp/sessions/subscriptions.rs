@@ -142,9 +142,10 @@ impl Subscriptions {
         if self.has_any(resource) {
             return;
         }
-        let released = timeout(BACKGROUND_LIMIT, upstream.unsubscribe(&resource.uri)).await;
-        if !matches!(released, Ok(Ok(()))) {
-            tracing::debug!(?resource, ?released, "a subscription was not taken back");
+        let unsubscribe_result =
+            timeout(BACKGROUND_LIMIT, upstream.unsubscribe(&resource.uri)).await;
+        if !matches!(unsubscribe_result, Ok(Ok(()))) {
+            tracing::debug!(?resource, released = ?unsubscribe_result, "a subscription was not taken back");
         }
     }
 
@@ -167,12 +168,12 @@ impl Subscriptions {
         let Some(subscribers) = book.resources.get_mut(resource) else {
             return false;
         };
-        let was_there = subscribers.remove(session).is_some();
+        let was_subscribed = subscribers.remove(session).is_some();
         let is_last = subscribers.is_empty();
         if is_last {
             book.resources.remove(resource);
         }
-        if was_there {
+        if was_subscribed {
             book.uncount(session);
         }
         is_last

@@ -28,6 +28,6 @@ pub fn profile_result(gateway: &Gateway, view: &View) -> String {
 }
 
 /// The result of `server/discover` for a legacy server, from its `initialize` result (JSON text).
-pub fn legacy_result(initialized: &str) -> String {
-    discovery::from_initialize(initialized)
+pub fn legacy_result(initialize_result: &str) -> String {
+    discovery::from_initialize(initialize_result)
 }

@@ -98,7 +98,7 @@ impl TaskNews {
                     _ = &mut call.reply => None,
                     // The late acknowledgement is not in the client's list, so the client polls
                     // these tasks.
-                    Ok(_) = promise_receiver.wait_for(|is| *is), if acknowledge_sender.is_some() => return,
+                    Ok(_) = promise_receiver.wait_for(|is_promised| *is_promised), if acknowledge_sender.is_some() => return,
                 };
                 let Some(frame) = message.and_then(|text| Frame::read(text.into()).ok()) else {
                     break;
@@ -109,7 +109,11 @@ impl TaskNews {
                         Some(first) => {
                             // The loop above detects a dropped receiver.
                             first.send(self.acknowledged_names(params)).ok();
-                            if promise_receiver.wait_for(|is| *is).await.is_err() {
+                            if promise_receiver
+                                .wait_for(|is_promised| *is_promised)
+                                .await
+                                .is_err()
+                            {
                                 return;
                             }
                         }

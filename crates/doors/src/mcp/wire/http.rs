@@ -218,7 +218,7 @@ async fn route(
     if dispatch::is_call_without_id(frame) {
         return Err(HttpRefusal::new(
             StatusCode::BAD_REQUEST,
-            dispatch::NEEDS_AN_ID,
+            dispatch::MISSING_ID,
         ));
     }
     if stateless_http::is_modern(headers, frame) {

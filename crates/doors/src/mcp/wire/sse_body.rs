@@ -175,15 +175,15 @@ impl EventStreamBody {
             };
         }
         let cursor = session.replay.open(StreamKind::Call);
-        let mut writing = Box::pin(write_call(
+        let mut write_future = Box::pin(write_call(
             Arc::clone(&session),
             cursor.stream,
             messages,
             reply,
         ));
         // Write all events immediately if the call has ended.
-        if writing.as_mut().now_or_never().is_none() {
-            calls.in_background(writing);
+        if write_future.as_mut().now_or_never().is_none() {
+            calls.in_background(write_future);
         }
         Self {
             outlasts_its_client: true,
@@ -312,8 +312,8 @@ async fn write_call(
         if replay.take_return(stream, context) {
             messages.notify_return();
         }
-        if let Some(pending) = &mut call
-            && let Poll::Ready(call_end) = pending.as_mut().poll(context)
+        if let Some(pending_call) = &mut call
+            && let Poll::Ready(call_end) = pending_call.as_mut().poll(context)
         {
             (call, last_reply) = (None, Some(call_end.into_text()));
         }

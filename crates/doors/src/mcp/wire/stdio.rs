@@ -36,7 +36,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let tasks = TaskTracker::new();
     let writer = Arc::new(LineWriter::default());
-    let mut writing = tokio::spawn({
+    let mut write_task = tokio::spawn({
         let writer = Arc::clone(&writer);
         async move { writer.run(output).await }
     });
@@ -56,7 +56,7 @@ pub async fn serve(
     loop {
         let line = tokio::select! {
             line = lines.next() => line,
-            result = &mut writing => {
+            result = &mut write_task => {
                 write_result = Some(result);
                 break;
             }
@@ -83,7 +83,7 @@ pub async fn serve(
             Ok(None) | Err(_) => {
                 tokio::select! {
                     () = client.answered() => {}
-                    result = &mut writing => write_result = Some(result),
+                    result = &mut write_task => write_result = Some(result),
                     () = stop.cancelled() => {}
                 }
                 break;
@@ -99,7 +99,7 @@ pub async fn serve(
     writer.close();
     let write_result = match write_result {
         Some(write_result) => write_result,
-        None => writing.await,
+        None => write_task.await,
     };
     match write_result? {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {

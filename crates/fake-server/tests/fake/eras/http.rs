@@ -22,9 +22,9 @@ async fn there_are_no_sessions_and_only_posts() {
     within(async {
         let fake = start(Script::default()).await;
         let message = call(1, "pid", &json!({}));
-        let mut with_session = headers(&message);
-        with_session.push(("mcp-session-id".to_owned(), "unknown".to_owned()));
-        let answer = post(&fake.url(), &message, &with_session).await;
+        let mut session_headers = headers(&message);
+        session_headers.push(("mcp-session-id".to_owned(), "unknown".to_owned()));
+        let answer = post(&fake.url(), &message, &session_headers).await;
         assert_eq!(answer.status(), StatusCode::OK);
         assert!(!answer.headers().contains_key("mcp-session-id"));
         assert_eq!(fake.sessions(), 0);
@@ -170,9 +170,9 @@ async fn a_call_before_its_first_byte_is_cancelled_too() {
         let message = call(9, "hang", &json!({}));
         let url = fake.url();
         let abandoned_headers = headers(&message);
-        let pending = post(&url, &message, &abandoned_headers);
+        let pending_response = post(&url, &message, &abandoned_headers);
         tokio::select! {
-            _ = pending => panic!("nobody answers"),
+            _ = pending_response => panic!("nobody answers"),
             () = fake.until(|requests| !requests.is_empty()) => {}
         }
         eventually(|| fake.cancelled() == ["9"]).await;

@@ -57,12 +57,13 @@ async fn rounds_follow_each_other_and_missing_answers_are_asked_for_again() {
         let fake = start(Script::default()).await;
         let first = call(1, "ask_in_turn", &json!({"x": 1}));
         let form = answer(&fake, &first).await;
-        let sampling = answer(&fake, &retry(2, &first, &form, &json!({"form": {"n": 1}}))).await;
-        let questions = sampling["result"]["inputRequests"]
+        let sampling_question =
+            answer(&fake, &retry(2, &first, &form, &json!({"form": {"n": 1}}))).await;
+        let questions = sampling_question["result"]["inputRequests"]
             .as_object()
             .expect("asked");
         assert_eq!(questions.keys().collect::<Vec<_>>(), ["sampling"]);
-        let second_answer = answer(&fake, &retry(3, &first, &sampling, &json!({}))).await;
+        let second_answer = answer(&fake, &retry(3, &first, &sampling_question, &json!({}))).await;
         let final_answer = answer(
             &fake,
             &retry(4, &first, &second_answer, &json!({"sampling": {"n": 2}})),

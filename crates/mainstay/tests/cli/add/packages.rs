@@ -211,9 +211,9 @@ async fn a_trial_leaves_no_process() {
     fs::remove_file(&pid).expect("removed");
     install_stand_in(&home, "npx", &format!("{child}\nexec sleep 86400"));
     let mut command = registry.command(&home, &["add", "--replace", "io.github.a/thing"]);
-    let mut adding = command.spawn().expect("it starts");
+    let mut add_process = command.spawn().expect("it starts");
     until(PROGRAMS, "the start", || is_process_alive(&pid)).await;
-    within(adding.kill()).await.expect("killed");
+    within(add_process.kill()).await.expect("killed");
     until(PROGRAMS, "the end of what it started", || {
         !is_process_alive(&pid)
     })
@@ -520,7 +520,7 @@ async fn a_person_is_asked() {
         ]})),
     );
     let mut terminal = Terminal::open();
-    let mut adding = terminal.start(registry.command(&home, &["add", "io.github.a/thing"]));
+    let mut add_process = terminal.start(registry.command(&home, &["add", "io.github.a/thing"]));
     terminal.until("API_KEY:").await;
     terminal.types("s3cret\n");
     terminal.until("MODE:").await;
@@ -530,7 +530,7 @@ async fn a_person_is_asked() {
     terminal.until("start it? [y/N]").await;
     assert_eq!(saved_config(&home), None);
     terminal.types("y\n");
-    let status = within(adding.wait()).await.expect("it ends");
+    let status = within(add_process.wait()).await.expect("it ends");
     let screen = String::from_utf8(terminal.end().await).expect("UTF-8");
     assert!(status.success(), "{screen}");
     assert!(!screen.contains("s3cret"), "{screen}");
@@ -539,7 +539,7 @@ async fn a_person_is_asked() {
     // Without consent no process starts.
     let mut terminal = Terminal::open();
     fs::remove_file(home.path().join("npx.words")).expect("it was run");
-    let mut adding = terminal.start(registry.command(
+    let mut add_process = terminal.start(registry.command(
         &home,
         &[
             "add",
@@ -554,7 +554,7 @@ async fn a_person_is_asked() {
     terminal.until("start it? [y/N]").await;
     terminal.types("n\n");
     assert_eq!(
-        within(adding.wait()).await.expect("it ends").code(),
+        within(add_process.wait()).await.expect("it ends").code(),
         Some(1)
     );
     terminal.end().await;

@@ -101,20 +101,23 @@ async fn a_daemon_takes_over_under_calls() {
         &json!({"level": "info"}),
     )
     .await;
-    let mut guest = Caller::open(&home, &arguments, "guest").await;
-    let sleeping_calls = (owner.sleep(&counts).await, guest.sleep(&counts).await);
+    let mut guest_caller = Caller::open(&home, &arguments, "guest").await;
+    let sleeping_calls = (
+        owner.sleep(&counts).await,
+        guest_caller.sleep(&counts).await,
+    );
 
     let has_daemon = Cell::new(false);
     let (daemon, (), ()) = tokio::join!(
         serve_until_ready(&home, &config, &has_daemon),
         owner.call_until(&has_daemon),
-        guest.call_until(&has_daemon),
+        guest_caller.call_until(&has_daemon),
     );
     owner.slept_count(sleeping_calls.0).await;
-    guest.slept_count(sleeping_calls.1).await;
+    guest_caller.slept_count(sleeping_calls.1).await;
     let process = pid(&mut owner.front).await;
     assert_ne!(process, previous_pid);
-    assert_eq!(pid(&mut guest.front).await, process);
+    assert_eq!(pid(&mut guest_caller.front).await, process);
     assert_eq!(listed_server(&home).await["pid"].to_string(), process);
 
     owner
@@ -132,7 +135,7 @@ async fn a_daemon_takes_over_under_calls() {
 
     let runs = runs(&counts);
     assert!(runs.values().all(|runs| *runs == 1), "{runs:?}");
-    for key in owner.keys.iter().chain(&guest.keys) {
+    for key in owner.keys.iter().chain(&guest_caller.keys) {
         assert!(runs.contains_key(key), "{key} was answered and never ran");
     }
     let (code, stderr) = owner.front.end().await;
@@ -142,7 +145,7 @@ async fn a_daemon_takes_over_under_calls() {
         "{stderr}"
     );
     assert!(stderr.contains("attached to the daemon at"), "{stderr}");
-    let (code, stderr) = guest.front.end().await;
+    let (code, stderr) = guest_caller.front.end().await;
     assert_eq!(code, Some(0), "{stderr}");
     daemon.stop().await;
 }

@@ -70,22 +70,22 @@ async fn each_client_is_asked_for_its_own_roots() {
     let (config, counts) = counting_config(&home);
     let arguments = ["mcp", "--config", &config];
     let mut owner = Front::open(&home, &arguments, "2025-11-25").await;
-    let mut guest = Front::open(&home, &arguments, "2025-11-25").await;
+    let mut guest_front = Front::open(&home, &arguments, "2025-11-25").await;
     let process = pid(&mut owner).await;
-    assert_eq!(pid(&mut guest).await, process);
+    assert_eq!(pid(&mut guest_front).await, process);
     let busy_arguments = json!({"ms": 600_000, "key": "busy"});
     let running_call = owner.begin("fake__sleep", busy_arguments).await;
     until_running(&counts, "busy").await;
     let ask = json!({"method": "roots/list"});
-    let id = guest.begin("fake__ask", ask.clone()).await;
+    let id = guest_front.begin("fake__ask", ask.clone()).await;
     answer_roots(&mut owner, "file:///owner").await;
-    guest.answer(id).await;
+    guest_front.answer(id).await;
 
-    let id = guest.begin("fake__ask", ask.clone()).await;
-    answer_roots(&mut guest, "file:///guest").await;
-    let answer = guest.answer(id).await.to_string();
+    let id = guest_front.begin("fake__ask", ask.clone()).await;
+    answer_roots(&mut guest_front, "file:///guest").await;
+    let answer = guest_front.answer(id).await.to_string();
     assert!(answer.contains("file:///guest"), "{answer}");
-    assert_ne!(pid(&mut guest).await, process);
+    assert_ne!(pid(&mut guest_front).await, process);
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": running_call}});
     owner.send(&cancel).await;
     let id = owner.begin("fake__ask", ask).await;
@@ -93,7 +93,7 @@ async fn each_client_is_asked_for_its_own_roots() {
     let answer = owner.answer(id).await.to_string();
     assert!(answer.contains("file:///owner"), "{answer}");
     assert_eq!(pid(&mut owner).await, process);
-    guest.end().await;
+    guest_front.end().await;
     let (code, stderr) = owner.end().await;
     assert_eq!(code, Some(0), "{stderr}");
 }

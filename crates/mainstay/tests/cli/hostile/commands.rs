@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Read-only commands with arguments. `§` is replaced by the hostile text, and `{…}` by values.
-const LOOKING: &[(&str, &[&str])] = &[
+const READ_COMMANDS: &[(&str, &[&str])] = &[
     ("list", &[]),
     ("list", &["--url", "§"]),
     ("get", &["evil"]),
@@ -146,7 +146,7 @@ const LOOKING: &[(&str, &[&str])] = &[
 ];
 
 /// Commands that change state, in order.
-const CHANGING: &[(&str, &[&str])] = &[
+const WRITE_COMMANDS: &[(&str, &[&str])] = &[
     ("config undo", &["99", "--config", "§"]),
     ("switches off", &["§", "evil"]),
     ("switches on", &["§", "evil"]),
@@ -210,7 +210,7 @@ const CHANGING: &[(&str, &[&str])] = &[
 ];
 
 /// Commands without a test case.
-const LEFT_OUT_COMMANDS: &[(&str, &str)] = &[
+const OMITTED_COMMANDS: &[(&str, &str)] = &[
     (
         "demo-server",
         "is a server: its stdout is the protocol, its stderr goes to a log",
@@ -268,9 +268,12 @@ fn collect_runnable(command: &clap::Command, path: &str, commands: &mut BTreeSet
 fn every_command_is_looked_at() {
     let mut all_commands = BTreeSet::new();
     collect_runnable(&Cli::command(), "", &mut all_commands);
-    let cases = LOOKING.iter().chain(CHANGING).map(|(path, _)| *path);
+    let cases = READ_COMMANDS
+        .iter()
+        .chain(WRITE_COMMANDS)
+        .map(|(path, _)| *path);
     let listed: BTreeSet<String> = cases
-        .chain(LEFT_OUT_COMMANDS.iter().map(|(path, _)| *path))
+        .chain(OMITTED_COMMANDS.iter().map(|(path, _)| *path))
         .map(str::to_owned)
         .collect();
     assert_eq!(
@@ -330,24 +333,24 @@ impl HostileHome {
                 (vec!["--format", &every_field], false),
             ];
         }
-        for (form, on_terminal) in forms.into_iter().chain(printed_forms) {
+        for (form, is_on_terminal) in forms.into_iter().chain(printed_forms) {
             // Skip a duplicate `--json`.
             if form == ["--json"] && base.contains(&"--json") {
                 continue;
             }
-            mentions += self.run(path, &base, &form, on_terminal).await;
+            mentions += self.run(path, &base, &form, is_on_terminal).await;
         }
         mentions
     }
 
-    async fn run(&self, path: &str, base: &[&str], form: &[&str], on_terminal: bool) -> usize {
+    async fn run(&self, path: &str, base: &[&str], form: &[&str], is_on_terminal: bool) -> usize {
         // Insert before `--`, because later arguments belong to the server.
         let separator_index = base
             .iter()
             .position(|argument| *argument == "--")
             .unwrap_or(base.len());
         let all_arguments = [&base[..separator_index], form, &base[separator_index..]].concat();
-        let (stdout, stderr) = if on_terminal {
+        let (stdout, stderr) = if is_on_terminal {
             (
                 terminal_output(&self.home, &all_arguments).await,
                 String::new(),
@@ -444,11 +447,11 @@ async fn hostile_home(home: Home, url: &str) -> HostileHome {
         listed_output["calls"].get(0).cloned()
     })
     .await;
-    let of_record = |member: &str| record[member].as_str().expect(member).to_owned();
+    let record_text = |member: &str| record[member].as_str().expect(member).to_owned();
     let values = vec![
-        ("{record}", of_record("id")),
-        ("{result}", of_record("result_cid")),
-        ("{arguments}", of_record("arguments_cid")),
+        ("{record}", record_text("id")),
+        ("{result}", record_text("result_cid")),
+        ("{arguments}", record_text("arguments_cid")),
         ("{odd}", odd_config),
         ("{other}", other_file),
         (
@@ -535,19 +538,19 @@ async fn check_cases(cases: &[(&str, &[&str])]) {
 /// Split into two tests because of the duration.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_command_shows_hostile_text_as_it_is() {
-    check_cases(&LOOKING[..LOOKING.len() / 2]).await;
+    check_cases(&READ_COMMANDS[..READ_COMMANDS.len() / 2]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_other_command_shows_hostile_text_as_it_is() {
-    check_cases(&LOOKING[LOOKING.len() / 2..]).await;
+    check_cases(&READ_COMMANDS[READ_COMMANDS.len() / 2..]).await;
 }
 
 #[tokio::test]
 async fn no_change_shows_hostile_text_as_it_is() {
     let (hostile_home, daemon, _remote) = serve_hostile_home().await;
     let mut mentions = 0;
-    for (path, arguments) in CHANGING {
+    for (path, arguments) in WRITE_COMMANDS {
         mentions += hostile_home.check_case(path, arguments).await;
     }
     assert!(

@@ -42,13 +42,13 @@ pub fn characters() -> impl Iterator<Item = char> {
 }
 
 /// Mainstay's own sequences without colours, for the progress line.
-const OURS: [&str; 4] = ["\r\u{1b}[K", "\r\u{1b}[2K", "\u{1b}[1A", "\r\n"];
+const OWN_SEQUENCES: [&str; 4] = ["\r\u{1b}[K", "\r\u{1b}[2K", "\u{1b}[1A", "\r\n"];
 
 /// Asserts that the output has no hostile character. A terminal adds a carriage return before each
 /// line break.
 pub fn assert_harmless(command: &[&str], bytes: Vec<u8>) -> String {
     let mut text = String::from_utf8(bytes).expect("UTF-8");
-    for known_sequence in OURS {
+    for known_sequence in OWN_SEQUENCES {
         text = text.replace(
             known_sequence,
             if known_sequence == "\r\n" { "\n" } else { "" },

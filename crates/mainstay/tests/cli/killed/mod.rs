@@ -36,28 +36,31 @@ const KILLS_STRICT: u32 = 4;
 const KILLS_RELAXED: u32 = 2;
 /// Maximum time between a lost call's answer and the kill in relaxed mode: 50 ms, two commits, and
 /// machine load.
-const LATE: Duration = Duration::from_secs(1);
+const MAX_LOSS_WINDOW: Duration = Duration::from_secs(1);
 /// Minimum duration of the load before a kill.
-const LEAST_LOAD: Duration = Duration::from_millis(100);
+const MIN_LOAD_TIME: Duration = Duration::from_millis(100);
 const MORE_LOAD_MILLIS: u64 = 700;
 /// Number of recent objects that are read after each kill.
-const READ_AT_ONCE: usize = 64;
+const OBJECTS_PER_KILL: usize = 64;
 /// Large enough to delete nothing.
 const MAX_BYTES: u64 = 16 * 1024 * 1024 * 1024;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn strict_keeps_what_it_acknowledged() {
-    let figures = kill_again_and_again(Durability::Strict, LEAST_LOAD).await;
+    let figures = kill_again_and_again(Durability::Strict, MIN_LOAD_TIME).await;
     assert_eq!(figures.lost, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn relaxed_loses_what_came_last_at_most() {
     // Longer than the window for lost calls.
-    let load = LATE + Duration::from_millis(500);
+    let load = MAX_LOSS_WINDOW + Duration::from_millis(500);
     let figures = kill_again_and_again(Durability::Relaxed, load).await;
     assert!(
-        figures.windows.iter().all(|window| *window <= LATE),
+        figures
+            .windows
+            .iter()
+            .all(|window| *window <= MAX_LOSS_WINDOW),
         "{figures}"
     );
 }
@@ -77,7 +80,7 @@ struct Figures {
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            kills,
+            kills: kill_count,
             acknowledged: acknowledged_count,
             records,
             objects,
@@ -88,7 +91,7 @@ impl fmt::Display for Figures {
         windows.sort_unstable();
         write!(
             f,
-            "{kills} kills, {acknowledged_count} calls acknowledged, {records} records, \
+            "{kill_count} kills, {acknowledged_count} calls acknowledged, {records} records, \
              {objects} objects read and verified, {lost_count} lost; windows: median {} ms, worst {} ms",
             windows.get(windows.len() / 2).unwrap_or(&0),
             windows.last().unwrap_or(&0)
@@ -109,9 +112,11 @@ async fn kill_again_and_again(durability: Durability, least_load: Duration) -> F
     let config = home.file("servers.json", &config);
     let mut figures = Figures::default();
     let mut daemon = serve_until_ready(&home, &config).await;
-    let kills = env::var("JOURNAL_KILLS").ok();
-    let kills = kills.map_or(default_kills, |kills| kills.parse().expect("a number"));
-    for round in 0..kills {
+    let kill_count = env::var("JOURNAL_KILLS").ok();
+    let kill_count = kill_count.map_or(default_kills, |kill_count| {
+        kill_count.parse().expect("a number")
+    });
+    for round in 0..kill_count {
         let (start, load) = (SystemTime::now(), Load::begin(&daemon.url, round));
         let extra_millis = RandomState::new().hash_one(round) % MORE_LOAD_MILLIS;
         let kill_at = Instant::now() + least_load + Duration::from_millis(extra_millis);
@@ -175,7 +180,7 @@ async fn records(client: &Client, start_time: SystemTime) -> HashMap<String, Cal
         for record in page.calls {
             assert_ne!(record.status, "open", "{record:?}");
             let cids = record.arguments_cid.iter().chain(&record.result_cid);
-            for cid in cids.filter(|_| records.len() < READ_AT_ONCE) {
+            for cid in cids.filter(|_| records.len() < OBJECTS_PER_KILL) {
                 let object = client.object(cid).await.expect("an object");
                 assert_eq!(Cid::for_content(object.get().as_bytes()).to_string(), *cid);
             }

@@ -501,8 +501,8 @@ async fn files_of_a_project_are_told_and_taken_when_asked() {
     let doctor = ["doctor", "--json", "--no-start", "--listen", "127.0.0.1:0"];
     let doctor_output = run_here(&doctor).await.json();
     let all_findings = doctor_output.as_array().expect("an array").iter();
-    let of_project = all_findings.filter(|finding| finding["id"] == "client.project_servers");
-    let mends: Vec<&Value> = of_project.map(|finding| &finding["mend"]).collect();
+    let project_findings = all_findings.filter(|finding| finding["id"] == "client.project_servers");
+    let mends: Vec<&Value> = project_findings.map(|finding| &finding["mend"]).collect();
     assert_eq!(
         mends,
         [

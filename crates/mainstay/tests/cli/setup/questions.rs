@@ -4,16 +4,16 @@ use mainstay_testkit::Terminal;
 
 use super::{Machinery, SECRET};
 
-const GO_ON: &str = "go on? [y]es, [n]o, [c]hoose the clients";
+const CONTINUE_QUESTION: &str = "go on? [y]es, [n]o, [c]hoose the clients";
 const SERVICE: &str = "start Mainstay now and whenever you log in? [y/n]";
 
 /// The questions in order, each with the continuing answer.
 const QUESTIONS: [(&str, &str); 6] = [
-    (GO_ON, "c"),
+    (CONTINUE_QUESTION, "c"),
     ("have Claude Desktop use Mainstay? [y/n]", "n"),
     ("have Cursor use Mainstay? [y/n]", "y"),
     ("have Codex use Mainstay? [y/n]", "y"),
-    (GO_ON, "y"),
+    (CONTINUE_QUESTION, "y"),
     (SERVICE, "n"),
 ];
 
@@ -47,7 +47,7 @@ async fn a_person_sees_the_plan_and_chooses_clients() {
     let machine = Machinery::new();
     let state_before = machine.state();
     let terminal = start_setup(&machine).await;
-    let plan = terminal.wait_for_text(GO_ON).await;
+    let plan = terminal.wait_for_text(CONTINUE_QUESTION).await;
     for part in [
         "SERVER",
         "Claude Desktop, Cursor",
@@ -102,7 +102,7 @@ async fn a_person_who_refuses_changes_nothing() {
     ];
     for keys in refusals {
         let terminal = start_setup(&machine).await;
-        terminal.wait_for_text(GO_ON).await;
+        terminal.wait_for_text(CONTINUE_QUESTION).await;
         terminal.press(keys).await;
         assert_eq!(terminal.ended().await, Some(1), "{keys:?}");
         let screen = terminal.screen().await;

@@ -36,7 +36,7 @@ async fn a_page_may_send_and_read_what_the_protocol_has() {
         let names = HeaderValue::from_static(names);
         headers.insert(header::ACCESS_CONTROL_REQUEST_HEADERS, names);
         let answer = client.send(Method::OPTIONS, headers, "").await;
-        let allowed = list(&answer.headers, header::ACCESS_CONTROL_ALLOW_HEADERS);
+        let allowed_headers = list(&answer.headers, header::ACCESS_CONTROL_ALLOW_HEADERS);
         for name in [
             "authorization",
             "content-type",
@@ -51,13 +51,13 @@ async fn a_page_may_send_and_read_what_the_protocol_has() {
             "tracestate",
         ] {
             assert!(
-                allowed.iter().any(|header| header == name),
-                "{name}: {allowed:?}"
+                allowed_headers.iter().any(|header| header == name),
+                "{name}: {allowed_headers:?}"
             );
         }
         assert!(
-            !allowed.iter().any(|header| header == "x-evil"),
-            "{allowed:?}"
+            !allowed_headers.iter().any(|header| header == "x-evil"),
+            "{allowed_headers:?}"
         );
         let exposed_headers = list(&answer.headers, header::ACCESS_CONTROL_EXPOSE_HEADERS);
         for name in [

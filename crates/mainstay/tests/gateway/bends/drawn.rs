@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Maximum number of requests per second to an idle server after its first lists: all four lists
 /// again, and a ping.
-const MOST_IDLE: usize = 5;
+const MAX_IDLE_REQUESTS: usize = 5;
 
 /// Number of called servers. Equally many servers with the same bends stay idle.
 const SERVERS: usize = 9;
@@ -254,7 +254,7 @@ async fn no_bend_leaves_a_server_well_while_every_call_fails() {
         let times: Vec<_> = late.iter().map(|(times, _)| *times).collect();
         let max_attempts = most_within(&times, Duration::from_secs(1));
         assert!(
-            max_attempts <= MOST_IDLE,
+            max_attempts <= MAX_IDLE_REQUESTS,
             "{kind:?} {bends:?}, seed {seed}: {max_attempts} requests in a second: {late:?}"
         );
     }

@@ -8,9 +8,9 @@ use crate::{
 };
 
 /// Number of list requests before delays start: the first request and the immediate repetitions.
-const PROMPT: usize = 7;
+const MAX_PROMPT_REQUESTS: usize = 7;
 
-const AGAIN: &str = "says again and again";
+const REPEATED_NOTE: &str = "says again and again";
 
 over_every_transport! {
     /// A server that announces a change after each list request is asked at growing intervals, and
@@ -24,14 +24,14 @@ over_every_transport! {
             let backend = Backend::start(kind, &flags).await;
             let gateway = Gateway::with_servers(&[("x", &backend)]).await;
             let rest = gateway.rest();
-            let server = rest.until("x", "the note", |server| list_note(server).contains(AGAIN)).await;
+            let server = rest.until("x", "the note", |server| list_note(server).contains(REPEATED_NOTE)).await;
             assert_eq!(server["connected"], true, "{server}");
             assert_eq!(server["healthStatus"], "healthy", "{server}");
             for list in ["tools/list", "prompts/list", "resources/list"] {
                 // One more list request may be in flight. An announcement before the stream is open
                 // is lost.
                 let count = backend.count(list);
-                assert!((1..=PROMPT + 1).contains(&count), "{list}: {count}");
+                assert!((1..=MAX_PROMPT_REQUESTS + 1).contains(&count), "{list}: {count}");
             }
             let client = gateway.client().await;
             client.assert_echo("x__echo").await;
@@ -43,14 +43,14 @@ over_every_transport! {
         let backend = Backend::start(kind, &["--bend", "alternating-tools"]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
-        rest.until("x", "the note", |server| list_note(server).contains(AGAIN)).await;
+        rest.until("x", "the note", |server| list_note(server).contains(REPEATED_NOTE)).await;
         let change_events = || async {
             let events = rest.get("/api/events/recent?limit=1000").await;
             let events = events["events"].as_array().expect("a list").clone();
             events.iter().filter(|event| event["type"] == "tools_changed").count()
         };
         let previous_count = change_events().await;
-        assert!(previous_count < PROMPT, "{previous_count}");
+        assert!(previous_count < MAX_PROMPT_REQUESTS, "{previous_count}");
         // Two more list requests, each after a delay.
         let listed_count = backend.count("tools/list");
         until("two more listings", || backend.count("tools/list") >= listed_count + 2).await;

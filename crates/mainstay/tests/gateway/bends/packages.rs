@@ -33,8 +33,8 @@ async fn starts_of_one_package_take_turns_while_its_cache_is_cold() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let npx = folder.path().join("npx");
     std::fs::write(&npx, NPX).expect("written");
-    let executable = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(&npx, executable).expect("it is ours");
+    let executable_mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&npx, executable_mode).expect("it is ours");
     let mut servers = Vec::new();
     for number in 0..6 {
         let mut backend = Backend::stdio().await;

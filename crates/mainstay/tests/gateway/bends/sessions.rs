@@ -11,10 +11,10 @@ use crate::{
     rest_client::{health_checks, prompt_retry},
 };
 
-const OFTEN: Duration = Duration::from_millis(100);
+const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Bends that refuse an unknown session.
-const LOST_SESSIONS: [&str; 7] = [
+const LOST_SESSION_BENDS: [&str; 7] = [
     "",
     "--bend=lost-session400",
     "--bend=lost-session400-text",
@@ -26,9 +26,9 @@ const LOST_SESSIONS: [&str; 7] = [
 
 /// Each bend over HTTP+SSE, where a POST has an empty answer, and over Streamable HTTP.
 fn lost_sessions() -> impl Iterator<Item = (BackendKind, &'static str)> {
-    let with_kind = |kind| LOST_SESSIONS.into_iter().map(move |bend| (kind, bend));
-    let sse = with_kind(BackendKind::Sse).filter(|(_, bend)| !bend.contains("200"));
-    with_kind(BackendKind::Http).chain(sse)
+    let bends_of_kind = |kind| LOST_SESSION_BENDS.into_iter().map(move |bend| (kind, bend));
+    let sse = bends_of_kind(BackendKind::Sse).filter(|(_, bend)| !bend.contains("200"));
+    bends_of_kind(BackendKind::Http).chain(sse)
 }
 
 async fn start(kind: BackendKind, bend: &str) -> Backend {
@@ -91,7 +91,7 @@ async fn a_probe_finds_a_lost_session_out() {
     for (kind, bend) in lost_sessions() {
         let backend = start(kind, bend).await;
         let backend = backend
-            .option("health", health_checks(OFTEN, "verify"))
+            .option("health", health_checks(PROBE_INTERVAL, "verify"))
             .option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         gateway.rest().until_status("x", "connected").await;
@@ -107,7 +107,7 @@ async fn a_probe_finds_a_lost_session_out() {
 over_every_transport! {
     /// A server that refuses `ping` but answers lists keeps its session.
     async fn a_server_that_refuses_pings_keeps_its_session(kind) {
-        let mut health = health_checks(OFTEN, "reconnect");
+        let mut health = health_checks(PROBE_INTERVAL, "reconnect");
         health["threshold"] = json!(1);
         let backend = Backend::start(kind, &["--bend=refused-ping"]).await;
         let backend = backend.option("health", health);
@@ -198,7 +198,7 @@ async fn redirects_within_a_session_are_followed() {
 async fn a_redirect_to_another_origin_is_named() {
     let backend = Backend::http()
         .await
-        .option("health", health_checks(OFTEN, "verify"));
+        .option("health", health_checks(PROBE_INTERVAL, "verify"));
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
     client.assert_echo("x__echo").await;

@@ -110,12 +110,15 @@ async fn a_modern_client_that_is_late_with_its_roots_finds_the_outcome() {
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = Modern::at(&gateway, "/servers/x/mcp").able(json!({"roots": {}}));
     let mut params = json!({"name": "ask", "arguments": {"method": "roots/list"}});
-    let required = client.result("tools/call", params.clone()).await;
-    assert_eq!(required["resultType"], "input_required", "{required}");
+    let required_result = client.result("tools/call", params.clone()).await;
+    assert_eq!(
+        required_result["resultType"], "input_required",
+        "{required_result}"
+    );
     open_question(&gateway).await;
     advance_time(11).await;
     until_answered(&gateway).await;
-    params["requestState"] = required["requestState"].clone();
+    params["requestState"] = required_result["requestState"].clone();
     let answer = client.result("tools/call", params).await;
     assert!(text(&answer).contains("did not answer in time"), "{answer}");
 }
@@ -164,8 +167,11 @@ async fn a_parked_call_is_named_to_those_who_cannot_be_asked() {
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let elicitation = json!({"elicitation": {"form": {}}});
     let parked_client = Modern::at(&gateway, "/mcp").able(elicitation.clone());
-    let required = parked_client.call("x__ask_elicitation", json!({})).await;
-    assert_eq!(required["resultType"], "input_required", "{required}");
+    let required_result = parked_client.call("x__ask_elicitation", json!({})).await;
+    assert_eq!(
+        required_result["resultType"], "input_required",
+        "{required_result}"
+    );
     let other_client = Modern::at(&gateway, "/mcp").able(elicitation);
     let answer = text(&other_client.call("x__ask_elicitation", json!({})).await);
     for part in ["of several clients", "has waited for", "/servers/x/mcp"] {
@@ -175,8 +181,11 @@ async fn a_parked_call_is_named_to_those_who_cannot_be_asked() {
     // The server's own endpoint uses another connection.
     let apart_client =
         Modern::at(&gateway, "/servers/x/mcp").able(json!({"elicitation": {"form": {}}}));
-    let required = apart_client.call("ask_elicitation", json!({})).await;
-    assert_eq!(required["resultType"], "input_required", "{required}");
+    let required_result = apart_client.call("ask_elicitation", json!({})).await;
+    assert_eq!(
+        required_result["resultType"], "input_required",
+        "{required_result}"
+    );
 }
 
 /// A server that requires input without a question is called again after growing delays until the

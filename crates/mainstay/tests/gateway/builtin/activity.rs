@@ -92,7 +92,7 @@ async fn a_wait_can_be_given_up() {
 
 /// Waits for a server request, and returns the first request that `tool` lists.
 async fn pending_request(client: &Http, tool: &str) -> Value {
-    let pending = async {
+    let pending_reads = async {
         loop {
             let result = call_ok(client, "await_activity", json!({"timeout_ms": 10_000})).await;
             if result["triggered_by"] == "pending" {
@@ -100,7 +100,7 @@ async fn pending_request(client: &Http, tool: &str) -> Value {
             }
         }
     };
-    let result = soon("a question", pending).await;
+    let result = soon("a question", pending_reads).await;
     assert_eq!(result["pending_server"], 1, "the call that asks: {result}");
     let result = call_ok(client, tool, json!({})).await;
     result["requests"][0].clone()

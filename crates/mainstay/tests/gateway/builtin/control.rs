@@ -60,9 +60,9 @@ async fn servers_are_added_switched_and_removed() {
     let backend = Backend::http().await;
     let gateway = gateway(&[], &["control"]).await;
     let client = operator(&gateway).await;
-    let added = call_ok(&client, "add_server", find_named(&backend.entry, "y")).await;
+    let added_server = call_ok(&client, "add_server", find_named(&backend.entry, "y")).await;
     assert_eq!(
-        added,
+        added_server,
         json!({"success": true, "name": "y", "status": "connected"})
     );
     client.assert_echo("y__echo").await;
@@ -103,11 +103,11 @@ async fn a_command_waits_until_a_person_has_seen_it() {
     let (backend, remote) = (Backend::stdio().await, Backend::http().await);
     let gateway = gateway(&[], &["control", "meta"]).await;
     let client = operator(&gateway).await;
-    let added = call_ok(&client, "add_server", find_named(&backend.entry, "y")).await;
-    assert_eq!(added["status"], "pending", "{added}");
-    let command = &added["pending"]["command"];
-    assert_eq!(command[0], backend.entry["command"], "{added}");
-    assert_eq!(command[1], "stdio", "with its arguments: {added}");
+    let added_server = call_ok(&client, "add_server", find_named(&backend.entry, "y")).await;
+    assert_eq!(added_server["status"], "pending", "{added_server}");
+    let command = &added_server["pending"]["command"];
+    assert_eq!(command[0], backend.entry["command"], "{added_server}");
+    assert_eq!(command[1], "stdio", "with its arguments: {added_server}");
     // No tool starts the pending server.
     for (tool, arguments) in [
         ("enable_server", json!({"name": "y"})),
@@ -130,23 +130,26 @@ async fn a_command_waits_until_a_person_has_seen_it() {
     assert_eq!(sent_result["status"], "pending", "{sent_result}");
     assert!(remote.received().is_empty());
 
-    let pending = gateway.rest().server("y").await["pending"].clone();
+    let pending_entry = gateway.rest().server("y").await["pending"].clone();
     let requester = json!({"client": "tests", "door": "mcp_http", "principal": "operator"});
-    assert_eq!(pending["requestedBy"], requester, "{pending}");
+    assert_eq!(pending_entry["requestedBy"], requester, "{pending_entry}");
     let current_time = std::time::SystemTime::UNIX_EPOCH
         .elapsed()
         .expect("after 1970");
-    let requested_at = pending["requestedAt"].as_u64().expect("a time");
+    let requested_at = pending_entry["requestedAt"].as_u64().expect("a time");
     let age_ms = current_time.as_millis() - u128::from(requested_at);
-    assert!(age_ms < 60_000, "{pending}");
-    assert_eq!(pending["requestedAt"], added["pending"]["requestedAt"]);
+    assert!(age_ms < 60_000, "{pending_entry}");
+    assert_eq!(
+        pending_entry["requestedAt"],
+        added_server["pending"]["requestedAt"]
+    );
     let listed_entry = &servers[0]["pending"];
     assert!(
         listed_entry.get("requestedBy").is_some(),
         "the operator's client: {servers}"
     );
 
-    let digest = &added["pending"]["digest"];
+    let digest = &added_server["pending"]["digest"];
     let approval = async |body: Value| gateway.rest().post("/api/servers/y/approve", body).await;
     let (status, approval_answer) = approval(json!({})).await;
     assert_eq!(
@@ -183,10 +186,13 @@ async fn others_see_the_program_alone() {
     let home = std::env::var("PATH").expect("it is set");
     let remote = json!({"name": "z", "url": "http://127.0.0.1:1/${PATH}?key=s3cret"});
     for entry in [command, remote] {
-        let added = call_ok(&operator, "add_server", entry).await;
-        assert_eq!(added["status"], "pending", "{added}");
-        assert!(added.to_string().contains("s3cret"), "{added}");
-        assert!(!added.to_string().contains(&home), "{added}");
+        let added_server = call_ok(&operator, "add_server", entry).await;
+        assert_eq!(added_server["status"], "pending", "{added_server}");
+        assert!(
+            added_server.to_string().contains("s3cret"),
+            "{added_server}"
+        );
+        assert!(!added_server.to_string().contains(&home), "{added_server}");
     }
     let result = call_ok(&client, "list_servers", json!({})).await;
     assert_eq!(
@@ -219,10 +225,10 @@ async fn unknown_keys_of_an_entry_are_reported() {
     for (name, backend) in [("y", &command), ("z", &remote)] {
         let mut entry = find_named(&backend.entry, name);
         entry["timeuot"] = 5000.into();
-        let added = call_ok(&client, "add_server", entry).await;
+        let added_server = call_ok(&client, "add_server", entry).await;
         assert!(
-            added["warnings"][0].to_string().contains("timeuot"),
-            "{added}"
+            added_server["warnings"][0].to_string().contains("timeuot"),
+            "{added_server}"
         );
     }
 }

@@ -199,8 +199,8 @@ async fn a_link_works_for_its_receiver() {
         client.result("resources/read", read_params).await;
         links.push((path, link.to_owned()));
     }
-    for restarted in [false, true] {
-        if restarted {
+    for is_restarted in [false, true] {
+        if is_restarted {
             fixture = fixture.restart(&servers, json!({}), tokens.clone()).await;
         }
         for (path, link) in &links {

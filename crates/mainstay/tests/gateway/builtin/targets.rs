@@ -32,9 +32,9 @@ fn renamed_entry(entry: &Value, name: &str) -> Value {
 
 /// Adds a server, asserts that it waits for approval, and returns its pending entry.
 async fn add_pending(client: &Http, entry: Value) -> Value {
-    let added = call_ok(client, "add_server", entry.clone()).await;
-    assert_eq!(added["status"], "pending", "{entry}: {added}");
-    added["pending"].clone()
+    let added_server = call_ok(client, "add_server", entry.clone()).await;
+    assert_eq!(added_server["status"], "pending", "{entry}: {added_server}");
+    added_server["pending"].clone()
 }
 
 /// Tries every tool except an approval to start a pending server.
@@ -79,17 +79,21 @@ async fn a_removed_server_gets_no_other_target() {
     remove(&client, "the-victim").await;
     let sessions = victim_backend.count("initialize");
     for name in ["the-victim", "The-Victim", "the_victim", "THEVICTIM"] {
-        let pending = add_pending(&client, renamed_entry(&evil_backend.entry, name)).await;
+        let pending_entry = add_pending(&client, renamed_entry(&evil_backend.entry, name)).await;
         let url = victim_backend.entry["url"].as_str();
-        assert_eq!(pending["formerly"]["url"].as_str(), url, "{pending}");
         assert_eq!(
-            pending["formerly"]["headers"],
+            pending_entry["formerly"]["url"].as_str(),
+            url,
+            "{pending_entry}"
+        );
+        assert_eq!(
+            pending_entry["formerly"]["headers"],
             json!(["x-key"]),
-            "{pending}"
+            "{pending_entry}"
         );
         assert!(
-            !pending["formerly"].to_string().contains("s3cret"),
-            "{pending}"
+            !pending_entry["formerly"].to_string().contains("s3cret"),
+            "{pending_entry}"
         );
         try_to_start(&client, name).await;
         remove(&client, name).await;
@@ -107,31 +111,36 @@ async fn a_removed_server_gets_no_other_target() {
         entry_with("enabled", json!(false)),
     ] {
         let is_same = entry["enabled"] == false;
-        let added = call_ok(&client, "add_server", entry.clone()).await;
-        assert_eq!(added["status"] == "pending", !is_same, "{entry}: {added}");
+        let added_server = call_ok(&client, "add_server", entry.clone()).await;
+        assert_eq!(
+            added_server["status"] == "pending",
+            !is_same,
+            "{entry}: {added_server}"
+        );
         remove(&client, "the-victim").await;
     }
     assert_eq!(victim_backend.count("initialize"), sessions);
     // The same target under the same name needs no approval.
-    let added = call_ok(&client, "add_server", renamed_entry(&entry, "the-victim")).await;
-    assert_eq!(added["status"], "connected", "{added}");
+    let added_server = call_ok(&client, "add_server", renamed_entry(&entry, "the-victim")).await;
+    assert_eq!(added_server["status"], "connected", "{added_server}");
     remove(&client, "the-victim").await;
 
     // An approved target is the known target of its name.
-    let pending = add_pending(&client, renamed_entry(&evil_backend.entry, "the-victim")).await;
+    let pending_entry =
+        add_pending(&client, renamed_entry(&evil_backend.entry, "the-victim")).await;
     assert!(evil_backend.received().is_empty(), "nothing was connected");
-    let approval = json!({"digest": pending["digest"]});
+    let approval = json!({"digest": pending_entry["digest"]});
     let rest = gateway.rest();
     ok(rest.post("/api/servers/the-victim/approve", approval).await);
     rest.until_status("the-victim", "connected").await;
     remove(&client, "the-victim").await;
-    let added = call_ok(
+    let added_server = call_ok(
         &client,
         "add_server",
         renamed_entry(&evil_backend.entry, "the-victim"),
     )
     .await;
-    assert_eq!(added["status"], "connected", "{added}");
+    assert_eq!(added_server["status"], "connected", "{added_server}");
     remove(&client, "the-victim").await;
     add_pending(&client, renamed_entry(&entry, "the-victim")).await;
     // Changes over REST need no approval.
@@ -157,13 +166,16 @@ async fn a_name_is_known_when_its_entry_has_gone() {
     ok(rest.post("/api/reload", json!({})).await);
     add_pending(&client, renamed_entry(&evil_backend.entry, "victim")).await;
 
-    let added = call_ok(
+    let added_server = call_ok(
         &client,
         "add_server",
         renamed_entry(&victim_backend.entry, "own"),
     )
     .await;
-    assert_eq!(added["status"], "connected", "a new name: {added}");
+    assert_eq!(
+        added_server["status"], "connected",
+        "a new name: {added_server}"
+    );
     remove(&client, "own").await;
     add_pending(&client, renamed_entry(&evil_backend.entry, "own")).await;
 
@@ -185,13 +197,13 @@ async fn a_name_is_known_when_its_entry_has_gone() {
     assert_eq!(add_pending(&client, command).await["formerly"], Value::Null);
     remove(&client, "command").await;
     assert!(evil_backend.received().is_empty(), "nothing was connected");
-    let added = call_ok(
+    let added_server = call_ok(
         &client,
         "add_server",
         renamed_entry(&evil_backend.entry, "command"),
     )
     .await;
-    assert_eq!(added["status"], "connected", "{added}");
+    assert_eq!(added_server["status"], "connected", "{added_server}");
 }
 
 async fn run(world: &TestConfig, folder: &TempDir) -> (Gateway, Http) {
@@ -224,32 +236,38 @@ async fn a_name_is_known_after_a_restart() {
     world.write(&file(&[]));
 
     let (gateway, client) = run(&world, &folder).await;
-    let pending = add_pending(&client, renamed_entry(&evil_backend.entry, "victim")).await;
+    let pending_entry = add_pending(&client, renamed_entry(&evil_backend.entry, "victim")).await;
     assert_eq!(
-        pending["formerly"]["url"], victim_backend.entry["url"],
-        "{pending}"
+        pending_entry["formerly"]["url"], victim_backend.entry["url"],
+        "{pending_entry}"
     );
-    let pending = add_pending(&client, renamed_entry(&evil_backend.entry, "Never")).await;
+    let pending_entry = add_pending(&client, renamed_entry(&evil_backend.entry, "Never")).await;
     let redacted_command = json!(["never-started", "--token", "***"]);
     assert_eq!(
-        pending["formerly"]["command"], redacted_command,
-        "{pending}"
+        pending_entry["formerly"]["command"], redacted_command,
+        "{pending_entry}"
     );
     remove(&client, "victim").await;
-    let added = call_ok(
+    let added_server = call_ok(
         &client,
         "add_server",
         renamed_entry(&victim_backend.entry, "victim"),
     )
     .await;
-    assert_eq!(added["status"], "connected", "its own target: {added}");
-    let added = call_ok(
+    assert_eq!(
+        added_server["status"], "connected",
+        "its own target: {added_server}"
+    );
+    let added_server = call_ok(
         &client,
         "add_server",
         renamed_entry(&victim_backend.entry, "new"),
     )
     .await;
-    assert_eq!(added["status"], "connected", "nobody's name: {added}");
+    assert_eq!(
+        added_server["status"], "connected",
+        "nobody's name: {added_server}"
+    );
     gateway.stop().await;
 
     // A state directory of a version that stored no targets.
@@ -261,8 +279,12 @@ async fn a_name_is_known_after_a_restart() {
     );
     std::fs::remove_file(&targets).expect("removed");
     let (gateway, client) = run(&world, &folder).await;
-    let pending = add_pending(&client, renamed_entry(&evil_backend.entry, "victim")).await;
-    assert_eq!(pending["formerly"], json!({}), "it is not known: {pending}");
+    let pending_entry = add_pending(&client, renamed_entry(&evil_backend.entry, "victim")).await;
+    assert_eq!(
+        pending_entry["formerly"],
+        json!({}),
+        "it is not known: {pending_entry}"
+    );
     gateway.stop().await;
 
     // If the file is unreadable, every name needs approval.

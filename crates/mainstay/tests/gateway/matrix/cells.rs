@@ -107,11 +107,11 @@ impl Cell<'_> {
             assert_eq!(outcome.status, StatusCode::OK, "{outcome:?}");
             let is_modern = result["resultType"] == "complete";
             assert_eq!(is_modern, self.client.is_modern(), "{method}: {outcome:?}");
-            let cacheable = ["tools/list", "resources/read"].contains(&method);
+            let is_cacheable = ["tools/list", "resources/read"].contains(&method);
             let has_hints = result["ttlMs"].is_number() && result["cacheScope"].is_string();
             assert_eq!(
                 has_hints,
-                self.client.is_modern() && cacheable,
+                self.client.is_modern() && is_cacheable,
                 "{method}: {outcome:?}"
             );
         }

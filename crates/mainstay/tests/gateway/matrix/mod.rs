@@ -83,9 +83,11 @@ servers! {
 fn the_table_in_the_documentation_is_what_is_tested() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compatibility.md");
     let text = std::fs::read_to_string(&path).expect("the page is there");
-    let (text_before, rest) = text.split_once(BEGIN).expect("its beginning is marked");
-    let (_, after) = rest.split_once(END).expect("its end is marked");
-    let expected_table = format!("{text_before}{BEGIN}\n{}{END}{after}", table());
+    let (text_before, rest) = text
+        .split_once(TABLE_BEGIN)
+        .expect("its beginning is marked");
+    let (_, after) = rest.split_once(TABLE_END).expect("its end is marked");
+    let expected_table = format!("{text_before}{TABLE_BEGIN}\n{}{TABLE_END}{after}", table());
     if std::env::var_os("MAINSTAY_WRITE_DOCS").is_some() {
         std::fs::write(&path, &expected_table).expect("written");
     }
@@ -95,8 +97,8 @@ fn the_table_in_the_documentation_is_what_is_tested() {
     );
 }
 
-const BEGIN: &str = "<!-- matrix: generated -->";
-const END: &str = "<!-- matrix: end -->";
+const TABLE_BEGIN: &str = "<!-- matrix: generated -->";
+const TABLE_END: &str = "<!-- matrix: end -->";
 
 fn table() -> String {
     let mut table = String::from("| Client | Server |");

@@ -48,8 +48,8 @@ async fn a_server_is_started_used_and_stopped() {
         "{answer}"
     );
 
-    let restarted = rest.done("x", "restart").await;
-    assert_eq!(restarted["status"], "connected", "{restarted}");
+    let restart_answer = rest.done("x", "restart").await;
+    assert_eq!(restart_answer["status"], "connected", "{restart_answer}");
     assert_ne!(
         pid(&client, "x__pid").await,
         previous_pid,
@@ -64,10 +64,10 @@ async fn a_server_is_started_used_and_stopped() {
             "server_connected"
         ]
     );
-    let stop = events
+    let stop_event = events
         .iter()
         .find(|(kind, _)| kind == "server_disconnected");
-    assert_eq!(stop.expect("it is there").1["wasIntentional"], true);
+    assert_eq!(stop_event.expect("it is there").1["wasIntentional"], true);
 
     for _ in 0..2 {
         let stop_answer = rest.done("x", "stop").await;
@@ -98,13 +98,13 @@ async fn a_server_is_started_used_and_stopped() {
 /// C14, A19–A21: `autoStart`.
 #[tokio::test]
 async fn auto_start_servers_start_with_mainstay() {
-    let (starts, waiting_backend) = (
+    let (starting_backend, waiting_backend) = (
         Backend::stdio().await,
         Backend::stdio().await.option("autoStart", false),
     );
     let disabled_backend = Backend::stdio().await.option("enabled", false);
     let gateway = start_with_preset(&[
-        ("starts", &starts),
+        ("starts", &starting_backend),
         ("waits", &waiting_backend),
         ("off", &disabled_backend),
     ])
@@ -303,7 +303,7 @@ async fn tools_of_illegal_names_are_hidden() {
             || tool.contains("read_file")
     };
 
-    let transparent = gateway.client_at("/servers/x/mcp").await;
+    let transparent_client = gateway.client_at("/servers/x/mcp").await;
     let modern = Modern::at(&gateway, "/servers/x/mcp");
     let modern = names(&modern.result("tools/list", json!({})).await["tools"]);
     for (door, listed_tools) in [
@@ -312,7 +312,7 @@ async fn tools_of_illegal_names_are_hidden() {
             "/mcp/bare",
             gateway.client_at("/mcp/bare").await.tools().await,
         ),
-        ("/servers/x/mcp", transparent.tools().await),
+        ("/servers/x/mcp", transparent_client.tools().await),
         ("/servers/x/mcp of 2026-07-28", modern),
         (
             "stdio",
@@ -359,7 +359,7 @@ async fn tools_of_illegal_names_are_hidden() {
         (status, &answer["error"]),
         (StatusCode::NOT_FOUND, &json!("tool_not_found"))
     );
-    transparent
+    transparent_client
         .error("tools/call", json!({"name": "read file"}))
         .await;
     let (_, answer) = rest

@@ -63,8 +63,8 @@ async fn tools(rest: &Rest, server: &str) -> Vec<String> {
 async fn server_events(rest: &Rest, server: &str) -> Vec<(String, Value)> {
     let recent_response = rest.get("/api/events/recent").await;
     let events = recent_response["events"].as_array().expect("a list").iter();
-    let of_server = events.filter(|event| event["server"] == server);
-    of_server
+    let server_events = events.filter(|event| event["server"] == server);
+    server_events
         .map(|event| {
             let kind = event["type"].as_str().expect("a type");
             (kind.to_owned(), event["data"].clone())

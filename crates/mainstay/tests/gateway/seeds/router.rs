@@ -157,14 +157,14 @@ async fn a_server_over_http_that_stopped_is_found_again() {
     let gateway = start_with_preset(&[("x", &backend)]).await;
     let rest = gateway.rest();
     assert_echo(&rest, "x").await;
-    let looks = || {
+    let probe_count = || {
         let received_requests = backend.fake().received();
         received_requests
             .iter()
             .filter(|request| request.path == "/health")
             .count()
     };
-    until("looks at its health", || looks() >= 3).await;
+    until("looks at its health", || probe_count() >= 3).await;
     assert_eq!(rest.server("x").await["healthStatus"], "healthy");
     gate.set(GateMode::Closed).await.expect("the gate stands");
     gate.reset();

@@ -19,7 +19,7 @@ const MAX_COMPILED: usize = 1 << 20;
 const MAX_COMPILED_WITH_BOUNDARY: usize = 1 << 16;
 
 /// Maximum length of a line that is searched in one call, in bytes.
-const MAX_IN_ONE_GO: usize = 1 << 16;
+const MAX_LINE: usize = 1 << 16;
 
 /// Bytes between two checks of the budget.
 const STEP: usize = 256;
@@ -56,8 +56,8 @@ impl Pattern {
     pub fn is_in(&mut self, line: &str, budget: &Budget) -> Result<bool, ExcerptError> {
         match self.search(line, budget)? {
             Some(is_found) => Ok(is_found),
-            None if line.len() <= MAX_IN_ONE_GO => Ok(self.whole.is_match(line)),
-            None => Err(ExcerptError::Boundary(MAX_IN_ONE_GO)),
+            None if line.len() <= MAX_LINE => Ok(self.whole.is_match(line)),
+            None => Err(ExcerptError::Boundary(MAX_LINE)),
         }
     }
 
@@ -176,7 +176,7 @@ mod tests {
     fn a_pattern_without_steps_is_limited() {
         let reader = Reader::new();
         let mut word_pattern = Pattern::new(r"\berror\b").expect("a pattern");
-        let long_line = format!("{}é", "x ".repeat(MAX_IN_ONE_GO));
+        let long_line = format!("{}é", "x ".repeat(MAX_LINE));
         let result = word_pattern.is_in(&long_line, &reader.budget());
         assert!(
             matches!(result, Err(ExcerptError::Boundary(_))),

@@ -39,7 +39,7 @@ use crate::mcp::{
 /// Maximum number of parked calls. Questions of further calls are refused.
 const MAX_PARKED: usize = 1000;
 
-const NOT_IN_TIME: &str = "the client did not answer in time";
+const TIMEOUT_REASON: &str = "the client did not answer in time";
 
 /// Maximum number of concurrent attempts at one call.
 const MAX_ATTEMPTS: usize = 8;
@@ -145,8 +145,8 @@ impl SuspendedCalls {
             parked_calls.insert(park, attempts);
         }
         let digest = rounds.digest();
-        let required = rounds.required(&seals.seal(park, &digest));
-        let reply = RpcReply::result(id(&rounds.frame), &required);
+        let required_json = rounds.required(&seals.seal(park, &digest));
+        let reply = RpcReply::result(id(&rounds.frame), &required_json);
         let mut parked_calls = Parked {
             suspended: Arc::clone(self),
             park,
@@ -230,7 +230,7 @@ struct Parked {
     park: ParkId,
     digest: CallDigest,
     rounds: InputRounds,
-    /// Keeps other calls out of its pooled session.
+    /// Reserves the pooled session for this call.
     _waiting: Option<Waiting>,
     /// The attempts that wait for the outcome.
     joined: Vec<AttemptReply>,
@@ -292,11 +292,11 @@ impl Parked {
                 ParkedEvent::Left => "the client has gone",
                 // The client does not return. The call continues without the answers.
                 ParkedEvent::Expired if self.rounds.needs_no_person() => {
-                    self.rounds.refuse(NOT_IN_TIME);
+                    self.rounds.refuse(TIMEOUT_REASON);
                     self.until = Instant::now() + PATIENCE;
                     continue;
                 }
-                ParkedEvent::Expired => NOT_IN_TIME,
+                ParkedEvent::Expired => TIMEOUT_REASON,
             };
             self.leave();
             if self.outcome.is_none() {
@@ -317,9 +317,9 @@ impl Parked {
         if self.joined.is_empty() {
             return;
         }
-        let required = self.rounds.required(&seals.seal(self.park, &self.digest));
-        let required = Closed::of_the_same_call(RpcReply::result("null", &required));
-        self.send_reply(&required);
+        let required_json = self.rounds.required(&seals.seal(self.park, &self.digest));
+        let required_json = Closed::of_the_same_call(RpcReply::result("null", &required_json));
+        self.send_reply(&required_json);
         self.wait_for_answers();
     }
 

@@ -148,7 +148,7 @@ impl InputRounds {
 
     /// The result with the open questions.
     pub fn required(&self, state: &str) -> String {
-        let required = InputRequired {
+        let required_result = InputRequired {
             requests: self
                 .open
                 .iter()
@@ -156,7 +156,7 @@ impl InputRounds {
                 .collect(),
             state: Some(message::quote(state).into()),
         };
-        required.result()
+        required_result.result()
     }
 
     /// Passes a client's answers to the server. Unanswered questions stay open. Unknown answers are

@@ -40,7 +40,7 @@ impl ParkedCall {
         let (question_sender, questions) = questions();
         let (cancel, cancel_reason) = oneshot::channel::<String>();
         let (report_cancel, cancel_signal) = oneshot::channel();
-        let (finish, finished) = oneshot::channel();
+        let (finish, finish_signal) = oneshot::channel();
         let (server_messages, messages) = CallSink::new(CallClient::nobody(), None);
         let elicitation =
             r#"{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"?"}}"#;
@@ -49,7 +49,7 @@ impl ParkedCall {
         let call = async move {
             question_sender.try_send(question).expect("room");
             let reply = tokio::select! {
-                Ok(()) = finished => RpcReply::result("1", r#"{"done":true}"#),
+                Ok(()) = finish_signal => RpcReply::result("1", r#"{"done":true}"#),
                 Ok(reason) = cancel_reason => {
                     let reply = RpcReply::cancelled("1", &reason);
                     report_cancel.send(reason).ok();
@@ -72,9 +72,9 @@ impl ParkedCall {
         let (sink, _messages) = CallSink::new(CallClient::nobody(), None);
         let (_keep, never) = oneshot::channel();
         let rounds = InputRounds::new(call, parts);
-        let required = suspended_calls.begin(calls.clone(), rounds, sink, never);
+        let required_json = suspended_calls.begin(calls.clone(), rounds, sink, never);
         Self {
-            required: required.await.into_text(),
+            required: required_json.await.into_text(),
             suspended: suspended_calls,
             calls,
             answered: answer_receiver,
@@ -174,7 +174,7 @@ async fn the_last_to_leave_cancels() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(parked_call.cancelled.try_recv().is_err());
     second_attempt.abort();
-    // Before the time limit.
+    // The cancellation precedes the time limit.
     let reason = tokio::time::timeout(PATIENCE / 2, parked_call.cancelled).await;
     let reason = reason.expect("the call is cancelled");
     assert_eq!(reason.as_deref(), Ok("the client has gone"));
