@@ -49,13 +49,18 @@ class Person:
         if login["status"] != "valid":
             raise LoginFailed(login.get("loginError") or f"the login is {login['status']}")
 
-    def wait_for_server(self):
-        """Waits for the connection that follows a login."""
-        self.wait("the server is not connected", lambda: self.ask("GET", "")["server"]["status"] == "connected")
+    def wait_for_server(self, or_reason=None):
+        """Waits for the connection that follows a login, or for this reason that there is none."""
+
+        def is_answered():
+            server = self.ask("GET", "")["server"]
+            return server["status"] == "connected" or (or_reason and or_reason in json.dumps(server))
+
+        self.wait("the server is not connected", is_answered)
 
     def wait_for_missing_scopes(self):
         """Waits until Mainstay says that the server asks for more scopes than the login has."""
-        self.wait("no scopes are missing", lambda: self.login()["missingScopes"])
+        self.wait("no scopes are missing", lambda: self.login().get("missingScopes"))
 
     def login(self):
         return self.ask("GET", "/login")
