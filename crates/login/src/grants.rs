@@ -78,7 +78,7 @@ fn refusal_text(code: &str, description: Option<&str>) -> String {
 
 impl GrantError {
     /// A machine looks for its authorization server again and again, because no person is there to correct it.
-    pub(crate) fn from_discovery(error: DiscoveryError) -> Self {
+    pub(crate) fn from_discovery(error: &DiscoveryError) -> Self {
         Self::Unavailable {
             reason: error.to_string(),
             is_sent: false,
@@ -210,10 +210,11 @@ impl TokenEndpoint<'_> {
             .set_pkce_challenge(challenge)
             .add_scopes(scopes.iter().map(|scope| Scope::new(scope.to_owned())))
             .add_extra_param("resource", self.resource);
-        let request = match scopes.contains(OFFLINE_ACCESS) {
+        let request = if scopes.contains(OFFLINE_ACCESS) {
             // Without it, a provider of OpenID ignores the scope (OpenID Connect Core 1.0, 11).
-            true => request.add_extra_param("prompt", "consent"),
-            false => request,
+            request.add_extra_param("prompt", "consent")
+        } else {
+            request
         };
         let (url, state) = request.url();
         Ok(AuthorizationRequest {

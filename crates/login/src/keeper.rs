@@ -322,7 +322,10 @@ impl LoginKeeper {
             configured_issuer: server.oauth.issuer.as_deref(),
             registered_issuer: None,
         };
-        let discovery = discovery.find().await.map_err(GrantError::from_discovery)?;
+        let discovery = discovery
+            .find()
+            .await
+            .map_err(|error| GrantError::from_discovery(&error))?;
         let choice = choose_identity(&server.oauth, &discovery.issuer, None);
         let Ok(IdentityChoice::Ready(client)) = choice else {
             return Err(GrantError::NoMachineIdentity);

@@ -46,8 +46,8 @@ pub fn listen(logins: &Arc<Logins>, port: u16) -> Result<Url, PortTaken> {
     if logins.is_listening(port) {
         return Ok(url);
     }
-    let taken = |source| PortTaken { port, source };
-    let listener = bind((Ipv4Addr::LOCALHOST, port).into()).map_err(taken)?;
+    let port_error = |source| PortTaken { port, source };
+    let listener = bind((Ipv4Addr::LOCALHOST, port).into()).map_err(port_error)?;
     // `localhost` may be either address. A machine without IPv6 has the first one only.
     let other_listener = bind((Ipv6Addr::LOCALHOST, port).into()).ok();
     logins.listen(port, async move |logins: Arc<Logins>| {
@@ -113,7 +113,7 @@ async fn respond(logins: &Logins, stream: &mut TcpStream) -> bool {
         body.len()
     );
     for (name, value) in PAGE_HEADERS {
-        response.push_str(&format!("{name}: {value}\r\n"));
+        response.extend([name, ": ", value, "\r\n"]);
     }
     response.push_str("\r\n");
     response.push_str(&body);

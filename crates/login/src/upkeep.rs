@@ -149,9 +149,10 @@ impl LoginUpkeep {
             return None;
         }
         let tokens = &self.login.as_ref()?.tokens;
-        let due = match self.is_refused {
-            true => tokens.obtained_at,
-            false => tokens.refresh_at(jitter)?,
+        let due = if self.is_refused {
+            tokens.obtained_at
+        } else {
+            tokens.refresh_at(jitter)?
         };
         Some(self.retry_at.map_or(due, |retry_at| retry_at.max(due)))
     }
