@@ -17,8 +17,8 @@ use crate::{
     Syntax,
     edit::{Document, EditError, number},
     masking::{
-        self, START, Secrecy, SecretOption, UnknownSecret, escaped, is_reference, is_secret, mask,
-        names_a_secret, option, secrecy_of,
+        self, START, Secrecy, SecretOption, UnknownSecret, escaped, holds_proxy_credentials,
+        is_reference, is_secret, mask, names_a_secret, option, secrecy_of,
     },
     read::report::Lines,
 };
@@ -239,7 +239,12 @@ impl Walk {
                 for member in &object.properties {
                     let key = member.name.as_str();
                     let is_object = matches!(member.value, Node::Object(_));
-                    let below = secrecy_of(key, is_object, pointer, secrecy);
+                    let text = member.value.as_string_lit().map(|text| &*text.value);
+                    let below = if holds_proxy_credentials(key, text) {
+                        Secrecy::Secret
+                    } else {
+                        secrecy_of(key, is_object, pointer, secrecy)
+                    };
                     let pointer = format!("{pointer}/{}", escaped(key));
                     self.value(&member.value, &pointer, below);
                 }

@@ -130,11 +130,20 @@ pub(super) fn mask(value: &Value, pointer: &str, secrecy: Secrecy) -> Value {
 
 fn members(object: &Map<String, Value>, pointer: &str, secrecy: Secrecy) -> Map<String, Value> {
     let member = |(key, value): (&String, &Value)| {
-        let below = secrecy_of(key, value.is_object(), pointer, secrecy);
+        let below = if holds_proxy_credentials(key, value.as_str()) {
+            Secrecy::Secret
+        } else {
+            secrecy_of(key, value.is_object(), pointer, secrecy)
+        };
         let pointer = format!("{pointer}/{}", escaped(key));
         (key.clone(), mask(value, &pointer, below))
     };
     object.iter().map(member).collect()
+}
+
+/// True for a proxy with a password. It counts as one even if its URL is not valid.
+pub(super) fn holds_proxy_credentials(key: &str, text: Option<&str>) -> bool {
+    key == "proxy" && text.is_some_and(|text| text.contains('@'))
 }
 
 /// The secrecy of the member `key` of the object at `pointer`.
@@ -346,6 +355,7 @@ mod tests {
             "url": "https://h/mcp?key=s3cret",
             "headers": {"x": "s3cret"},
             "bearerToken": "s3cret",
+            "proxy": "http://me:s3cret/?@proxy:3128",
             "inputParams": {"p": {"type": "text", "value": "s3cret"}},
         }}, "alerts": [{"webhook": {"url": "https://hooks/s3cret"}, "on": ["flapping"]}]});
         let masked_file = masked(&file, "");
@@ -375,6 +385,7 @@ mod tests {
         assert_eq!(fs["args"][17], "--env=A=${B}");
         assert_eq!(fs["args"][18], "https://token:8080/keys");
         assert_eq!(fs["url"], "https://h/mcp?${secret:/mcpServers/fs/url?}");
+        assert_eq!(fs["proxy"], "${secret:/mcpServers/fs/proxy}");
         let mut back = unmasked(&masked_file, &file).expect("all known");
         back["mcpServers"]["fs"]["env"]["PORT"] = 12345.into();
         assert_eq!(back, file);
@@ -405,6 +416,23 @@ mod tests {
         let mut back = unmasked(&masked_file, &file).expect("all known");
         back["mcpServers"]["fs"]["_cursor"]["environment"]["PIN"] = 1234.into();
         assert_eq!(back, file);
+    }
+
+    #[test]
+    fn a_proxy_is_shown_unless_it_has_a_password() {
+        for (proxy, is_shown) in [
+            (json!("http://proxy:3128"), true),
+            (json!(false), true),
+            (json!("${env:PROXY}"), true),
+            (json!("http://${env:USER}@proxy:3128"), false),
+            (json!("me:s3cret@proxy:3128"), false),
+            (json!("http://me:a?s3cret@proxy"), false),
+        ] {
+            let file = json!({"mcpServers": {"s": {"url": "https://h", "proxy": proxy}}});
+            let masked_file = masked(&file, "");
+            assert_eq!(masked_file == file, is_shown, "{masked_file}");
+            assert_eq!(unmasked(&masked_file, &file), Ok(file));
+        }
     }
 
     /// Names that people chose do not mark secrets.

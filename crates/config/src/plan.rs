@@ -7,7 +7,7 @@ use std::{
 };
 
 use mainstay_core::{
-    config::{Config, HttpLaunch, Launch, ServerConfig, StdioLaunch},
+    config::{Config, HttpLaunch, Launch, NetworkSettings, ServerConfig, StdioLaunch},
     ids::ServerName,
 };
 
@@ -199,12 +199,21 @@ fn launch_keys(old: &Launch, new: &Launch) -> Vec<&'static str> {
                 sign_in,
                 network,
             } = new;
+            let NetworkSettings {
+                proxy,
+                ca_file,
+                client_cert,
+                client_key,
+            } = network;
             differing_keys([
                 ("url", old.url != *url),
                 ("headers", old.headers != *headers),
                 ("transport", old.transport != *transport),
                 ("oauth", old.sign_in != *sign_in),
-                ("proxy", old.network != *network),
+                ("proxy", old.network.proxy != *proxy),
+                ("caFile", old.network.ca_file != *ca_file),
+                ("clientCert", old.network.client_cert != *client_cert),
+                ("clientKey", old.network.client_key != *client_key),
             ])
         }
         (Launch::Broken(old), Launch::Broken(new)) => differing_keys([("problems", old != new)]),

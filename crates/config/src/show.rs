@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use mainstay_core::{
     config::{
         Config, Expose, HttpTransport, InheritEnv, Launch, Naming, PathOrder, ProfileConfig,
-        ServerConfig, defaults,
+        ProxyChoice, ServerConfig, defaults,
     },
     ids::ServerName,
     lifecycle::Preset,
@@ -164,9 +164,22 @@ fn launch(launch: &Launch, defaults: Defaults) -> Option<Map<String, Value>> {
                 ("type", json!(kind)),
                 ("url", launch.url.as_str().into()),
                 ("headers", headers(&launch.headers)),
+                ("proxy", proxy(&launch.network.proxy)),
+                ("caFile", json!(launch.network.ca_file)),
+                ("clientCert", json!(launch.network.client_cert)),
+                ("clientKey", json!(launch.network.client_key)),
             ]))
         }
         Launch::Broken(_) | Launch::Unapproved => None,
+    }
+}
+
+/// Renders the choice of a proxy. The environment's is the default.
+fn proxy(choice: &ProxyChoice) -> Value {
+    match choice {
+        ProxyChoice::OfEnvironment => Value::Null,
+        ProxyChoice::None => false.into(),
+        ProxyChoice::Through(url) => url.expose().into(),
     }
 }
 

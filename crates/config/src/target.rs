@@ -13,9 +13,12 @@ use serde_json::{Map, Value};
 use crate::masking;
 
 /// The keys of an entry that decide where traffic goes, and what is sent with it.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 19] = [
     "args",
     "bearerToken",
+    "caFile",
+    "clientCert",
+    "clientKey",
     "command",
     "cwd",
     "env",
@@ -25,6 +28,7 @@ const KEYS: [&str; 15] = [
     "httpUrl",
     "inheritEnv",
     "inputParams",
+    "proxy",
     "remoteUrl",
     "requestInit",
     "serverUrl",

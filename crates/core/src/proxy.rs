@@ -1,12 +1,19 @@
-//! Proxies in the environment. Mainstay uses no proxy. If a server cannot be reached, the error
-//! mentions a configured proxy as a possible reason.
+//! Proxies between Mainstay and remote servers: their URLs, the environment variables that name them, and the
+//! servers that need none.
 
-use std::net::IpAddr;
+use std::{fmt, net::IpAddr};
 
-/// Variables that set a proxy for each scheme, in the usual order of precedence.
-const HTTPS_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
-const HTTP_VARIABLES: [&str; 4] = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
-const EXCEPTIONS: [&str; 2] = ["NO_PROXY", "no_proxy"];
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+use crate::config::{ProxyChoice, Secret};
+
+/// Variables that name a proxy for each scheme, in the order of curl.
+const HTTPS_VARIABLES: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
+const HTTP_VARIABLES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
+const EXCEPTIONS: [&str; 2] = ["no_proxy", "NO_PROXY"];
+
+/// The variable that a web server sets for a CGI program. There a client can set `HTTP_PROXY`, by a header.
+const CGI_VARIABLE: &str = "REQUEST_METHOD";
 
 /// The host and port of a request.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +33,7 @@ impl<'p> Place<'p> {
         let authority = authority
             .rsplit_once('@')
             .map_or(authority, |(_, host)| host);
-        let default = if is_encrypted { 443 } else { 80 };
+        let default = default_port(is_encrypted);
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
             _ => (authority, default),
@@ -39,27 +46,291 @@ impl<'p> Place<'p> {
     }
 }
 
-/// The environment variable by which programs with proxy support would use a proxy for this place.
-/// `None` for this machine, and for the exceptions in `NO_PROXY`.
-pub fn unused(place: Place<'_>, variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
-    let variables = if place.is_encrypted {
-        HTTPS_VARIABLES
-    } else {
-        HTTP_VARIABLES
-    };
-    let value = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
-    let variable_name = variables.into_iter().find(|name| value(name).is_some())?;
-    let host = Host::parse(place.host);
-    let exceptions = EXCEPTIONS.into_iter().find_map(value).unwrap_or_default();
-    let is_excepted = exceptions
-        .split([',', ' ', '\t'])
-        .any(|entry| host.is_excepted(entry, place.port));
-    (!host.is_here() && !is_excepted).then_some(variable_name)
+/// A proxy that forwards requests. `Debug` and `Display` show no password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Proxy {
+    /// True if the connection to the proxy itself has TLS.
+    pub is_encrypted: bool,
+    /// A host name or an address, without brackets.
+    pub host: String,
+    pub port: u16,
+    /// The value of `Proxy-Authorization`.
+    authorization: Option<Secret>,
 }
 
-/// The message about a proxy variable that Mainstay ignores.
-pub fn unused_message(variable: &str) -> String {
-    format!("{variable} is set, and Mainstay uses no proxy")
+/// The reason that a proxy's URL cannot be used. It never contains the URL, which may hold a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidProxy {
+    #[error("the URL of a proxy must begin with http:// or https://")]
+    NoScheme,
+    #[error("Mainstay speaks no SOCKS; the URL of a proxy must begin with http:// or https://")]
+    Socks,
+    #[error("the URL of the proxy has no host")]
+    Host,
+    #[error("the port of the proxy is not a number from 1 to 65535")]
+    Port,
+    #[error("the URL of the proxy contains a character that must be percent-encoded")]
+    Character,
+}
+
+impl Proxy {
+    /// Parses `http://[USER:PASSWORD@]HOST[:PORT]`. A path is ignored, as curl does.
+    pub fn parse(url: &str) -> Result<Self, InvalidProxy> {
+        let (scheme, rest) = url.split_once("://").ok_or(InvalidProxy::NoScheme)?;
+        let is_encrypted = match scheme.to_ascii_lowercase().as_str() {
+            "http" => false,
+            "https" => true,
+            scheme if scheme.starts_with("socks") => return Err(InvalidProxy::Socks),
+            _ => return Err(InvalidProxy::NoScheme),
+        };
+        let is_bad = |byte: u8| !byte.is_ascii_graphic() || b"\"<>\\^`{|}".contains(&byte);
+        if rest.bytes().any(is_bad) {
+            return Err(InvalidProxy::Character);
+        }
+        // A password may contain a slash or a question mark that was not encoded.
+        let (credentials, rest) = match rest.rsplit_once('@') {
+            Some((credentials, rest)) => (Some(credentials), rest),
+            None => (None, rest),
+        };
+        let address = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let (host, port) = match address.strip_prefix('[') {
+            Some(v6) => v6.split_once(']').ok_or(InvalidProxy::Host)?,
+            None => address.split_at(address.find(':').unwrap_or(address.len())),
+        };
+        if host.is_empty() || host.contains(['[', ']']) {
+            return Err(InvalidProxy::Host);
+        }
+        let port = match port.strip_prefix(':') {
+            None if !port.is_empty() => return Err(InvalidProxy::Host),
+            None | Some("") => default_port(is_encrypted),
+            // `parse` would also accept a sign.
+            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                let port = digits.parse().map_err(|_| InvalidProxy::Port)?;
+                if port == 0 {
+                    return Err(InvalidProxy::Port);
+                }
+                port
+            }
+            Some(_) => return Err(InvalidProxy::Port),
+        };
+        let authorization = credentials
+            .map(basic)
+            .transpose()?
+            .map(|value| Secret::new(format!("Basic {value}")));
+        Ok(Self {
+            is_encrypted,
+            host: host.to_owned(),
+            port,
+            authorization,
+        })
+    }
+
+    /// Parses the value of a variable. Without a scheme it is `http://`, as for curl.
+    fn parse_variable(value: &str) -> Result<Self, InvalidProxy> {
+        match value.trim() {
+            url if url.contains("://") => Self::parse(url),
+            address => Self::parse(&format!("http://{address}")),
+        }
+    }
+
+    /// The value of `Proxy-Authorization`, if the URL has a user.
+    pub fn authorization(&self) -> Option<&str> {
+        self.authorization.as_ref().map(Secret::expose)
+    }
+}
+
+/// The URL without user and password.
+impl fmt::Display for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_encrypted { "https" } else { "http" };
+        let (host, port) = (&self.host, self.port);
+        if host.contains(':') {
+            write!(f, "{scheme}://[{host}]:{port}")
+        } else {
+            write!(f, "{scheme}://{host}:{port}")
+        }
+    }
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Proxy({self})")
+    }
+}
+
+const fn default_port(is_encrypted: bool) -> u16 {
+    if is_encrypted { 443 } else { 80 }
+}
+
+/// The credentials of basic authentication (RFC 7617). Those of a URL are percent-encoded.
+fn basic(of_url: &str) -> Result<String, InvalidProxy> {
+    let (user, password) = of_url.split_once(':').unwrap_or((of_url, ""));
+    let mut credentials = percent_decoded(user)?;
+    credentials.push(b':');
+    credentials.extend(percent_decoded(password)?);
+    Ok(STANDARD.encode(credentials))
+}
+
+/// Decodes `%40` and its like. A percent sign that begins no code stands for itself.
+fn percent_decoded(text: &str) -> Result<Vec<u8>, InvalidProxy> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let code = match (first, after) {
+            (b'%', [high, low, ..]) => hex_digit(*high).zip(hex_digit(*low)),
+            _ => None,
+        };
+        match code {
+            // No line break gets into a header, and no end of a text.
+            Some((high, low)) if high * 16 + low < 0x20 => return Err(InvalidProxy::Character),
+            Some((high, low)) => {
+                decoded.push(high * 16 + low);
+                rest = &after[2..];
+            }
+            None => {
+                decoded.push(*first);
+                rest = after;
+            }
+        }
+    }
+    Ok(decoded)
+}
+
+fn hex_digit(byte: u8) -> Option<u8> {
+    let digit = char::from(byte).to_digit(16)?;
+    u8::try_from(digit).ok()
+}
+
+/// The password in a proxy's URL, decoded.
+pub fn password(url: &str) -> Option<String> {
+    let authorization = Proxy::parse(url).ok()?.authorization?;
+    let credentials = authorization.expose().strip_prefix("Basic ")?;
+    let decoded = String::from_utf8(STANDARD.decode(credentials).ok()?).ok()?;
+    let (_, password) = decoded.split_once(':')?;
+    (!password.is_empty()).then(|| password.to_owned())
+}
+
+/// The proxies that an environment names, for each scheme, and their exceptions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProxyVariables {
+    https: Option<ProxyVariable>,
+    http: Option<ProxyVariable>,
+    exceptions: String,
+}
+
+/// A variable that names a proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ProxyVariable {
+    name: &'static str,
+    value: Secret,
+}
+
+impl ProxyVariables {
+    /// Reads the variables of an environment. An empty variable is one that is not set.
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let value = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
+        let is_cgi = value(CGI_VARIABLE).is_some();
+        let first = |names: [&'static str; 4]| {
+            let mut usable = names
+                .into_iter()
+                .filter(|name| *name != "HTTP_PROXY" || !is_cgi);
+            usable.find_map(|name| {
+                let value = Secret::new(value(name)?);
+                Some(ProxyVariable { name, value })
+            })
+        };
+        Self {
+            https: first(HTTPS_VARIABLES),
+            http: first(HTTP_VARIABLES),
+            exceptions: EXCEPTIONS.into_iter().find_map(value).unwrap_or_default(),
+        }
+    }
+
+    /// The variable that names a proxy for this place. `NO_PROXY` and this machine are exceptions.
+    fn variable_for(&self, place: Place<'_>) -> Option<&ProxyVariable> {
+        let variable = if place.is_encrypted {
+            self.https.as_ref()?
+        } else {
+            self.http.as_ref()?
+        };
+        let host = Host::parse(place.host);
+        let mut exceptions = self.exceptions.split([',', ' ', '\t']);
+        let is_excepted = exceptions.any(|entry| host.is_excepted(entry, place.port));
+        (!host.is_here() && !is_excepted).then_some(variable)
+    }
+}
+
+/// A proxy, and the setting or variable that names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChosenProxy {
+    pub proxy: Proxy,
+    pub source: ProxySource,
+}
+
+/// The words for people, with the variable that names the proxy.
+impl fmt::Display for ChosenProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { proxy, source } = self;
+        match source {
+            ProxySource::Setting => write!(f, "the proxy {proxy}"),
+            ProxySource::Variable(variable) => write!(f, "the proxy {proxy} ({variable})"),
+        }
+    }
+}
+
+/// The place where a proxy is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxySource {
+    /// The server's setting `proxy`.
+    Setting,
+    /// An environment variable of this name.
+    Variable(&'static str),
+}
+
+/// The words for people.
+impl fmt::Display for ProxySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Setting => f.write_str("`proxy`"),
+            Self::Variable(name) => f.write_str(name),
+        }
+    }
+}
+
+/// A proxy is named that cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{source_of_url} names a proxy that cannot be used: {reason}; `\"proxy\": false` does without one"
+)]
+pub struct UnusableProxy {
+    pub source_of_url: ProxySource,
+    pub reason: InvalidProxy,
+}
+
+/// The proxy of requests to a place. `None` if they need none.
+pub fn choose(
+    choice: &ProxyChoice,
+    variables: &ProxyVariables,
+    place: Place<'_>,
+) -> Result<Option<ChosenProxy>, UnusableProxy> {
+    let (parsed, source) = match choice {
+        ProxyChoice::None => return Ok(None),
+        ProxyChoice::Through(url) => (Proxy::parse(url.expose()), ProxySource::Setting),
+        ProxyChoice::OfEnvironment => {
+            let Some(variable) = variables.variable_for(place) else {
+                return Ok(None);
+            };
+            let parsed = Proxy::parse_variable(variable.value.expose());
+            (parsed, ProxySource::Variable(variable.name))
+        }
+    };
+    match parsed {
+        Ok(proxy) => Ok(Some(ChosenProxy { proxy, source })),
+        Err(reason) => Err(UnusableProxy {
+            source_of_url: source,
+            reason,
+        }),
+    }
 }
 
 /// The host of a place.
@@ -83,7 +354,10 @@ impl Host {
     /// True if the host is this machine.
     fn is_here(&self) -> bool {
         match self {
-            Self::Address(address) => address.is_loopback() || address.is_unspecified(),
+            Self::Address(address) => {
+                let address = address.to_canonical();
+                address.is_loopback() || address.is_unspecified()
+            }
             Self::Name(name) => name == "localhost" || name.ends_with(".localhost"),
         }
     }
@@ -97,8 +371,8 @@ impl Host {
         }
         let entry = match entry.rsplit_once(':') {
             // An IPv6 address without brackets has colons, but no port.
-            Some((host, entry_port)) if !host.contains(':') || host.ends_with(']') => {
-                if entry_port.parse() != Ok(port) {
+            Some((host, of_entry)) if !host.contains(':') || host.ends_with(']') => {
+                if of_entry.parse() != Ok(port) {
                     return false;
                 }
                 host
@@ -111,10 +385,9 @@ impl Host {
             Self::Name(name) => {
                 let entry = entry.strip_prefix('*').unwrap_or(entry);
                 let domain = entry.trim_matches('.').to_ascii_lowercase();
-                let subdomain = name.strip_suffix(domain.as_str());
+                let below = name.strip_suffix(domain.as_str());
                 !domain.is_empty()
-                    && subdomain
-                        .is_some_and(|subdomain| subdomain.is_empty() || subdomain.ends_with('.'))
+                    && below.is_some_and(|below| below.is_empty() || below.ends_with('.'))
             }
         }
     }
@@ -129,15 +402,15 @@ fn is_within(address: IpAddr, entry: &str) -> bool {
     let (Ok(network), Some(bits)) = (network.parse(), bits) else {
         return false;
     };
-    let is_same = |difference: u128, width: u32| {
+    let is_same = |differing: u128, width: u32| {
         let host_bits = width.saturating_sub(bits);
-        difference.checked_shr(host_bits).unwrap_or(0) == 0
+        differing.checked_shr(host_bits).unwrap_or(0) == 0
     };
     match (address, network) {
-        (IpAddr::V4(left), IpAddr::V4(right)) => {
-            is_same(u128::from(left.to_bits() ^ right.to_bits()), 32)
+        (IpAddr::V4(one), IpAddr::V4(other)) => {
+            is_same(u128::from(one.to_bits() ^ other.to_bits()), 32)
         }
-        (IpAddr::V6(left), IpAddr::V6(right)) => is_same(left.to_bits() ^ right.to_bits(), 128),
+        (IpAddr::V6(one), IpAddr::V6(other)) => is_same(one.to_bits() ^ other.to_bits(), 128),
         (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
     }
 }
@@ -146,12 +419,19 @@ fn is_within(address: IpAddr, entry: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn unused_variable(url: &str, variables: &[(&str, &str)]) -> Option<&'static str> {
-        let place = Place::from_url(url).expect("a URL");
-        unused(place, |name| {
-            let value = variables.iter().find(|(key, _)| *key == name);
-            value.map(|(_, value)| (*value).to_owned())
+    fn variables(set: &[(&str, &str)]) -> ProxyVariables {
+        ProxyVariables::read(|name| {
+            let mut matching = set.iter().filter(|(key, _)| *key == name);
+            matching.next().map(|(_, value)| (*value).to_owned())
         })
+    }
+
+    /// The proxy and the variable for this URL.
+    fn chosen(url: &str, set: &[(&str, &str)]) -> Option<String> {
+        let place = Place::from_url(url).expect("a URL");
+        let chosen = choose(&ProxyChoice::OfEnvironment, &variables(set), place);
+        let chosen = chosen.expect("usable")?;
+        Some(format!("{} {}", chosen.source, chosen.proxy))
     }
 
     #[test]
@@ -176,22 +456,43 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_applies_to_its_scheme() {
+    fn the_environment_names_a_proxy_for_each_scheme() {
         let https = ("HTTPS_PROXY", "http://proxy.corp:3128");
-        let all_proxy = ("all_proxy", "socks5://proxy.corp");
+        let http = ("HTTP_PROXY", "proxy.corp:8080");
+        let all = ("all_proxy", "https://other.corp");
+        let of_https = "HTTPS_PROXY http://proxy.corp:3128";
+        let of_http = "HTTP_PROXY http://proxy.corp:8080";
+        let of_all = "all_proxy https://other.corp:443";
         for (url, variables, expected) in [
-            ("https://api.example", &[https][..], Some("HTTPS_PROXY")),
+            ("https://api.example", &[https][..], Some(of_https)),
             ("http://api.example", &[https], None),
-            ("http://api.example", &[https, all_proxy], Some("all_proxy")),
+            ("http://api.example", &[https, http], Some(of_http)),
+            ("http://api.example", &[https, all], Some(of_all)),
+            ("https://api.example", &[https, all], Some(of_https)),
+            (
+                "https://api.example",
+                &[https, ("https_proxy", "low:1")],
+                Some("https_proxy http://low:1"),
+            ),
             ("https://api.example", &[("https_proxy", " ")], None),
             ("https://api.example", &[], None),
-            // No proxy is used for this machine.
+            // A web server gives a CGI program a variable for each header of its client.
+            ("http://api.example", &[http, (CGI_VARIABLE, "GET")], None),
+            (
+                "http://api.example",
+                &[("http_proxy", "low:1"), (CGI_VARIABLE, "GET")],
+                Some("http_proxy http://low:1"),
+            ),
+            // No proxy of the environment is used for this machine.
             ("https://localhost", &[https], None),
+            ("https://a.localhost.", &[https], None),
             ("https://127.0.0.1", &[https], None),
+            ("https://127.9.9.9", &[https], None),
             ("https://[::1]", &[https], None),
+            ("https://[::ffff:127.0.0.1]", &[https], None),
         ] {
             assert_eq!(
-                unused_variable(url, variables),
+                chosen(url, variables).as_deref(),
                 expected,
                 "{url} {variables:?}"
             );
@@ -199,7 +500,77 @@ mod tests {
     }
 
     #[test]
-    fn excepted_places_need_no_proxy() {
+    fn a_setting_wins_over_the_environment_and_holds_for_this_machine_too() {
+        let variables = variables(&[("ALL_PROXY", "http://env:1"), ("NO_PROXY", "*")]);
+        let place = Place::from_url("http://127.0.0.1:9/").expect("a URL");
+        let setting = ProxyChoice::Through(Secret::new("http://me:pw@set:2"));
+        let chosen = choose(&setting, &variables, place).expect("usable");
+        let chosen = chosen.expect("a proxy");
+        assert_eq!(chosen.source, ProxySource::Setting);
+        assert_eq!(chosen.proxy.to_string(), "http://set:2");
+        assert_eq!(choose(&ProxyChoice::None, &variables, place), Ok(None));
+    }
+
+    #[test]
+    fn urls_of_proxies_are_parsed() {
+        for (url, displayed, credentials) in [
+            ("http://proxy:3128", "http://proxy:3128", None),
+            ("HTTPS://proxy/path", "https://proxy:443", None),
+            ("http://proxy", "http://proxy:80", None),
+            ("http://[::1]:3128/", "http://[::1]:3128", None),
+            ("http://me:pw@proxy:1", "http://proxy:1", Some("me:pw")),
+            ("http://me@proxy:1", "http://proxy:1", Some("me:")),
+            (
+                "http://CORP%5Cme:p%40%3aw%25@proxy:1",
+                "http://proxy:1",
+                Some("CORP\\me:p@:w%"),
+            ),
+            (
+                "http://me:a/b?c@d@proxy:1",
+                "http://proxy:1",
+                Some("me:a/b?c@d"),
+            ),
+            ("http://me:50%@proxy:1", "http://proxy:1", Some("me:50%")),
+        ] {
+            let proxy = Proxy::parse(url).expect(url);
+            assert_eq!(proxy.to_string(), displayed, "{url}");
+            let expected = credentials.map(|text| format!("Basic {}", STANDARD.encode(text)));
+            assert_eq!(proxy.authorization(), expected.as_deref(), "{url}");
+            let secret = password(url).unwrap_or_else(|| "unset".to_owned());
+            assert!(!format!("{proxy} {proxy:?}").contains(&secret), "{url}");
+        }
+        for (url, expected) in [
+            ("proxy:3128", InvalidProxy::NoScheme),
+            ("ftp://proxy", InvalidProxy::NoScheme),
+            ("socks5h://proxy:1080", InvalidProxy::Socks),
+            ("http://", InvalidProxy::Host),
+            ("http://:3128", InvalidProxy::Host),
+            ("http://[::1", InvalidProxy::Host),
+            ("http://[::1]x", InvalidProxy::Host),
+            ("http://proxy:0", InvalidProxy::Port),
+            ("http://proxy:65536", InvalidProxy::Port),
+            ("http://proxy:+1", InvalidProxy::Port),
+            ("http://pro xy:1", InvalidProxy::Character),
+            ("http://me:a%0d%0ab@proxy:1", InvalidProxy::Character),
+        ] {
+            assert_eq!(Proxy::parse(url), Err(expected), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_that_cannot_be_used_is_an_error_with_its_variable() {
+        let variables = variables(&[("ALL_PROXY", "socks5://me:hunter2@proxy:1080")]);
+        let place = Place::from_url("https://api.example").expect("a URL");
+        let error = choose(&ProxyChoice::OfEnvironment, &variables, place);
+        assert_eq!(
+            error.expect_err("SOCKS").to_string(),
+            "ALL_PROXY names a proxy that cannot be used: Mainstay speaks no SOCKS; the URL of a proxy must begin with http:// or https://; `\"proxy\": false` does without one"
+        );
+        assert!(!format!("{variables:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn places_that_are_excepted_need_no_proxy() {
         for (url, exceptions, is_excepted) in [
             ("https://api.corp", "*", true),
             ("https://api.corp", "other, .corp", true),
@@ -221,9 +592,9 @@ mod tests {
             ("https://api.corp", ", ,.,*.,/,:,[]:,1/x", false),
         ] {
             let variables = [("ALL_PROXY", "http://proxy:1"), ("NO_PROXY", exceptions)];
-            let expected = (!is_excepted).then_some("ALL_PROXY");
+            let expected = (!is_excepted).then_some("ALL_PROXY http://proxy:1");
             assert_eq!(
-                unused_variable(url, &variables),
+                chosen(url, &variables).as_deref(),
                 expected,
                 "{url} {exceptions}"
             );

@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     env, io,
     path::{Path, PathBuf},
+    sync::OnceLock,
     time::Duration,
 };
 
@@ -17,6 +18,7 @@ use mainstay_core::{
     config::{Config, ConfigError, ConfigErrors},
     failure::{Failure, FailureKind},
     ids::ServerName,
+    proxy::ProxyVariables,
 };
 
 use crate::files;
@@ -41,6 +43,12 @@ impl Environment for Process {
     fn home_dir(&self) -> Option<PathBuf> {
         env::home_dir().filter(|home| home.is_absolute())
     }
+}
+
+/// The proxies that the environment of this process names. It is read once.
+pub fn proxy_variables() -> &'static ProxyVariables {
+    static VARIABLES: OnceLock<ProxyVariables> = OnceLock::new();
+    VARIABLES.get_or_init(|| ProxyVariables::read(|name| Process.var(name)))
 }
 
 /// The environment of this process, with files that were read before.

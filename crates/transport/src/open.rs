@@ -5,8 +5,9 @@ use mainstay_core::{
     era::Era,
     lifecycle::Loss,
     message,
+    proxy::{self, ChosenProxy, Place},
 };
-use mainstay_platform::lineage::Lineage;
+use mainstay_platform::{environment, lineage::Lineage};
 use tracing::Instrument as _;
 
 use crate::{
@@ -36,12 +37,42 @@ pub async fn open(opening: Opening) -> Result<(UpstreamSession, RunningConnectio
                 ..unopened
             },
             _ => unopened,
+        })
+        .map_err(|unopened| match forwarding_proxy(&opening.launch) {
+            Some(proxy) => Unopened {
+                loss: with_proxy(unopened.loss, &proxy),
+                ..unopened
+            },
+            None => unopened,
         })?;
     let running = async move {
         let _over = over;
         running.await
     };
     Ok((session, Box::pin(running)))
+}
+
+/// The proxy that forwards the requests to a server, and may have answered in its place.
+fn forwarding_proxy(launch: &Launch) -> Option<ChosenProxy> {
+    let launch = match launch {
+        Launch::Http(launch) => launch,
+        Launch::Stdio(_) | Launch::Broken(_) | Launch::Unapproved => return None,
+    };
+    let place = Place::from_url(&launch.url).filter(|place| !place.is_encrypted)?;
+    let variables = environment::proxy_variables();
+    proxy::choose(&launch.network.proxy, variables, place).ok()?
+}
+
+/// The loss with the name of the proxy, unless its text has it already.
+fn with_proxy(loss: Loss, proxy: &ChosenProxy) -> Loss {
+    let name = proxy.to_string();
+    loss.reworded(|reason| {
+        if reason.contains(&name) {
+            reason
+        } else {
+            format!("{reason} (through {name})")
+        }
+    })
 }
 
 async fn open_by(opening: &Opening) -> Result<(UpstreamSession, RunningConnection), Unopened> {
@@ -135,4 +166,32 @@ async fn open_legacy(
 /// Kills every process of every server at once, if there is no time for an orderly end.
 pub async fn kill_all(lineage: &Lineage) {
     process::end_marked(&lineage.marks_of_all()).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use mainstay_core::config::{NetworkSettings, ProxyChoice, Secret};
+
+    use super::*;
+
+    #[test]
+    fn a_loss_names_the_proxy_that_may_have_answered() {
+        let launch = |url: &str| {
+            Launch::Http(HttpLaunch {
+                url: url.to_owned(),
+                network: NetworkSettings {
+                    proxy: ProxyChoice::Through(Secret::new("http://me:hunter2@proxy:3128")),
+                    ..NetworkSettings::default()
+                },
+                ..HttpLaunch::default()
+            })
+        };
+        // What comes through a tunnel comes from the server.
+        assert_eq!(forwarding_proxy(&launch("https://server.test/mcp")), None);
+        let proxy = forwarding_proxy(&launch("http://server.test/mcp")).expect("a proxy");
+        let loss = with_proxy(Loss::ConnectFailed("HTTP 502".to_owned()), &proxy);
+        let expected = "HTTP 502 (through the proxy http://proxy:3128)".to_owned();
+        assert_eq!(loss, Loss::ConnectFailed(expected));
+        assert_eq!(with_proxy(loss.clone(), &proxy), loss);
+    }
 }

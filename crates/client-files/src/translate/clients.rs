@@ -92,10 +92,7 @@ impl Reading<'_> {
                     "what LibreChat asks of each of its users has to stand in the entry itself";
                 self.unsupported(key, value, text);
             }
-            "proxy" => {
-                let text = "Mainstay uses the proxy of its own environment";
-                self.keep_and_report(key, value, text);
-            }
+            "proxy" => self.text(key, "proxy", value),
             _ => return false,
         }
         true

@@ -24,10 +24,9 @@ use mainstay_command_line::{
     run_command::{CommandFacts, Guard, RunCommand},
     stderr::complain,
 };
-use mainstay_config::Environment as _;
 use mainstay_core::failure::with_causes;
 use mainstay_platform::{
-    environment::{ConfigurationSource, LoadError, Loaded, Process},
+    environment::{self, ConfigurationSource, LoadError, Loaded, Process},
     state::StateDir,
 };
 
@@ -108,7 +107,7 @@ impl RunCommand for Doctor {
         if let Some(config) = config {
             findings.extend(commands::check(config, path.as_deref()).await);
             findings.extend(tokens::check_servers(config, path.as_deref()));
-            findings.extend(network::unused_proxies(config, |name| Process.var(name)));
+            findings.extend(network::proxies(config, environment::proxy_variables()));
         }
         let (client, found) = daemon::find(state.as_ref(), self.listen).await;
         findings.extend(found);

@@ -1,50 +1,66 @@
-//! Checks the network: proxies that the environment names and Mainstay does not use.
-
-use std::path::Path;
+//! Checks the network: the proxies on the way to servers.
 
 use mainstay_core::{
-    config::{Config, Launch},
-    proxy::{self, Place},
+    config::{Config, HttpLaunch, Launch},
+    proxy::{self, ChosenProxy, Place, ProxySource, ProxyVariables, UnusableProxy},
 };
 
-use super::finding::{DoctorFinding, quoted};
+use super::finding::DoctorFinding;
 
-/// A finding for each server that other programs would reach through a proxy.
-pub fn unused_proxies(
-    config: &Config,
-    variable: impl Fn(&str) -> Option<String>,
-) -> Vec<DoctorFinding> {
-    let enabled = config.servers.iter().filter(|server| server.enabled);
-    let finding = |(name, url): (&str, &str)| {
-        let place = Place::from_url(url)?;
-        let variable = proxy::unused(place, &variable)?;
-        Some(
-            DoctorFinding::note("network.proxy_unused", proxy::unused_message(variable))
-                .about(name)
-                .consequence("where a firewall lets nothing through but the proxy, the server cannot be reached")
-                .mend(format!("curl --noproxy '*' -sSI {}  # whether it can", quoted(Path::new(&origin(place))))),
-        )
-    };
-    enabled
-        .filter_map(|server| match &server.launch {
-            Launch::Http(http) => Some((server.name.as_str(), http.url.as_str())),
-            Launch::Stdio(_) | Launch::Broken(_) | Launch::Unapproved => None,
-        })
-        .filter_map(finding)
-        .collect()
+/// A note for each proxy with the servers behind it, and an error for each server whose proxy cannot be used.
+pub fn proxies(config: &Config, variables: &ProxyVariables) -> Vec<DoctorFinding> {
+    let mut findings = Vec::new();
+    let mut chosen_proxies: Vec<(ChosenProxy, Vec<&str>)> = Vec::new();
+    for server in config.servers.iter().filter(|server| server.enabled) {
+        let name = server.name.as_str();
+        let chosen = match &server.launch {
+            Launch::Http(launch) => choose(launch, variables),
+            Launch::Stdio(_) | Launch::Broken(_) | Launch::Unapproved => continue,
+        };
+        let chosen = match chosen {
+            Ok(Some(chosen)) => chosen,
+            Ok(None) => continue,
+            Err(error) => {
+                findings.push(
+                    DoctorFinding::error("network.proxy_unusable", error.to_string()).about(name),
+                );
+                continue;
+            }
+        };
+        match chosen_proxies
+            .iter_mut()
+            .find(|(proxy, _)| *proxy == chosen)
+        {
+            Some((_, servers)) => servers.push(name),
+            None => chosen_proxies.push((chosen, vec![name])),
+        }
+    }
+    findings.extend(
+        chosen_proxies
+            .into_iter()
+            .map(|(chosen, servers)| note(&chosen, &servers)),
+    );
+    findings
 }
 
-/// The URL without its path and query, which may hold keys.
-fn origin(place: Place<'_>) -> String {
-    let Place {
-        is_encrypted,
-        host,
-        port,
-    } = place;
-    let scheme = if is_encrypted { "https" } else { "http" };
-    if host.contains(':') {
-        format!("{scheme}://[{host}]:{port}/")
-    } else {
-        format!("{scheme}://{host}:{port}/")
+fn choose(
+    launch: &HttpLaunch,
+    variables: &ProxyVariables,
+) -> Result<Option<ChosenProxy>, UnusableProxy> {
+    match Place::from_url(&launch.url) {
+        Some(place) => proxy::choose(&launch.network.proxy, variables, place),
+        None => Ok(None),
+    }
+}
+
+fn note(chosen: &ChosenProxy, servers: &[&str]) -> DoctorFinding {
+    let verb = if servers.len() == 1 { "is" } else { "are" };
+    let servers = servers.join(", ");
+    let message = format!("{servers} {verb} reached through {chosen}");
+    let finding = DoctorFinding::note("network.proxy", message);
+    match chosen.source {
+        ProxySource::Setting => finding,
+        ProxySource::Variable(_) => finding
+            .consequence("a daemon uses the proxies of the environment in which it was started"),
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod fields;
 pub(crate) mod http;
 mod inline;
 pub(crate) mod journal;
+mod network;
 pub(crate) mod node;
 mod numbers;
 pub(crate) mod oauth;

@@ -19,6 +19,7 @@ use crate::{
         expand::ReferenceScope,
         fields::Fields,
         http,
+        network::NETWORK_KEYS,
         node::{Member, Node},
         report::KeyPath,
     },
@@ -187,6 +188,7 @@ impl<'e> EntryReader<'e, '_, '_> {
             .into_iter()
             .chain(["headers", "bearerToken", "requestInit"])
             .chain(SIGN_IN_KEYS)
+            .chain(NETWORK_KEYS)
         {
             self.unused(key, "not used by a stdio server");
         }
@@ -357,6 +359,7 @@ impl<'e> EntryReader<'e, '_, '_> {
         self.add_bearer_token(&mut headers);
         let sign_in = self.sign_in(&headers);
         self.check_sign_in(&headers);
+        let network = self.network(&url);
         for key in [
             "command",
             "args",
@@ -372,6 +375,7 @@ impl<'e> EntryReader<'e, '_, '_> {
             headers,
             transport,
             sign_in,
+            network,
             ..HttpLaunch::default()
         }
     }

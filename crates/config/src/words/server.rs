@@ -137,6 +137,34 @@ pub const REMOTE: &[KeyRow] = &[
     .value("object, `true` or `false`")
     .default("a login, if the server asks for one")
     .of_clients(),
+    key(
+        &["proxy"],
+        ValueShape::Either(&[FLAG, TEXT]),
+        "The proxy for all requests to the server; see [below](#behind-a-companys-proxy). `false` and `\"none\"` are no proxy, whatever the environment says.",
+    )
+    .value("URL `http://[USER:PASSWORD@]HOST:PORT` or `https://…`, or `false`")
+    .default("what the environment says"),
+    key(
+        &["caFile"],
+        TEXT,
+        "A file of certificates in PEM that are trusted beside those of the system. Like the next two it is read when a connection is opened; a relative path starts at the file's folder.",
+    )
+    .value("path")
+    .default("none"),
+    key(
+        &["clientCert"],
+        TEXT,
+        "A file in PEM with the certificate that Mainstay shows to the server (mutual TLS), and those of its issuers.",
+    )
+    .value("path")
+    .default("none"),
+    key(
+        &["clientKey"],
+        TEXT,
+        "A file in PEM with the key of that certificate.",
+    )
+    .value("path")
+    .default("the file of `clientCert`"),
 ];
 
 static LOGIN_SHAPES: [ValueShape; 3] = [FLAG, TEXT, ValueShape::Object(&OAUTH)];

@@ -34,7 +34,8 @@ const RICH: &str = r#"{
   "$schema": "./mainstay.schema.json",
   "mcpServers": {
     "files": {"command": "npx", "args": ["-y", "server-files", "${HOME}/docs"], "env": {"KEY": "${KEY}", "OFF": null}, "cwd": "work", "timeout": 30000},
-    "web": {"serverUrl": "https://example.com/mcp", "type": "streamable-http", "headers": {"X-Key": "${TOKEN}"}, "disabled": true, "isolation": "session"},
+    "web": {"serverUrl": "https://example.com/mcp", "type": "streamable-http", "headers": {"X-Key": "${TOKEN}"}, "disabled": true, "isolation": "session",
+            "proxy": "${env:P}", "caFile": "ca.pem", "clientCert": "/c.pem", "clientKey": "k.pem"},
     "old": {"url": "http://127.0.0.1:9/sse", "type": "sse", "allowedTools": ["b", "a"], "health": "off", "protocol": "legacy"},
     "desk": {"command": "x", "preset": "desktop", "restart": {"maxAttempts": 3}},
     "many": {"command": "x", "envFile": "keys.env", "inputParams": {"who": "${env:USER}"}, "roots": ["file:///a", {"uri": "file:///b", "name": "b"}],

@@ -10,6 +10,7 @@ mod file;
 mod file_view;
 mod journal;
 mod location;
+mod network;
 mod plan;
 mod policies;
 mod profiles;

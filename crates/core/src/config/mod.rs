@@ -22,7 +22,7 @@ pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};
 pub use glob::Glob;
 pub use journal::{Durability, Journal, Payloads, Redact, redact_pattern};
-pub use network::NetworkSettings;
+pub use network::{NetworkSettings, ProxyChoice};
 pub use oauth::{Grant, HeadersHelper, OAuth, SignIn};
 pub use profiles::{Expose, ProfileConfig, ToolEdit, ToolFilter};
 pub use secret::Secret;

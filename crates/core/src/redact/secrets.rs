@@ -10,7 +10,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regex::{Regex, RegexBuilder};
 
 use super::{HIDDEN, Secrecy, edits::Edits};
-use crate::config::{HttpLaunch, Launch, ServerConfig, SignIn, StdioLaunch};
+use crate::{
+    config::{HttpLaunch, Launch, ProxyChoice, ServerConfig, SignIn, StdioLaunch},
+    proxy,
+};
 
 /// Minimum length of a value with a secret name, and of any other value. Shorter values would match
 /// unrelated text.
@@ -252,6 +255,7 @@ struct SecretPieces(BTreeSet<Vec<u8>>);
 impl SecretPieces {
     fn http(&mut self, launch: &HttpLaunch) {
         self.url(&launch.url);
+        self.proxy(&launch.network.proxy);
         for (name, value) in &launch.headers {
             let value = value.expose();
             let is_named = Secrecy::from_name(name).hides(value)
@@ -274,6 +278,19 @@ impl SecretPieces {
             {
                 self.secret(secret.expose());
             }
+        }
+    }
+
+    /// Adds the password of a proxy, as it is written and as the proxy decodes it.
+    fn proxy(&mut self, choice: &ProxyChoice) {
+        match choice {
+            ProxyChoice::Through(url) => {
+                self.url(url.expose());
+                if let Some(password) = proxy::password(url.expose()) {
+                    self.secret(&password);
+                }
+            }
+            ProxyChoice::OfEnvironment | ProxyChoice::None => {}
         }
     }
 

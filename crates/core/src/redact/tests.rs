@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     config::{
-        Broken, ConfigError, HttpLaunch, Launch, OAuth, Secret, ServerConfig, SignIn, StdioLaunch,
+        Broken, ConfigError, HttpLaunch, Launch, NetworkSettings, OAuth, ProxyChoice, Secret,
+        ServerConfig, SignIn, StdioLaunch,
     },
     ids::ServerName,
 };
@@ -464,6 +465,29 @@ fn configured_secrets_are_found_in_every_form() {
 }
 
 /// The escapes of Go, PHP, Python and JavaScript in a log, including JSON in JSON.
+#[test]
+fn the_password_of_a_proxy_is_a_secret_of_the_server() {
+    let launch = HttpLaunch {
+        url: "https://h".to_owned(),
+        network: NetworkSettings {
+            proxy: ProxyChoice::Through(Secret::new("http://me:p%40ssw0rd@proxy:3128")),
+            ..NetworkSettings::default()
+        },
+        ..HttpLaunch::default()
+    };
+    let server = ServerConfig::new(name(), Launch::Http(launch));
+    let secrets = Secrets::from_config(&server).expect("secrets");
+    // As it is written, decoded, and as the proxy gets it: base64 of `me:p@ssw0rd`.
+    for text in ["p%40ssw0rd", "p@ssw0rd", "bWU6cEBzc3cwcmQ="] {
+        let hidden = secrets.hide(text);
+        assert!(!hidden.contains(text), "{hidden}");
+    }
+    assert_eq!(
+        secrets.hide("me at http://proxy:3128"),
+        "me at http://proxy:3128"
+    );
+}
+
 #[test]
 fn escapes_hide_no_secret() {
     let password = "Tr0ub4dor&3/x\"é\\<𝄞>'z";

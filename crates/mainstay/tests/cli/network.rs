@@ -3,6 +3,7 @@
 use std::{
     io::{Read as _, Write as _},
     net::{Ipv6Addr, TcpListener},
+    sync::mpsc::{Receiver, channel},
 };
 
 use mainstay_testkit::{Home, Run, Running, get, home, within};
@@ -109,12 +110,46 @@ async fn another_program_at_the_other_family_is_told() {
     }
 }
 
-/// A proxy in the environment that Mainstay does not use is reported.
+/// A proxy that answers each request with `answer`, and sends the request's first line.
+fn proxy(answer: &'static str) -> (u16, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let (sender, requests) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).unwrap_or_default();
+            stream.write_all(answer.as_bytes()).ok();
+            let request = String::from_utf8_lossy(&request[..read]);
+            let line = request.lines().next().unwrap_or_default().to_owned();
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    (port, requests)
+}
+
+const PROXY_VARIABLES: [&str; 8] = [
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
+];
+
+/// Servers are reached through the proxy of the environment, unless it excepts them. The reasons of failures and
+/// the doctor name it, without its password.
 #[tokio::test]
-async fn a_proxy_that_is_not_used_is_named() {
+async fn servers_are_reached_through_the_proxy_of_the_environment() {
     let home = home!();
     let config = json!({"mcpServers": {
         "far": {"type": "http", "url": "https://mcp.invalid/mcp?key=sk-1"},
+        "plain": {"type": "http", "url": "http://mcp.invalid/mcp"},
         "near": {"type": "http", "url": "https://127.0.0.1:1/mcp"},
     }});
     let config = home.file("servers.json", &config.to_string());
@@ -128,14 +163,7 @@ async fn a_proxy_that_is_not_used_is_named() {
             "127.0.0.1:0",
         ];
         let mut command = home.command(&arguments);
-        for name in [
-            "HTTPS_PROXY",
-            "https_proxy",
-            "ALL_PROXY",
-            "all_proxy",
-            "NO_PROXY",
-            "no_proxy",
-        ] {
+        for name in PROXY_VARIABLES {
             command.env_remove(name);
         }
         command.envs(variables.iter().copied());
@@ -151,37 +179,68 @@ async fn a_proxy_that_is_not_used_is_named() {
             .expect("it is down");
         down_finding["what"].as_str().expect("text").to_owned()
     };
-    let hint = "HTTPS_PROXY is set, and Mainstay uses no proxy";
-    let proxy = ("HTTPS_PROXY", "http://user:hunter2@proxy.corp:3128");
-    let all_findings = examine(&[proxy]).await;
-    assert!(
-        reason(&all_findings, "far").ends_with(hint),
-        "{all_findings:#?}"
+    let (port, requests) = proxy("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n");
+    let url = format!("http://user:hunter2@127.0.0.1:{port}");
+    let proxy = ("ALL_PROXY", url.as_str());
+    let findings = examine(&[proxy]).await;
+    let refused = format!(
+        "the proxy http://127.0.0.1:{port} (ALL_PROXY) does not accept the user and password in ALL_PROXY"
     );
-    assert!(
-        !reason(&all_findings, "near").contains("PROXY"),
-        "{all_findings:#?}"
-    );
-    let note = find(&all_findings, "network.proxy_unused").expect("a note");
-    assert_eq!(
-        (&note["server"], &note["what"]),
-        (&json!("far"), &json!(hint))
-    );
-    assert!(
-        !json!(all_findings).to_string().contains("hunter2"),
-        "{all_findings:#?}"
-    );
-    for variables in [&[][..], &[proxy, ("NO_PROXY", "localhost,.invalid")]] {
-        let all_findings = examine(variables).await;
+    for server in ["far", "plain"] {
         assert!(
-            !reason(&all_findings, "far").contains("PROXY"),
-            "{all_findings:#?}"
-        );
-        assert!(
-            find(&all_findings, "network.proxy_unused").is_none(),
-            "{all_findings:#?}"
+            reason(&findings, server).ends_with(&refused),
+            "{findings:#?}"
         );
     }
+    assert!(
+        !reason(&findings, "near").contains("PROXY"),
+        "{findings:#?}"
+    );
+    let note = find(&findings, "network.proxy").expect("a note");
+    let text =
+        format!("far, plain are reached through the proxy http://127.0.0.1:{port} (ALL_PROXY)");
+    assert_eq!(note["what"], json!(text));
+    assert!(
+        !json!(findings).to_string().contains("hunter2"),
+        "{findings:#?}"
+    );
+    let lines: Vec<String> = requests.try_iter().collect();
+    for start in ["CONNECT mcp.invalid:443 ", "POST http://mcp.invalid/mcp "] {
+        assert!(
+            lines.iter().any(|line| line.starts_with(start)),
+            "{lines:?}"
+        );
+    }
+    for variables in [&[][..], &[proxy, ("NO_PROXY", "localhost,.invalid")]] {
+        let findings = examine(variables).await;
+        assert!(!reason(&findings, "far").contains("PROXY"), "{findings:#?}");
+        assert!(find(&findings, "network.proxy").is_none(), "{findings:#?}");
+    }
+    assert_eq!(requests.try_iter().count(), 0);
+    let findings = examine(&[("HTTPS_PROXY", "socks5://user:hunter2@proxy:1080")]).await;
+    let unusable = find(&findings, "network.proxy_unusable").expect("an error");
+    assert_eq!(unusable["server"], "far");
+    assert!(
+        !json!(findings).to_string().contains("hunter2"),
+        "{findings:#?}"
+    );
+}
+
+/// Downloads go through the proxy of the environment, too.
+#[tokio::test]
+async fn a_registry_is_asked_through_the_proxy_of_the_environment() {
+    let home = home!();
+    let (port, requests) = proxy("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n");
+    let arguments = ["search", "thing", "--registry", "http://registry.invalid"];
+    let mut command = home.command(&arguments);
+    for name in PROXY_VARIABLES {
+        command.env_remove(name);
+    }
+    command.env("http_proxy", format!("127.0.0.1:{port}"));
+    let output = within(command.output()).await.expect("it starts");
+    assert!(!output.status.success());
+    let line = requests.try_recv().expect("a request");
+    assert!(line.starts_with("GET http://registry.invalid/"), "{line}");
 }
 
 /// A server that answers 401.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::SystemTime};
 
 use bytes::BytesMut;
-use mainstay_core::config::{HttpLaunch, Secret};
+use mainstay_core::config::{HttpLaunch, NetworkSettings, Secret};
 
 use crate::http::{
     credentials::CredentialSource,
@@ -37,15 +37,20 @@ impl HealthUrl {
         source: Option<Arc<dyn CredentialSource>>,
     ) -> Option<Self> {
         // The server's headers and its credentials contain secrets. Do not send them to another origin.
+        let network = server.map(|server| &server.network);
         let server = server.filter(|server| is_same_origin(url.expose(), &server.url));
+        let network = match (server, network) {
+            (Some(server), _) => server.network.clone(),
+            // The proxy and the authorities of the server's network.
+            (None, Some(network)) => network.without_client_certificate(),
+            (None, None) => NetworkSettings::default(),
+        };
         let launch = HttpLaunch {
             url: url.expose().to_owned(),
             headers: server
                 .map(|server| server.headers.clone())
                 .unwrap_or_default(),
-            network: server
-                .map(|server| server.network.clone())
-                .unwrap_or_default(),
+            network,
             ..HttpLaunch::default()
         };
         let source = source.filter(|_| server.is_some());

@@ -9,8 +9,8 @@ use std::{
 use arc_swap::ArcSwap;
 use bytes::{Bytes, BytesMut};
 use http::Uri;
-use mainstay_core::{config::HttpLaunch, ids::ServerName, lifecycle::Loss};
-use mainstay_platform::lineage::CHAIN_HEADER;
+use mainstay_core::{config::HttpLaunch, ids::ServerName, lifecycle::Loss, proxy::ProxyVariables};
+use mainstay_platform::{environment, lineage::CHAIN_HEADER};
 
 use crate::{
     CredentialSource, Frame, Interruption, InterruptionKind, Opening, UnreadableMessage,
@@ -68,7 +68,8 @@ impl HttpTarget {
     /// reached through itself.
     pub fn of_server(opening: &Opening, launch: &HttpLaunch) -> Result<Self, UnusableUrl> {
         let chain = format!("{CHAIN_HEADER}: {}\r\n", opening.lineage.chain());
-        Self::build(launch, &chain, opening.credentials.clone())
+        let variables = environment::proxy_variables();
+        Self::build(launch, &chain, opening.credentials.clone(), variables)
     }
 
     /// A target that is not an MCP endpoint.
@@ -81,13 +82,23 @@ impl HttpTarget {
         launch: &HttpLaunch,
         source: Option<Arc<dyn CredentialSource>>,
     ) -> Result<Self, UnusableUrl> {
-        Self::build(launch, "", source)
+        Self::through(launch, source, environment::proxy_variables())
+    }
+
+    /// Like [`Self::with_credentials`], with the proxies of this environment.
+    pub fn through(
+        launch: &HttpLaunch,
+        source: Option<Arc<dyn CredentialSource>>,
+        variables: &ProxyVariables,
+    ) -> Result<Self, UnusableUrl> {
+        Self::build(launch, "", source, variables)
     }
 
     fn build(
         launch: &HttpLaunch,
         chain: &str,
         source: Option<Arc<dyn CredentialSource>>,
+        variables: &ProxyVariables,
     ) -> Result<Self, UnusableUrl> {
         let uri: Uri = launch
             .url
@@ -103,7 +114,7 @@ impl HttpTarget {
         let cookies: Vec<_> = cookies.into_iter().map(|(_, value)| value).collect();
         let cookie = (!cookies.is_empty()).then(|| cookies.join("; "));
         Ok(Self {
-            client: HttpClient::with_cookie(&uri, cookie)?,
+            client: HttpClient::with_settings(&uri, cookie, &launch.network, variables)?,
             uri: Arc::new(ArcSwap::from_pointee(uri)),
             chain: chain.into(),
             credentials: Credentials::new(HeaderLines::new(others), source),
@@ -154,9 +165,13 @@ impl HttpTarget {
             .map_or("/", http::uri::PathAndQuery::as_str);
         let length = body.map_or(0, str::len);
         let fixed = self.credentials.fixed().as_bytes();
+        // Empty, unless a proxy forwards the requests.
+        let forwarded = self.client.forwarded();
+        let (start, of_proxy) = (&*forwarded.start, forwarded.credentials.expose());
         let head = path.len() + template.headers.len() + fixed.len() + renewed.len();
+        let head = head + start.len() + of_proxy.len();
         let mut request = Vec::with_capacity(head + length + ROOM);
-        for part in [template.method, " ", path, " HTTP/1.1\r\n"] {
+        for part in [template.method, " ", start, path, " HTTP/1.1\r\n", of_proxy] {
             request.extend_from_slice(part.as_bytes());
         }
         let (before, after) = template.headers.split_at(template.credentials_at);

@@ -13,3 +13,6 @@ pub mod leftovers;
 pub mod refusals;
 pub mod urls;
 pub mod webhook;
+
+#[cfg(test)]
+mod tests;

@@ -2,8 +2,7 @@
 
 use std::{io, time::Duration};
 
-use mainstay_core::proxy;
-use rustls::{CertificateError, Error as TlsError};
+use rustls::{AlertDescription, CertificateError, Error as TlsError};
 
 /// The text for a failed TCP connection. Keeps the kind of the error.
 pub fn unconnected(authority: &str, error: &io::Error) -> io::Error {
@@ -26,31 +25,94 @@ pub fn unresolved(host: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), words)
 }
 
-pub fn too_late(authority: &str, limit: Duration) -> io::Error {
-    let words = format!("{authority} does not answer within {} s", limit.as_secs());
+/// `way` is the proxy on the way, in words.
+pub fn too_late(authority: &str, way: Option<&str>, limit: Duration) -> io::Error {
+    let limit = limit.as_secs();
+    let words = match way {
+        None => format!("{authority} does not answer within {limit} s"),
+        Some(way) => format!("{authority} cannot be reached {way} within {limit} s"),
+    };
     io::Error::new(io::ErrorKind::TimedOut, words)
 }
 
-/// Adds a hint about the proxy that this environment variable names. Keeps the kind of the error.
-pub fn unproxied(error: &io::Error, variable: &str) -> io::Error {
-    io::Error::new(
-        error.kind(),
-        format!("{error}; {}", proxy::unused_message(variable)),
-    )
+fn tls_error(error: &io::Error) -> Option<&TlsError> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// The text for a failed TLS handshake with a proxy that this setting or variable names.
+pub fn unencrypted_proxy(
+    host: &str,
+    authority: &str,
+    setting: &str,
+    error: &io::Error,
+) -> io::Error {
+    match tls_error(error) {
+        Some(TlsError::InvalidMessage(_)) => {
+            let words = format!("it speaks plain HTTP; write http:// in {setting}");
+            io::Error::new(error.kind(), words)
+        }
+        Some(_) | None => unencrypted(host, authority, error, false),
+    }
+}
+
+/// The text for a connection that ended because the server does not accept the client's certificate, or asks for
+/// one. `None` if the connection ended for another reason.
+pub fn refused_certificate(
+    authority: &str,
+    error: &io::Error,
+    shows_certificate: bool,
+) -> Option<io::Error> {
+    use AlertDescription as Alert;
+
+    let Some(TlsError::AlertReceived(alert)) = tls_error(error) else {
+        return None;
+    };
+    let is_about_certificate = matches!(
+        alert,
+        Alert::AccessDenied
+            | Alert::BadCertificate
+            | Alert::CertificateExpired
+            | Alert::CertificateRequired
+            | Alert::CertificateRevoked
+            | Alert::CertificateUnknown
+            | Alert::DecryptError
+            | Alert::UnknownCA
+            | Alert::UnsupportedCertificate
+    );
+    is_about_certificate.then(|| {
+        let words = refused_handshake(authority, *alert, shows_certificate);
+        io::Error::new(error.kind(), words)
+    })
+}
+
+fn refused_handshake(authority: &str, alert: AlertDescription, shows_certificate: bool) -> String {
+    match (alert, shows_certificate) {
+        (AlertDescription::CertificateRequired, false) => format!(
+            "{authority} asks for a client certificate; name one by `clientCert` and its key by `clientKey`"
+        ),
+        (_, false) => format!(
+            "{authority} refuses the TLS handshake ({alert:?}); if it asks for a client certificate, name one by `clientCert`"
+        ),
+        (_, true) => format!(
+            "{authority} does not accept the certificate in `clientCert`, or refuses the TLS handshake for another reason ({alert:?})"
+        ),
+    }
 }
 
 /// The text for a failed TLS handshake.
-pub fn unencrypted(host: &str, authority: &str, error: &io::Error) -> io::Error {
-    let inner = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<TlsError>());
-    let words = match inner {
+pub fn unencrypted(
+    host: &str,
+    authority: &str,
+    error: &io::Error,
+    shows_certificate: bool,
+) -> io::Error {
+    let words = match tls_error(error) {
         Some(TlsError::InvalidMessage(_)) => {
             format!("the server at {authority} speaks plain HTTP; write http:// in `url`")
         }
         Some(TlsError::InvalidCertificate(reason)) => certificate(host, reason),
         Some(TlsError::AlertReceived(alert)) => {
-            format!("{authority} refuses the TLS handshake ({alert:?})")
+            refused_handshake(authority, *alert, shows_certificate)
         }
         Some(other) => format!("no TLS with {authority}: {other}"),
         None if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -64,12 +126,12 @@ pub fn unencrypted(host: &str, authority: &str, error: &io::Error) -> io::Error 
 fn certificate(host: &str, reason: &CertificateError) -> String {
     match reason {
         CertificateError::UnknownIssuer => format!(
-            "the certificate of {host} is not trusted: its issuer is unknown; add the issuer's to the system's trust store, or name a file of trusted ones by SSL_CERT_FILE"
+            "the certificate of {host} is not trusted: its issuer is unknown; name a file with the issuer's certificate by `caFile`, or add it to the system's trust store"
         ),
         // The verifier reports this case by a type that Mainstay cannot name.
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
             format!(
-                "the certificate of {host} is not trusted: it signs itself, and is an authority's (CA:TRUE), which no server may show; make one with CA:FALSE (openssl req -x509 … -addext basicConstraints=critical,CA:FALSE), and name its file by SSL_CERT_FILE"
+                "the certificate of {host} is not trusted: it signs itself, and is an authority's (CA:TRUE), which no server may show; make one with CA:FALSE (openssl req -x509 … -addext basicConstraints=critical,CA:FALSE), and name its file by `caFile`"
             )
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
@@ -125,7 +187,7 @@ mod tests {
     fn certificates_are_refused_in_words() {
         let words = |reason: CertificateError| {
             let error = io::Error::other(TlsError::InvalidCertificate(reason));
-            unencrypted("example.com", "example.com:443", &error).to_string()
+            unencrypted("example.com", "example.com:443", &error, false).to_string()
         };
         for (reason, expected) in [
             (CertificateError::UnknownIssuer, "its issuer is unknown"),
@@ -140,7 +202,7 @@ mod tests {
                 CertificateError::Other(OtherError(Arc::new(io::Error::other(
                     "CaUsedAsEndEntity",
                 )))),
-                "CA:FALSE), and name its file by SSL_CERT_FILE",
+                "CA:FALSE), and name its file by `caFile`",
             ),
         ] {
             let words = words(reason);

@@ -1,34 +1,39 @@
-//! One TCP connection to an origin, encrypted if the URL asks for it.
+//! One TCP connection to an origin, encrypted if the URL asks for it, and through a proxy if there is one.
 
 use std::{
     io,
     net::SocketAddr,
     pin::Pin,
-    sync::{Arc, OnceLock},
     task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::BytesMut;
 use http::Uri;
-use mainstay_config::Environment as _;
-use mainstay_core::proxy::{self, Place};
+use mainstay_core::{
+    config::NetworkSettings,
+    proxy::{Place, ProxyVariables},
+};
 use mainstay_platform::{
     descriptors::{self, Descriptors},
-    dial,
-    environment::Process,
-    scratch,
+    dial, scratch,
 };
 use parking_lot::Mutex;
-use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use rustls::pki_types::ServerName;
 use tokio::{
-    io::{AsyncWrite, Interest},
+    io::{AsyncRead, AsyncWrite, Interest},
     net::{TcpStream, lookup_host},
     time::timeout,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use super::{connect_error, error::UnusableUrl};
+use super::{
+    connect_error,
+    error::UnusableUrl,
+    head::Head,
+    route::{ForwardedParts, ProxyRoute, Route},
+    tls::CertificateFiles,
+};
 
 /// A TCP and TLS connection that takes longer counts as a failed attempt.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -51,14 +56,26 @@ pub struct HttpOrigin {
     host: String,
     port: u16,
     tls: Option<ServerName<'static>>,
-    /// The address of the last successful connection.
+    route: Route,
+    /// The certificates for connections to the origin.
+    certificates: CertificateFiles,
+    /// The certificates for connections to the proxy.
+    certificates_of_proxy: CertificateFiles,
+    /// The address of the last successful connection: of the origin, or of the proxy.
     worked: Mutex<Option<SocketAddr>>,
     /// The host, and the port unless it is the scheme's default.
     pub authority: String,
+    /// The parts of each request that a proxy forwards.
+    pub forwarded: ForwardedParts,
 }
 
 impl HttpOrigin {
-    pub fn new(uri: &Uri) -> Result<Self, UnusableUrl> {
+    /// `variables` names the proxies of the environment.
+    pub fn new(
+        uri: &Uri,
+        network: &NetworkSettings,
+        variables: &ProxyVariables,
+    ) -> Result<Self, UnusableUrl> {
         let encrypted = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
@@ -84,7 +101,17 @@ impl HttpOrigin {
             .as_str()
             .rsplit_once('@')
             .map_or(authority.as_str(), |(_, host)| host);
+        let place = Place {
+            is_encrypted: encrypted,
+            host: &host,
+            port,
+        };
+        let route = Route::new(network, variables, place);
         Ok(Self {
+            forwarded: route.forwarded_parts(encrypted, without_credentials),
+            route,
+            certificates: CertificateFiles::of_server(network),
+            certificates_of_proxy: CertificateFiles::of_proxy(network),
             host,
             port,
             tls,
@@ -95,53 +122,126 @@ impl HttpOrigin {
 
     pub async fn connect(&self) -> io::Result<Connection> {
         let descriptor = descriptors::take(1)?;
-        let (host, authority) = (self.host.as_str(), self.authority.as_str());
-        let connecting = async {
-            let found = lookup_host((host, self.port)).await;
-            let found: Vec<_> = found
-                .map_err(|error| self.unproxied(connect_error::unresolved(host, &error)))?
-                .collect();
-            let worked = *self.worked.lock();
-            let (tcp, address) = dial::connect(&found, worked)
-                .await
-                .map_err(|error| self.unproxied(connect_error::unconnected(authority, &error)))?;
-            *self.worked.lock() = Some(address);
-            tcp.set_nodelay(true)?;
-            watch(&tcp);
-            let Some(name) = &self.tls else {
-                return Ok(Stream::Plain(tcp));
-            };
-            let tls = TlsConnector::from(tls_config());
-            let tls = tls.connect(name.clone(), tcp).await;
-            let tls = tls.map_err(|error| {
-                self.unproxied(connect_error::unencrypted(host, authority, &error))
-            })?;
-            Ok(Stream::Tls(Box::new(tls)))
-        };
-        let stream = timeout(CONNECT_LIMIT, connecting)
+        let stream = timeout(CONNECT_LIMIT, self.open())
             .await
             .unwrap_or_else(|_| {
                 *self.worked.lock() = None;
-                Err(self.unproxied(connect_error::too_late(authority, CONNECT_LIMIT)))
+                let way = match &self.route {
+                    Route::Proxied(route) => Some(route.through()),
+                    Route::Direct | Route::Unusable(_) => None,
+                };
+                Err(connect_error::too_late(
+                    &self.authority,
+                    way.as_deref(),
+                    CONNECT_LIMIT,
+                ))
             })?;
         Ok(Connection {
             stream,
             buffer: BytesMut::new(),
+            is_fresh: true,
             _descriptor: descriptor,
         })
     }
 
-    /// Adds a hint to the error if the environment names a proxy for this origin, which Mainstay does not
-    /// use.
-    fn unproxied(&self, error: io::Error) -> io::Error {
-        let place = Place {
-            is_encrypted: self.tls.is_some(),
-            host: &self.host,
-            port: self.port,
+    async fn open(&self) -> io::Result<Stream> {
+        let route = match &self.route {
+            Route::Direct => {
+                let tcp = self.dial(&self.host, self.port, &self.authority).await?;
+                return match &self.tls {
+                    None => Ok(Stream::Plain(tcp)),
+                    Some(name) => Ok(Stream::Tls(Box::new(self.encrypted(name, tcp).await?))),
+                };
+            }
+            Route::Unusable(reason) => return Err(io::Error::other(reason.clone())),
+            Route::Proxied(route) => route,
         };
-        match proxy::unused(place, |name| Process.var(name)) {
-            Some(variable) => connect_error::unproxied(&error, variable),
-            None => error,
+        let proxy = &route.chosen.proxy;
+        let authority = format!("{}:{}", proxy.host, proxy.port);
+        let mut tcp = self
+            .dial(&proxy.host, proxy.port, &authority)
+            .await
+            .map_err(|error| route.unreachable(&error))?;
+        match (&route.tls, &self.tls) {
+            (None, None) => Ok(Stream::Plain(tcp)),
+            (None, Some(name)) => {
+                route.open_tunnel(&mut tcp).await?;
+                Ok(Stream::Tls(Box::new(self.encrypted(name, tcp).await?)))
+            }
+            (Some(of_proxy), None) => {
+                let outer = self.encrypted_to_proxy(route, of_proxy, tcp).await?;
+                Ok(Stream::Tls(Box::new(outer)))
+            }
+            (Some(of_proxy), Some(name)) => {
+                let mut outer = self.encrypted_to_proxy(route, of_proxy, tcp).await?;
+                route.open_tunnel(&mut outer).await?;
+                let inner = self.encrypted(name, outer).await?;
+                Ok(Stream::TlsInTls(Box::new(inner)))
+            }
+        }
+    }
+
+    /// Opens a TCP connection to the origin or the proxy.
+    async fn dial(&self, host: &str, port: u16, authority: &str) -> io::Result<TcpStream> {
+        let addresses: Vec<_> = lookup_host((host, port))
+            .await
+            .map_err(|error| connect_error::unresolved(host, &error))?
+            .collect();
+        let worked = *self.worked.lock();
+        let (tcp, address) = dial::connect(&addresses, worked)
+            .await
+            .map_err(|error| connect_error::unconnected(authority, &error))?;
+        *self.worked.lock() = Some(address);
+        tcp.set_nodelay(true)?;
+        watch(&tcp);
+        Ok(tcp)
+    }
+
+    /// Performs the TLS handshake with the origin.
+    async fn encrypted<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        name: &ServerName<'static>,
+        stream: S,
+    ) -> io::Result<TlsStream<S>> {
+        let tls = TlsConnector::from(self.certificates.config().await?);
+        let connecting = tls.connect(name.clone(), stream);
+        let shows_certificate = self.certificates.has_client_certificate();
+        connecting.await.map_err(|error| {
+            connect_error::unencrypted(&self.host, &self.authority, &error, shows_certificate)
+        })
+    }
+
+    /// Performs the TLS handshake with the proxy.
+    async fn encrypted_to_proxy(
+        &self,
+        route: &ProxyRoute,
+        name: &ServerName<'static>,
+        tcp: TcpStream,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let tls = TlsConnector::from(self.certificates_of_proxy.config().await?);
+        let connecting = tls.connect(name.clone(), tcp);
+        connecting.await.map_err(|error| route.unencrypted(&error))
+    }
+
+    /// The error if this one of a connection shows that the server refused the TLS handshake for the client's
+    /// certificate. With TLS 1.3 a client learns of it when it reads, and its request has not run.
+    pub fn refused_certificate(
+        &self,
+        connection: &Connection,
+        error: &io::Error,
+    ) -> Option<io::Error> {
+        if !connection.is_fresh {
+            return None;
+        }
+        let shows_certificate = self.certificates.has_client_certificate();
+        connect_error::refused_certificate(&self.authority, error, shows_certificate)
+    }
+
+    /// The error if this answer comes from a proxy that wants credentials. It has not forwarded the request.
+    pub fn refused_by_proxy(&self, head: &Head) -> Option<io::Error> {
+        match &self.route {
+            Route::Proxied(route) if self.tls.is_none() => Some(route.unauthorized(head)),
+            Route::Proxied(_) | Route::Direct | Route::Unusable(_) => None,
         }
     }
 }
@@ -164,31 +264,12 @@ fn watch(tcp: &TcpStream) {
 #[cfg(not(target_os = "linux"))]
 fn watch(_tcp: &TcpStream) {}
 
-/// The TLS configuration with the system's trust store. It is read once, when the first encrypted server is
-/// opened.
-fn tls_config() -> Arc<ClientConfig> {
-    static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
-    Arc::clone(CONFIG.get_or_init(|| {
-        let found = rustls_native_certs::load_native_certs();
-        for error in &found.errors {
-            tracing::warn!(%error, "a system certificate could not be read");
-        }
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(found.certs);
-        let config =
-            ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
-                .with_safe_default_protocol_versions()
-                .expect("ring supports the default protocol versions")
-                .with_root_certificates(roots)
-                .with_no_client_auth();
-        Arc::new(config)
-    }))
-}
-
 #[derive(Debug)]
 enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
+    /// TLS with a server, within TLS with a proxy.
+    TlsInTls(Box<TlsStream<TlsStream<TcpStream>>>),
 }
 
 #[derive(Debug)]
@@ -196,6 +277,8 @@ pub struct Connection {
     stream: Stream,
     /// Bytes that have arrived and were not read yet.
     pub buffer: BytesMut,
+    /// True until the server has answered a request.
+    pub is_fresh: bool,
     _descriptor: Descriptors,
 }
 
@@ -210,6 +293,7 @@ impl Connection {
         match &self.stream {
             Stream::Plain(tcp) => tcp,
             Stream::Tls(tls) => tls.get_ref().0,
+            Stream::TlsInTls(tls) => tls.get_ref().0.get_ref().0,
         }
     }
 
@@ -241,6 +325,7 @@ impl Connection {
         match &mut self.stream {
             Stream::Plain(tcp) => scratch::poll_read(tcp, context, take),
             Stream::Tls(tls) => scratch::poll_read(tls.as_mut(), context, take),
+            Stream::TlsInTls(tls) => scratch::poll_read(tls.as_mut(), context, take),
         }
     }
 
@@ -252,6 +337,7 @@ impl Connection {
         match &mut self.stream {
             Stream::Plain(tcp) => Pin::new(tcp).poll_write(context, data),
             Stream::Tls(tls) => Pin::new(tls.as_mut()).poll_write(context, data),
+            Stream::TlsInTls(tls) => Pin::new(tls.as_mut()).poll_write(context, data),
         }
     }
 
@@ -260,6 +346,7 @@ impl Connection {
         match &mut self.stream {
             Stream::Plain(tcp) => Pin::new(tcp).poll_shutdown(context),
             Stream::Tls(tls) => Pin::new(tls.as_mut()).poll_shutdown(context),
+            Stream::TlsInTls(tls) => Pin::new(tls.as_mut()).poll_shutdown(context),
         }
     }
 
@@ -268,6 +355,7 @@ impl Connection {
         match &mut self.stream {
             Stream::Plain(_) => Poll::Ready(Ok(())),
             Stream::Tls(tls) => Pin::new(tls.as_mut()).poll_flush(context),
+            Stream::TlsInTls(tls) => Pin::new(tls.as_mut()).poll_flush(context),
         }
     }
 }

@@ -10,6 +10,8 @@ mod connection;
 mod cookies;
 mod error;
 mod head;
+mod route;
+mod tls;
 mod upgraded;
 
 use std::{
@@ -21,6 +23,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use http::Uri;
+use mainstay_core::{config::NetworkSettings, proxy::ProxyVariables};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
@@ -29,6 +32,7 @@ use self::{
     body::{BodyDecoder, Decoded},
     connection::{Connection, HttpOrigin},
     cookies::CookieJar,
+    route::ForwardedParts,
 };
 pub use self::{
     error::{CollectError, Error, UnusableUrl},
@@ -62,42 +66,54 @@ pub struct HttpClient {
 }
 
 impl HttpClient {
-    /// Events about new connections are in the current span.
+    /// A client that uses no proxy. Events about new connections are in the current span.
     pub fn new(uri: &Uri) -> Result<Arc<Self>, UnusableUrl> {
-        Self::build(uri, Duration::ZERO, None)
+        Ok(Self::build(uri, direct(uri)?, Duration::ZERO, None))
     }
 
     /// A client with the `Cookie` header of a configuration. That header and the server's cookies are sent in
-    /// one line.
-    pub fn with_cookie(uri: &Uri, cookie: Option<String>) -> Result<Arc<Self>, UnusableUrl> {
-        Self::build(uri, Duration::ZERO, cookie)
+    /// one line. `variables` names the proxies of the environment.
+    pub fn with_settings(
+        uri: &Uri,
+        cookie: Option<String>,
+        network: &NetworkSettings,
+        variables: &ProxyVariables,
+    ) -> Result<Arc<Self>, UnusableUrl> {
+        let origin = HttpOrigin::new(uri, network, variables)?;
+        Ok(Self::build(uri, origin, Duration::ZERO, cookie))
     }
 
     /// A client that can tell if the server has read a request before the connection ended without an answer:
     /// [`io::ErrorKind::UnexpectedEof`] if so, else [`io::ErrorKind::ConnectionReset`]. The reset by the operating
     /// system shows that the request was not read. It may come a moment after the end.
     pub fn waiting_for_reset(uri: &Uri, reset_wait: Duration) -> Result<Arc<Self>, UnusableUrl> {
-        Self::build(uri, reset_wait, None)
+        Ok(Self::build(uri, direct(uri)?, reset_wait, None))
     }
 
     fn build(
         uri: &Uri,
+        origin: HttpOrigin,
         reset_wait: Duration,
         cookie: Option<String>,
-    ) -> Result<Arc<Self>, UnusableUrl> {
-        Ok(Arc::new(Self {
+    ) -> Arc<Self> {
+        Arc::new(Self {
             reset_wait,
-            origin: HttpOrigin::new(uri)?,
+            origin,
             cookies: CookieJar::new(uri, cookie),
             idle: Mutex::default(),
             lingering: Mutex::default(),
             span: Span::current(),
-        }))
+        })
     }
 
     /// The value of `Host`.
     pub fn authority(&self) -> &str {
         &self.origin.authority
+    }
+
+    /// The parts of each request that a proxy forwards.
+    pub fn forwarded(&self) -> &ForwardedParts {
+        &self.origin.forwarded
     }
 
     /// Sends a request, given as the bytes of its head and body.
@@ -181,12 +197,18 @@ impl HttpClient {
         }
     }
 
-    fn give_back(&self, connection: Connection) {
+    fn give_back(&self, mut connection: Connection) {
+        connection.is_fresh = false;
         let mut idle = self.idle.lock();
         if idle.len() < MAX_IDLE {
             idle.push((connection, Instant::now()));
         }
     }
+}
+
+/// An origin that is reached without a proxy.
+fn direct(uri: &Uri) -> Result<HttpOrigin, UnusableUrl> {
+    HttpOrigin::new(uri, &NetworkSettings::default(), &ProxyVariables::default())
 }
 
 type Ending = std::pin::Pin<Box<dyn Future<Output = io::ErrorKind> + Send + Sync>>;
@@ -237,6 +259,24 @@ impl Responding {
             Phase::Reading { .. } | Phase::Ending(_) | Phase::Over => true,
         }
     }
+
+    /// The error of a request of which no byte could be written. A server that refuses the client's certificate
+    /// says so before it closes the connection.
+    fn unwritten(
+        &self,
+        connection: &mut Connection,
+        error: io::Error,
+        context: &mut Context<'_>,
+    ) -> Error {
+        let refused = match connection.poll_read(context) {
+            Poll::Ready(Err(read_error)) => self
+                .client
+                .origin
+                .refused_certificate(connection, &read_error),
+            Poll::Ready(Ok(_)) | Poll::Pending => None,
+        };
+        refused.map_or(Error::NotWritten(error), Error::Connect)
+    }
 }
 
 impl std::fmt::Debug for Responding {
@@ -274,7 +314,8 @@ impl Future for Responding {
                     let written = match polled {
                         Poll::Ready(Ok(length)) if length > 0 => written + length,
                         Poll::Ready(Err(error)) if written == 0 => {
-                            return Poll::Ready(Err(Error::NotWritten(error)));
+                            let error = this.unwritten(&mut connection, error, context);
+                            return Poll::Ready(Err(error));
                         }
                         // The server may have answered before it closed the connection, for example with 413
                         // to a large body.
@@ -311,6 +352,11 @@ impl Future for Responding {
                 Phase::Reading { mut connection } => {
                     match head::take(&mut connection.buffer, this.may_switch) {
                         Ok(Some(head)) => {
+                            if head.status == 407
+                                && let Some(error) = this.client.origin.refused_by_proxy(&head)
+                            {
+                                return Poll::Ready(Err(Error::Connect(error)));
+                            }
                             if head.sets_cookies {
                                 this.client.cookies.store(&head);
                             }
@@ -325,7 +371,12 @@ impl Future for Responding {
                             let ending = Box::pin(connection.end(this.client.reset_wait));
                             this.phase = Phase::Ending(ending);
                         }
-                        Poll::Ready(Err(error)) => return Poll::Ready(Err(Error::Broken(error))),
+                        Poll::Ready(Err(error)) => {
+                            let refused =
+                                this.client.origin.refused_certificate(&connection, &error);
+                            let error = refused.map_or(Error::Broken(error), Error::Connect);
+                            return Poll::Ready(Err(error));
+                        }
                         Poll::Ready(Ok(_)) => this.phase = Phase::Reading { connection },
                         Poll::Pending => {
                             this.phase = Phase::Reading { connection };
