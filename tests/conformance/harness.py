@@ -28,6 +28,12 @@ SCENARIO_MS = 15_000
 # A suite mostly waits; with more beside each other its checks of timing get tight.
 WORKERS = max(3, os.cpu_count() or 1)
 
+# The one server of a Mainstay that a run starts.
+SERVER = "fixture"
+
+# The scenarios of logins.
+AUTH = "auth/"
+
 # The scenarios of extensions belong to no revision: they run singly, without --spec-version.
 EXTENSIONS = "extensions"
 
@@ -143,11 +149,11 @@ def wait_for(what, process, log, probe):
 
 @contextlib.contextmanager
 def gateway(binary, backend, scratch):
-    """The base address of a Mainstay with one backend, which it calls `fixture`."""
+    """The base address of a Mainstay with one backend, which it calls `SERVER`."""
     scratch.mkdir(exist_ok=True)
     config, log = scratch / "mainstay.json", scratch / "mainstay.log"
     # On /mcp names stay as they are, and the shared session declares that its clients can be asked.
-    settings = {"mcpServers": {"fixture": backend}, "naming": "none", "serverRequests": "forward"}
+    settings = {"mcpServers": {SERVER: backend}, "naming": "none", "serverRequests": "forward"}
     config.write_text(json.dumps(settings))
     address = f"127.0.0.1:{free_port()}"
     command = [binary, "serve", "--config", config, "--listen", address]
@@ -195,8 +201,9 @@ def run_suite(node, mode, arguments, revision, scenario, scratch, **environment)
     with running(command, log, **environment) as process:
         process.wait()
     runs = []
-    for checks in results.glob("*/checks.json"):
-        name, started = RESULT_FOLDER.fullmatch(checks.parent.name).groups()
+    # A scenario whose name has a slash has its folder in another one.
+    for checks in results.rglob("checks.json"):
+        name, started = RESULT_FOLDER.fullmatch(checks.parent.relative_to(results).as_posix()).groups()
         runs.append((started, name, json.loads(checks.read_text())))
     # Its exit code does not tell a failed check from a suite that fell over.
     words = log.read_text(errors="replace")
@@ -231,7 +238,9 @@ def take(counter, key):
 
 
 def line(side, check):
-    reason = " ".join((check.get("errorMessage") or "").split())
+    # Scenarios of logins give their reasons as descriptions.
+    description = check.get("description") if check["status"] in BROKEN else None
+    reason = " ".join((check.get("errorMessage") or description or "").split())
     return f"{side} {check['status']:7} {check['id']} {check['name']}" + (f": {reason:.{REASON}}" if reason else "")
 
 
@@ -252,12 +261,13 @@ class Table:
             print()
             self.line(revision, self.columns)
             self.statuses[revision] = {column: Counter() for column in self.columns}
-        statuses = [Counter(check["status"] for check in checks[column]) for column in self.columns]
+        statuses = [Counter(check["status"] for check in checks.get(column, [])) for column in self.columns]
         for column, counted in zip(self.columns, statuses):
             self.statuses[revision][column] += counted
         verdict = "FAILED" if faults else "DIFFERS" if different else "ok"
         self.wrong += verdict != "ok"
-        self.line(f"  {scenario}", map(fraction, statuses), verdict)
+        cells = [fraction(counted) if column in checks else "-" for column, counted in zip(self.columns, statuses)]
+        self.line(f"  {scenario}", cells, verdict)
         for problem in [*faults, *different, *excused]:
             print(f"      {problem}")
 

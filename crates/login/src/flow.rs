@@ -180,7 +180,7 @@ fn refusal(error: &str, description: Option<&str>) -> String {
 }
 
 /// The longest text of an authorization server that is shown, in characters.
-const MAX_SHOWN: usize = 300;
+pub const MAX_SHOWN: usize = 300;
 
 impl Redirect {
     /// Reads the query of a redirect.

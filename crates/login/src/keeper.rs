@@ -492,6 +492,8 @@ impl LoginKeeper {
                 let reason = format!("the login lacks the scopes {scopes}");
                 RequestStep::Fail(NoCredentials::NoLongerValid(state.advised(&reason)))
             }
+            // Another login would get the same scopes, so that none is advised.
+            AfterRefusal::Denied(reason) => RequestStep::Fail(NoCredentials::NoLongerValid(reason)),
             AfterRefusal::NotOurs => RequestStep::Fail(NoCredentials::Unknown),
         }
     }

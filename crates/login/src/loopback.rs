@@ -1,7 +1,6 @@
 //! Receives the browser of a login at a port of its own, where the registration of a client names one.
 
 use std::{
-    fmt::Write as _,
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
     sync::Arc,
@@ -114,8 +113,7 @@ async fn respond(logins: &Logins, stream: &mut TcpStream) -> bool {
         body.len()
     );
     for (name, value) in PAGE_HEADERS {
-        // Writing to a string does not fail.
-        let _ = write!(response, "{name}: {value}\r\n");
+        response.extend([name, ": ", value, "\r\n"]);
     }
     response.push_str("\r\n");
     response.push_str(&body);

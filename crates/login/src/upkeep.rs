@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use mainstay_core::config::{Grant, Secret};
 
-use crate::{challenge::Challenge, grants::GrantError, scopes::Scopes, stored::StoredLogin};
+use crate::{
+    challenge::Challenge, flow::MAX_SHOWN, grants::GrantError, scopes::Scopes, stored::StoredLogin,
+};
 
 /// The first pause after a refresh that failed for now; each further one doubles it.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -63,6 +65,8 @@ pub enum AfterRefusal {
     LogIn(String),
     /// A person has to log in again to get these scopes, too. The login stays valid for other requests.
     StepUp(Scopes),
+    /// The server refuses a permission for this reason, although the login has every scope that the server names.
+    Denied(String),
     /// The refusal has nothing to do with a login.
     NotOurs,
 }
@@ -212,7 +216,22 @@ impl LoginUpkeep {
             return AfterRefusal::LogIn("the server requires a login".to_owned());
         };
         let named = challenge.scopes.clone().unwrap_or_default();
-        AfterRefusal::StepUp(named.lacking(&login.tokens.scopes))
+        let missing = named.lacking(&login.tokens.scopes);
+        if !missing.is_empty() {
+            return AfterRefusal::StepUp(missing);
+        }
+        let mut reason = if named.is_empty() {
+            "the login lacks a scope, and the server does not say which one".to_owned()
+        } else {
+            format!(
+                "the login has the scopes {named}, and the server says that they are not sufficient"
+            )
+        };
+        if let Some(description) = &challenge.error_description {
+            reason.push_str(": ");
+            reason.extend(description.chars().take(MAX_SHOWN));
+        }
+        AfterRefusal::Denied(reason)
     }
 
     /// Takes the answer to a refresh: the login with its new tokens. `jitter` is from 0 to 1.
@@ -535,6 +554,26 @@ mod tests {
                 upkeep.handle_refusal(403, None, challenge, at(1)),
                 AfterRefusal::NotOurs
             );
+        }
+    }
+
+    #[test]
+    fn a_denied_permission_names_no_missing_scopes() {
+        let mut upkeep = upkeep(Some(100), Some("r"));
+        for (header, reason) in [
+            (
+                r#"Bearer error="insufficient_scope", scope="read""#,
+                "the login has the scopes read, and the server says that they are not sufficient",
+            ),
+            (
+                r#"Bearer error="insufficient_scope", error_description="for owners only""#,
+                "the login lacks a scope, and the server does not say which one: for owners only",
+            ),
+        ] {
+            let token = Secret::new("one");
+            let after = upkeep.handle_refusal(403, Some(&token), Some(&challenge(header)), at(1));
+            assert_eq!(after, AfterRefusal::Denied(reason.to_owned()));
+            assert_eq!(upkeep.next_token(at(1)), NextToken::Ready(token));
         }
     }
 
