@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::{
     document::{self, MARK, NotReadable, Repeated},
     format::FileFormat,
-    front::{self, Front},
+    own_entry::{self, OwnEntry},
     places::{ClientFile, Section},
     read::{self, ImportNote, LeftOut},
 };
@@ -134,7 +134,7 @@ fn repetition(change: &EntryChange, whole: &Value, repeated: &[Repeated]) -> Opt
 pub fn point_at_mainstay(
     file: &ClientFile,
     text: &str,
-    front: &Front,
+    own_entry: &OwnEntry,
     takes_over: impl Fn(&read::FoundServer) -> bool,
 ) -> Result<Pointed, EditError> {
     let whole = document::value(file.format, text)?;
@@ -152,7 +152,8 @@ pub fn point_at_mainstay(
         .iter()
         .find(is_ours)
         .map(|server| server.label.clone());
-    let label = present_label.unwrap_or_else(|| front::free_label(&servers, &section, &takes_over));
+    let label =
+        present_label.unwrap_or_else(|| own_entry::free_label(&servers, &section, &takes_over));
     let mut changes = Vec::new();
     let mut removed = Vec::new();
     // Times of each server that Mainstay replaces.
@@ -164,7 +165,7 @@ pub fn point_at_mainstay(
         };
         let is_it = server.label == label && server.section.keys == section.keys;
         if is_it || is_removed && server.left_out.is_none() {
-            times.push(front::FrontTimes::of_server(server));
+            times.push(own_entry::OwnEntryTimes::of_server(server));
         }
         if is_removed && !is_it {
             if server.left_out.is_none() {
@@ -180,7 +181,7 @@ pub fn point_at_mainstay(
     changes.insert(
         0,
         EntryChange::Put {
-            entry: front::entry(file.client, &label, front, &times, &section),
+            entry: own_entry::entry(file.client, &label, own_entry, &times, &section),
             label: label.clone(),
             section,
         },

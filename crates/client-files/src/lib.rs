@@ -5,8 +5,8 @@
 //! find(machine)            the clients that are here, with the texts of their files
 //!   servers(file, text)    their servers: an entry of ours each, and a note for every key
 //!     merge(servers, known)   one list: equal servers once, every name once
-//! point_at_mainstay(file, text, front, takes)     a client's text with Mainstay in it
-//! remove_mainstay(file, text)                     and without it
+//! point_at_mainstay(file, text, own_entry, takes)  a client's text with Mainstay in it
+//! remove_mainstay(file, text)                       and without it
 //! entry_for(client, name, entry, section)           an entry of ours in a client's words
 //! pasted(text)                                    the servers in what a person pasted
 //! apply(file, text, changes)                      any change of a client's servers
@@ -24,10 +24,10 @@ mod document;
 mod edit;
 mod find;
 mod format;
-mod front;
 mod machine;
 mod merge;
 mod own_address;
+mod own_entry;
 mod pasted;
 mod placeholders;
 mod places;
@@ -48,10 +48,10 @@ pub use find::{
     FoundClient, FoundFile, ProjectFile, find, find_in_project, find_replaced, read as read_file,
 };
 pub use format::FileFormat;
-pub use front::Front;
 pub use machine::{Machine, System};
 pub use merge::{MergeStatus, Merged, meaning, merge};
 pub use own_address::{DEFAULT_URL, LABEL, is_mainstay};
+pub use own_entry::OwnEntry;
 pub use pasted::{MAX_PASTED, NotPasted, Pasted, PastedServer, pasted};
 pub use places::{Choices, ClientFile, FileScope, Section, files_of};
 pub use read::{FoundServer, ImportNote, KeyFate, LeftOut, left_out_by_list, servers};

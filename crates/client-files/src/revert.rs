@@ -136,7 +136,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::{ClientKind, Front, Machine, System, point_at_mainstay};
+    use crate::{ClientKind, Machine, OwnEntry, System, point_at_mainstay};
 
     fn file(client: ClientKind, name: &str) -> ClientFile {
         let machine = Machine::new(System::Linux, "/home/me");
@@ -144,12 +144,12 @@ mod tests {
     }
 
     fn pointed(file: &ClientFile, before: &str) -> String {
-        let front = Front::Connect {
+        let own_entry = OwnEntry::Connect {
             program: "/usr/bin/mainstay".into(),
             is_on_path: true,
             home: None,
         };
-        let pointed = point_at_mainstay(file, before, &front, |_| true).expect("pointed");
+        let pointed = point_at_mainstay(file, before, &own_entry, |_| true).expect("pointed");
         pointed.text
     }
 

@@ -9,8 +9,9 @@ use std::{
 };
 
 use mainstay_client_files::{
-    ClientFile, ClientKind, EditError, EntryChange, FoundServer, Front, KeyFate, Machine, System,
-    apply, entry_for, files_of, meaning, point_at_mainstay, remove_mainstay, servers, value,
+    ClientFile, ClientKind, EditError, EntryChange, FoundServer, KeyFate, Machine, OwnEntry,
+    System, apply, entry_for, files_of, meaning, point_at_mainstay, remove_mainstay, servers,
+    value,
 };
 use serde_json::{Map, Value};
 
@@ -267,8 +268,8 @@ fn text_of(entry: &Map<String, Value>, server: &FoundServer) -> String {
     text
 }
 
-fn front() -> Front {
-    Front::Connect {
+fn own_entry() -> OwnEntry {
+    OwnEntry::Connect {
         program: "/usr/local/bin/mainstay".into(),
         is_on_path: true,
         home: None,
@@ -296,7 +297,7 @@ fn pointing_a_client_at_mainstay_and_back_leaves_every_byte() {
         {
             continue;
         }
-        let pointed = match point_at_mainstay(&case.file, &case.text, &front(), |_| false) {
+        let pointed = match point_at_mainstay(&case.file, &case.text, &own_entry(), |_| false) {
             Ok(pointed) => pointed,
             Err(EditError::Unwritable { block, .. }) => {
                 assert!(block.contains("mainstay"), "{}: {block}", case.name);
@@ -309,7 +310,7 @@ fn pointing_a_client_at_mainstay_and_back_leaves_every_byte() {
         let with = servers(&case.file, &pointed.text).expect("it can be read");
         assert_eq!(with.len(), found.len() + 1, "{}", case.name);
         let again =
-            point_at_mainstay(&case.file, &pointed.text, &front(), |_| false).expect("again");
+            point_at_mainstay(&case.file, &pointed.text, &own_entry(), |_| false).expect("again");
         assert_eq!(again.text, pointed.text, "{}", case.name);
         let undone = remove_mainstay(&case.file, &pointed.text)
             .expect("undone")
@@ -346,7 +347,7 @@ fn mainstay_in_the_place_of_the_servers_leaves_the_rest() {
         let Ok(found) = servers(&case.file, &case.text) else {
             continue;
         };
-        let pointed = match point_at_mainstay(&case.file, &case.text, &front(), |_| true) {
+        let pointed = match point_at_mainstay(&case.file, &case.text, &own_entry(), |_| true) {
             Ok(pointed) => pointed,
             Err(EditError::Unwritable { remove, .. }) => {
                 assert!(!remove.is_empty(), "{}", case.name);

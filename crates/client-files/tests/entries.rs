@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use mainstay_client_files::{
-    ClientFile, ClientKind, EditError, EntryChange, FileFormat, FoundServer, Front, LeftOut,
-    Machine, MergeStatus, Section, System, apply, entry_for, files_of, merge, point_at_mainstay,
+    ClientFile, ClientKind, EditError, EntryChange, FileFormat, FoundServer, LeftOut, Machine,
+    MergeStatus, OwnEntry, Section, System, apply, entry_for, files_of, merge, point_at_mainstay,
     servers, value,
 };
 use serde_json::{Value, json};
@@ -203,12 +203,12 @@ fn an_entry_that_cannot_be_read_is_no_other_and_stays_with_its_client() {
     let merged = merge(&found, &[]);
     assert_eq!(merged.len(), 1);
     assert_eq!(merged[0].sources.len(), 1);
-    let front = Front::Http {
+    let own_entry = OwnEntry::Http {
         url: "http://127.0.0.1:7420/mcp".to_owned(),
     };
     let text = whole.to_string();
     let pointed =
-        point_at_mainstay(&file(ClientKind::Cursor), &text, &front, |_| true).expect("pointed");
+        point_at_mainstay(&file(ClientKind::Cursor), &text, &own_entry, |_| true).expect("pointed");
     assert_eq!(pointed.removed, ["plain"]);
     for label in ["server-alpha", "server-beta"] {
         assert!(pointed.text.contains(label), "{}", pointed.text);
@@ -242,20 +242,8 @@ fn what_mainstay_cannot_do_is_said_to_be_so() {
         (
             ClientKind::ClaudeCode,
             "mcpServers",
-            json!({"url": http, "oauth": {"clientId": "c"}}),
-            "oauth",
-        ),
-        (
-            ClientKind::ClaudeCode,
-            "mcpServers",
             json!({"url": http, "type": "ws"}),
             "type",
-        ),
-        (
-            ClientKind::Cursor,
-            "mcpServers",
-            json!({"url": http, "auth": {"CLIENT_ID": "c"}}),
-            "auth",
         ),
         (
             ClientKind::Cursor,
@@ -268,12 +256,6 @@ fn what_mainstay_cannot_do_is_said_to_be_so() {
             "mcpServers",
             json!({"httpUrl": http, "authProviderType": "google_credentials"}),
             "authProviderType",
-        ),
-        (
-            ClientKind::Codex,
-            "mcp_servers",
-            json!({"url": http, "scopes": ["a"]}),
-            "scopes",
         ),
         (
             ClientKind::Codex,
@@ -650,8 +632,8 @@ fn what_leads_to_the_running_daemon_is_mainstay() {
     ));
 }
 
-fn connect() -> Front {
-    Front::Connect {
+fn connect() -> OwnEntry {
+    OwnEntry::Connect {
         program: "/usr/bin/mainstay".into(),
         is_on_path: true,
         home: None,
@@ -858,21 +840,55 @@ fn rules_of_a_sandbox_that_is_not_enabled_are_none() {
     assert_eq!(server.entry["enabled"], false);
 }
 
+/// What a client's file says of a login is taken over, without the client's tokens.
 #[test]
-fn a_server_to_which_copilot_signs_in_stays_with_it() {
-    for key in ["oauthClientId", "oauthGrantType"] {
-        let server = one(
+fn a_login_is_taken_over() {
+    let http = "https://h.example.com/mcp";
+    for (client, section, entry, oauth) in [
+        (
+            ClientKind::ClaudeCode,
+            "mcpServers",
+            json!({"url": http, "type": "http", "oauth": {"clientId": "c", "callbackPort": 7000, "accessToken": "t"}}),
+            json!({"clientId": "c", "callbackPort": 7000}),
+        ),
+        (
+            ClientKind::Cursor,
+            "mcpServers",
+            json!({"url": http, "auth": {"CLIENT_ID": "c", "CLIENT_SECRET": "${env:S}", "scopes": ["a"]}}),
+            json!({"clientId": "c", "clientSecret": "${env:S}", "scopes": ["a"]}),
+        ),
+        (
+            ClientKind::Codex,
+            "mcp_servers",
+            json!({"url": http, "scopes": ["a"]}),
+            json!({"scopes": ["a"]}),
+        ),
+        (
             ClientKind::CopilotCli,
             "mcpServers",
-            json!({"type": "http", "url": "https://h.example.com/mcp", key: "x", "tools": ["*"]}),
-        );
-        assert!(!server.is_movable(), "{key}");
-        assert!(
-            reports(&server)[0].contains("cannot sign in by OAuth"),
-            "{:?}",
-            reports(&server)
-        );
+            json!({"type": "http", "url": http, "oauthClientId": "c", "oauthGrantType": "client_credentials", "tools": ["*"]}),
+            json!({"clientId": "c", "grant": "clientCredentials"}),
+        ),
+    ] {
+        let server = one(client, section, entry);
+        assert!(server.is_movable(), "{client}: {:?}", server.notes);
+        assert_eq!(server.entry["oauth"], oauth, "{client}");
     }
+}
+
+#[test]
+fn a_way_to_sign_in_that_is_not_known_stays_with_its_client() {
+    let server = one(
+        ClientKind::CopilotCli,
+        "mcpServers",
+        json!({"type": "http", "url": "https://h.example.com/mcp", "oauthGrantType": "x", "tools": ["*"]}),
+    );
+    assert!(!server.is_movable());
+    assert!(
+        reports(&server)[0].contains("does not know this way to sign in"),
+        "{:?}",
+        server.notes
+    );
 }
 
 #[test]

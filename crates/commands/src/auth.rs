@@ -163,7 +163,7 @@ impl Auth {
 }
 
 /// Begins a login, and waits until the person has completed it.
-async fn log_in(
+pub(super) async fn log_in(
     client: &Client,
     name: &str,
     request: &BeginLogin,

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mainstay_client_files::{
-    ClientFile, ClientKind, DEFAULT_URL, EditError, EntryChange, Front, ImportNote, Section, apply,
-    back_up, block, entry_for, files_of, left_out_by_list, point_at_mainstay, read_file, value,
-    write,
+    ClientFile, ClientKind, DEFAULT_URL, EditError, EntryChange, ImportNote, OwnEntry, Section,
+    apply, back_up, block, entry_for, files_of, left_out_by_list, point_at_mainstay, read_file,
+    value, write,
 };
 use mainstay_command_line::{
     CommandError, Exit,
@@ -97,13 +97,13 @@ impl RunCommand for Export {
                 .map_err(|error| refused(&file, &error.to_string()))?,
             None => String::new(),
         };
-        let front = self.front(client)?;
+        let own_entry = self.own_entry(client)?;
         if !self.write {
-            return self.print(&file, &text, front.as_ref());
+            return self.print(&file, &text, own_entry.as_ref());
         }
-        let edited = match &front {
-            Some(front) => {
-                let pointed = point_at_mainstay(&file, &text, front, |_| self.replace);
+        let edited = match &own_entry {
+            Some(own_entry) => {
+                let pointed = point_at_mainstay(&file, &text, own_entry, |_| self.replace);
                 pointed.map(|pointed| Edited {
                     text: pointed.text,
                     removed: pointed.removed,
@@ -190,7 +190,7 @@ impl Export {
     }
 
     /// The entry of Mainstay for the client, if Mainstay itself is exported.
-    fn front(&self, client: ClientKind) -> Result<Option<Front>, CommandError> {
+    fn own_entry(&self, client: ClientKind) -> Result<Option<OwnEntry>, CommandError> {
         if let Some(url) = &self.http {
             if !client.speaks_http() {
                 return Err(CommandError::Usage {
@@ -198,7 +198,7 @@ impl Export {
                     hint: Some(format!("mainstay export --for {} --connect", client.id())),
                 });
             }
-            return Ok(Some(Front::Http { url: url.clone() }));
+            return Ok(Some(OwnEntry::Http { url: url.clone() }));
         }
         if !self.connect {
             return Ok(None);
@@ -320,14 +320,15 @@ impl Export {
         &self,
         file: &ClientFile,
         text: &str,
-        front: Option<&Front>,
+        own_entry: Option<&OwnEntry>,
     ) -> Result<Exit, CommandError> {
         let (whole, section) = Self::section(file, text)?;
-        let exported = match front {
-            Some(front) => {
+        let exported = match own_entry {
+            Some(own_entry) => {
                 let label = mainstay_client_files::LABEL;
                 let left_out = left_out_by_list(file, &whole, &section, label);
-                let written = entry_for(file.client, label, &front.entry(file.client), &section);
+                let written =
+                    entry_for(file.client, label, &own_entry.entry(file.client), &section);
                 Exported {
                     changes: written
                         .entry

@@ -34,7 +34,8 @@ use serde_json::{Value, json};
 
 use super::{
     moved_secrets::{self, MovedSecret, SecretsPlace, SecretsTarget},
-    probe, programs,
+    probe::{self, ProbeRefusal},
+    programs,
 };
 
 const EXAMPLES: &str = "\
@@ -286,7 +287,14 @@ async fn obstacles(
             .find(|server| server.enabled && server.name == *name)?;
         let obstacle = match &server.launch {
             Launch::Stdio(launch) => programs::obstacle(launch)?,
-            Launch::Http(_) => format!("`url`: {}", refusals.get(probe::plain_url(entry)?)?),
+            Launch::Http(_) => match refusals.get(probe::plain_url(entry)?)? {
+                ProbeRefusal::NeedsLogin => {
+                    return Some(format!(
+                        "{name} needs a login: `mainstay auth login {name}`"
+                    ));
+                }
+                ProbeRefusal::Refused(reason) => format!("`url`: {reason}"),
+            },
             Launch::Broken(_) | Launch::Unapproved => return None,
         };
         Some(format!("{name} cannot start here: {obstacle}"))

@@ -2,13 +2,13 @@
 
 use std::{env, path};
 
-use mainstay_client_files::Front;
+use mainstay_client_files::OwnEntry;
 use mainstay_command_line::CommandError;
 
 use super::resolve;
 
 /// An entry with which clients reach the daemon of this state directory through this program.
-pub fn connect() -> Result<Front, CommandError> {
+pub fn connect() -> Result<OwnEntry, CommandError> {
     let program = env::current_exe().map_err(|source| CommandError::Read {
         path: "the path of this program".to_owned(),
         source,
@@ -21,7 +21,7 @@ pub fn connect() -> Result<Front, CommandError> {
             source,
         })
     });
-    Ok(Front::Connect {
+    Ok(OwnEntry::Connect {
         program,
         is_on_path: resolve::is_here("mainstay"),
         home: home.transpose()?,

@@ -1,5 +1,5 @@
-//! Sends a request to servers with a plain URL before they are moved from their client. Many clients sign in
-//! (OAuth) after a server has refused the first request. Mainstay cannot sign in.
+//! Sends a request to servers with a plain URL before they are moved from their client. A server that refuses it
+//! may have a way to sign in that only its client knows.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,6 +9,7 @@ use mainstay_config::{References, edit::Entry};
 use mainstay_core::ids::ServerName;
 use mainstay_gateway::trial::{Trial, Tried};
 use mainstay_platform::{environment::entry_alone, lineage::Lineage};
+use mainstay_transport::asks_for_login;
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -18,8 +19,17 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// The maximum number of servers that are asked. The others are moved without a test.
 const MAX_SERVERS: usize = 64;
 
-/// The URLs that refuse a request without credentials, each with the reason.
-pub type Refusals = BTreeMap<String, String>;
+/// The refusal of a request without credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProbeRefusal {
+    /// A person can log in to the server.
+    NeedsLogin,
+    /// The reason of another refusal.
+    Refused(String),
+}
+
+/// The URLs that refuse a request without credentials.
+pub type Refusals = BTreeMap<String, ProbeRefusal>;
 
 /// Asks the servers of the chosen clients.
 pub async fn refusals(found: &[FoundClient], is_chosen: impl Fn(ClientKind) -> bool) -> Refusals {
@@ -56,8 +66,8 @@ pub fn plain_url(entry: &Entry) -> Option<&str> {
     is_plain.then_some(url)
 }
 
-/// The server's reason to refuse a client without credentials, or `None` if it does not refuse.
-async fn refusal(entry: &Entry) -> Option<String> {
+/// The server's refusal of a client without credentials, or `None` if it does not refuse.
+async fn refusal(entry: &Entry) -> Option<ProbeRefusal> {
     let name = ServerName::new("asked").ok()?;
     let server = entry_alone(&name, entry, References::Replaced).ok()?.config;
     if server.problems().next().is_some() {
@@ -70,7 +80,8 @@ async fn refusal(entry: &Entry) -> Option<String> {
     let outcome = trial.outcome();
     trial.end().await;
     match outcome {
-        Tried::Down { reason } if is_refused => Some(reason),
+        Tried::Down { reason } if asks_for_login(&reason) => Some(ProbeRefusal::NeedsLogin),
+        Tried::Down { reason } if is_refused => Some(ProbeRefusal::Refused(reason)),
         Tried::Down { .. } | Tried::Up { .. } => None,
     }
 }

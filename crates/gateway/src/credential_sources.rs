@@ -2,8 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
+use arc_swap::ArcSwapOption;
 use mainstay_core::config::ServerConfig;
-use mainstay_transport::CredentialSource;
+use mainstay_transport::{
+    CredentialSource, HeaderLines, RefusedCredentials, RenewedLines, logs::ServerLog,
+};
 
 /// Finds the source of credentials of a server, such as a login.
 pub trait CredentialSources: fmt::Debug + Send + Sync {
@@ -15,5 +18,59 @@ pub trait CredentialSources: fmt::Debug + Send + Sync {
     fn needs_login(&self, server: &ServerConfig) -> bool {
         let _ = server;
         false
+    }
+}
+
+/// A source whose credentials the log of its server redacts: the server may quote them.
+#[derive(Debug)]
+pub struct LoggedSource {
+    source: Arc<dyn CredentialSource>,
+    log: Arc<ServerLog>,
+    /// The lines that the log redacts already.
+    last_lines: ArcSwapOption<HeaderLines>,
+}
+
+impl LoggedSource {
+    pub fn new(source: Arc<dyn CredentialSource>, log: Arc<ServerLog>) -> Self {
+        Self {
+            source,
+            log,
+            last_lines: ArcSwapOption::empty(),
+        }
+    }
+
+    fn protect(&self, lines: &HeaderLines) {
+        let last_lines = self.last_lines.load();
+        let is_known = last_lines
+            .as_ref()
+            .is_some_and(|last_lines| last_lines.is_clone_of(lines));
+        if !is_known {
+            self.log.protect_credentials(lines.values());
+            self.last_lines.store(Some(Arc::new(lines.clone())));
+        }
+    }
+}
+
+impl CredentialSource for LoggedSource {
+    fn ready_lines(&self) -> Option<HeaderLines> {
+        let lines = self.source.ready_lines()?;
+        self.protect(&lines);
+        Some(lines)
+    }
+
+    fn lines(&self) -> RenewedLines<'_> {
+        Box::pin(async {
+            let lines = self.source.lines().await?;
+            self.protect(&lines);
+            Ok(lines)
+        })
+    }
+
+    fn refresh(&self, refused: RefusedCredentials) -> RenewedLines<'_> {
+        Box::pin(async {
+            let lines = self.source.refresh(refused).await?;
+            self.protect(&lines);
+            Ok(lines)
+        })
     }
 }

@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use mainstay_api::HandOver;
-use mainstay_client_files::Front;
+use mainstay_client_files::OwnEntry;
 use mainstay_core::config::{Config, Secret};
 pub use mainstay_doors::listen::{Listeners, bind};
 use mainstay_doors::{
@@ -50,7 +50,7 @@ pub struct DaemonOptions {
     /// The logins to remote servers. `None`: requests have the credentials of the configuration alone.
     pub logins: Option<Arc<Logins>>,
     /// The command by which clients start `mainstay connect`, for the entries that REST shows.
-    pub connect: Option<Front>,
+    pub connect: Option<OwnEntry>,
 }
 
 impl From<GatewayOptions> for DaemonOptions {
@@ -106,7 +106,7 @@ pub struct Daemon {
     hand_over: Option<mpsc::Sender<HandOver>>,
     /// The facts that REST shows about this daemon.
     about: mainstay_rest::about::DaemonFacts,
-    connect: Option<Front>,
+    connect: Option<OwnEntry>,
 }
 
 /// The logins, and the task that looks after them.

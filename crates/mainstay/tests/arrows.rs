@@ -15,13 +15,13 @@ const PACKAGES: &str = "
     chaos               -> fake-server
     fuzz                -> mainstay-config mainstay-core mainstay-platform mainstay-transport
 
-    mainstay            -> mainstay-api mainstay-client-files mainstay-command-line mainstay-commands mainstay-config mainstay-core mainstay-doors mainstay-doorway mainstay-front mainstay-gateway mainstay-install mainstay-journal mainstay-journal-store mainstay-page mainstay-platform mainstay-rest mainstay-terminal mainstay-testkit mainstay-tokens mainstay-transport fake-server
+    mainstay            -> mainstay-api mainstay-client-files mainstay-command-line mainstay-commands mainstay-config mainstay-core mainstay-doors mainstay-doorway mainstay-front mainstay-gateway mainstay-install mainstay-journal mainstay-journal-store mainstay-login mainstay-page mainstay-platform mainstay-rest mainstay-terminal mainstay-testkit mainstay-tokens mainstay-transport fake-server
     mainstay-terminal   -> mainstay-api mainstay-command-line mainstay-core mainstay-platform
     mainstay-front      -> mainstay-command-line mainstay-core mainstay-platform mainstay-transport
     mainstay-commands   -> mainstay-api mainstay-client-files mainstay-command-line mainstay-config mainstay-core mainstay-doorway mainstay-gateway mainstay-install mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
     mainstay-command-line -> mainstay-api mainstay-config mainstay-core mainstay-install mainstay-platform mainstay-testkit mainstay-tokens mainstay-transport
     mainstay-doors      -> mainstay-api mainstay-config mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-transport
-    mainstay-rest       -> mainstay-api mainstay-client-files mainstay-config mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
+    mainstay-rest       -> mainstay-api mainstay-client-files mainstay-config mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-login mainstay-platform mainstay-tokens mainstay-transport
     mainstay-page       ->
     mainstay-doorway    -> mainstay-api mainstay-config mainstay-core mainstay-gateway mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
     mainstay-gateway    -> mainstay-config mainstay-core mainstay-journal mainstay-platform mainstay-transport

@@ -11,9 +11,9 @@ use std::{
 use axum::{Json, extract::State};
 use mainstay_api as api;
 use mainstay_client_files::{
-    ClientFile, ClientKind, EntryChange, FileFormat, FoundFile, FoundServer, Front, LABEL, LeftOut,
-    Machine, MergeStatus, Merged, System, block, entry_for, files_of, merge, read_file, servers,
-    value,
+    ClientFile, ClientKind, EntryChange, FileFormat, FoundFile, FoundServer, LABEL, LeftOut,
+    Machine, MergeStatus, Merged, OwnEntry, System, block, entry_for, files_of, merge, read_file,
+    servers, value,
 };
 use mainstay_config::{ServerStanding as Keeping, edit::Entry};
 use mainstay_core::{failure::FailureKind, ids::ServerName};
@@ -47,19 +47,19 @@ pub struct McpEndpoint {
     pub demand: Demand,
 }
 
-/// The fronts for clients on this machine.
-struct Fronts {
-    connect: Front,
+/// The own_entries for clients on this machine.
+struct OwnEntries {
+    connect: OwnEntry,
     /// `None` if the URL needs a token.
-    http: Option<Front>,
+    http: Option<OwnEntry>,
     /// The URL, even if it needs a token.
     url: Option<String>,
 }
 
-impl Fronts {
+impl OwnEntries {
     fn new(door: &RestDoor) -> Self {
         // By default, clients start the `mainstay` in the PATH.
-        let connect = door.connect.clone().unwrap_or_else(|| Front::Connect {
+        let connect = door.connect.clone().unwrap_or_else(|| OwnEntry::Connect {
             program: PathBuf::from(LABEL),
             is_on_path: true,
             home: None,
@@ -83,28 +83,28 @@ impl Fronts {
             http: url
                 .clone()
                 .filter(|_| is_open)
-                .map(|url| Front::Http { url }),
+                .map(|url| OwnEntry::Http { url }),
             url,
         }
     }
 
-    fn for_client(&self, client: ClientKind) -> &Front {
+    fn for_client(&self, client: ClientKind) -> &OwnEntry {
         let http = self.http.as_ref().filter(|_| client.speaks_http());
         http.unwrap_or(&self.connect)
     }
 }
 
 pub async fn list(State(door): State<RestDoor>) -> Json<api::ClientFiles> {
-    let fronts = Fronts::new(&door);
+    let own_entries = OwnEntries::new(&door);
     let clients = off_the_runtime(move || {
         // Without a home folder there are no files.
         let machine = Machine::from_environment(&Process);
         let is_known = machine.is_some();
         let machine = machine.unwrap_or_else(|| Machine::new(System::current(), "~"));
-        let machine = machine.with_daemon(fronts.url.as_deref());
+        let machine = machine.with_daemon(own_entries.url.as_deref());
         let clients = ClientKind::ALL.into_iter();
         clients
-            .map(|client| on_machine(client, &machine, is_known, &fronts))
+            .map(|client| on_machine(client, &machine, is_known, &own_entries))
             .collect()
     });
     Json(api::ClientFiles {
@@ -116,7 +116,7 @@ fn on_machine(
     client: ClientKind,
     machine: &Machine,
     is_known: bool,
-    fronts: &Fronts,
+    own_entries: &OwnEntries,
 ) -> api::ClientOnMachine {
     let files = files_of(client, machine);
     let usual = files.first().cloned();
@@ -164,7 +164,7 @@ fn on_machine(
         error: error.or_else(|| {
             (!is_known).then(|| "no home folder is known: set HOME for Mainstay".to_owned())
         }),
-        snippet: snippet(client, place, text.unwrap_or_default(), fronts),
+        snippet: snippet(client, place, text.unwrap_or_default(), own_entries),
     }
 }
 
@@ -187,16 +187,16 @@ fn snippet(
     client: ClientKind,
     file: Option<&ClientFile>,
     text: &str,
-    fronts: &Fronts,
+    own_entries: &OwnEntries,
 ) -> api::ClientSnippet {
     let Some(file) = file else {
         unreachable!("every client has a usual file")
     };
     let whole = value(file.format, text).unwrap_or_else(|_| Value::Object(Map::new()));
-    let text = |front: &Front| {
+    let text = |own_entry: &OwnEntry| {
         let section = file.sections(&whole).into_iter().next();
         let change = section.and_then(|section| {
-            let entry = entry_for(client, LABEL, &front.entry(client), &section).entry?;
+            let entry = entry_for(client, LABEL, &own_entry.entry(client), &section).entry?;
             Some(EntryChange::Put {
                 section,
                 label: LABEL.to_owned(),
@@ -205,7 +205,7 @@ fn snippet(
         });
         block(file.format, &Vec::from_iter(change))
     };
-    let with_token = |url: &String| Front::HttpWithToken {
+    let with_token = |url: &String| OwnEntry::HttpWithToken {
         url: url.clone(),
         token: TOKEN_PLACE.to_owned(),
     };
@@ -215,9 +215,9 @@ fn snippet(
             FileFormat::Toml => api::SnippetLanguage::Toml,
             FileFormat::Yaml => api::SnippetLanguage::Yaml,
         },
-        text: text(fronts.for_client(client)),
+        text: text(own_entries.for_client(client)),
         place: file.path.display().to_string(),
-        with_token: fronts
+        with_token: own_entries
             .url
             .as_ref()
             .filter(|_| client.speaks_http())
@@ -234,8 +234,8 @@ pub async fn import(
         let client_ids = ClientKind::ALL.map(ClientKind::id).join(", ");
         Refusal::Malformed(format!("{error}; known are {client_ids}"))
     })?;
-    let fronts = Fronts::new(&door);
-    let found = off_the_runtime(move || servers_of_client(client, &fronts)).await?;
+    let own_entries = OwnEntries::new(&door);
+    let found = off_the_runtime(move || servers_of_client(client, &own_entries)).await?;
     let mut answer = api::ImportedFromClient {
         added: Vec::new(),
         skipped: Vec::new(),
@@ -276,9 +276,12 @@ pub async fn import(
 
 /// The servers in all files of a client. An unreadable file is an error, because the client was
 /// requested.
-fn servers_of_client(client: ClientKind, fronts: &Fronts) -> Result<Vec<FoundServer>, Refusal> {
+fn servers_of_client(
+    client: ClientKind,
+    own_entries: &OwnEntries,
+) -> Result<Vec<FoundServer>, Refusal> {
     let machine = Machine::from_environment(&Process)
-        .map(|machine| machine.with_daemon(fronts.url.as_deref()));
+        .map(|machine| machine.with_daemon(own_entries.url.as_deref()));
     let machine = machine.ok_or_else(|| {
         Refusal::Malformed("no home folder is known: set HOME for Mainstay".to_owned())
     })?;

@@ -61,7 +61,7 @@ use axum::{
 use http::StatusCode;
 use http_body::Body as _;
 use mainstay_api as api;
-use mainstay_client_files::Front;
+use mainstay_client_files::OwnEntry;
 use mainstay_core::{
     failure::{Failure, FailureKind},
     principal::Principal,
@@ -88,8 +88,8 @@ pub struct RestDoor {
     pub bodies: BodyLimits,
     /// Cancelled when the door closes. Streams then end, and unanswered requests are refused.
     pub stop: CancellationToken,
-    /// The front with which clients start `mainstay connect`. `None` uses the program in the PATH.
-    pub connect: Option<Front>,
+    /// The entry with which clients start `mainstay connect`. `None` uses the program in the PATH.
+    pub connect: Option<OwnEntry>,
     /// The MCP endpoint of this listener, if it has one.
     pub endpoint: Option<McpEndpoint>,
     /// Receives requests of other Mainstays for the state directory. `None` if this daemon keeps

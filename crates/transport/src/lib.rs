@@ -40,6 +40,7 @@ pub use self::{
         health_url::{HealthError, HealthUrl},
         http_client::MAX_REDIRECTS,
         http1,
+        refusals::asks_for_login,
         webhook::{Webhook, WebhookError},
     },
     lines::{

@@ -210,14 +210,65 @@ impl Reading<'_> {
         self.set(key, value.clone());
     }
 
+    /// Takes over how a client logs in to a server, but no token of the client.
     pub(super) fn sign_in(&mut self, key: &str, value: &Value) {
         if is_off(value) {
             return self.keep(key, value);
         }
-        self.unsupported(
-            key,
-            value,
-            "Mainstay cannot sign in by OAuth: get a token in another way, and give it as `bearerToken`",
-        );
+        let is_understood = match (key, value) {
+            ("oauth" | "auth", Value::Object(members)) => {
+                for (name, value) in members {
+                    if let Some(setting) = login_setting(name) {
+                        self.set_login(setting, value.clone());
+                    }
+                }
+                true
+            }
+            ("oauth" | "requiresOAuth", Value::Bool(true)) | ("oauthPublicClient", _) => true,
+            ("auth", Value::String(text)) => text == "oauth",
+            ("authProviderType", Value::String(text)) => text == "dynamic_discovery",
+            ("oauthClientId", Value::String(_)) => self.set_login("clientId", value.clone()),
+            ("oauthClientSecret", Value::String(_)) => {
+                self.set_login("clientSecret", value.clone())
+            }
+            ("oauthScopes" | "scopes", Value::String(_) | Value::Array(_)) => {
+                self.set_login("scopes", value.clone())
+            }
+            ("oauthGrantType", Value::String(grant)) => match grant.as_str() {
+                "authorization_code" => true,
+                "client_credentials" => self.set_login("grant", json!("clientCredentials")),
+                _ => false,
+            },
+            _ => false,
+        };
+        if is_understood {
+            self.honoured(key);
+        } else {
+            let text = "Mainstay does not know this way to sign in: give a token as `bearerToken`";
+            self.unsupported(key, value, text);
+        }
     }
+
+    /// Sets a member of `oauth`. Returns `true`.
+    fn set_login(&mut self, setting: &str, value: Value) -> bool {
+        let oauth = self.read.entry.get("oauth").cloned();
+        let mut oauth = oauth.unwrap_or_else(|| json!({}));
+        oauth[setting] = value;
+        self.set("oauth", oauth);
+        true
+    }
+}
+
+/// Our word for a member of a client's `oauth` or `auth`. `None` for what discovery finds, and for tokens.
+fn login_setting(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "clientId" | "client_id" | "CLIENT_ID" => "clientId",
+        "clientSecret" | "client_secret" | "CLIENT_SECRET" => "clientSecret",
+        "scopes" | "scope" => "scopes",
+        "callbackPort" => "callbackPort",
+        "authServerMetadataUrl" => "authServerMetadataUrl",
+        "clientMetadataUrl" => "clientMetadataUrl",
+        "issuer" => "issuer",
+        _ => return None,
+    })
 }

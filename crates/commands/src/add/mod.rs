@@ -11,6 +11,7 @@ mod trial;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use mainstay_api::{BeginLogin, Client};
 use mainstay_client_files::ClientKind;
 use mainstay_command_line::{
     CommandError, Exit,
@@ -37,8 +38,10 @@ use mainstay_install::{listing, offer::OfferKind, question::Answers};
 use mainstay_platform::{environment::ConfigurationSource, lineage::Lineage};
 use serde_json::{Map, Value, json};
 
-use self::{prepared::Prepared, preview::LaunchPreview, registry::RegistryClient};
-use super::{import, operate, person::Person};
+use self::{
+    prepared::Prepared, preview::LaunchPreview, registry::RegistryClient, trial::TrialResult,
+};
+use super::{auth, import, operate, person::Person};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -178,6 +181,7 @@ impl RunCommand for Add {
         let name = legal(name.unwrap_or(&prepared.name))?;
         prepared.preview.print(name.as_str());
         let is_third_party = matches!(source, AddSource::Registry(_) | AddSource::Bundle(_));
+        let mut needs_login = false;
         let tools = if self.no_check {
             None
         } else {
@@ -186,11 +190,26 @@ impl RunCommand for Add {
             }
             let server = checked(&origin, &name, &prepared.entry)?;
             let lineage = Lineage::begin(origin.path().as_deref())?;
-            let tools = trial::run(server, lineage, &mut person.signals).await?;
-            complain(&format!("it has {}", trial::tools_line(&tools)));
-            Some(tools)
+            match trial::run(server, lineage, &mut person.signals).await? {
+                TrialResult::Tools(tools) => {
+                    complain(&format!("it has {}", trial::tools_line(&tools)));
+                    Some(tools)
+                }
+                TrialResult::NeedsLogin => {
+                    complain("it asks for a login");
+                    needs_login = true;
+                    None
+                }
+            }
+        };
+        let daemon = match &place {
+            ServerSource::Daemon(client) => Some(client.clone()),
+            ServerSource::File(_) => None,
         };
         self.save(place, &name, prepared.entry, tools).await?;
+        if needs_login {
+            self.offer_login(daemon, name.as_str(), &mut person).await?;
+        }
         if !self.ephemeral {
             warn_of_clear_secrets(&prepared.in_clear);
         }
@@ -202,6 +221,25 @@ impl RunCommand for Add {
 }
 
 impl Add {
+    /// Logs in to a server that was just added, if a person agrees. Otherwise prints the command for it.
+    async fn offer_login(
+        &self,
+        daemon: Option<Client>,
+        name: &str,
+        person: &mut Person,
+    ) -> Result<(), CommandError> {
+        if let Some(client) = daemon.filter(|_| person.is_there()) {
+            let answer = person.ask("log in to it now? [Y/n]").await?;
+            let answer = answer.unwrap_or_default();
+            if answer.trim().is_empty() || answer.trim().to_ascii_lowercase().starts_with('y') {
+                let request = BeginLogin::default();
+                return auth::log_in(&client, name, &request, true, self.daemon.json).await;
+            }
+        }
+        complain(&format!("log in to it with `mainstay auth login {name}`"));
+        Ok(())
+    }
+
     /// The server to add, and its name if the command line gives one.
     fn source(&self) -> Result<(Option<&str>, AddSource<'_>), CommandError> {
         let name = self.name.as_str();

@@ -12,6 +12,7 @@ use mainstay_gateway::{
     trial::{Trial, Tried},
 };
 use mainstay_platform::lineage::Lineage;
+use mainstay_transport::asks_for_login;
 use tokio::time::{Instant, sleep};
 
 /// Time after which a slow start is reported. It is reported again after twice that time, and so on.
@@ -20,12 +21,20 @@ const SLOW_START: Duration = Duration::from_secs(2);
 /// The maximum number of tools that a line names.
 const MAX_TOOLS: usize = 30;
 
+/// The result of a trial.
+pub enum TrialResult {
+    /// The names of the server's tools.
+    Tools(Vec<String>),
+    /// The server has to be added before a person can log in to it.
+    NeedsLogin,
+}
+
 /// Starts the server of this entry, lists its tools, and stops it with all its processes.
 pub async fn run(
     server: ServerConfig,
     lineage: Lineage,
     signals: &mut Signals,
-) -> Result<Vec<String>, CommandError> {
+) -> Result<TrialResult, CommandError> {
     let trial = Trial::begin(server, lineage);
     let settled = async {
         tokio::select! {
@@ -58,12 +67,14 @@ async fn report_progress(server: &ServerHandle) {
     }
 }
 
-/// The names of the server's tools, or an error with the reason of the failure.
-fn outcome(trial: &Trial) -> Result<Vec<String>, CommandError> {
+/// The result of a trial that has ended, or an error with the reason of the failure.
+fn outcome(trial: &Trial) -> Result<TrialResult, CommandError> {
     let reason = match trial.outcome() {
         Tried::Up { catalog, .. } => {
-            return Ok(trial.visible_items(&catalog, ListKind::Tools, |tool| tool.key.to_string()));
+            let tools = trial.visible_items(&catalog, ListKind::Tools, |tool| tool.key.to_string());
+            return Ok(TrialResult::Tools(tools));
         }
+        Tried::Down { reason } if asks_for_login(&reason) => return Ok(TrialResult::NeedsLogin),
         Tried::Down { reason } => reason,
     };
     let server = trial.server();

@@ -33,9 +33,12 @@ pub enum Names {
 }
 
 /// The command, the id of its argument, and the names that complete it.
-pub const PLACES: [(&str, &str, Names); 41] = [
+pub const PLACES: [(&str, &str, Names); 44] = [
     ("add", "from", Names::Programs),
     ("approve", "name", Names::Servers),
+    ("auth login", "name", Names::Servers),
+    ("auth logout", "name", Names::Servers),
+    ("auth status", "name", Names::Servers),
     ("call", "tool", Names::Tools),
     ("call", "pairs", Names::Arguments),
     ("connect", "profile", Names::Profiles),

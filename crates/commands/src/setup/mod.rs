@@ -11,7 +11,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use mainstay_client_files::{ClientKind, DEFAULT_URL, Front, MergeStatus};
+use mainstay_client_files::{ClientKind, DEFAULT_URL, MergeStatus, OwnEntry};
 use mainstay_command_line::{
     CommandError, Exit,
     host::Host,
@@ -111,7 +111,7 @@ impl RunCommand for Setup {
         };
         let project = self.project.as_deref().map(import::absolute).transpose()?;
         let found = plan::clients(project);
-        let front = self.front()?;
+        let own_entry = self.own_entry()?;
         let is_named = |client| self.client.is_empty() || self.client.contains(&client);
         let refusals = probe::refusals(&found, is_named).await;
         let other = match origin.path() {
@@ -119,9 +119,10 @@ impl RunCommand for Setup {
             None => None,
         };
         let make_plan = |chosen: &[ClientKind]| {
-            let mut plan = SetupPlan::for_clients(&found, &origin, &front, &refusals, |client| {
-                chosen.contains(&client)
-            })?;
+            let mut plan =
+                SetupPlan::for_clients(&found, &origin, &own_entry, &refusals, |client| {
+                    chosen.contains(&client)
+                })?;
             plan.note_all(other.iter().cloned().collect());
             if self.project.is_none() {
                 plan.note_all(import::unread_here("setup"));
@@ -296,9 +297,9 @@ impl Setup {
         Ok(Exit::DONE)
     }
 
-    fn front(&self) -> Result<Front, CommandError> {
+    fn own_entry(&self) -> Result<OwnEntry, CommandError> {
         match self.via {
-            Via::Http => Ok(Front::Http {
+            Via::Http => Ok(OwnEntry::Http {
                 url: DEFAULT_URL.to_owned(),
             }),
             Via::Connect => own_entry::connect(),

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt, path::PathBuf};
 
 use mainstay_client_files::{
     self as client_files, ClientKind, EditError, EntryChange, FoundClient, FoundFile, FoundServer,
-    Front, LeftOut, MergeStatus, Merged, NotReadable,
+    LeftOut, MergeStatus, Merged, NotReadable, OwnEntry,
 };
 use mainstay_command_line::CommandError;
 use mainstay_config::{
@@ -24,7 +24,7 @@ use super::{
     super::{
         import,
         moved_secrets::{self, MovedSecret},
-        probe::{Refusals, plain_url},
+        probe::{ProbeRefusal, Refusals, plain_url},
         programs,
     },
     hidden::without_secrets,
@@ -96,14 +96,14 @@ impl SetupPlan {
     pub fn for_clients(
         found: &[FoundClient],
         origin: &ConfigurationSource,
-        front: &Front,
+        own_entry: &OwnEntry,
         refusals: &Refusals,
         is_chosen: impl Fn(ClientKind) -> bool,
     ) -> Result<Self, CommandError> {
         let mut plan = Self::default();
         let chosen = found.iter().filter(|found| is_chosen(found.client));
         let reached: Vec<&FoundClient> = chosen
-            .filter(|found| plan.is_reached(found, front))
+            .filter(|found| plan.is_reached(found, own_entry))
             .collect();
         let mut servers = Vec::new();
         for file in reached.iter().flat_map(|found| &found.files) {
@@ -112,9 +112,10 @@ impl SetupPlan {
         let servers = plan.without_unsupported(servers, refusals);
         plan.configure(origin, &servers)?;
         for found in reached {
-            plan.point(found, front);
+            plan.point(found, own_entry);
         }
         plan.report();
+        plan.report_logins(refusals);
         Ok(plan)
     }
 
@@ -197,10 +198,10 @@ impl SetupPlan {
 
     /// True if the client would get the tools of Mainstay. A client whose own list excludes Mainstay would
     /// lose all its servers, so none of its files is changed.
-    fn is_reached(&mut self, found: &FoundClient, front: &Front) -> bool {
+    fn is_reached(&mut self, found: &FoundClient, own_entry: &OwnEntry) -> bool {
         let left_out = main_files(found).into_iter().filter_map(|file| {
             let text = file.text.as_ref().ok()?;
-            let pointed = client_files::point_at_mainstay(&file.file, text, front, |_| true);
+            let pointed = client_files::point_at_mainstay(&file.file, text, own_entry, |_| true);
             Some((
                 file.file.path.display().to_string(),
                 pointed.ok()?.left_out?,
@@ -248,7 +249,10 @@ impl SetupPlan {
         servers: Vec<FoundServer>,
         refusals: &Refusals,
     ) -> Vec<FoundServer> {
-        let refusal = |server: &FoundServer| refusals.get(plain_url(&server.entry)?);
+        let refusal = |server: &FoundServer| match refusals.get(plain_url(&server.entry)?)? {
+            ProbeRefusal::Refused(reason) => Some(reason),
+            ProbeRefusal::NeedsLogin => None,
+        };
         let cannot_move = |server: &FoundServer| {
             server.left_out.is_none() && (!server.is_movable() || refusal(server).is_some())
         };
@@ -384,16 +388,17 @@ impl SetupPlan {
     }
 
     /// Points a client at Mainstay in place of the servers that Mainstay gets.
-    fn point(&mut self, found: &FoundClient, front: &Front) {
+    fn point(&mut self, found: &FoundClient, own_entry: &OwnEntry) {
         let main = main_files(found);
         let mut is_pointed = false;
         for file in found.files.iter().filter(|file| is_readable(file)) {
             let Ok(text) = &file.text else { continue };
             let is_main = main.contains(&file);
             let after = if is_main {
-                let pointed = client_files::point_at_mainstay(&file.file, text, front, |server| {
-                    self.moves(server)
-                });
+                let pointed =
+                    client_files::point_at_mainstay(&file.file, text, own_entry, |server| {
+                        self.moves(server)
+                    });
                 pointed.map(|pointed| pointed.text)
             } else {
                 self.without_servers(file, text)
@@ -472,6 +477,22 @@ impl SetupPlan {
             })
         });
         for (name, text) in notes.collect::<Vec<_>>() {
+            self.note_about(name, text);
+        }
+    }
+
+    /// Adds a note about each server that needs a login.
+    fn report_logins(&mut self, refusals: &Refusals) {
+        let needs_login = |source: &FoundServer| {
+            let url = plain_url(&source.entry);
+            url.and_then(|url| refusals.get(url)) == Some(&ProbeRefusal::NeedsLogin)
+        };
+        let names = self.servers.iter().filter_map(|server| {
+            let name = || server.name.to_string();
+            server.sources.iter().any(needs_login).then(name)
+        });
+        for name in names.collect::<Vec<_>>() {
+            let text = format!("needs a login: `mainstay auth login {name}`");
             self.note_about(name, text);
         }
     }

@@ -61,8 +61,6 @@ pub struct OAuth {
     pub private_key: Option<Secret>,
     /// The port of the redirect on the loopback address, if a registration fixes the port.
     pub callback_port: Option<u16>,
-    /// True if each principal has its own login. Otherwise one login serves all clients.
-    pub per_principal: bool,
 }
 
 /// The grant that obtains the first token.

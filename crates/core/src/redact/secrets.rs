@@ -11,7 +11,7 @@ use regex::{Regex, RegexBuilder};
 
 use super::{HIDDEN, Secrecy, edits::Edits};
 use crate::{
-    config::{HttpLaunch, Launch, ProxyChoice, ServerConfig, SignIn, StdioLaunch},
+    config::{HttpLaunch, Launch, ProxyChoice, Secret, ServerConfig, SignIn, StdioLaunch},
     proxy,
 };
 
@@ -105,6 +105,27 @@ impl Secrets {
             }
         }
         let findings: Vec<String> = config.problems().map(ToString::to_string).collect();
+        (!pieces.0.is_empty() || !findings.is_empty()).then(|| Self {
+            pieces: pieces.0,
+            findings,
+            pattern: OnceLock::new(),
+        })
+    }
+
+    /// The secrets of a configuration, and credentials that a source has given to requests. `None` without any.
+    pub fn with_credentials<'c>(
+        configured: Option<&Self>,
+        credentials: impl IntoIterator<Item = &'c Secret>,
+    ) -> Option<Self> {
+        let mut pieces = SecretPieces::default();
+        for credential in credentials {
+            pieces.secret(credential.expose());
+        }
+        let findings = configured.map(|secrets| secrets.findings.clone());
+        if let Some(secrets) = configured {
+            pieces.0.extend(secrets.pieces.iter().cloned());
+        }
+        let findings = findings.unwrap_or_default();
         (!pieces.0.is_empty() || !findings.is_empty()).then(|| Self {
             pieces: pieces.0,
             findings,

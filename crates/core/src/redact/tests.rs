@@ -388,6 +388,24 @@ fn http(url: &str, headers: &[(&str, &str)]) -> Secrets {
 }
 
 #[test]
+fn credentials_of_a_source_are_hidden_beside_those_of_the_configuration() {
+    let credentials = [
+        Secret::new("t0ken-of-today"),
+        Secret::new("t0ken-of-before"),
+    ];
+    let configured = http("https://h/mcp", &[("x-api-key", "k3y-of-the-file")]);
+    for (configured, expected) in [
+        (Some(&configured), "[redacted] [redacted] [redacted]"),
+        (None, "[redacted] [redacted] k3y-of-the-file"),
+    ] {
+        let secrets = Secrets::with_credentials(configured, &credentials).expect("secrets");
+        let hidden = secrets.hide("t0ken-of-today t0ken-of-before k3y-of-the-file");
+        assert_eq!(hidden, expected);
+    }
+    assert!(Secrets::with_credentials(None, []).is_none());
+}
+
+#[test]
 fn secrets_of_a_login_are_hidden() {
     let launch = HttpLaunch {
         url: "https://h/mcp".to_owned(),

@@ -22,7 +22,11 @@ use super::{
     queue::Queue,
     sole::{Asks, Sole},
 };
-use crate::{credential_sources::CredentialSources, events::EventRing, history::StatusHistory};
+use crate::{
+    credential_sources::{CredentialSources, LoggedSource},
+    events::EventRing,
+    history::StatusHistory,
+};
 
 /// A supervisor's report to the registry.
 #[derive(Debug)]
@@ -76,12 +80,14 @@ impl Fleet {
         server: &ServerConfig,
         log: &Arc<ServerLog>,
     ) -> Option<Arc<dyn CredentialSource>> {
-        if let Some(source) = self.headers_helpers.source(server, log) {
-            return Some(source);
-        }
-        let sources = self.credential_sources.as_ref();
-        let sources = sources.filter(|_| matches!(server.launch, Launch::Http(_)));
-        sources.and_then(|sources| sources.source(server))
+        let source: Arc<dyn CredentialSource> = match self.headers_helpers.source(server, log) {
+            Some(source) => source,
+            None if matches!(server.launch, Launch::Http(_)) => {
+                self.credential_sources.as_ref()?.source(server)?
+            }
+            None => return None,
+        };
+        Some(Arc::new(LoggedSource::new(source, Arc::clone(log))))
     }
 
     /// The place of a server's entry in the configuration.

@@ -68,6 +68,7 @@ mod large_lists;
 mod large_results;
 mod limits;
 mod lists;
+mod logins;
 mod loss;
 mod matrix;
 mod max_sessions;

@@ -30,6 +30,20 @@ impl HeaderLines {
         self.0.as_bytes()
     }
 
+    /// The values of the headers, and those of `Authorization` without their scheme.
+    pub fn values(&self) -> impl Iterator<Item = &str> {
+        self.0.lines().filter_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            let credentials = value.split_once(' ').filter(|_| name == "authorization");
+            Some(credentials.map_or(value, |(_, credentials)| credentials))
+        })
+    }
+
+    /// True if both are clones of the same lines.
+    pub fn is_clone_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The lines without those whose names `others` has.
     pub fn without_names_of(&self, others: &[u8]) -> Cow<'_, [u8]> {
         let name = |line: &[u8]| line.split(|byte| *byte == b':').next().map(<[u8]>::to_vec);

@@ -157,6 +157,14 @@ pub async fn loop_loss(uri: &Uri, response: Response) -> Loss {
     Loss::Misconfigured(refusal.with_advice())
 }
 
+/// The end of the reason for a 401 of a server that names its authorization server.
+const LOGIN_NOTE: &str = "; it names an OAuth server: Mainstay logs in there if the entry has no credentials and no `\"oauth\": false`";
+
+/// True for the reason of a server to which a person can log in, as a trial without logins gets it.
+pub fn asks_for_login(reason: &str) -> bool {
+    reason.ends_with(LOGIN_NOTE)
+}
+
 /// The loss after HTTP 401 or 403 to the first request.
 pub fn unauthorized(head: &Head, launch: &HttpLaunch) -> Loss {
     let status = head.status;
@@ -169,7 +177,7 @@ pub fn unauthorized(head: &Head, launch: &HttpLaunch) -> Loss {
         .get("www-authenticate")
         .is_some_and(|challenge| challenge.contains("resource_metadata"));
     let oauth = if wants_oauth && status == 401 {
-        "; it names an OAuth server: Mainstay logs in there if the entry has no credentials and no `\"oauth\": false`"
+        LOGIN_NOTE
     } else {
         ""
     };

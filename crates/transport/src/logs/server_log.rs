@@ -12,7 +12,7 @@ use std::{
 };
 
 use mainstay_core::{
-    config::ServerConfig,
+    config::{Secret, ServerConfig},
     ids::ServerName,
     lifecycle::Loss,
     redact::{CUT, Secrets, redact_with},
@@ -44,6 +44,9 @@ const KEPT_HEAD: usize = MAX_LINE - 2 * KEPT_TAIL - CUT.len();
 /// A longer line is reported as oversized.
 const MAX_READ_LINE: usize = 1024 * 1024;
 
+/// Credentials of a source that are redacted.
+const MAX_CREDENTIALS: usize = 8;
+
 /// Foreign ids that are stored, to be named by a call that waits in vain.
 const MAX_FOREIGN_ANSWERS: usize = 3;
 
@@ -67,8 +70,18 @@ pub struct ServerLog {
     merged_notifications: AtomicU64,
     dropped_notifications: AtomicU64,
     faults: Mutex<Throttle>,
+    /// Locked for a change.
+    protected_secrets: Mutex<ProtectedSecrets>,
     /// Ids and times of the last responses that answered no request.
     foreign_answers: Mutex<VecDeque<(tokio::time::Instant, Box<str>)>>,
+}
+
+/// The texts that the log redacts.
+#[derive(Debug, Default)]
+struct ProtectedSecrets {
+    configured: Option<Arc<Secrets>>,
+    /// The last credentials that a source has given to requests.
+    credentials: VecDeque<Secret>,
 }
 
 #[derive(Debug)]
@@ -124,6 +137,7 @@ impl ServerLog {
             merged_notifications: AtomicU64::default(),
             dropped_notifications: AtomicU64::default(),
             faults: Mutex::default(),
+            protected_secrets: Mutex::default(),
             foreign_answers: Mutex::default(),
         }
     }
@@ -180,7 +194,32 @@ impl ServerLog {
     /// Like [`Self::protect`], but also redacts the secrets of the configuration before, which sessions may
     /// still use.
     pub fn protect_both(&self, config: &ServerConfig, former: Option<&ServerConfig>) {
-        let secrets = Secrets::from_configs(config, former).map(Arc::new);
+        let mut protected = self.protected_secrets.lock();
+        protected.configured = Secrets::from_configs(config, former).map(Arc::new);
+        self.redact_all(&protected);
+    }
+
+    /// Redacts credentials that a source has given to requests, such as the token of a login.
+    pub fn protect_credentials<'c>(&self, credentials: impl IntoIterator<Item = &'c str>) {
+        let mut protected = self.protected_secrets.lock();
+        for credential in credentials {
+            let credential = Secret::new(credential);
+            if !protected.credentials.contains(&credential) {
+                // Answers to the last requests may quote the credentials before.
+                protected.credentials.truncate(MAX_CREDENTIALS - 1);
+                protected.credentials.push_front(credential);
+            }
+        }
+        self.redact_all(&protected);
+    }
+
+    fn redact_all(&self, protected: &ProtectedSecrets) {
+        let secrets = if protected.credentials.is_empty() {
+            protected.configured.clone()
+        } else {
+            let configured = protected.configured.as_deref();
+            Secrets::with_credentials(configured, &protected.credentials).map(Arc::new)
+        };
         self.tail.secrets.store(secrets.clone());
         self.stray_output.secrets.store(secrets.clone());
         if let Some(files) = &self.files {

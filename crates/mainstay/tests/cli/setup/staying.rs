@@ -93,7 +93,7 @@ async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
     let machine = Machinery::new();
     let cursor = machine.home.path().join(FILES[1]);
     let entries = json!({"mcpServers": {
-        "signed": {"url": "http://127.0.0.1:1/a", "auth": {"CLIENT_ID": "c"}},
+        "signed": {"url": "http://127.0.0.1:1/a", "auth": "kerberos"},
         "streamed": {"url": "http://127.0.0.1:1/b", "type": "http-stream"},
         "plain": {"command": fake_server::binary()},
     }});
@@ -104,7 +104,7 @@ async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
         .await;
     assert_eq!(run.code, Some(0), "{run}");
     for text in [
-        "note: signed: stays in Cursor, `auth`: Mainstay cannot sign in by OAuth",
+        "note: signed: stays in Cursor, `auth`: Mainstay does not know this way to sign in",
         "note: streamed: stays in Cursor, `type`: Mainstay speaks no \"http-stream\"",
     ] {
         assert!(run.stderr.contains(text), "{run}");
@@ -126,8 +126,8 @@ async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
     assert_eq!(machine.state(), state_before);
 }
 
-/// A server that answers every request with 401.
-fn start_refusing_server() -> String {
+/// A server that answers every request with 401 and this header line.
+fn start_refusing_server(challenge: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
@@ -135,7 +135,9 @@ fn start_refusing_server() -> String {
             let mut stream = stream;
             let read_message = stream.read(&mut [0; 4096]).unwrap_or_default();
             if read_message > 0 {
-                let answer = "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer resource_metadata=\"x\"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                let answer = format!(
+                    "HTTP/1.1 401 Unauthorized\r\n{challenge}content-length: 0\r\nconnection: close\r\n\r\n"
+                );
                 stream.write_all(answer.as_bytes()).ok();
             }
         }
@@ -143,31 +145,34 @@ fn start_refusing_server() -> String {
     format!("http://{address}/mcp")
 }
 
-/// A 401 shows that the client signs in.
+/// A 401 without an authorization server shows that only the client knows how to sign in. With one, Mainstay logs in.
 #[tokio::test]
 async fn a_server_that_refuses_mainstay_stays_with_its_client() {
     let machine = Machinery::new();
     let cursor = machine.home.path().join(FILES[1]);
-    let url = start_refusing_server();
+    let url = start_refusing_server("");
+    let login_url = start_refusing_server("www-authenticate: Bearer resource_metadata=\"x\"\r\n");
     let entries = json!({"mcpServers": {
         "signs-in": {"url": url},
         "has-token": {"url": url, "headers": {"Authorization": "Bearer t"}},
         "absent": {"url": "http://127.0.0.1:1/mcp"},
+        "logs-in": {"url": login_url},
     }});
     fs::write(&cursor, entries.to_string()).expect("written");
     let run = machine
         .run(&["setup", "--yes", "--no-service", "--client", "cursor"])
         .await;
     assert_eq!(run.code, Some(0), "{run}");
+    let note = "note: logs-in: needs a login: `mainstay auth login logs-in`";
+    assert!(run.stderr.contains(note), "{run}");
     let note = "note: signs-in: stays in Cursor, `url`: unauthorized: HTTP 401: the server wants";
     assert!(run.stderr.contains(note), "{run}");
-    assert!(run.stdout.contains("2 servers added"), "{run}");
+    assert!(run.stdout.contains("3 servers added"), "{run}");
     let text = fs::read_to_string(&cursor).expect("there");
     assert!(text.contains("\"signs-in\""), "{text}");
-    assert!(
-        !text.contains("has-token") && !text.contains("absent"),
-        "{text}"
-    );
+    for name in ["has-token", "absent", "logs-in"] {
+        assert!(!text.contains(name), "{text}");
+    }
 }
 
 /// Programs that only the client can find.

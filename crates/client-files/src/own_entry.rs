@@ -11,7 +11,7 @@ use crate::{
 
 /// The way in which a client reaches Mainstay.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Front {
+pub enum OwnEntry {
     /// The client starts `mainstay connect`, which needs no token and outlives a restart of the daemon.
     Connect {
         /// The absolute path of the program, for clients that do not search the `PATH` of a shell.
@@ -27,7 +27,7 @@ pub enum Front {
     HttpWithToken { url: String, token: String },
 }
 
-impl Front {
+impl OwnEntry {
     /// Returns the entry in our own words.
     pub fn entry(&self, client: ClientKind) -> Entry {
         let entry = match self {
@@ -61,12 +61,12 @@ impl Front {
 
 /// The times of a server that Mainstay replaces: for a call and for its start, in seconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FrontTimes {
+pub(crate) struct OwnEntryTimes {
     call: Option<f64>,
     start: Option<f64>,
 }
 
-impl FrontTimes {
+impl OwnEntryTimes {
     pub fn of_server(server: &FoundServer) -> Self {
         // A time for all servers holds for Mainstay's entry as well.
         let is_own = |key: &str| server.notes.iter().all(|note| note.key != key);
@@ -85,11 +85,11 @@ impl FrontTimes {
 pub(crate) fn entry(
     client: ClientKind,
     label: &str,
-    front: &Front,
-    times: &[FrontTimes],
+    own_entry: &OwnEntry,
+    times: &[OwnEntryTimes],
     section: &Section,
 ) -> Value {
-    let mut ours = front.entry(client);
+    let mut ours = own_entry.entry(client);
     let all_state = times.iter().all(|server| server.call.is_some());
     let least = if all_state {
         0.0
