@@ -1,11 +1,10 @@
 import { expect, it } from 'vitest'
-import type { Login } from '../../api/types'
+import type { Login, Server } from '../../api/types'
 import { clockTime, day } from '../../lib/format'
 import { isWebAddress } from '../../lib/login.svelte'
 import { mainAction } from '../../lib/operations'
 import { outlook } from '../../lib/reason'
-import type { Server } from '../../api/types'
-import { loginLook } from './login'
+import { factsOf, loginLook } from './login'
 
 const now = Date.parse('2026-11-30T12:00:00Z')
 const login = (more: Partial<Login>): Login => ({ server: 'files', status: 'none', required: false, pending: false, grant: 'person', renewable: false, ...more })
@@ -44,4 +43,24 @@ it('offers to log in where a server accepts no credentials and has a login', () 
 it('opens addresses of the web alone', () => {
   for (const address of ['https://login.example', 'http://127.0.0.1:7/x', 'HTTPS://login.example']) expect(isWebAddress(address)).toBe(true)
   for (const address of ['javascript:alert(1)', 'data:text/html,x', ' https://x', '', undefined, null]) expect(isWebAddress(address)).toBe(false)
+})
+
+it('tells what is known of a login, and nothing of what is not', () => {
+  expect(factsOf(login({}))).toEqual([])
+  const at = '2026-11-30T11:59:00Z'
+  expect(factsOf(login({ loggedInAt: at, lastRefresh: { at, error: 'HTTP 503' }, saveError: 'the disk is full', scopes: ['read', 'list'], missingScopes: ['write'], issuer: 'https://login.example' }))).toEqual([
+    ['Logged in', '', Date.parse(at)],
+    ['Last renewal', ': HTTP 503', Date.parse(at)],
+    ['Not saved', 'the disk is full. The login lasts until Mainstay ends.', undefined],
+    ['Scopes', 'read list', undefined],
+    ['Missing scopes', 'write. Log in again to get them.', undefined],
+    ['Issuer', 'https://login.example', undefined],
+  ])
+})
+
+it('names its button by what it does', () => {
+  expect(loginLook(login({}), now)).toMatchObject({ action: 'Log in', canLogOut: false })
+  expect(loginLook(login({ status: 'valid' }), now)).toMatchObject({ action: 'Log in again', canLogOut: true })
+  expect(loginLook(login({ status: 'ended', pending: true }), now)).toMatchObject({ action: 'Log in again', canLogOut: true })
+  expect(loginLook(login({ grant: 'clientCredentials' }), now)).toMatchObject({ action: 'Get a token' })
 })

@@ -44,8 +44,8 @@ export function factsOf(login: Login): [string, string, number | undefined][] {
   const { scopes, missingScopes = [], lastRefresh } = login
   const facts: [string, string | null | undefined, string | null | undefined][] = [
     [loginTexts.since, '', login.loggedInAt],
-    [loginTexts.refreshed, lastRefresh?.error, lastRefresh?.at],
-    [loginTexts.notSaved, login.saveError, ''],
+    [loginTexts.refreshed, lastRefresh?.error ? `: ${lastRefresh.error}` : '', lastRefresh?.at],
+    [loginTexts.notSaved, login.saveError ? loginTexts.notSavedHint(login.saveError) : '', ''],
     [loginTexts.scopes, scopes?.join(' '), ''],
     [loginTexts.missing, missingScopes.length > 0 ? loginTexts.missingHint(missingScopes.join(' ')) : '', ''],
     [loginTexts.issuer, login.issuer, ''],
