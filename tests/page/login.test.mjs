@@ -7,6 +7,7 @@ import { axe, closeBrowser, closePage, Daemon, fake, here, openPage, soon } from
 import { closeForKeys, enter, has, openForKeys, push } from './keys.mjs'
 import { Provider } from './provider.mjs'
 
+const LIFETIME_S = 3600
 const PICTURES = process.env.MAINSTAY_SCREENSHOTS !== undefined
 
 let provider
@@ -35,6 +36,7 @@ afterEach(() => {
   provider.person = 'grants'
   provider.hasRevocation = true
   provider.scopes = 'read'
+  provider.lifetimeS = LIFETIME_S
 })
 
 const says = (where, text) => where.getByText(text).first().waitFor()
@@ -53,8 +55,8 @@ async function look(page, name) {
       await page.setViewportSize({ width, height: 850 })
       await page.evaluate((wanted) => (document.documentElement.dataset.scheme = wanted), scheme)
       assert.deepEqual(await axe(page), [], `${name}, ${width}, ${scheme}`)
-      const isWider = await page.evaluate(() => [...document.querySelectorAll('main, main *')].some((element) => element.scrollWidth > element.clientWidth + 1 && getComputedStyle(element).overflowX === 'visible' && getComputedStyle(element).display !== 'inline'))
-      assert.equal(isWider, false, `${name} at ${width} is wider than its place`)
+      const overflow = await page.evaluate(() => [document.documentElement, ...document.querySelectorAll('main, section[aria-label=Login], section[aria-label=Login] *')].filter((element) => element.clientWidth > 0 && element.tagName !== 'INPUT' && element.scrollWidth > element.clientWidth).map((element) => element.outerHTML.slice(0, 200)))
+      assert.deepEqual(overflow, [], `${name} at ${width} px`)
       if (PICTURES) {
         const folder = path.join(here, 'screenshots')
         fs.mkdirSync(folder, { recursive: true })
@@ -69,6 +71,8 @@ test('a click in the list logs in: a tab goes through the provider, and the serv
   const page = await openPage(daemon)
   // Of two that accept no credentials, one has a login.
   await button(row(page, 'keyed'), 'Reconnect now').waitFor()
+  await button(row(page, 'guarded'), 'Log in').waitFor()
+  await look(page, 'list')
   const tab = await tabOf(page, () => button(row(page, 'guarded'), 'Log in').click())
   await tab.getByRole('heading', { name: 'Logged in' }).waitFor()
   assert.equal(new URL(tab.url()).origin + new URL(tab.url()).pathname, `${daemon.url}/oauth/callback`)
@@ -182,6 +186,28 @@ test('a scope that the login lacks, and a provider that cannot revoke', async ()
   await button(panel(page), 'Log out').click()
   await button(page.getByRole('dialog'), 'Log out').click()
   await says(panel(page), 'Logged out. The authorization server cannot revoke tokens: they stay valid there until they expire.')
+  await closePage(page)
+})
+
+test('a login that ended says so, and begins again', async () => {
+  const page = await openPage(daemon, '#/servers/guarded')
+  const logIn = async () => {
+    const tab = await tabOf(page, () => button(panel(page), 'Log in').click())
+    await tab.getByRole('heading', { name: 'Logged in' }).waitFor()
+    await tab.close()
+  }
+  // Its token is renewed soon, which the provider refuses.
+  provider.lifetimeS = 4
+  await logIn()
+  await daemon.connected('guarded')
+  provider.endLogins()
+  provider.lifetimeS = LIFETIME_S
+  await says(panel(page), /^.Login ended: .*invalid_grant/)
+  await says(page.getByRole('region', { name: 'Why' }), 'Log in to it.')
+  await look(page, 'ended')
+  await logIn()
+  await says(panel(page), /^●Logged in until/)
+  await daemon.connected('guarded')
   await closePage(page)
 })
 

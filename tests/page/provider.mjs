@@ -10,6 +10,8 @@ export class Provider {
   /** `grants`: goes back with a code; `refuses`: goes back with an error; `reads`: stays at the authorization page. */
   person = 'grants'
   hasRevocation = true
+  /** Lifetime of the tokens that it issues. */
+  lifetimeS = 60 * MINUTE_S
   /** Scopes that the server asks for. */
   scopes = 'read'
   /** Bodies of the requests for tokens, the newest last. */
@@ -17,6 +19,7 @@ export class Provider {
   revoked = []
   #tokens = new Set()
   #codes = new Set()
+  #refreshTokens = new Set()
   /** Device codes by user code, `true` once the person has entered it. */
   #devices = new Map()
 
@@ -40,7 +43,7 @@ export class Provider {
     for await (const chunk of request) body += chunk
     const { pathname, searchParams } = new URL(request.url, this.origin)
     const json = (status, value, headers = {}) => response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(value))
-    const at = `${this.origin}`
+    const at = this.origin
     switch (pathname) {
       case '/mcp':
         return this.#mcp(request, body, response, json)
@@ -93,6 +96,12 @@ export class Provider {
     return code
   }
 
+  /** Ends all logins, as an operator of the authorization server does. */
+  endLogins() {
+    this.#tokens.clear()
+    this.#refreshTokens.clear()
+  }
+
   /** The person enters a user code on another device. */
   enter(userCode) {
     this.#devices.get(userCode).isEntered = true
@@ -102,10 +111,12 @@ export class Provider {
     this.requests.push(Object.fromEntries(form))
     const device = [...this.#devices.values()].find(({ code }) => code === form.get('device_code'))
     if (device && !device.isEntered) return json(400, { error: 'authorization_pending' })
-    if (!device && form.get('grant_type') !== 'refresh_token' && !this.#codes.delete(form.get('code'))) return json(400, { error: 'invalid_grant' })
-    const token = randomUUID()
+    const isGranted = device || this.#codes.delete(form.get('code')) || this.#refreshTokens.delete(form.get('refresh_token'))
+    if (!isGranted) return json(400, { error: 'invalid_grant', error_description: 'the grant was revoked' })
+    const [token, refreshToken] = [randomUUID(), randomUUID()]
     this.#tokens.add(token)
-    return json(200, { access_token: token, token_type: 'Bearer', expires_in: 60 * MINUTE_S, refresh_token: randomUUID(), scope: this.scopes })
+    this.#refreshTokens.add(refreshToken)
+    return json(200, { access_token: token, token_type: 'Bearer', expires_in: this.lifetimeS, refresh_token: refreshToken, scope: this.scopes })
   }
 
   #mcp(request, body, response, json) {
