@@ -142,6 +142,11 @@ test('a login that cannot begin closes its tab, and says why', async () => {
   const tab = await tabOf(page, () => button(panel(page), 'Log in').click())
   await says(panel(page).getByRole('alert'), reason)
   await soon('the tab to close', () => tab.isClosed())
+  // Somebody logs in elsewhere, as by the command: what failed here is over.
+  const { authorizationUrl } = await daemon.api('/api/servers/guarded/login', 'POST', {})
+  assert.equal((await fetch(authorizationUrl)).status, 200)
+  await says(panel(page), /^●Logged in until/)
+  assert.equal(await panel(page).getByRole('alert').count(), 0)
   await closePage(page)
 })
 

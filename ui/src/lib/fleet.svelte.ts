@@ -93,6 +93,8 @@ class Fleet {
   #watchers = 0
   #requestReads = 0
   #isReadingLogins = false
+  /** The `entriesVersion` of which logins were read. */
+  #loginsVersion = -1
   /** Readings of all servers under way, and when the last one ended and what it took. */
   #wholeReads = 0
   #wholeAt = 0
@@ -287,17 +289,19 @@ class Fleet {
     const row = this.rows.get(server.name)
     if (row) row.take(server)
     else this.rows.set(server.name, new Row(server))
-    if (server.nextAction === 'set_credentials' && row?.login === undefined) void this.#readLogins()
+    if (server.nextAction === 'set_credentials' && (row?.login === undefined || this.#loginsVersion !== this.entriesVersion)) void this.#readLogins()
   }
 
   /** Learns to which of the servers that accept no credentials one can log in. */
   async #readLogins(): Promise<void> {
     if (this.#isReadingLogins) return
     this.#isReadingLogins = true
+    const version = this.entriesVersion
     try {
       const { logins } = await api.get<Logins>('/api/logins')
       const grants = new Map(logins.map(({ server, grant }) => [server, grant]))
       for (const row of this.rows.values()) if (row.info.nextAction === 'set_credentials') row.login = grants.get(row.name) ?? null
+      this.#loginsVersion = version
     } catch {
       // Asked again when one of these servers is read again.
     } finally {

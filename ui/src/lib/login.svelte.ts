@@ -3,9 +3,12 @@ import { SvelteMap } from 'svelte/reactivity'
 import { api, path } from '../api/client'
 import type { BegunLogin } from '../api/types'
 import { texts } from '../texts'
+import { clock } from './clock.svelte'
 
-/** A login that is being begun has neither. */
+/** A login that is being begun has neither `begun` nor `failure`. */
 export interface LoginAttempt {
+  /** When it began. */
+  at: number
   begun?: BegunLogin
   failure?: unknown
 }
@@ -28,14 +31,15 @@ export async function beginLogin(name: string, way: LoginWay): Promise<void> {
     tab.opener = null
     tab.document.body.textContent = texts.common.loading
   }
-  attempts.set(name, {})
+  const at = clock.exact()
+  attempts.set(name, { at })
   try {
     const begun = await api.post<BegunLogin>(path`/api/servers/${name}/login`, way === 'device' ? { device: true } : { origin: location.origin })
-    attempts.set(name, { begun })
+    attempts.set(name, { at, begun })
     if (isWebAddress(begun.authorizationUrl)) tab?.location.replace(begun.authorizationUrl)
     else tab?.close()
   } catch (failure) {
-    attempts.set(name, { failure })
+    attempts.set(name, { at, failure })
     tab?.close()
   }
 }
