@@ -299,7 +299,9 @@ class Fleet {
     const version = this.entriesVersion
     try {
       const { logins } = await api.get<Logins>('/api/logins')
-      const grants = new Map(logins.map(({ server, grant }) => [server, grant]))
+      // A server that refuses without saying how to log in wants a token in its entry.
+      const wanted = logins.filter(({ required, status }) => required || status !== 'none')
+      const grants = new Map(wanted.map(({ server, grant }) => [server, grant]))
       for (const row of this.rows.values()) if (row.info.nextAction === 'set_credentials') row.login = grants.get(row.name) ?? null
       this.#loginsVersion = version
     } catch {
