@@ -1,5 +1,5 @@
 // A second engine: Firefox, by WebDriver BiDi (https://www.w3.org/TR/webdriver-bidi/). Signs in, sees the
-// servers, and sees one turn when it is killed.
+// servers, sees one turn when it is killed, and logs in to another in a new tab.
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,6 +9,7 @@ import path from 'node:path'
 import { test } from 'node:test'
 import WebSocket from 'ws'
 import { Daemon, fake, soon } from './harness.mjs'
+import { Provider } from './provider.mjs'
 
 const FIREFOX = process.env.MAINSTAY_FIREFOX ?? 'firefox-esr'
 const isThere = spawnSync(FIREFOX, ['--version']).status === 0
@@ -51,7 +52,8 @@ class Bidi {
 
 test('the page works in Firefox', { skip: !isThere && isOptional && 'Firefox is not installed' }, async () => {
   assert.ok(isThere, `${FIREFOX} is not installed`)
-  const daemon = await Daemon.start({ mcpServers: { alpha: fake(), beta: fake() } })
+  const provider = await Provider.start()
+  const daemon = await Daemon.start({ mcpServers: { alpha: fake(), beta: fake(), guarded: { url: provider.url } } })
   const profile = fs.mkdtempSync(path.join(os.tmpdir(), 'mainstay-firefox-'))
   const firefox = spawn(FIREFOX, ['--headless', '--no-remote', '--profile', profile, '--remote-debugging-port', '0'], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -78,7 +80,7 @@ test('the page works in Firefox', { skip: !isThere && isOptional && 'Firefox is 
       })
       return result.value ?? ''
     }
-    await soon('both servers to be shown', async () => /2 of 2 running/.test(await text()))
+    await soon('both servers to be shown', async () => /2 of 3 running/.test(await text()))
     const before = (await daemon.server('alpha')).pid
     process.kill(before, 'SIGKILL')
     await soon('alpha to be back with another process', async () => {
@@ -86,13 +88,27 @@ test('the page works in Firefox', { skip: !isThere && isOptional && 'Firefox is 
       return server.connected && server.pid !== before
     })
     await soon('the page to tell of the crash', async () => /1 crash/.test(await text()))
-    const faults = bidi.logs.filter((entry) => entry.level === 'error').map((entry) => entry.text)
+
+    const click = (label) => `(() => { const button = [...document.querySelectorAll('main button')].find(({ textContent }) => textContent.trim() === '${label}'); button?.click(); return button !== undefined })()`
+    await soon('a button to log in', async () => {
+      // Without a person's click Firefox blocks the tab.
+      const { result } = await bidi.send('script.evaluate', { expression: click('Log in'), target: { context }, awaitPromise: false, userActivation: true })
+      return result.value
+    })
+    await daemon.connected('guarded')
+    // A page behind another tab reads nothing.
+    await bidi.send('browsingContext.activate', { context })
+    await soon('the page to be logged in', async () => /Logged in until/.test(await text()))
+    const tabs = (await bidi.send('browsingContext.getTree', {})).contexts.map(({ url }) => url)
+    assert.ok(tabs.some((url) => url.startsWith(`${daemon.url}/oauth/callback`)), tabs.join())
+    const faults = bidi.logs.filter((entry) => entry.level === 'error' && entry.source.context === context).map((entry) => entry.text)
     assert.deepEqual(faults, [])
     bidi.close()
   } finally {
     firefox.kill()
     await ended
     await daemon.end()
+    await provider.stop()
     fs.rmSync(profile, { recursive: true, force: true, maxRetries: 5 })
   }
 })

@@ -7,7 +7,7 @@ pub const PAGE_HEADERS: [(&str, &str); 5] = [
     ("content-type", "text/html; charset=utf-8"),
     (
         "content-security-policy",
-        "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'none'",
     ),
     ("referrer-policy", "no-referrer"),
     ("cache-control", "no-store"),
@@ -29,6 +29,7 @@ pub fn landing_page(outcome: &Result<ServerName, String>) -> String {
     let text = escape(&text);
     format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{title} - Mainstay</title>\
+         <link rel=\"icon\" href=\"data:,\">\
          <style>body{{font:16px/1.5 system-ui,sans-serif;max-width:32rem;margin:15vh auto;padding:0 1rem;\
          color-scheme:light dark}}</style><h1>{title}</h1><p>{text}</p></html>\n"
     )

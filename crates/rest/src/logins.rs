@@ -12,6 +12,7 @@ use mainstay_api as api;
 use mainstay_core::config::Grant;
 use mainstay_gateway::supervisor::ServerHandle;
 use mainstay_login::{
+    discovery::{is_loopback, is_secure},
     flow::Redirect,
     landing::{PAGE_HEADERS, landing_page},
     logins::{LoginError, Logins, Revocation},
@@ -93,7 +94,7 @@ pub async fn begin(
     let redirect = match (server.oauth.callback_port, &request.origin) {
         (Some(port), _) => loopback::listen(logins, port)
             .map_err(|error| Refusal::LoginFailed(error.to_string()))?,
-        (None, Some(origin)) => redirect_at_origin(origin, &headers)?,
+        (None, Some(origin)) => redirect_at_origin(&door, origin, &headers)?,
         (None, None) => redirect_at_daemon(&door)?,
     };
     let login = logins.begin(&server, redirect, &scopes).await?;
@@ -184,7 +185,11 @@ fn no_login(message: String) -> Refusal {
 }
 
 /// The redirect address at the origin of a page, which must be the origin of the request.
-fn redirect_at_origin(origin: &str, headers: &HeaderMap) -> Result<loopback::Url, Refusal> {
+fn redirect_at_origin(
+    door: &RestDoor,
+    origin: &str,
+    headers: &HeaderMap,
+) -> Result<loopback::Url, Refusal> {
     let host = headers
         .get(header::HOST)
         .and_then(|host| host.to_str().ok());
@@ -194,7 +199,15 @@ fn redirect_at_origin(origin: &str, headers: &HeaderMap) -> Result<loopback::Url
     let url = url.ok_or_else(|| {
         Refusal::Malformed("`origin` must be the origin of this request".to_owned())
     })?;
-    if !mainstay_login::discovery::is_secure(&url) {
+    let port = door
+        .endpoint
+        .as_ref()
+        .map(|endpoint| endpoint.address.port());
+    if is_loopback(&url) && url.port_or_known_default() == port {
+        // A client is registered for one address, whatever name of this machine the browser uses.
+        return redirect_at_daemon(door);
+    }
+    if !is_secure(&url) {
         let message = "a browser comes back from a login to an address of this machine or one with https only; \
             run `mainstay auth login` there";
         return Err(Refusal::LoginFailed(message.to_owned()));

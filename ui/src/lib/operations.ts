@@ -1,9 +1,9 @@
 /** What a person can do with a server in its state: the fitting action first. */
 import type { Server } from '../api/types'
-import type { Operation } from './row.svelte'
+import type { Operation, Row } from './row.svelte'
 import type { StateWord } from './status'
 
-export type MainAction = Operation | 'review' | 'edit'
+export type MainAction = Operation | 'review' | 'edit' | 'login'
 
 const MAIN: Record<StateWord, MainAction | undefined> = {
   pending: 'review',
@@ -20,7 +20,8 @@ const MAIN: Record<StateWord, MainAction | undefined> = {
   crashed: 'restart',
 }
 
-export function mainAction(info: Server, word: StateWord): MainAction | undefined {
+export function mainAction(info: Server, word: StateWord, login?: Row['login']): MainAction | undefined {
+  if (login && info.nextAction === 'set_credentials') return 'login'
   return isRejected(info) ? 'edit' : MAIN[word]
 }
 

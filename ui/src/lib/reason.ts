@@ -5,6 +5,7 @@ import { serversTexts } from '../screens/servers/texts'
 import { texts } from '../texts'
 import { ago, span, time } from './format'
 import { isRejected } from './operations'
+import type { Row } from './row.svelte'
 import type { StateWord } from './status'
 
 /** A sentence about failed calls of a connected server, which may answer pings while its calls fail. */
@@ -50,8 +51,9 @@ export function endingOf(server: Server): string | undefined {
 }
 
 /** What happens next and what a person can do, for a row that is open. */
-export function outlook(server: Server, word: StateWord): string {
+export function outlook(server: Server, word: StateWord, login?: Row['login']): string {
   const { nextSteps } = serversTexts
+  if (word === 'unauthorized' && login) return nextSteps.login
   if (isRejected(server)) return nextSteps.rejected
   if ((word === 'error' || word === 'unauthorized') && !server.retried) return nextSteps[`${word}Final`]
   return nextSteps[word]

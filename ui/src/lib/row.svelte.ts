@@ -1,5 +1,5 @@
 /** One server as the page knows it. */
-import type { Server, ServerFigures } from '../api/types'
+import type { Login, Server, ServerFigures } from '../api/types'
 import { texts } from '../texts'
 import { clock } from './clock.svelte'
 import { lookOf, type ServerLook } from './status'
@@ -27,6 +27,8 @@ export class Row {
   busy = $state<Operation | 'remove' | 'approve' | undefined>(undefined)
   /** The value of auto-start that is being saved. */
   autoStart = $state<boolean | undefined>(undefined)
+  /** Of a server that accepts no credentials: who can log in to it, `null` for nobody, `undefined` until it was read. */
+  login = $state<Login['grant'] | null | undefined>(undefined)
   #failure = $state<string | undefined>(undefined)
   /** The status that was read first after it failed. */
   #failedAs: string | undefined
@@ -52,6 +54,7 @@ export class Row {
     // What is read before the operation has ended belongs to it.
     if (this.busy) this.#failedAs = info.status
     else if (this.#failure === texts.common.unreachable || info.status !== (this.#failedAs ??= info.status)) this.failure = undefined
+    if (info.nextAction !== 'set_credentials') this.login = undefined
     this.info = info
     this.readAt = clock.exact()
   }

@@ -80,6 +80,8 @@ export const serversTexts = {
     wait: 'Mainstay tries again by itself; you can do so now.',
   } satisfies Record<NonNullable<Server['nextAction']>, string>,
   startIt: 'Start it.',
+  logIn: 'Log in',
+  logInTo: 'Log in to it.',
   lastWords: (line: string) => `its last words: "${line}"`,
   nextSteps: {
     pending: 'Nothing runs before you approve it. Review what it would run.',
@@ -92,6 +94,7 @@ export const serversTexts = {
     stopping: 'Running calls may finish first.',
     unauthorized: 'Mainstay tries again seldom. Renew the token in its entry, then reconnect.',
     unauthorizedFinal: 'It is not tried again by itself. Renew the token in its entry, then reconnect.',
+    login: 'It connects by itself when you have logged in.',
     error: 'Mainstay tries again seldom. Correct its entry, then reconnect.',
     errorFinal: 'It is not tried again by itself. See its log, correct its entry, then reconnect.',
     rejected: 'It is not started before its entry is corrected.',
