@@ -4117,7 +4117,7 @@ export interface components {
          * @description The step that a person can take for a server that is not connected.
          * @enum {string}
          */
-        NextAction: "approve" | "enable" | "start" | "see_log" | "see_log_and_start" | "correct_entry" | "set_credentials" | "wait";
+        NextAction: "approve" | "enable" | "start" | "see_log" | "see_log_and_start" | "correct_entry" | "set_credentials" | "log_in" | "wait";
         /** @description An open question of a server. */
         OpenQuestion: {
             /** @description RFC 3339 */

@@ -5,7 +5,7 @@
 import { untrack } from 'svelte'
 import { SvelteMap } from 'svelte/reactivity'
 import { api, ApiError, messageOf, path, whenReached } from '../api/client'
-import type { Event, Figures, Logins, Operated, Server, ServerDetails, ServerFigures, ServerRequest, ServerRequests, Servers } from '../api/types'
+import type { Event, Figures, Operated, Server, ServerDetails, ServerFigures, ServerRequest, ServerRequests, Servers } from '../api/types'
 import { serversTexts } from '../screens/servers/texts'
 import { texts } from '../texts'
 import { clock } from './clock.svelte'
@@ -92,9 +92,6 @@ class Fleet {
   #frame = 0
   #watchers = 0
   #requestReads = 0
-  #isReadingLogins = false
-  /** The `entriesVersion` of which logins were read. */
-  #loginsVersion = -1
   /** Readings of all servers under way, and when the last one ended and what it took. */
   #wholeReads = 0
   #wholeAt = 0
@@ -289,26 +286,6 @@ class Fleet {
     const row = this.rows.get(server.name)
     if (row) row.take(server)
     else this.rows.set(server.name, new Row(server))
-    if (server.nextAction === 'set_credentials' && (row?.login === undefined || this.#loginsVersion !== this.entriesVersion)) void this.#readLogins()
-  }
-
-  /** Learns to which of the servers that accept no credentials one can log in. */
-  async #readLogins(): Promise<void> {
-    if (this.#isReadingLogins) return
-    this.#isReadingLogins = true
-    const version = this.entriesVersion
-    try {
-      const { logins } = await api.get<Logins>('/api/logins')
-      // A server that refuses without saying how to log in wants a token in its entry.
-      const wanted = logins.filter(({ required, status }) => required || status !== 'none')
-      const grants = new Map(wanted.map(({ server, grant }) => [server, grant]))
-      for (const row of this.rows.values()) if (row.info.nextAction === 'set_credentials') row.login = grants.get(row.name) ?? null
-      this.#loginsVersion = version
-    } catch {
-      // Asked again when one of these servers is read again.
-    } finally {
-      this.#isReadingLogins = false
-    }
   }
 
   #forget(name: string): void {

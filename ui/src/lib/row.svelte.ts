@@ -27,13 +27,13 @@ export class Row {
   busy = $state<Operation | 'remove' | 'approve' | undefined>(undefined)
   /** The value of auto-start that is being saved. */
   autoStart = $state<boolean | undefined>(undefined)
-  /** Of a server that accepts no credentials: who can log in to it, `null` for nobody, `undefined` until it was read. */
-  login = $state<Login['grant'] | null | undefined>(undefined)
   #failure = $state<string | undefined>(undefined)
   /** The status that was read first after it failed. */
   #failedAs: string | undefined
   /** Derived once for each change, because many components read it. */
   look: ServerLook = $derived(lookOf(this.info, this.figures))
+  /** Who has to log in to the server. `null` if it needs no login. */
+  login: Login['grant'] | null = $derived(this.info.nextAction === 'log_in' ? 'person' : null)
 
   constructor(info: Server) {
     this.name = info.name
@@ -54,7 +54,6 @@ export class Row {
     // What is read before the operation has ended belongs to it.
     if (this.busy) this.#failedAs = info.status
     else if (this.#failure === texts.common.unreachable || info.status !== (this.#failedAs ??= info.status)) this.failure = undefined
-    if (info.nextAction !== 'set_credentials') this.login = undefined
     this.info = info
     this.readAt = clock.exact()
   }

@@ -77,11 +77,11 @@ export const serversTexts = {
     see_log_and_start: 'See what it said last, then try it again.',
     correct_entry: 'Correct its entry.',
     set_credentials: 'Renew the token in its entry.',
+    log_in: 'Log in to it.',
     wait: 'Mainstay tries again by itself; you can do so now.',
   } satisfies Record<NonNullable<Server['nextAction']>, string>,
   startIt: 'Start it.',
   logIn: 'Log in',
-  logInTo: 'Log in to it.',
   lastWords: (line: string) => `its last words: "${line}"`,
   nextSteps: {
     pending: 'Nothing runs before you approve it. Review what it would run.',
