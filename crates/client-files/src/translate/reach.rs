@@ -219,24 +219,26 @@ impl Reading<'_> {
             ("oauth" | "auth", Value::Object(members)) => {
                 for (name, value) in members {
                     if let Some(setting) = login_setting(name) {
-                        self.set_login(setting, value.clone());
+                        self.set_login(key, setting, value);
                     }
+                }
+                if members.contains_key("redirectUri") && members.contains_key("clientId") {
+                    let text = "its `redirectUri` is the client's: let the registration have Mainstay's, too (docs/login.md)";
+                    self.report(key, text);
                 }
                 true
             }
             ("oauth" | "requiresOAuth", Value::Bool(true)) | ("oauthPublicClient", _) => true,
             ("auth", Value::String(text)) => text == "oauth",
             ("authProviderType", Value::String(text)) => text == "dynamic_discovery",
-            ("oauthClientId", Value::String(_)) => self.set_login("clientId", value.clone()),
-            ("oauthClientSecret", Value::String(_)) => {
-                self.set_login("clientSecret", value.clone())
-            }
+            ("oauthClientId", Value::String(_)) => self.set_login(key, "clientId", value),
+            ("oauthClientSecret", Value::String(_)) => self.set_login(key, "clientSecret", value),
             ("oauthScopes" | "scopes", Value::String(_) | Value::Array(_)) => {
-                self.set_login("scopes", value.clone())
+                self.set_login(key, "scopes", value)
             }
             ("oauthGrantType", Value::String(grant)) => match grant.as_str() {
                 "authorization_code" => true,
-                "client_credentials" => self.set_login("grant", json!("clientCredentials")),
+                "client_credentials" => self.set_login(key, "grant", &json!("clientCredentials")),
                 _ => false,
             },
             _ => false,
@@ -249,8 +251,12 @@ impl Reading<'_> {
         }
     }
 
-    /// Sets a member of `oauth`. Returns `true`.
-    fn set_login(&mut self, setting: &str, value: Value) -> bool {
+    /// Sets a member of `oauth`, with our references in its text. Returns `true`.
+    fn set_login(&mut self, key: &str, setting: &str, value: &Value) -> bool {
+        let value = match value.as_str() {
+            Some(text) => json!(self.ours(key, text)),
+            None => value.clone(),
+        };
         let oauth = self.read.entry.get("oauth").cloned();
         let mut oauth = oauth.unwrap_or_else(|| json!({}));
         oauth[setting] = value;

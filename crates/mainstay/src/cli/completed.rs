@@ -6,7 +6,12 @@ use mainstay_commands::PLACES;
 use super::Cli;
 
 /// Arguments that take a new name, or the name of something that Mainstay does not know.
-const FREE: [(&str, &str); 2] = [("add", "name"), ("token add", "name")];
+const FREE: [(&str, &str); 4] = [
+    ("add", "name"),
+    ("secret remove", "name"),
+    ("secret set", "name"),
+    ("token add", "name"),
+];
 
 fn find<'c>(command: &'c Command, path: &str) -> Option<&'c Command> {
     let mut words = path.split(' ');
