@@ -840,7 +840,7 @@ fn rules_of_a_sandbox_that_is_not_enabled_are_none() {
     assert_eq!(server.entry["enabled"], false);
 }
 
-/// What a client's file says of a login is taken over, without the client's tokens.
+/// The login settings of a client file are taken over, without the tokens of the client.
 #[test]
 fn a_login_is_taken_over() {
     let http = "https://h.example.com/mcp";
