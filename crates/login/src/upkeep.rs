@@ -84,8 +84,10 @@ pub enum AfterRefresh {
 
 impl LoginUpkeep {
     pub fn new(grant: Grant, login: Option<StoredLogin>) -> Self {
+        // A machine tries again after a restart: its settings may have been corrected.
+        let ended = login.as_ref().filter(|_| grant == Grant::Person);
         Self {
-            end: login.as_ref().and_then(|login| login.ended.clone()),
+            end: ended.and_then(|login| login.ended.clone()),
             login,
             grant,
             ..Self::default()
@@ -501,8 +503,10 @@ mod tests {
         let after = upkeep.handle_refusal(401, Some(&Secret::new("one")), None, at(81));
         assert_eq!(after, AfterRefusal::LogIn(reason));
         let stored = upkeep.login().cloned().expect("a login");
-        let restarted = LoginUpkeep::new(Grant::Person, Some(stored));
+        let restarted = LoginUpkeep::new(Grant::Person, Some(stored.clone()));
         assert!(matches!(restarted.next_token(at(82)), NextToken::Ended(_)));
+        let machine = LoginUpkeep::new(Grant::ClientCredentials, Some(stored));
+        assert!(matches!(machine.next_token(at(82)), NextToken::Ready(_)));
         upkeep.replace(login(tokens("new", 90, Some(100), Some("r"))));
         assert_eq!(
             upkeep.next_token(at(91)),

@@ -7,6 +7,7 @@ use axum::{
     extract::State,
     response::{IntoResponse as _, Response},
 };
+use futures_util::{StreamExt as _, stream};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use mainstay_api as api;
 use mainstay_core::config::Grant;
@@ -25,23 +26,29 @@ use mainstay_platform::utc;
 
 use super::{RestDoor, address::Path, body::Body, refusal::Refusal, via::RequestView};
 
+/// Logins that are read from the vault at the same time.
+const MAX_READS: usize = 16;
+
 /// `GET /api/logins`
 pub async fn logins(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
 ) -> Json<api::Logins> {
-    let mut list = Vec::new();
-    if let Some(logins) = &door.logins {
-        for server in door.gateway.registry.servers() {
-            let is_visible = door
-                .gateway
-                .server(&client_view, server.name.as_str())
-                .is_ok();
-            if is_visible && let Some(server) = LoginServer::from_config(&server.config()) {
-                list.push(login_view(logins, &server).await);
-            }
+    let servers = door.gateway.servers_of(&client_view);
+    let servers: Vec<LoginServer> = servers
+        .iter()
+        .filter_map(|server| LoginServer::from_config(&server.config()))
+        .collect();
+    let list = match &door.logins {
+        None => Vec::new(),
+        Some(logins) => {
+            stream::iter(servers)
+                .map(|server| async move { login_view(logins, &server).await })
+                .buffered(MAX_READS)
+                .collect()
+                .await
         }
-    }
+    };
     Json(api::Logins { logins: list })
 }
 
