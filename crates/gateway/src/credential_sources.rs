@@ -40,6 +40,9 @@ impl LoggedSource {
     }
 
     fn protect(&self, lines: &HeaderLines) {
+        if lines.as_bytes().is_empty() {
+            return;
+        }
         let last_lines = self.last_lines.load();
         let is_known = last_lines
             .as_ref()

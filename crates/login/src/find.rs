@@ -1,5 +1,6 @@
 //! Finds the authorization server of an MCP server by its metadata.
 
+use mainstay_transport::first_error_line;
 use oauth2::url::Url;
 
 use crate::{
@@ -9,7 +10,7 @@ use crate::{
         resource_metadata_urls,
     },
     scopes::Scopes,
-    web::{Web, WebError, first_line, get_json},
+    web::{Web, WebError, get_json},
 };
 
 /// The authorization server of an MCP server, and the name of the MCP server there.
@@ -211,7 +212,7 @@ impl Finder<'_> {
         match response.status().as_u16() {
             200..300 => Document::Found(response.into_body()),
             status @ (408 | 429 | 500..600) => {
-                let line = first_line(response.body());
+                let line = first_error_line(response.body());
                 let separator = if line.is_empty() { "" } else { ": " };
                 Document::Unavailable(format!("HTTP {status}{separator}{line}"))
             }

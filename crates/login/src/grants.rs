@@ -8,6 +8,7 @@ use std::{
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use mainstay_core::config::Secret;
+use mainstay_transport::first_error_line;
 use oauth2::{
     AsyncHttpClient, AuthType, AuthUrl, AuthorizationCode, Client, ClientId, ClientSecret,
     CsrfToken, DeviceAuthorizationUrl, EndpointNotSet, EndpointSet, PkceCodeChallenge,
@@ -25,7 +26,7 @@ use crate::{
     identity::{AuthMethod, ClientIdentity},
     scopes::{OFFLINE_ACCESS, Scopes},
     tokens::{TokenAnswer, Tokens, UnusableToken},
-    web::{Web, WebError, WebRequest, WebResponse, first_line},
+    web::{Web, WebError, WebRequest, WebResponse},
 };
 
 type TokenClient<HasAuthUrl = EndpointNotSet, HasDeviceUrl = EndpointNotSet> = Client<
@@ -442,7 +443,7 @@ fn normalise(response: &WebResponse) -> Result<WebResponse, GrantError> {
             Ok(json_response(http::StatusCode::OK, object))
         }
         _ => {
-            let line = first_line(response.body());
+            let line = first_error_line(response.body());
             let separator = if line.is_empty() { "" } else { ": " };
             Err(unavailable(format!(
                 "the authorization server answers HTTP {status}{separator}{line}"

@@ -223,7 +223,7 @@ pub fn read_registration(
         return Err(RegistrationError::Refused(reason));
     }
     if !(200..300).contains(&status) {
-        let line = crate::web::first_line(body);
+        let line = mainstay_transport::first_error_line(body);
         let separator = if line.is_empty() { "" } else { ": " };
         return Err(RegistrationError::Refused(format!(
             "HTTP {status}{separator}{line}"

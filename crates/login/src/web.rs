@@ -35,15 +35,3 @@ pub fn get_json(url: &str) -> Result<WebRequest, http::Error> {
         .header("accept", "application/json")
         .body(Vec::new())
 }
-
-/// The first line of an answer's body for people, or nothing of a page for browsers.
-pub fn first_line(body: &[u8]) -> String {
-    const MAX_CHARS: usize = 200;
-    let text = String::from_utf8_lossy(body);
-    let text = text.trim();
-    if text.starts_with('<') {
-        return String::new();
-    }
-    let line = text.lines().next().unwrap_or_default();
-    line.chars().take(MAX_CHARS).collect()
-}

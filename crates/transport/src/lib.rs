@@ -34,7 +34,7 @@ pub use self::{
         credentials::{
             CredentialSource, HeaderLines, NoCredentials, RefusedCredentials, RenewedLines,
         },
-        download::{DownloadError, DownloadRequest, download},
+        download::{DownloadError, DownloadRequest, download, first_error_line},
         events::{EventReader, StreamBroken},
         headers_helper::{HeadersHelpers, HelperSource},
         health_url::{HealthError, HealthUrl},

@@ -114,7 +114,7 @@ async fn follow(request: DownloadRequest<'_>) -> Result<Bytes, DownloadError> {
             return Err(DownloadError::Refused {
                 url: place,
                 status,
-                text: first_line(&text),
+                text: first_error_line(text.as_bytes()),
             });
         }
         let body = response.collect(&mut BytesMut::new(), request.bytes).await;
@@ -140,8 +140,10 @@ fn url_in_error(url: &str) -> String {
     )
 }
 
-/// The first line of an error text. Empty for an HTML page.
-fn first_line(text: &str) -> String {
+/// The first line of the body of an error answer, for people. Empty for an HTML page.
+pub fn first_error_line(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim();
     if text.starts_with('<') {
         return String::new();
     }
