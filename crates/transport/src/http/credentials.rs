@@ -46,13 +46,16 @@ impl HeaderLines {
 
     /// The lines without those whose names `others` has.
     pub fn without_names_of(&self, others: &[u8]) -> Cow<'_, [u8]> {
+        if self.0.is_empty() || others.is_empty() {
+            return Cow::Borrowed(self.as_bytes());
+        }
         let name = |line: &[u8]| line.split(|byte| *byte == b':').next().map(<[u8]>::to_vec);
         let others: Vec<_> = lines_in(others).filter_map(name).collect();
         let is_other = |line: &&[u8]| {
             name(line)
                 .is_some_and(|name| others.iter().any(|other| other.eq_ignore_ascii_case(&name)))
         };
-        if others.is_empty() || !lines_in(self.as_bytes()).any(|line| is_other(&line)) {
+        if !lines_in(self.as_bytes()).any(|line| is_other(&line)) {
             return Cow::Borrowed(self.as_bytes());
         }
         let rest = lines_in(self.as_bytes()).filter(|line| !is_other(line));
