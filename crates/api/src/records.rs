@@ -71,7 +71,7 @@ pub struct CallRecord {
     pub principal: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Absent if the name is unknown.
+    /// Absent if no server has an item with the requested name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// The original name of a tool or prompt, or the URI of a resource. If the name is unknown, the

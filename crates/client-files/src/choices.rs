@@ -65,8 +65,8 @@ fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, FileScope)> {
                 .map(|name| of_user(folder.join(name)))
                 .collect();
             if let Some(folder) = &machine.claude_managed_dir {
-                const MANAGED: [&str; 2] = ["managed-settings.json", MANAGED_SERVERS];
-                places.extend(MANAGED.map(|name| of_user(folder.join(name))));
+                const MANAGED_FILES: [&str; 2] = ["managed-settings.json", MANAGED_SERVERS];
+                places.extend(MANAGED_FILES.map(|name| of_user(folder.join(name))));
                 places.extend(json_files(
                     &folder.join("managed-settings.d"),
                     &FileScope::User,

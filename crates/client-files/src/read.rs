@@ -18,7 +18,7 @@ use crate::{
 /// The result of importing a key of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyFate {
-    /// The entry of Mainstay means the same.
+    /// The entry of Mainstay has a setting with the same meaning.
     Honoured,
     /// Only the client understands it. The entry of Mainstay keeps it under `_CLIENT`, where it has no
     /// effect, and from where it is written back to the client.
@@ -268,7 +268,7 @@ fn server(
     server
 }
 
-/// The name that a server can have in Mainstay.
+/// Derives a legal server name from a label of a client's file. A note reports a changed name.
 fn name_of(label: &str) -> (ServerName, Vec<ImportNote>) {
     let report = |text| {
         vec![ImportNote {

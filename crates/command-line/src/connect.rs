@@ -113,7 +113,7 @@ impl DaemonArgs {
         Self { news, ..self }
     }
 
-    /// Finds the daemon now.
+    /// Returns the client that was given, or else a client of the running daemon.
     pub fn find(&self) -> Result<Client, CommandError> {
         match &self.client {
             Some(client) => Ok(client.clone()),

@@ -200,10 +200,10 @@ impl Token {
     }
 
     async fn remove(&self, name: &str) -> Result<(), CommandError> {
-        let removed = match self.owner()? {
+        let removed_token = match self.owner()? {
             TokenOwner::Daemon(client) => {
-                let removed = client.remove_token(name).await;
-                suggest::completed(&client, removed.map_err(CommandError::from)).await?
+                let removed_token = client.remove_token(name).await;
+                suggest::completed(&client, removed_token.map_err(CommandError::from)).await?
             }
             TokenOwner::Directory(owner) => {
                 let client = TokenOwner::tokens(&owner)?.remove(name)?;
@@ -214,11 +214,11 @@ impl Token {
             }
         };
         if self.shape.only_json(self.json)? {
-            return output::json(&removed);
+            return output::json(&removed_token);
         }
         output::line(&format!(
             "the token of {} opens nothing any more",
-            removed.name
+            removed_token.name
         ))
     }
 

@@ -210,10 +210,10 @@ fn hidden(text: &str, syntax: Syntax) -> Result<Vec<Hidden>, EditError> {
     let mut found = walk.found;
     let mut number = 0;
     for comment in comments(&parsed, before) {
-        let (from, inside) = (comment.start + 2, &text[comment]);
+        let (from, comment_text) = (comment.start + 2, &text[comment]);
         // The text of the comment, without its delimiters.
-        let inside = inside.strip_suffix("*/").unwrap_or(inside);
-        for at in in_comment(inside.get(2..).unwrap_or_default()) {
+        let comment_text = comment_text.strip_suffix("*/").unwrap_or(comment_text);
+        for at in in_comment(comment_text.get(2..).unwrap_or_default()) {
             number += 1;
             found.push(Hidden {
                 at: from + at.start..from + at.end,

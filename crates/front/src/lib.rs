@@ -89,7 +89,7 @@ struct FrontState {
     held: Option<DaemonSession>,
     questions: ForwardedQuestions<Arc<AttachedDaemon>>,
     /// Requests by their ids (JSON text).
-    in_flight: HashMap<String, InFlight>,
+    in_flight: HashMap<String, InFlightRequest>,
     /// The serial number of the last request.
     last_serial: u64,
     /// The reason for the missing daemon.
@@ -111,7 +111,7 @@ impl FrontState {
 }
 
 /// An unanswered request.
-struct InFlight {
+struct InFlightRequest {
     /// True if the client expects no answer.
     is_cancelled: bool,
     /// The daemon that received the request.
@@ -475,7 +475,7 @@ impl Front {
                 }
                 state.last_serial += 1;
                 serial = state.last_serial;
-                let request = InFlight {
+                let request = InFlightRequest {
                     is_cancelled: false,
                     at: None,
                     is_modern,

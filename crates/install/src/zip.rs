@@ -76,7 +76,7 @@ pub struct Entry {
     /// The packed and unpacked sizes that the directory states.
     pub packed: u64,
     pub size: u64,
-    /// The mode of Unix, if the entry was made there.
+    /// The Unix file mode. `None` if the entry was not created on Unix.
     pub mode: Option<u32>,
     crc: u32,
     offset: u64,

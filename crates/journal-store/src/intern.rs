@@ -17,7 +17,7 @@ const MAX_CACHED: usize = 16 * 1024;
 /// Ids of values of one type.
 #[derive(Debug)]
 pub struct Interner<T> {
-    cached: HashMap<T, u32, foldhash::fast::RandomState>,
+    ids: HashMap<T, u32, foldhash::fast::RandomState>,
     next: u32,
 }
 
@@ -33,7 +33,7 @@ impl<T: Interned> Interner<T> {
         let query = format!("SELECT coalesce(max(id), 0) FROM {}", T::TABLE);
         let newest_id: u32 = connection.query_row(&query, [], |row| row.get(0))?;
         Ok(Self {
-            cached: HashMap::default(),
+            ids: HashMap::default(),
             next: newest_id + 1,
         })
     }
@@ -49,11 +49,11 @@ impl<T: Interned> Interner<T> {
         value: &T,
         redact: impl FnOnce(&T) -> Option<T>,
     ) -> rusqlite::Result<u32> {
-        if let Some(id) = self.cached.get(value) {
+        if let Some(id) = self.ids.get(value) {
             return Ok(*id);
         }
-        if self.cached.len() >= MAX_CACHED {
-            self.cached.clear();
+        if self.ids.len() >= MAX_CACHED {
+            self.ids.clear();
         }
         let id = self.next;
         let redacted_value = redact(value);
@@ -62,13 +62,13 @@ impl<T: Interned> Interner<T> {
             .unwrap_or(value)
             .insert(connection, id)?;
         self.next += 1;
-        self.cached.insert(value.clone(), id);
+        self.ids.insert(value.clone(), id);
         Ok(id)
     }
 
     /// Clears the cache, so that unused rows can be deleted.
     pub fn forget(&mut self) {
-        self.cached.clear();
+        self.ids.clear();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Requests to a token endpoint as an authorization server gets them, and its answers in every spelling.
+//! Requests to a token endpoint as an authorization server receives them, and its answers as JSON and as a form.
 
 use std::{
     collections::HashMap,

@@ -44,7 +44,7 @@ fn patience() -> Duration {
     FLOOD * bytes().div_ceil(DEFAULT_SIZE) as u32
 }
 
-/// W22, W23.
+/// W22, W23: several servers flood stdout with lines that are no messages. Logs rotate, and memory is limited.
 #[tokio::test]
 async fn garbage_in_lines_costs_nobody_anything() {
     let report = run_flood(5, json!({"to": "stdout", "bytes": bytes()})).await;

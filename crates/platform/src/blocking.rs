@@ -4,8 +4,8 @@ use std::any::Any;
 
 use tokio::task::{JoinError, JoinHandle};
 
-/// Bytes of a text from which on it is processed off the runtime. Reading that many takes about half a
-/// millisecond, as long as a change of threads on a busy machine.
+/// Maximum size of a text that is processed on the runtime's threads, in bytes. Processing that much takes about
+/// half a millisecond, as long as a thread switch on a busy machine.
 pub const LONG: usize = 64 * 1024;
 
 type Output = Box<dyn Any + Send>;

@@ -299,7 +299,8 @@ impl ConfigurationSource {
         self.parse(text.as_deref())
     }
 
-    /// The file's text. The usual file may be missing; a file that was named explicitly may not.
+    /// The file's text. `None` if the usual file is missing, or its path unknown. It is an error if a file that
+    /// was named explicitly is missing.
     pub fn text(&self) -> Result<Option<String>, LoadError> {
         let Some(location) = self.location() else {
             return Ok(None);

@@ -117,8 +117,8 @@ pub fn router(door: RestDoor) -> Router {
         router.route(operation.path, operation.into_handler(&door))
     });
     let api = api
-        // Not in the table, because the document describes these operations at the path of any
-        // server.
+        // `/api/servers/try` is also the path of a server named `try`. The route table omits these operations,
+        // because the OpenAPI document lists them under `/api/servers/{name}`.
         .route(api::TRY, trial::routes_of_server_try())
         .method_not_allowed_fallback(wrong_method)
         .route("/api", any(unknown))

@@ -186,7 +186,7 @@ mod tests {
                 ..HttpLaunch::default()
             })
         };
-        // What comes through a tunnel comes from the server.
+        // A tunnel carries only the server's answers, so the proxy is not named.
         assert_eq!(forwarding_proxy(&launch("https://server.test/mcp")), None);
         let proxy = forwarding_proxy(&launch("http://server.test/mcp")).expect("a proxy");
         let loss = with_proxy(Loss::ConnectFailed("HTTP 502".to_owned()), &proxy);

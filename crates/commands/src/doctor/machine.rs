@@ -85,7 +85,7 @@ pub fn state(located: &Result<StateDir, StateError>) -> Vec<DoctorFinding> {
         findings.extend(readable(path));
     }
     findings.extend(PRIVATE.iter().filter_map(|name| readable(&path.join(name))));
-    // The check of the daemon reports an error.
+    // An error is ignored here, because the check of the daemon reports it.
     if let Ok(None) = state.daemon() {
         let left = path.join("daemon.json");
         findings.extend(left.exists().then(|| {

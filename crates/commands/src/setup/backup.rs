@@ -280,7 +280,7 @@ pub fn write_back(
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(path)(error)),
         _ => {}
     }
-    // Fails if the folder holds other files.
+    // `remove_dir` keeps a folder that holds other files. Its error is ignored.
     new_folder.map(fs::remove_dir);
     Ok(())
 }

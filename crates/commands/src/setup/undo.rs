@@ -409,7 +409,7 @@ mod tests {
         assert!(folder.join("1-before").exists());
     }
 
-    /// A setup that is killed has changed some of the files.
+    /// An undo also restores the files if setup was killed after it had changed only some of them.
     #[test]
     fn what_was_interrupted_can_be_undone() {
         let world = World::new();

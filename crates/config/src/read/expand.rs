@@ -532,7 +532,7 @@ fn meaning(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The meaning of a JetBrains name between two `$`.
+/// The meaning of a JetBrains path macro, such as `PROJECT_DIR` in `$PROJECT_DIR$`.
 fn macro_meaning(name: &str) -> Option<&'static str> {
     Some(match name {
         "PROJECT_DIR" | "ProjectFileDir" | "ContentRoot" => "the project's folder",

@@ -2,7 +2,7 @@
 
 use crate::read::{node::Node, report::FindingReport};
 
-/// The reason that Mainstay cannot connect to a URL. Never has the URL: it may hold a secret.
+/// The defect of an invalid URL. The error omits the URL, which may contain a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidUrl {
     #[error("the URL must begin with http:// or https://")]

@@ -262,7 +262,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// The values of an object's members; none if this is no object.
+    /// The values of an object's members. Empty if the node is not an object.
     pub fn values(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let (place, shape) = (self.place.clone(), self.shape);
         let properties = self.value.as_object().map(|object| &object.properties);

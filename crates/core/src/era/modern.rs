@@ -16,8 +16,9 @@ use crate::message::{
     meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, REQUEST_KEYS},
 };
 
-/// True if a message is modern: its `_meta` says so, or `MCP-Protocol-Version` names no revision
-/// with a session. `Mcp-Method` proves nothing, because clients also send it at legacy revisions.
+/// True if a message is modern: its `_meta` has a key that modern revisions reserve, or its
+/// `MCP-Protocol-Version` header names something other than a legacy revision. `Mcp-Method` proves nothing,
+/// because clients also send it at legacy revisions.
 pub fn is_modern(envelope: &Envelope, version_header: Option<&str>) -> bool {
     envelope.has_request_meta()
         || version_header.is_some_and(|version| Revision::parse_legacy(version).is_none())

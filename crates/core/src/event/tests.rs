@@ -117,8 +117,8 @@ fn a_loss_its_attempts_and_its_end_are_announced_once() {
     );
 }
 
-/// Each attempt whose turn has come causes one event. A long outage announces no more attempts than
-/// failures.
+/// An attempt is announced once, when its turn comes. During a long outage, only attempts whose failures are
+/// announced have an event.
 #[test]
 fn the_beginning_of_an_attempt_is_announced_once() {
     const STARTING_EVENT: &str = "server_starting {}";

@@ -211,7 +211,7 @@ impl SessionStatus {
 }
 
 impl Lifecycle {
-    /// The status for people and programs.
+    /// The status that commands, the REST API and the web page show.
     pub fn status(&self, policy: &Policy) -> SessionStatus {
         let reconnecting = |then: &Then| match then {
             Then::Stay => (SessionState::Stopping, None),

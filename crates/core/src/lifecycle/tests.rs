@@ -1,5 +1,5 @@
-//! Tests of the lifecycle of a session, step by step: exact courses, the timings of every preset,
-//! the words of every surface, and invariants of random histories.
+//! Tests of a session's lifecycle: exact sequences of states, the timings of every preset, the texts that users
+//! see, and invariants of random event sequences.
 
 #![expect(
     clippy::unnecessary_wraps,

@@ -315,7 +315,7 @@ impl<'a> Exposed<'a> {
                 .is_none()
     }
 
-    /// The name according to the naming. An original name that cannot be exposed unchanged gets a
+    /// The original name, if `naming` is `none` and the name is free. Otherwise the name with the server's
     /// prefix.
     fn unaltered_name(&self, origin: &NameOrigin<'_>) -> String {
         let bare = origin.original;

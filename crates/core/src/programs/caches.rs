@@ -125,7 +125,7 @@ impl Runner {
     }
 }
 
-/// A broken cache in a server's output, and the repair.
+/// A broken package cache that a server's stderr reports, and the command that repairs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenCache {
     /// The folder in the server's spelling.

@@ -177,7 +177,8 @@ impl Secrets {
         let compile = || {
             let mut forms: Vec<String> =
                 self.pieces.iter().flat_map(|piece| forms(piece)).collect();
-            // If two begin alike, the longer one must come first.
+            // If one form is a prefix of another, the longer form must come first: the regex takes the first
+            // alternative that matches.
             forms.sort_unstable_by_key(|form| Reverse(form.len()));
             let pattern = RegexBuilder::new(&forms.join("|"))
                 .unicode(true)

@@ -397,7 +397,7 @@ impl Reader<'_> {
         self.skip_blanks(sign + 1 + usize::from(is_double))
     }
 
-    /// Skips the scheme of credentials, if a value follows.
+    /// Skips the scheme of credentials, if a value follows. Outside headers, only `Bearer` counts as a scheme.
     fn skip_scheme(&self, from: usize, value_end: usize, is_header: bool) -> usize {
         let text = &self.bytes[from..value_end];
         let letters = text.iter().take(MAX_SCHEME + 1);

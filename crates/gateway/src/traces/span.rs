@@ -65,7 +65,8 @@ impl Span {
         Some(call.times.started + self.since.elapsed())
     }
 
-    /// Begins the span of a request to the server. Returns the context for the request.
+    /// Begins the span of a request to the server, and ends an open one as cancelled. Returns the trace context
+    /// for the request. `None` after the call has ended.
     pub fn ask(&mut self, revision: Revision) -> Option<TraceContext> {
         self.answered(Some("cancelled"));
         let now = self.now()?;

@@ -30,7 +30,8 @@ const TURNS_AGAIN: Duration = Duration::from_secs(60);
 pub struct ServerReporters {
     registry: Arc<Registry>,
     width: usize,
-    /// Locked only while a loop runs over the reporters. A reload adds reporters.
+    /// One reporter for each server. A reload adds and removes reporters. The lock is never held across an
+    /// await.
     reporters: Mutex<Vec<Arc<ServerReporter>>>,
     tasks: Mutex<JoinSet<()>>,
 }

@@ -112,7 +112,7 @@ over_every_transport! {
         assert_eq!(declared_capabilities.iter().filter(|capabilities| **capabilities == json!({})).count(), 2, "{declared_capabilities:?}");
     }
 
-    /// Notifications of a session reach only its client.
+    /// With isolated sessions, resource updates, log messages and progress do not reach other clients.
     async fn notifications_of_a_session_reach_only_its_client(kind) {
         let backend = isolated_gateway(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;

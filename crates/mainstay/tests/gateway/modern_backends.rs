@@ -240,10 +240,10 @@ over_both_transports! {
         assert_eq!(result["structuredContent"], arguments, "{result}");
         assert_eq!(client.tools().await.contains(&"x__misrouted".to_owned()), kind == BackendKind::Stdio);
         if kind == BackendKind::Http {
-            let direct = Modern::at(&gateway, "/servers/x/mcp");
-            let listed_text = direct.result("tools/list", json!({})).await.to_string();
+            let direct_client = Modern::at(&gateway, "/servers/x/mcp");
+            let listed_text = direct_client.result("tools/list", json!({})).await.to_string();
             assert!(listed_text.contains("routed") && !listed_text.contains("misrouted"), "{listed_text}");
-            let refused_result = direct.call("misrouted", json!({"size": 1})).await;
+            let refused_result = direct_client.call("misrouted", json!({"size": 1})).await;
             assert!(text(&refused_result).contains("definition is invalid"), "{refused_result}");
             assert_eq!(backend.calls_of("misrouted"), [] as [Value; 0]);
         }
@@ -390,8 +390,8 @@ async fn headers_that_are_out_of_date_are_made_anew() {
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     gateway.rest().until_status("x", "connected").await;
     backend.fake().edit(|script| script.no_tools = false);
-    let direct = Modern::at(&gateway, "/servers/x/mcp");
-    let result = direct.call("routed", json!({"shard": 1})).await;
+    let direct_client = Modern::at(&gateway, "/servers/x/mcp");
+    let result = direct_client.call("routed", json!({"shard": 1})).await;
     assert_eq!(result["structuredContent"], json!({"shard": 1}), "{result}");
     assert_eq!(
         (backend.calls_of("routed").len(), backend.runs("routed")),

@@ -127,7 +127,7 @@ over_every_transport! {
         assert_eq!(backend.runs("ask_in_turn"), 2);
     }
 
-    /// Prompts and resources can ask, also several questions at once.
+    /// Calls of tools, prompts and resources may require answers, to several questions at once or in two rounds.
     async fn prompts_and_resources_can_ask(kind) {
         let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;

@@ -235,7 +235,7 @@ async fn a_disabled_tool_is_not_there() {
     );
 }
 
-/// J12: a name that clients would refuse gets legal characters and a hash.
+/// J12: names longer than `maxNameLength` are shortened, stay distinct, and call the right tools.
 #[tokio::test]
 async fn long_names_are_shortened_and_found() {
     let backend = Backend::start(BackendKind::Http, &["--tools", "3"]).await;

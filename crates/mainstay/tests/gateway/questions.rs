@@ -166,7 +166,7 @@ over_every_transport! {
         other_client.assert_echo("x__echo").await;
     }
 
-    /// Configured roots answer for a client without roots.
+    /// Mainstay answers `roots/list` with the configured roots if the client does not declare `roots`.
     async fn configured_roots_answer_for_clients_without(kind) {
         let roots = json!([{"uri": "file:///srv/data", "name": "data"}]);
         let backend = Backend::start(kind, &[]).await.option("roots", roots);

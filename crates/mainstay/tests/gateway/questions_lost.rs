@@ -11,7 +11,7 @@ use crate::{
     rest_client::Rest,
 };
 
-/// Server requests that wait for an answer over REST.
+/// Lists over REST the server requests that wait for an answer.
 async fn waiting_requests(rest: &Rest) -> Vec<Value> {
     let requests = rest.get("/api/server-requests").await;
     requests["requests"].as_array().expect("a list").clone()

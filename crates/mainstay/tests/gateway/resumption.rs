@@ -111,7 +111,7 @@ over_every_transport! {
             drop(stream);
             let mut rest = resume_stream(&client, &last_id).await;
             assert_eq!(steps(&mut rest).await, [3, 4, 5, 6]);
-            // The call ran once. All messages are sent again after the priming event.
+            // A client that resumes from the priming event gets all messages again.
             let mut full_stream = resume_stream(&client, &primer).await;
             assert_eq!(steps(&mut full_stream).await, [1, 2, 3, 4, 5, 6]);
         }

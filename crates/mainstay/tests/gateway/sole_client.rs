@@ -237,8 +237,8 @@ async fn a_client_that_speaks_late_is_declared_late() {
     }
 }
 
-/// Stored lists answer a client with the same capabilities as an earlier client. A client with more
-/// capabilities waits for new lists.
+/// A client gets the stored lists until a server has started, if an earlier client had the same capabilities. A
+/// client with other capabilities waits for new lists.
 #[tokio::test]
 async fn stored_lists_depend_on_client_capabilities() {
     let folder = tempfile::tempdir().expect("a temporary folder");

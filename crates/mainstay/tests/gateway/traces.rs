@@ -151,8 +151,8 @@ fn received_meta(backend: &Backend) -> Value {
 }
 
 over_every_transport! {
-    /// The spans form a chain: client, call, request to the server. The server gets the id of the
-    /// last (SEP-414).
+    /// The spans form a chain: client, call, request to the server. The server receives the id of the request's
+    /// span (SEP-414).
     async fn a_call_is_part_of_its_clients_trace(kind) {
         let mut collector = Collector::start(StatusCode::OK).await;
         let backend = Backend::start(kind, &[]).await;

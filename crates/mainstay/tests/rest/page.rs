@@ -72,7 +72,7 @@ async fn the_page_is_loaded_by_everybody_and_framed_by_nobody() {
         let policy = answer.header("permissions-policy").expect("a policy");
         assert!(policy.contains("camera=()") && !policy.contains('*'));
     }
-    // API paths do not return the page.
+    // Other paths do not have the page's `Content-Security-Policy`.
     for path in ["/api/servers", "/healthz", "/no-such-page", "/index.html"] {
         let answer = browser.get(path).await;
         assert_eq!(answer.header("content-security-policy"), None, "{path}");

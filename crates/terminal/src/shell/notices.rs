@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use reedline::ExternalPrinter;
 use tokio::{sync::Notify, time::sleep};
 
-/// Rows that wait to be shown above the prompt.
+/// Maximum number of rows that wait to be shown above the prompt. Further rows are dropped and counted.
 const MOST: usize = 200;
 
 /// Time between two checks of the editor for a row.

@@ -41,7 +41,7 @@ fn servers(servers: Vec<Server>) -> Servers {
 }
 
 /// One server of each state.
-fn some() -> Vec<Server> {
+fn one_server_per_state() -> Vec<Server> {
     let up = json!({"uptimeMs": 7_200_000, "pid": 4711});
     let lost = json!({
         "lastError": "process exited unexpectedly (signal 9)", "reconnectAttempt": 2, "nextRetryMs": 3400,
@@ -84,7 +84,7 @@ impl World {
     }
 
     fn with_figures() -> Self {
-        let mut world = Self::new(some());
+        let mut world = Self::new(one_server_per_state());
         for second in 0..12_u32 {
             let calls = second * (second % 4) * 3;
             let all = json!({"servers": [
@@ -441,7 +441,7 @@ fn a_daemon_that_is_gone_leaves_a_dim_picture() {
     // No question can be sent.
     assert_eq!((world.passes(1500), world.press("xy")), (vec![], vec![]));
     assert!(world.screen(80, 24).contains("trying again in 2 s"));
-    world.happens(TopEvent::Connected(servers(some())));
+    world.happens(TopEvent::Connected(servers(one_server_per_state())));
     assert_eq!(world.model.link, DaemonLink::Up);
     assert!(
         world
@@ -452,7 +452,7 @@ fn a_daemon_that_is_gone_leaves_a_dim_picture() {
 
 #[test]
 fn questions_are_few() {
-    let mut world = World::new(some());
+    let mut world = World::new(one_server_per_state());
     let count_questions = |effects: Vec<Effect>| {
         effects
             .into_iter()
@@ -465,7 +465,7 @@ fn questions_are_few() {
     let mut all = 0;
     for _ in 0..40 {
         world.happens(TopEvent::Figures(figures_of(json!({"servers": []}))));
-        world.happens(TopEvent::Servers(servers(some())));
+        world.happens(TopEvent::Servers(servers(one_server_per_state())));
         all += count_questions(world.passes(250));
     }
     // In ten seconds: figures once a second, and the servers after they seemed to have changed.
@@ -475,7 +475,7 @@ fn questions_are_few() {
         let event = json!({"id": "1", "type": "server_connected", "server": name, "createdAt": "x", "data": {}});
         serde_json::from_value(event).expect("an event")
     };
-    let mut world = World::new(some());
+    let mut world = World::new(one_server_per_state());
     world.passes(250);
     world.happens(TopEvent::Happened(vec![
         happened("files"),
@@ -493,7 +493,7 @@ fn questions_are_few() {
 
 #[test]
 fn the_pane_follows_the_selection_when_it_rests() {
-    let mut world = World::new(some());
+    let mut world = World::new(one_server_per_state());
     world.press("\n");
     let follows = |effects: Vec<Effect>| {
         let follow = effects.into_iter().find_map(|effect| match effect {
@@ -621,7 +621,7 @@ fn the_pane_has_the_whole_status() {
 #[test]
 fn a_screen_without_room_for_a_pane_says_so() {
     for key in ["\n", "\t"] {
-        let mut world = World::new(some());
+        let mut world = World::new(one_server_per_state());
         world.screen(60, 10);
         world.press(key);
         assert!(world.model.pane.is_none());

@@ -163,7 +163,7 @@ impl From<Arc<SseLink>> for Multiplexed {
     }
 }
 
-/// A request that shares its line with other requests.
+/// A request on a connection that also carries other requests.
 pub struct MultiplexedExchange {
     ticket: Ticket,
     delivery: Delivery,

@@ -157,7 +157,7 @@ pub async fn loop_loss(uri: &Uri, response: Response) -> Loss {
     Loss::Misconfigured(refusal.with_advice())
 }
 
-/// The end of the reason for a 401 of a server that names its authorization server.
+/// Suffix of the reason if a server answers HTTP 401 and names its authorization server.
 const LOGIN_NOTE: &str = "; it names an OAuth server: Mainstay logs in there if the entry has no credentials and no `\"oauth\": false`";
 
 /// True for the reason of a server to which a person can log in, as a trial without logins gets it.

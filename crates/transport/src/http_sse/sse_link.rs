@@ -112,8 +112,8 @@ impl SseLink {
 /// Resolves once the server has accepted a request, to its answer if that came in the body of the POST.
 pub type Accepting = Pin<Box<dyn Future<Output = Result<Option<Frame>, Interruption>> + Send>>;
 
-/// Waits until the server has accepted a request. Some servers answer in the body of the POST, most of them
-/// to refuse the session.
+/// Waits until the server has accepted a request. Some servers answer in the body of the POST. Most of these
+/// answers refuse the session.
 async fn accept(link: Arc<SseLink>, posted: Sending) -> Result<Option<Frame>, Interruption> {
     let posted = posted.await;
     let response = posted.map_err(|error| http_client::interruption(&error))?;

@@ -248,8 +248,8 @@ mod tests {
         assert!(output.is_empty() && !writer.has_begun(first));
     }
 
-    /// The peer may read a message and close the connection before the writer knows that the message was
-    /// written.
+    /// A message counts as begun once a part of it is written, because the peer may read the message and close
+    /// the connection before the write returns.
     #[tokio::test]
     async fn a_message_has_begun_before_its_write_ends() {
         let writer = Arc::new(LineWriter::default());

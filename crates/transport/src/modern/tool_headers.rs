@@ -116,8 +116,8 @@ mod tests {
         assert_eq!(call("unknown"), Ok(Vec::new()));
         call("bad").expect_err("an invalid tool");
 
-        let mended = tool("bad", "boolean");
-        headers.update(&server, list(&mended));
+        let mended_tool = tool("bad", "boolean");
+        headers.update(&server, list(&mended_tool));
         assert_eq!(call("bad"), Ok(vec![("Mcp-Param-A".into(), "x".into())]));
         headers.update(&server, list(r#"{"name":"good"}"#));
         assert_eq!(call("good"), Ok(Vec::new()));

@@ -19,7 +19,7 @@ fn given_up(mut course: Course, every: u64) -> (u128, u64) {
     (time, course.life.epoch.0)
 }
 
-/// A budget of five crashes lasts 31 s, however many attempts calls bring forward.
+/// A budget of five crashes lasts 31 s without calls, and no less with calls, which bring attempts forward.
 #[test]
 fn calls_do_not_spend_the_budget_faster_than_the_policy() {
     let result_without_calls = given_up(Course::after_loss(without_calls(), crash()), 100);

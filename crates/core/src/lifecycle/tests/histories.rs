@@ -1,4 +1,4 @@
-//! Checks the invariants of all legal histories, for every preset.
+//! Checks invariants of the lifecycle with random legal event sequences and random presets.
 
 use proptest::prelude::*;
 

@@ -78,7 +78,7 @@ struct Stream {
     /// The number of the next event for the current connection.
     next_unread: u64,
     /// Number of connections so far. Only the latest one reads.
-    readers: u64,
+    latest_reader: u64,
     is_read: bool,
     is_over: bool,
     /// The client's retry time, if the connection must close.
@@ -139,7 +139,7 @@ impl Replay {
                 stored: VecDeque::new(),
                 next: 1,
                 next_unread: 1,
-                readers: 1,
+                latest_reader: 1,
                 is_read: true,
                 is_over: false,
                 parting: None,
@@ -178,7 +178,7 @@ impl Replay {
         if stream_state.is_over && stream_state.stored.is_empty() && event + 1 < stream_state.next {
             return Err(reason);
         }
-        stream_state.readers += 1;
+        stream_state.latest_reader += 1;
         stream_state.is_read = true;
         stream_state.next_unread = event + 1;
         stream_state.parting = None;
@@ -191,7 +191,7 @@ impl Replay {
         Ok(StreamCursor {
             stream,
             kind,
-            reader: stream_state.readers,
+            reader: stream_state.latest_reader,
             primer: Some(event),
             is_closed: false,
         })
@@ -276,8 +276,8 @@ impl Replay {
     pub fn poll(&self, cursor: &mut StreamCursor, context: &Context<'_>) -> Poll<Option<Bytes>> {
         let mut state = self.state();
         let stream_state = state.streams.get_mut(&cursor.stream);
-        let Some(stream_state) =
-            stream_state.filter(|stream| stream.readers == cursor.reader && !cursor.is_closed)
+        let Some(stream_state) = stream_state
+            .filter(|stream| stream.latest_reader == cursor.reader && !cursor.is_closed)
         else {
             return Poll::Ready(None);
         };
@@ -305,7 +305,7 @@ impl Replay {
     pub fn leave(&self, cursor: &StreamCursor) {
         let mut state = self.state();
         if let Some(stream_state) = state.streams.get_mut(&cursor.stream)
-            && stream_state.readers == cursor.reader
+            && stream_state.latest_reader == cursor.reader
         {
             stream_state.is_read = false;
             stream_state.reader = None;

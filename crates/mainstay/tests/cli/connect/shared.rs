@@ -62,8 +62,8 @@ async fn answer_roots(client: &mut Front, uri: &str) {
     client.send(&answer).await;
 }
 
-/// An ambiguous question goes to the client that owns the servers. The other client then gets an
-/// isolated session.
+/// A server's question that either client may have caused goes to the client whose process runs the servers. The
+/// other client's later calls use an isolated session.
 #[tokio::test]
 async fn each_client_is_asked_for_its_own_roots() {
     let home = home!();
@@ -98,8 +98,8 @@ async fn each_client_is_asked_for_its_own_roots() {
     assert_eq!(code, Some(0), "{stderr}");
 }
 
-/// Commands use the servers of a `mainstay mcp`. The next `mainstay mcp` shares them, and takes
-/// over at the end of the first.
+/// Commands use the servers of a running `mainstay mcp`. A second `mainstay mcp` shares these servers, and
+/// starts its own when the first one exits.
 #[tokio::test]
 async fn servers_of_mcp_are_shared_and_outlive_its_client() {
     let home = home!();

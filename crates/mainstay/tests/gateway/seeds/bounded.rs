@@ -427,7 +427,7 @@ async fn odd_tools_are_listed_and_called() {
         client.call_text(altered_tool, json!({})).await,
         "größe_測る"
     );
-    // A tool of another server with the same suffix must not be called.
+    // A name without a slash is refused. It is never matched by its suffix `echo`.
     assert_refused(
         &call(&rest, "breakpoint_echo", json!({})).await,
         StatusCode::BAD_REQUEST,

@@ -133,7 +133,8 @@ impl CertificateFiles {
         Ok(config.await)
     }
 
-    /// Reads the files. May block for [`files::PATIENCE`].
+    /// Reads the files, and returns their configuration: the stored one if the files have not changed. Blocks
+    /// for up to [`files::PATIENCE`].
     fn read(self) -> Result<Arc<ClientConfig>, UnusableFile> {
         static STORED: Mutex<Vec<(FileTexts, Arc<ClientConfig>)>> = Mutex::new(Vec::new());
         let read = self.texts()?;
