@@ -148,12 +148,13 @@ impl<'c> AsyncHttpClient<'c> for Sender<'_> {
 
     fn call(&'c self, request: oauth2::HttpRequest) -> Self::Future {
         Box::pin(async move {
+            let secrets = secrets_of(request.body());
             let response = self.0.send(request).await;
             let response = response.map_err(|error| GrantError::Unavailable {
                 reason: error.to_string(),
                 is_sent: !matches!(error, WebError::NotSent(_)),
             })?;
-            normalise(&response)
+            normalise(&response, &secrets)
         })
     }
 }
@@ -409,12 +410,81 @@ fn token_error<E: oauth2::ErrorResponse + IntoRefusal>(
 /// Codes of errors that pass.
 const TRANSIENT_CODES: [&str; 2] = ["temporarily_unavailable", "server_error"];
 
+/// Codes that an authorization server uses (RFC 6749, 5.2; RFC 8628, 3.5; RFC 8707, 2). With a status that no
+/// authorization server gives to an error, another code comes from a gateway before it.
+const KNOWN_CODES: [&str; 11] = [
+    "invalid_request",
+    "invalid_client",
+    "invalid_grant",
+    "unauthorized_client",
+    "unsupported_grant_type",
+    "invalid_scope",
+    "invalid_target",
+    "access_denied",
+    "authorization_pending",
+    "slow_down",
+    "expired_token",
+];
+
+/// Maximum length of an error code that is stored, in characters.
+const MAX_CODE: usize = 60;
+
+/// Longest pause between two requests for the tokens of a device, and longest lifetime of its codes, in seconds.
+const MAX_INTERVAL: u64 = 60;
+const MAX_DEVICE_LIFETIME: u64 = 60 * 60;
+
+/// Parameters of requests whose values no error may quote.
+const SECRET_PARAMETERS: [&str; 7] = [
+    "code",
+    "refresh_token",
+    "code_verifier",
+    "client_secret",
+    "client_assertion",
+    "device_code",
+    "token",
+];
+
+/// Shorter values are no secrets.
+const MIN_SECRET: usize = 4;
+
+/// The secrets in the form of a request.
+fn secrets_of(form: &[u8]) -> Vec<String> {
+    form_urlencoded::parse(form)
+        .filter(|(name, value)| {
+            SECRET_PARAMETERS.contains(&name.as_ref()) && value.len() >= MIN_SECRET
+        })
+        .map(|(_, value)| value.into_owned())
+        .collect()
+}
+
+/// A text of the authorization server without the secrets of the request.
+fn without_secrets(text: &str, secrets: &[String]) -> String {
+    secrets.iter().fold(text.to_owned(), |text, secret| {
+        text.replace(secret.as_str(), "***")
+    })
+}
+
+/// Limits the times of an answer with the codes of a device.
+fn limit_device_times(object: &mut Map<String, Value>) {
+    if !object.contains_key("device_code") {
+        return;
+    }
+    for (name, min, max) in [
+        ("interval", 1, MAX_INTERVAL),
+        ("expires_in", 1, MAX_DEVICE_LIFETIME),
+    ] {
+        if let Some(seconds) = object.get(name).and_then(Value::as_u64) {
+            object.insert(name.to_owned(), Value::from(seconds.clamp(min, max)));
+        }
+    }
+}
+
 /// The longest description of an error that is kept, in characters.
 const MAX_DESCRIPTION: usize = 300;
 
 /// The answer as RFC 6749 has it: JSON, with an error status where it is an error. Servers also write forms, errors
 /// with status 200, and pages. An answer that says neither yes nor no is [`GrantError::Unavailable`].
-fn normalise(response: &WebResponse) -> Result<WebResponse, GrantError> {
+fn normalise(response: &WebResponse, secrets: &[String]) -> Result<WebResponse, GrantError> {
     let status = response.status().as_u16();
     let unavailable = |reason| GrantError::Unavailable {
         reason,
@@ -423,7 +493,17 @@ fn normalise(response: &WebResponse) -> Result<WebResponse, GrantError> {
     let object = read_object(response);
     let code = object.as_ref().and_then(error_code);
     if let Some(code) = code {
-        if status >= 500 || status == 429 || TRANSIENT_CODES.contains(&code.as_str()) {
+        let code: String = without_secrets(&code, secrets)
+            .chars()
+            .take(MAX_CODE)
+            .collect();
+        let is_final_status = matches!(status, 200..300 | 400 | 401);
+        let is_of_gateway = !is_final_status && !KNOWN_CODES.contains(&code.as_str());
+        if status >= 500
+            || status == 429
+            || is_of_gateway
+            || TRANSIENT_CODES.contains(&code.as_str())
+        {
             return Err(unavailable(refusal_text(&code, None)));
         }
         let description = object
@@ -433,17 +513,19 @@ fn normalise(response: &WebResponse) -> Result<WebResponse, GrantError> {
         let mut error = Map::new();
         error.insert("error".to_owned(), Value::from(code));
         if let Some(description) = description {
+            let description = without_secrets(description, secrets);
             let description: String = description.chars().take(MAX_DESCRIPTION).collect();
             error.insert("error_description".to_owned(), Value::from(description));
         }
         return Ok(json_response(http::StatusCode::BAD_REQUEST, error));
     }
     match object {
-        Some(object) if (200..300).contains(&status) => {
+        Some(mut object) if (200..300).contains(&status) => {
+            limit_device_times(&mut object);
             Ok(json_response(http::StatusCode::OK, object))
         }
         _ => {
-            let line = first_error_line(response.body());
+            let line = without_secrets(&first_error_line(response.body()), secrets);
             let separator = if line.is_empty() { "" } else { ": " };
             Err(unavailable(format!(
                 "the authorization server answers HTTP {status}{separator}{line}"

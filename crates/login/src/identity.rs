@@ -191,6 +191,9 @@ pub enum RegistrationError {
     UnknownMethod(String),
 }
 
+/// Maximum length of the reason of a refused registration, in characters.
+const MAX_REASON: usize = 300;
+
 /// Reads the answer to a registration (RFC 7591, 3.2).
 pub fn read_registration(
     status: u16,
@@ -220,6 +223,7 @@ pub fn read_registration(
             Some(description) => format!("{}: {description}", refused.error),
             None => refused.error,
         };
+        let reason = reason.chars().take(MAX_REASON).collect();
         return Err(RegistrationError::Refused(reason));
     }
     if !(200..300).contains(&status) {

@@ -60,6 +60,10 @@ struct KeeperState {
     server: LoginServer,
     upkeep: LoginUpkeep,
     is_loaded: bool,
+    /// The time and the reason of the last failure to read the stored login.
+    load_failure: Option<(SystemTime, String)>,
+    /// Time at which the vault was last read for a login of another process.
+    looked_at: Option<SystemTime>,
     /// True while a task loads or refreshes the login.
     is_busy: bool,
     /// The challenge of the server's last refusal.
@@ -73,6 +77,11 @@ struct KeeperState {
     /// The reason that the last login of a person failed.
     login_error: Option<String>,
 }
+
+/// The entry has got another URL since the login was begun. The tokens are not for that server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the entry of the server has another URL now; begin the login again")]
+pub struct OtherServer;
 
 /// The next step of a request.
 enum RequestStep {
@@ -92,6 +101,8 @@ impl LoginKeeper {
                 upkeep: LoginUpkeep::new(grant, None),
                 server,
                 is_loaded: false,
+                load_failure: None,
+                looked_at: None,
                 is_busy: false,
                 challenge: None,
                 missing_scopes: Scopes::default(),
@@ -163,6 +174,8 @@ impl LoginKeeper {
 
     async fn run_task(self: &Arc<Self>) {
         self.load().await;
+        // A token that is due for a refresh may still be good: no request waits for the refresh.
+        self.notify();
         let now = self.shared.now();
         let is_due = {
             let state = self.state.lock();
@@ -189,17 +202,46 @@ impl LoginKeeper {
         }
         let stored = self.shared.store.login(&self.entry).await;
         let mut state = self.state.lock();
-        state.is_loaded = true;
+        if state.is_loaded {
+            // A person has logged in or out meanwhile.
+            return;
+        }
         match stored {
-            Ok(Some(login)) if login.server_url == state.server.url.as_str() => {
-                state.upkeep.replace(login);
+            Ok(stored) => {
+                state.is_loaded = true;
+                state.load_failure = None;
+                let stored = stored.filter(|login| login.server_url == state.server.url.as_str());
+                if let Some(login) = stored {
+                    state.upkeep.replace(login);
+                }
             }
-            Ok(_) => {}
             Err(error) => {
                 tracing::warn!(server = %state.server.name, %error, "the stored login cannot be read");
-                state.save_error = Some(error.to_string());
+                state.load_failure = Some((self.shared.now(), error.to_string()));
             }
         }
+    }
+
+    /// Takes a login that another process has stored, where there is none or where it has ended.
+    async fn look_for_login(&self) {
+        let before = self.login();
+        let Ok(Some(stored)) = self.shared.store.login(&self.entry).await else {
+            return;
+        };
+        let name = {
+            let mut state = self.state.lock();
+            let is_usable = stored.server_url == state.server.url.as_str()
+                && stored.ended.is_none()
+                && before.is_none_or(|before| before.tokens.access != stored.tokens.access);
+            if !is_usable || !state.is_idle() {
+                return;
+            }
+            state.upkeep.replace(stored);
+            state.is_required = false;
+            state.server.name.clone()
+        };
+        self.notify();
+        self.shared.publish(LoginChange::LoggedIn(name));
     }
 
     /// Refreshes the login, in turn with other processes that share the vault.
@@ -210,9 +252,20 @@ impl LoginKeeper {
         };
         // A vault that cannot be written to must not end a login that works.
         let lock = self.shared.store.lock_login(&self.entry).await;
-        if lock.is_ok()
-            && let Ok(stored) = self.shared.store.login(&self.entry).await
+        if let Err(error) = &lock
+            && error.is_locked
         {
+            // The other process may have used the refresh token already.
+            let error = GrantError::Unavailable {
+                reason: error.to_string(),
+                is_sent: false,
+            };
+            let now = self.shared.now();
+            let mut state = self.state.lock();
+            state.upkeep.handle_refresh(Err(error), now, random_share());
+            return;
+        }
+        if let Ok(stored) = self.shared.store.login(&self.entry).await {
             let stored = stored.filter(|login| login.server_url == server.url.as_str());
             let is_saved = self.state.lock().save_error.is_none();
             match (stored, &before) {
@@ -245,6 +298,10 @@ impl LoginKeeper {
         let now = self.shared.now();
         let after = {
             let mut state = self.state.lock();
+            if state.server.url != server.url {
+                // The tokens are for the server at the former URL of the entry.
+                return;
+            }
             state.upkeep.handle_refresh(answer, now, random_share())
         };
         let name = &server.name;
@@ -264,6 +321,12 @@ impl LoginKeeper {
             AfterRefresh::Ended(reason) => {
                 tracing::warn!(server = %name, %reason, "the login has ended");
                 self.save().await;
+                if reason.contains("invalid_client")
+                    && let Some(login) = before
+                {
+                    // The authorization server has forgotten the client.
+                    self.shared.forget_registration(&login).await;
+                }
                 self.shared.publish(LoginChange::Ended(name.clone()));
             }
         }
@@ -288,10 +351,15 @@ impl LoginKeeper {
         login: &StoredLogin,
     ) -> Result<StoredLogin, GrantError> {
         let web = self.shared.web(server);
+        let mut client = login.client.clone();
+        if server.oauth.client_id.as_ref() == Some(&client.id) {
+            // The entry may have got another secret since.
+            client.secret = server.oauth.client_secret.clone();
+        }
         let endpoint = TokenEndpoint {
             web: web.as_ref(),
             issuer: &login.issuer,
-            client: &login.client,
+            client: &client,
             private_key: server.oauth.private_key.as_ref(),
             resource: &login.resource,
             now: self.shared.now(),
@@ -359,6 +427,7 @@ impl LoginKeeper {
             requested_scopes: scopes,
             tokens,
             logged_in_at: now,
+            registered_for: None,
             ended: None,
         })
     }
@@ -378,6 +447,11 @@ impl LoginKeeper {
             self.start_task();
             return None;
         }
+        if self.state.lock().is_time_to_look(now) {
+            let keeper = Arc::clone(self);
+            self.shared
+                .spawn(Box::pin(async move { keeper.look_for_login().await }));
+        }
         if is_unsaved {
             let keeper = Arc::clone(self);
             self.shared
@@ -387,11 +461,14 @@ impl LoginKeeper {
     }
 
     /// Takes the login of a person, and saves it.
-    pub(crate) async fn log_in(&self, login: StoredLogin) {
+    pub(crate) async fn log_in(&self, login: StoredLogin) -> Result<(), OtherServer> {
         // Without the lock, a refresh of another process could write its older tokens over this login.
         let lock = self.shared.store.lock_login(&self.entry).await;
         {
             let mut state = self.state.lock();
+            if state.server.url.as_str() != login.server_url {
+                return Err(OtherServer);
+            }
             state.upkeep.replace(login);
             (state.is_loaded, state.is_required) = (true, false);
             state.missing_scopes = Scopes::default();
@@ -402,6 +479,7 @@ impl LoginKeeper {
         self.notify();
         self.shared
             .publish(LoginChange::LoggedIn(self.server().name));
+        Ok(())
     }
 
     /// Gets a token with the client's own credentials, even if the last attempt has ended the login.
@@ -411,8 +489,12 @@ impl LoginKeeper {
             (state.server.clone(), state.upkeep.login().cloned())
         };
         let login = self.machine_login(&server, before.as_ref()).await?;
-        self.log_in(login).await;
-        Ok(())
+        self.log_in(login)
+            .await
+            .map_err(|error| GrantError::Unavailable {
+                reason: error.to_string(),
+                is_sent: true,
+            })
     }
 
     /// Sets the reason that the last login of a person failed. `None` when another one begins.
@@ -440,7 +522,7 @@ impl LoginKeeper {
     pub async fn loaded(self: &Arc<Self>) {
         let mut changed = self.changed.subscribe();
         let deadline = Instant::now() + WAIT_LIMIT;
-        while !self.state.lock().is_loaded {
+        while self.is_unread() {
             self.start_task();
             if timeout_at(deadline, changed.changed()).await.is_err() {
                 return;
@@ -448,11 +530,28 @@ impl LoginKeeper {
         }
     }
 
+    /// True if the stored login was not read, and reading it has not failed just now.
+    fn is_unread(&self) -> bool {
+        let now = self.shared.now();
+        let state = self.state.lock();
+        let has_failed = state
+            .load_failure
+            .as_ref()
+            .is_some_and(|(time, _)| is_recent(*time, now));
+        !state.is_loaded && !has_failed
+    }
+
     fn next_step(&self) -> RequestStep {
         let now = self.shared.now();
         let state = self.state.lock();
         if !state.is_loaded {
-            return RequestStep::Wait(None);
+            return match &state.load_failure {
+                Some((time, reason)) if is_recent(*time, now) => {
+                    let reason = format!("the login cannot be read: {reason}");
+                    RequestStep::Fail(NoCredentials::Unavailable(reason))
+                }
+                _ => RequestStep::Wait(None),
+            };
         }
         match state.upkeep.next_token(now) {
             NextToken::NoLogin => RequestStep::Fail(NoCredentials::Unknown),
@@ -482,7 +581,7 @@ impl LoginKeeper {
         self.ready.store(state.ready_token(now));
         match after {
             AfterRefusal::Use(token) => RequestStep::Send(token),
-            AfterRefusal::Refresh => RequestStep::Wait(state.upkeep.retry_at()),
+            AfterRefusal::Refresh => RequestStep::Wait(state.upkeep.retry_at(now)),
             AfterRefusal::LogIn(reason) => {
                 state.is_required = true;
                 RequestStep::Fail(NoCredentials::NoLongerValid(state.advised(&reason)))
@@ -571,9 +670,20 @@ impl LoginKeeper {
                 || tokens.is_some_and(|tokens| tokens.refresh.is_some()),
             last_refresh: state.upkeep.last_refresh().cloned(),
             login_error: state.login_error.clone(),
-            save_error: state.save_error.clone(),
+            save_error: state
+                .save_error
+                .clone()
+                .or_else(|| Some(state.load_failure.as_ref()?.1.clone())),
         }
     }
+}
+
+/// Pause between two attempts to read a stored login.
+const LOOK_PAUSE: Duration = Duration::from_secs(25);
+
+/// False after a clock was set back.
+fn is_recent(time: SystemTime, now: SystemTime) -> bool {
+    now.duration_since(time).is_ok_and(|age| age < LOOK_PAUSE)
 }
 
 /// A task of a keeper. Its end wakes all requests that wait, even if the task panics or is never run.
@@ -587,6 +697,22 @@ impl Drop for KeeperTask {
 }
 
 impl KeeperState {
+    /// True if there is no login that could be used.
+    fn is_idle(&self) -> bool {
+        self.is_loaded && (self.upkeep.login().is_none() || self.upkeep.end().is_some())
+    }
+
+    /// True if another process may have logged in since the vault was last read.
+    fn is_time_to_look(&mut self, now: SystemTime) -> bool {
+        let is_time = self.is_idle()
+            && self.server.grant() == Grant::Person
+            && !self.looked_at.is_some_and(|time| is_recent(time, now));
+        if is_time {
+            self.looked_at = Some(now);
+        }
+        is_time
+    }
+
     /// The token that requests take without waiting. Without a login, they have none.
     fn ready_token(&self, now: SystemTime) -> Option<Arc<ReadyToken>> {
         if !self.is_loaded {

@@ -30,7 +30,7 @@ use crate::{
         ClientIdentity, IdentityChoice, NeedsClientId, RegistrationError, choose_identity,
         read_registration, registration_body,
     },
-    keeper::{LoginKeeper, LoginSource},
+    keeper::{LoginKeeper, LoginSource, OtherServer},
     scopes::Scopes,
     server::LoginServer,
     store::{LoginStore, StoreError},
@@ -45,8 +45,8 @@ const TICK: Duration = Duration::from_secs(30);
 /// Shortest time between two ticks.
 const SHORTEST_TICK: Duration = Duration::from_millis(100);
 
-/// Time that refreshes have to end at a stop, so that no rotated token is lost.
-const STOP_LIMIT: Duration = Duration::from_secs(5);
+/// Time that refreshes have to end at a stop, so that no rotated token is lost: that of a request.
+const STOP_LIMIT: Duration = Duration::from_secs(16);
 
 /// Time limit for the revocation of a token at a logout.
 const REVOKE_LIMIT: Duration = Duration::from_secs(10);
@@ -109,6 +109,19 @@ impl Shared {
     pub fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
         if !self.tasks.is_closed() {
             self.tasks.spawn(task);
+        }
+    }
+
+    /// Removes the registration of a login's client, so that the next login registers another one.
+    pub async fn forget_registration(&self, login: &StoredLogin) {
+        let Some(redirect) = &login.registered_for else {
+            return;
+        };
+        let removed = self
+            .store
+            .remove_registration(&login.issuer.issuer, redirect);
+        if let Err(error) = removed.await {
+            tracing::warn!(%error, "the registration cannot be removed");
         }
     }
 
@@ -198,6 +211,8 @@ pub enum LoginError {
     NoPerson,
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    OtherServer(#[from] OtherServer),
     #[error("Mainstay stops")]
     Stopping,
 }
@@ -438,11 +453,17 @@ impl Logins {
             older.cancel();
         }
         let (shared, server) = (Arc::clone(&self.shared), server.clone());
+        let keeper = self.keeper(&server);
         self.shared.spawn(Box::pin(async move {
+            let limit = codes.lifetime();
             tokio::select! {
                 () = cancel.cancelled() => return,
                 () = shared.stop.cancelled() => {}
-                () = await_device(&shared, &server, prepared, codes) => {}
+                waited = timeout(limit, await_device(&shared, &server, prepared, codes)) => {
+                    if waited.is_err() {
+                        keeper.set_login_error(Some("the code has expired".to_owned()));
+                    }
+                }
             }
             shared.devices.lock().remove(&entry);
         }));
@@ -471,10 +492,11 @@ impl Logins {
         drop(lock);
         self.shared
             .publish(LoginChange::LoggedOut(server.name.clone()));
-        is_removed?;
         let Some(login) = login else {
+            is_removed?;
             return Ok(Revocation::NoLogin);
         };
+        self.shared.forget_registration(&login).await;
         let web = self.shared.web(server);
         let endpoint = TokenEndpoint {
             web: web.as_ref(),
@@ -490,6 +512,7 @@ impl Logins {
             .as_ref()
             .unwrap_or(&login.tokens.access);
         let revocation = timeout(REVOKE_LIMIT, endpoint.revoke(token)).await;
+        is_removed?;
         Ok(match revocation {
             Ok(Ok(true)) => Revocation::Revoked,
             Ok(Ok(false)) => Revocation::Unsupported,
@@ -710,10 +733,10 @@ async fn redeem(
         client: context.client,
         requested_scopes: context.scopes,
         logged_in_at: now,
+        registered_for: context.is_registered.then(|| redirect_url.to_string()),
         ended: None,
     };
-    context.keeper.log_in(login).await;
-    Ok(())
+    Ok(context.keeper.log_in(login).await?)
 }
 
 /// Waits for a person on another device, and takes the login.
@@ -743,9 +766,12 @@ async fn await_device(
                 requested_scopes: prepared.context.scopes,
                 tokens,
                 logged_in_at: now,
+                registered_for: None,
                 ended: None,
             };
-            keeper.log_in(login).await;
+            if let Err(error) = keeper.log_in(login).await {
+                keeper.set_login_error(Some(error.to_string()));
+            }
         }
         Err(error) => {
             tracing::warn!(server = %server.name, %error, "a login failed");

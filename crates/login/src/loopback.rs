@@ -26,8 +26,8 @@ const PATH: &str = "/callback";
 /// Maximum bytes of a request's head.
 const MAX_HEAD: usize = 16 * 1024;
 
-/// Time limit for a request of the browser.
-const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+/// Time limit for a request of the browser, with the request for the tokens.
+const REQUEST_LIMIT: Duration = Duration::from_secs(35);
 
 /// A port that cannot be listened at.
 #[derive(Debug, thiserror::Error)]

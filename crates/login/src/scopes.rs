@@ -7,6 +7,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The scope that asks for a refresh token (OpenID Connect Core 1.0, 11).
 pub const OFFLINE_ACCESS: &str = "offline_access";
 
+/// Maximum number of scopes in a list. A server may name any number, and each is compared with the others.
+const MAX_SCOPES: usize = 200;
+
 /// A list of scopes without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scopes(Vec<String>);
@@ -48,7 +51,7 @@ impl<'a> FromIterator<&'a str> for Scopes {
     fn from_iter<I: IntoIterator<Item = &'a str>>(scopes: I) -> Self {
         let mut list = Self::default();
         for scope in scopes {
-            if !list.contains(scope) {
+            if list.0.len() < MAX_SCOPES && !list.contains(scope) {
                 list.0.push(scope.to_owned());
             }
         }
@@ -96,5 +99,8 @@ mod tests {
         assert_eq!(scopes.union(&Scopes::parse("c a")).to_string(), "b a c");
         assert_eq!(scopes.lacking(&Scopes::parse("a")).to_string(), "b");
         assert!(Scopes::parse(" ").is_empty());
+        let many = (0..10_000).map(|number| number.to_string());
+        let many = many.collect::<Vec<_>>().join(" ");
+        assert_eq!(Scopes::parse(&many).iter().count(), MAX_SCOPES);
     }
 }

@@ -16,12 +16,28 @@ const LOCK_LIMIT: Duration = Duration::from_secs(30);
 
 /// The reason that the vault cannot be used, in words for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct StoreError(String);
+#[error("{reason}")]
+pub struct StoreError {
+    reason: String,
+    /// True if another process has used the entry for too long.
+    pub is_locked: bool,
+}
+
+impl StoreError {
+    fn new(reason: String) -> Self {
+        Self {
+            reason,
+            is_locked: false,
+        }
+    }
+}
 
 impl From<VaultError> for StoreError {
     fn from(error: VaultError) -> Self {
-        Self(with_causes(&error))
+        Self {
+            reason: with_causes(&error),
+            is_locked: matches!(error, VaultError::Locked(_)),
+        }
     }
 }
 
@@ -43,7 +59,9 @@ impl LoginStore {
         let vault = Arc::clone(&self.vault);
         match tokio::task::spawn_blocking(move || access(&vault)).await {
             Ok(result) => Ok(result?),
-            Err(error) => Err(StoreError(format!("the vault could not be used: {error}"))),
+            Err(error) => Err(StoreError::new(format!(
+                "the vault could not be used: {error}"
+            ))),
         }
     }
 
@@ -54,7 +72,7 @@ impl LoginStore {
             .await?;
         bytes
             .map(|bytes| {
-                StoredLogin::from_bytes(&bytes).map_err(|error| StoreError(error.to_string()))
+                StoredLogin::from_bytes(&bytes).map_err(|error| StoreError::new(error.to_string()))
             })
             .transpose()
     }

@@ -20,6 +20,9 @@ pub struct StoredLogin {
     pub requested_scopes: Scopes,
     pub tokens: Tokens,
     pub logged_in_at: SystemTime,
+    /// The redirect address for which the client was registered. `None` if Mainstay has not registered it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registered_for: Option<String>,
     /// The reason that the login has ended. A person has to log in again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,

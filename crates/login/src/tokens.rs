@@ -11,6 +11,9 @@ use crate::{scopes::Scopes, secret_text};
 /// The longest lifetime that is believed: a hundred years.
 const MAX_LIFETIME: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
+/// A token with a shorter lifetime is used for this time, so that one that expires at once causes no loop of refreshes.
+const MIN_LIFETIME: Duration = Duration::from_secs(5);
+
 /// The answer of a token endpoint. It is read leniently: servers write the lifetime as a text, and leave the type out.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TokenAnswer {
@@ -123,7 +126,7 @@ impl Tokens {
             obtained_at: now,
             expires_at: answer
                 .expires_in
-                .and_then(|lifetime| now.checked_add(lifetime)),
+                .and_then(|lifetime| now.checked_add(lifetime.max(MIN_LIFETIME))),
             scopes: answer.granted.clone().unwrap_or_else(|| requested.clone()),
         })
     }
@@ -174,7 +177,8 @@ mod tests {
             (json!(null), None),
             (json!("soon"), None),
             (json!(-1), None),
-            (json!(0), Some(now())),
+            (json!(0), Some(now() + MIN_LIFETIME)),
+            (json!(1), Some(now() + MIN_LIFETIME)),
             (json!(1e300), Some(now() + MAX_LIFETIME)),
             (json!(u64::MAX), Some(now() + MAX_LIFETIME)),
         ] {

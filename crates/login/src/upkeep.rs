@@ -103,8 +103,8 @@ impl LoginUpkeep {
     }
 
     /// Time of the next attempt, if the last one failed for now.
-    pub fn retry_at(&self) -> Option<SystemTime> {
-        self.retry_at
+    pub fn retry_at(&self, now: SystemTime) -> Option<SystemTime> {
+        self.next_retry(now)
     }
 
     pub fn last_refresh(&self) -> Option<&RefreshReport> {
@@ -129,6 +129,12 @@ impl LoginUpkeep {
         }
     }
 
+    /// Time of the next attempt. After a clock was set back, an attempt is due.
+    fn next_retry(&self, now: SystemTime) -> Option<SystemTime> {
+        self.retry_at
+            .filter(|retry_at| *retry_at <= now + LONGEST_PAUSE)
+    }
+
     pub fn next_token(&self, now: SystemTime) -> NextToken {
         if let Some(reason) = &self.end {
             return NextToken::Ended(reason.clone());
@@ -138,7 +144,7 @@ impl LoginUpkeep {
             Some(tokens) if !tokens.has_expired(now) && !self.is_refused => {
                 NextToken::Ready(tokens.access.clone())
             }
-            _ if self.can_refresh() => NextToken::AfterRefresh(self.retry_at),
+            _ if self.can_refresh() => NextToken::AfterRefresh(self.next_retry(now)),
             // A token that has expired by our clock may be valid by the server's.
             Some(tokens) => NextToken::Ready(tokens.access.clone()),
             None => NextToken::NoLogin,
@@ -319,6 +325,7 @@ mod tests {
             requested_scopes: Scopes::parse("read"),
             tokens,
             logged_in_at: at(0),
+            registered_for: None,
             ended: None,
         }
     }
@@ -583,6 +590,10 @@ mod tests {
 
     #[test]
     fn a_clock_that_jumps_costs_a_refresh_at_most() {
+        let mut late = upkeep(Some(100), Some("r"));
+        late.handle_refresh(Err(down()), at(100_000), 0.0);
+        // Set back after a failure: the next attempt does not wait for that time.
+        assert_eq!(late.next_token(at(200)), NextToken::AfterRefresh(None));
         let upkeep = upkeep(Some(100), Some("r"));
         // Set back: the token seems valid for longer, and the server's 401 tells.
         assert_eq!(

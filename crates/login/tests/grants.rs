@@ -323,6 +323,19 @@ async fn what_says_neither_yes_nor_no_is_tried_again() {
             "<html>",
             "the authorization server answers HTTP 404",
         ),
+        // A gateway before the authorization server has JSON of its own.
+        (
+            403,
+            json,
+            r#"{"error": "Forbidden"}"#,
+            "the authorization server says Forbidden",
+        ),
+        (
+            404,
+            json,
+            r#"{"error": "no healthy upstream"}"#,
+            "the authorization server says no healthy upstream",
+        ),
         (401, json, "", "the authorization server answers HTTP 401"),
         (302, html, "", "the authorization server answers HTTP 302"),
     ] {
@@ -353,6 +366,42 @@ async fn a_request_that_was_not_sent_is_told_from_a_lost_answer() {
             })
         );
     }
+}
+
+/// An authorization server may quote the request. Its refresh token reaches no error.
+#[tokio::test]
+async fn errors_do_not_quote_the_secrets_of_a_request() {
+    let (issuer, client) = (issuer(), client(AuthMethod::ClientSecretPost));
+    let scopes = Scopes::default();
+    for (status, body) in [
+        (400, r#"{"error": "invalid_grant", "error_description": "refresh-secret of s3cret is used"}"#),
+        (400, r#"{"error": "refresh-secret"}"#),
+        (502, "bad request: refresh_token=refresh-secret"),
+    ] {
+        let web = FakeIssuer::answering(status, "application/json", body);
+        let refreshed = endpoint(&web, &issuer, &client)
+            .refresh(&Secret::new("refresh-secret"), &scopes)
+            .await;
+        let error = refreshed.expect_err(body).to_string();
+        assert!(error.contains("***"), "{error}");
+        assert!(!error.contains("refresh-secret"), "{error}");
+    }
+    let long = format!(r#"{{"error": "{}"}}"#, "x".repeat(10_000));
+    let web = FakeIssuer::answering(400, "application/json", &long);
+    let error = refresh(&web).await.expect_err("an error").to_string();
+    assert!(error.len() < 200, "{error}");
+}
+
+#[tokio::test]
+async fn times_of_a_device_have_limits() {
+    let codes = r#"{"device_code": "d", "user_code": "ABCD", "verification_uri": "https://a/go", "expires_in": 18446744073709551615, "interval": 0}"#;
+    let web = FakeIssuer::answering(200, "application/json", codes);
+    let (issuer, client) = (issuer(), client(AuthMethod::None));
+    let codes = endpoint(&web, &issuer, &client)
+        .device_codes(&Scopes::default())
+        .await
+        .expect("codes");
+    assert_eq!(codes.lifetime(), Duration::from_hours(1));
 }
 
 #[tokio::test]

@@ -72,6 +72,7 @@ fn table(name: &str) -> String {
         "file" => file::SETTINGS.iter().collect(),
         "process" => server::PROCESS.iter().collect(),
         "remote" => server::REMOTE.iter().collect(),
+        "oauth" => server::OAUTH.all_keys().collect(),
         "entry" => server::OPTIONS.iter().collect(),
         "policies" => policies::POLICIES.iter().collect(),
         "profile" => profile::PROFILE.all_keys().collect(),
@@ -110,7 +111,7 @@ fn the_tables_of_the_settings_are_current() {
         let _ = write!(current, "{MARK}{name} -->\n{}\n{behind}", table(name));
         tables += 1;
     }
-    assert_eq!(tables, 12);
+    assert_eq!(tables, 13);
     if std::env::var_os("MAINSTAY_WRITE_DOCS").is_some() {
         fs::write(&path, &current).expect("written");
     }

@@ -200,7 +200,7 @@ static HELPER: ObjectShape = ObjectShape {
 static LOGIN_SHAPES: [ValueShape; 3] = [FLAG, TEXT, ValueShape::Object(&OAUTH)];
 static SCOPE_SHAPES: [ValueShape; 2] = [TEXTS, TEXT];
 
-static OAUTH: ObjectShape = ObjectShape {
+pub static OAUTH: ObjectShape = ObjectShape {
     // Discovery finds them.
     foreign: &[&[
         "enabled",
