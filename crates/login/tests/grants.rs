@@ -374,7 +374,10 @@ async fn errors_do_not_quote_the_secrets_of_a_request() {
     let (issuer, client) = (issuer(), client(AuthMethod::ClientSecretPost));
     let scopes = Scopes::default();
     for (status, body) in [
-        (400, r#"{"error": "invalid_grant", "error_description": "refresh-secret of s3cret is used"}"#),
+        (
+            400,
+            r#"{"error": "invalid_grant", "error_description": "refresh-secret of s3cret is used"}"#,
+        ),
         (400, r#"{"error": "refresh-secret"}"#),
         (502, "bad request: refresh_token=refresh-secret"),
     ] {
