@@ -30,7 +30,7 @@ after(async () => {
 })
 beforeEach(async () => {
   await daemon.api('/api/servers/guarded/login', 'DELETE')
-  await soon('the server to refuse', async () => (await daemon.server('guarded')).nextAction === 'set_credentials')
+  await soon('the server to refuse', async () => (await daemon.server('guarded')).nextAction === 'log_in')
 })
 afterEach(() => {
   provider.person = 'grants'

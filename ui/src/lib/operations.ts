@@ -21,7 +21,7 @@ const MAIN: Record<StateWord, MainAction | undefined> = {
 }
 
 export function mainAction(info: Server, word: StateWord, login?: Row['login']): MainAction | undefined {
-  if (login && info.nextAction === 'set_credentials') return 'login'
+  if (login) return 'login'
   return isRejected(info) ? 'edit' : MAIN[word]
 }
 
