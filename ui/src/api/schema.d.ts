@@ -3569,7 +3569,7 @@ export interface components {
             /** Format: int64 */
             result_bytes?: number | null;
             result_cid?: string | null;
-            /** @description Absent if the name is unknown. */
+            /** @description Absent if no server has an item with the requested name. */
             server?: string | null;
             session?: string | null;
             /** @description `mcp_client`. */

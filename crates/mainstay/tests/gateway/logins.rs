@@ -25,15 +25,13 @@ use tokio::net::TcpListener;
 
 use crate::{
     backend::{Backend, BackendKind},
-    gateway::{Gateway, config, found},
+    gateway::{Gateway, config},
 };
 
 /// The behaviour of the token endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TokenAnswer {
     Grant,
-    /// HTTP 503 with a page.
-    Page,
     Revoked,
 }
 
@@ -121,7 +119,6 @@ async fn token(State(issuer): State<Arc<Issuer>>, form: String) -> Response {
             });
             Json(tokens).into_response()
         }
-        TokenAnswer::Page => (StatusCode::SERVICE_UNAVAILABLE, "<html>down</html>").into_response(),
         TokenAnswer::Revoked => {
             let error = json!({"error": "invalid_grant"});
             (StatusCode::BAD_REQUEST, Json(error)).into_response()
@@ -212,26 +209,6 @@ async fn calls_that_meet_a_401_at_once_wait_for_one_refresh() {
     assert_eq!(world.backend.runs("echo"), 10);
     let login = world.gateway.rest().get("/api/servers/x/login").await;
     assert_eq!(login["status"], "valid", "{login}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_issuer_that_is_down_costs_no_login() {
-    let world = LoggedIn::new().await;
-    world.issuer.set(TokenAnswer::Page);
-    world.accept("access-2");
-    let client = world.gateway.client().await;
-    let parameters = json!({"name": "x__echo", "arguments": {"text": "a"}});
-    // A probe may meet the refusal before the call.
-    let answer = client.request("tools/call", parameters.clone()).await;
-    assert!(answer.to_string().contains("HTTP 503"), "{answer}");
-    assert_eq!(world.backend.runs("echo"), 0);
-    world.issuer.set(TokenAnswer::Grant);
-    found("a call that works", async || {
-        let answer = client.request("tools/call", parameters.clone()).await;
-        let is_answered = answer.get("result").is_some() && answer["result"]["isError"] != true;
-        is_answered.then_some(())
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
