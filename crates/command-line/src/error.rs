@@ -10,7 +10,7 @@ use mainstay_platform::{
     environment::LoadError, lineage::LineageError, state::StateError, vault::VaultError,
 };
 use mainstay_tokens::TokenError;
-use mainstay_transport::DownloadError;
+use mainstay_transport::{BoundedError, DownloadError};
 use serde_json::{Map, Value};
 
 use super::{
@@ -180,8 +180,10 @@ impl CommandError {
             Self::Failed(failure) => Exit(failure.kind.exit_code()),
             Self::NotFound { .. } | Self::Nothing { .. } => Exit::NOT_FOUND,
             Self::Missing { .. } => Exit::USAGE,
-            Self::Registry(DownloadError::Late { .. }) => Exit::TIMED_OUT,
-            Self::Registry(DownloadError::Lost { .. }) => Exit::NO_REGISTRY,
+            Self::Registry(DownloadError::Unanswered(BoundedError::Late { .. })) => Exit::TIMED_OUT,
+            Self::Registry(DownloadError::Unanswered(
+                BoundedError::NotSent { .. } | BoundedError::AnswerLost { .. },
+            )) => Exit::NO_REGISTRY,
             Self::Interrupted { exit, .. } | Self::Cancelled { exit, .. } => Exit(*exit),
             Self::NotAttached { exit, .. } => *exit,
             Self::State(_)

@@ -16,7 +16,7 @@ use mainstay_platform::{
     vault::VaultError,
 };
 use mainstay_tokens::TokenError;
-use mainstay_transport::DownloadError;
+use mainstay_transport::{BoundedError, DownloadError};
 use serde_json::Value;
 
 use super::{CommandError, Exit, fate::CallFate, suggest};
@@ -73,14 +73,11 @@ pub fn hint_for(error: &CommandError) -> Option<String> {
             DownloadError::Refused { status: 404, .. } => {
                 "`mainstay search WORD` shows which servers there are"
             }
-            DownloadError::Refused { .. } | DownloadError::TooLarge { .. } => {
+            DownloadError::Refused { .. }
+            | DownloadError::Unanswered(BoundedError::TooLarge { .. }) => {
                 "try again later, or name another registry by --registry or MAINSTAY_REGISTRY"
             }
-            DownloadError::Lost { .. }
-            | DownloadError::Late { .. }
-            | DownloadError::Url { .. }
-            | DownloadError::Redirect { .. }
-            | DownloadError::Loop { .. } => {
+            DownloadError::NoUrl(_) | DownloadError::Unanswered(_) => {
                 "another registry is named by --registry or MAINSTAY_REGISTRY"
             }
         }

@@ -30,7 +30,7 @@ pub use self::{
         question::{OpenQuestions, QuestionNote, ServerMessage, ServerQuestion},
     },
     http::{
-        bounded::{BoundedError, BoundedRequest, private_address, send_bounded},
+        bounded::{BoundedAnswer, BoundedError, BoundedRequest, private_address, send_bounded},
         credentials::{
             CredentialSource, HeaderLines, NoCredentials, RefusedCredentials, RenewedLines,
         },

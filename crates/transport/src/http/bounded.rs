@@ -1,4 +1,4 @@
-//! Sends one request and collects its answer, with limits of time, size and redirects. Logins use it.
+//! Sends one request and collects its answer, with limits of time, size and redirects: for logins and downloads.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::http::{
 };
 
 /// Redirects that one GET follows.
-const MAX_REDIRECTS: usize = 3;
+const MAX_REDIRECTS: usize = 5;
 
 /// A request and its limits.
 #[derive(Debug)]
@@ -27,6 +27,15 @@ pub struct BoundedRequest<'a> {
     pub time_limit: Duration,
     /// True if the request must not reach a private address, wherever a redirect leads.
     pub only_public: bool,
+}
+
+/// The answer to a bounded request. The headers are those that logins read: `Content-Type`, `Retry-After`,
+/// `WWW-Authenticate` and `Date`.
+#[derive(Debug)]
+pub struct BoundedAnswer {
+    /// The URL that has answered, after all redirects, without user and query.
+    pub url: String,
+    pub response: Response<Vec<u8>>,
 }
 
 /// The reason that a bounded request has no answer. URLs are without user and query.
@@ -54,14 +63,14 @@ pub enum BoundedError {
 
 /// Sends a request. Redirects of a GET are followed, never from HTTPS to HTTP. Those of a request with a body are
 /// answers.
-pub async fn send_bounded(request: BoundedRequest<'_>) -> Result<Response<Vec<u8>>, BoundedError> {
+pub async fn send_bounded(request: BoundedRequest<'_>) -> Result<BoundedAnswer, BoundedError> {
     let limit = request.time_limit;
     let url = urls::place(request.request.uri());
     let sent = tokio::time::timeout(limit, follow(request)).await;
     sent.unwrap_or(Err(BoundedError::Late { url, limit }))
 }
 
-async fn follow(request: BoundedRequest<'_>) -> Result<Response<Vec<u8>>, BoundedError> {
+async fn follow(request: BoundedRequest<'_>) -> Result<BoundedAnswer, BoundedError> {
     let BoundedRequest {
         request,
         network,
@@ -127,12 +136,12 @@ async fn follow(request: BoundedRequest<'_>) -> Result<Response<Vec<u8>>, Bounde
                 reason,
             },
         })?;
-        return answer
-            .body(body.to_vec())
-            .map_err(|_| BoundedError::AnswerLost {
-                url,
-                reason: Error::Malformed("the head of the answer"),
-            });
+        let response = answer.body(body.to_vec());
+        let response = response.map_err(|_| BoundedError::AnswerLost {
+            url: url.clone(),
+            reason: Error::Malformed("the head of the answer"),
+        })?;
+        return Ok(BoundedAnswer { url, response });
     }
     Err(BoundedError::TooManyRedirects {
         url: urls::place(&uri),
@@ -154,7 +163,7 @@ fn unanswered(url: &str, reason: Error) -> BoundedError {
 }
 
 /// True for a redirect to HTTPS, or from HTTP to HTTP.
-pub(crate) fn keeps_encryption(from: &Uri, to: &Uri) -> bool {
+fn keeps_encryption(from: &Uri, to: &Uri) -> bool {
     let schemes = (from.scheme_str(), to.scheme_str());
     matches!(schemes, (_, Some("https")) | (Some("http"), Some("http")))
 }
