@@ -194,6 +194,10 @@ impl HelperSource {
 }
 
 impl CredentialSource for HelperSource {
+    fn ready_lines(&self) -> Option<HeaderLines> {
+        self.kept_lines(&self.state.lock())
+    }
+
     fn lines(&self) -> RenewedLines<'_> {
         Box::pin(async {
             let run = {
@@ -209,6 +213,10 @@ impl CredentialSource for HelperSource {
 
     fn refresh(&self, refused: RefusedCredentials) -> RenewedLines<'_> {
         Box::pin(async move {
+            if refused.status != 401 {
+                // A missing permission. Another run would print the same credentials.
+                return Err(NoCredentials::Unknown);
+            }
             let run = {
                 let mut state = self.state.lock();
                 if let Some((lines, _)) = &state.lines {
