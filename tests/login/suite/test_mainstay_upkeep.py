@@ -95,7 +95,11 @@ class UpkeepTest(MainstayTest):
         self.mainstay.restart()
         self.mainstay.daemon.until_status("remote", "connected")
         self.mainstay.echo("remote")
-        self.assertNotEqual(self.mainstay.login("remote")["expiresAt"], before)
+        until(
+            "the refresh that the kill cut off",
+            lambda: self.mainstay.login("remote")["expiresAt"] != before,
+            PERIOD_SECONDS,
+        )
         self.assertEqual(len(provider.token_requests("authorization_code")), 1)
 
     def test_failures_of_the_provider_end_no_login(self):
