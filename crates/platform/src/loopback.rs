@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
 use tokio::net::TcpSocket;
@@ -13,6 +13,16 @@ pub fn both(port: u16) -> [SocketAddr; 2] {
         (Ipv4Addr::LOCALHOST, port).into(),
         (Ipv6Addr::LOCALHOST, port).into(),
     ]
+}
+
+/// The address at which a client on this machine reaches a listener at `address`.
+pub fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }
 
 /// The address of `localhost` that our address does not cover. `None` if our address is not on loopback, or
@@ -60,6 +70,17 @@ pub fn taken_words(other: SocketAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wildcard_is_reached_by_loopback() {
+        for (bound, url) in [
+            ("0.0.0.0:1", "127.0.0.1:1"),
+            ("[::]:1", "[::1]:1"),
+            ("192.0.2.1:1", "192.0.2.1:1"),
+        ] {
+            assert_eq!(reachable(bound.parse().expect(bound)).to_string(), url);
+        }
+    }
 
     #[test]
     fn localhost_leads_to_two_addresses() {

@@ -2,11 +2,7 @@
 //! other MCP clients of this user, shows how to connect these clients to Mainstay, and imports
 //! their servers. Files are read only on request, on blocking threads.
 
-use std::{
-    collections::BTreeSet,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-    path::PathBuf,
-};
+use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf};
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
@@ -22,7 +18,7 @@ use mainstay_gateway::{
     registry::NewServer,
     reload::{ChangedBy, FileChange},
 };
-use mainstay_platform::{blocking::off_the_runtime, environment::Process};
+use mainstay_platform::{blocking::off_the_runtime, environment::Process, loopback};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -64,15 +60,9 @@ impl OwnEntries {
             is_on_path: true,
             home: None,
         });
-        let url = door.endpoint.map(|endpoint| {
-            let address = endpoint.address;
-            // A client on this machine can reach an unspecified address by loopback.
-            let ip = match address.ip() {
-                ip if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-                ip => ip,
-            };
-            format!("http://{}/mcp", SocketAddr::new(ip, address.port()))
-        });
+        let url = door
+            .endpoint
+            .map(|endpoint| format!("http://{}/mcp", loopback::reachable(endpoint.address)));
         let is_open = door.endpoint.is_some_and(|endpoint| match endpoint.demand {
             Demand::Never => true,
             Demand::WithTokens => door.tokens.clients().is_empty(),

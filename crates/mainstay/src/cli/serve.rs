@@ -1,13 +1,6 @@
 //! `mainstay serve`: the daemon.
 
-use std::{
-    error::Error,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    path::PathBuf,
-    pin::pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{error::Error, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
 use clap::Args;
 use mainstay_api::{Client, HandOver};
@@ -145,7 +138,7 @@ impl RunCommand for Serve {
         };
         let listeners = bound.map_err(unbound)?;
         let address = listeners.local_addr().map_err(unbound)?;
-        let url = format!("http://{}", reachable(address));
+        let url = format!("http://{}", loopback::reachable(address));
         let is_announced = announce(&state, &url);
 
         let journal = store::open_if_enabled(state.path(), &loaded.config.journal)?;
@@ -420,16 +413,6 @@ fn other_listener(listeners: &Listeners) -> Option<SocketAddr> {
     }
 }
 
-/// The address at which a client on this machine reaches the daemon.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
-}
-
 /// Writes the daemon's address for commands. Clients do not need it: a failure does not stop the daemon.
 pub fn announce(state: &Ownership, url: &str) -> bool {
     let announced = state.announce(url);
@@ -514,20 +497,4 @@ pub async fn stop(
     };
     registry.kill().await;
     Err(error)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wildcard_is_reached_by_loopback() {
-        for (bound, url) in [
-            ("0.0.0.0:1", "127.0.0.1:1"),
-            ("[::]:1", "[::1]:1"),
-            ("192.0.2.1:1", "192.0.2.1:1"),
-        ] {
-            assert_eq!(reachable(bound.parse().expect(bound)).to_string(), url);
-        }
-    }
 }
