@@ -264,8 +264,13 @@ async fn pasted(client: &Client, name: &str) -> Result<Login, CommandError> {
             return std::future::pending().await;
         };
         let address = line.trim();
-        if !address.is_empty() {
-            return Ok(client.answer_login(name, address).await?);
+        if address.is_empty() {
+            continue;
+        }
+        match client.answer_login(name, address).await {
+            Ok(login) => return Ok(login),
+            // The person may paste the right address yet. `completed` sees the end of the login.
+            Err(error) => complain(&error.to_string()),
         }
     }
 }

@@ -28,6 +28,28 @@ pub struct PendingLogin<T> {
     pub context: T,
 }
 
+/// The place at which the answer of a login has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival<'a> {
+    /// A browser has come to a path of Mainstay. `None` for the port: a proxy may have changed it.
+    Browser { path: &'a str, port: Option<u16> },
+    /// A person has pasted the address, for the login of this name.
+    Pasted(&'a str),
+}
+
+impl Arrival<'_> {
+    /// True if the answer of this login was expected here.
+    fn is_of<T>(self, login: &PendingLogin<T>) -> bool {
+        match self {
+            Self::Browser { path, port } => {
+                login.redirect.path() == path
+                    && port.is_none_or(|port| login.redirect.port_or_known_default() == Some(port))
+            }
+            Self::Pasted(name) => login.name == name,
+        }
+    }
+}
+
 /// Logins by the `state` of their requests.
 #[derive(Debug)]
 pub struct PendingLogins<T> {
@@ -54,6 +76,8 @@ pub enum StateError {
     Used,
     #[error("another login to the same server has begun since")]
     Replaced,
+    #[error("this login belongs to another server or another address")]
+    Elsewhere,
     #[error("this login was begun more than ten minutes ago; begin it again")]
     TooLate,
 }
@@ -82,9 +106,18 @@ impl<T> PendingLogins<T> {
             .insert(state.expose().to_owned(), (now, login));
     }
 
-    /// Takes the login of a state, which is valid once.
-    pub fn take(&mut self, state: &str, now: SystemTime) -> Result<PendingLogin<T>, StateError> {
+    /// Takes the login of a state, which is valid once. An answer that arrives elsewhere does not use it up.
+    pub fn take(
+        &mut self,
+        state: &str,
+        arrival: Arrival<'_>,
+        now: SystemTime,
+    ) -> Result<PendingLogin<T>, StateError> {
         self.sweep(now);
+        let pending = self.by_state.get(state);
+        if pending.is_some_and(|(_, login)| !arrival.is_of(login)) {
+            return Err(StateError::Elsewhere);
+        }
         match self.end(state, StateError::Used, now) {
             Some(login) => Ok(login),
             None => Err(self
@@ -255,6 +288,11 @@ mod tests {
         IssuerMetadata::legacy_endpoints(&url("https://a"))
     }
 
+    const HERE: Arrival<'_> = Arrival::Browser {
+        path: "/callback",
+        port: Some(1),
+    };
+
     fn login(name: &str) -> PendingLogin<()> {
         PendingLogin {
             name: name.to_owned(),
@@ -275,19 +313,47 @@ mod tests {
         for (name, started_at) in [("one", 0), ("two", 0), ("three", 0)] {
             logins.begin(&Secret::new(name), login(name), at(started_at));
         }
-        assert_eq!(logins.take("one", at(600)).expect("a login").name, "one");
-        assert_eq!(logins.take("one", at(600)).err(), Some(StateError::Used));
+        assert_eq!(
+            logins.take("one", HERE, at(600)).expect("a login").name,
+            "one"
+        );
+        assert_eq!(
+            logins.take("one", HERE, at(600)).err(),
+            Some(StateError::Used)
+        );
         assert!(logins.is_pending("two", at(600)));
         assert!(!logins.is_pending("two", at(601)));
-        assert_eq!(logins.take("two", at(601)).err(), Some(StateError::TooLate));
         assert_eq!(
-            logins.take("guess", at(601)).err(),
+            logins.take("two", HERE, at(601)).err(),
+            Some(StateError::TooLate)
+        );
+        assert_eq!(
+            logins.take("guess", HERE, at(601)).err(),
             Some(StateError::Unknown)
         );
         assert_eq!(
-            logins.take("one", at(2000)).err(),
+            logins.take("one", HERE, at(2000)).err(),
             Some(StateError::Unknown)
         );
+    }
+
+    #[test]
+    fn an_answer_that_arrives_elsewhere_uses_no_login_up() {
+        let mut logins = PendingLogins::default();
+        logins.begin(&Secret::new("s"), login("files"), at(0));
+        let other_port = Arrival::Browser {
+            path: "/callback",
+            port: Some(2),
+        };
+        let other_path = Arrival::Browser {
+            path: "/oauth/callback",
+            port: None,
+        };
+        for arrival in [other_port, other_path, Arrival::Pasted("mail")] {
+            let taken = logins.take("s", arrival, at(1));
+            assert_eq!(taken.err(), Some(StateError::Elsewhere), "{arrival:?}");
+        }
+        assert!(logins.take("s", Arrival::Pasted("files"), at(1)).is_ok());
     }
 
     #[test]
@@ -296,10 +362,10 @@ mod tests {
         logins.begin(&Secret::new("first"), login("files"), at(0));
         logins.begin(&Secret::new("second"), login("files"), at(1));
         assert_eq!(
-            logins.take("first", at(2)).err(),
+            logins.take("first", HERE, at(2)).err(),
             Some(StateError::Replaced)
         );
-        assert!(logins.take("second", at(2)).is_ok());
+        assert!(logins.take("second", HERE, at(2)).is_ok());
         logins.begin(&Secret::new("third"), login("files"), at(3));
         assert!(logins.cancel("files", at(4)));
         assert!(!logins.cancel("files", at(4)));
@@ -314,15 +380,15 @@ mod tests {
         }
         assert_eq!(logins.by_state.len(), MAX_PENDING);
         assert!(logins.over.len() <= MAX_PENDING);
-        assert!(logins.take("299", at(300)).is_ok());
-        assert!(logins.take("0", at(300)).is_err());
+        assert!(logins.take("299", HERE, at(300)).is_ok());
+        assert!(logins.take("0", HERE, at(300)).is_err());
     }
 
     #[test]
     fn a_clock_that_is_set_back_ends_no_login() {
         let mut logins = PendingLogins::default();
         logins.begin(&Secret::new("s"), login("files"), at(1000));
-        assert!(logins.take("s", at(400)).is_ok());
+        assert!(logins.take("s", HERE, at(400)).is_ok());
     }
 
     #[test]

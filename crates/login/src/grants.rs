@@ -70,6 +70,11 @@ pub enum GrantError {
     NoMachineIdentity,
 }
 
+/// True for the error codes of a client that the authorization server does not know (RFC 6749, 4.1.2.1 and 5.2).
+pub(crate) fn means_unknown_client(code: &str) -> bool {
+    matches!(code, "invalid_client" | "unauthorized_client")
+}
+
 fn refusal_text(code: &str, description: Option<&str>) -> String {
     match description {
         Some(description) => format!("the authorization server says {code}: {description}"),
@@ -84,6 +89,11 @@ impl GrantError {
             reason: error.to_string(),
             is_sent: false,
         }
+    }
+
+    /// True if the authorization server has forgotten the client.
+    pub(crate) fn is_client_unknown(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if means_unknown_client(code))
     }
 
     /// True if a later attempt with the same grant may succeed.

@@ -1,5 +1,4 @@
-//! Owns one login: hands out its token, refreshes it, and saves what a refresh brings. A refresh runs in a task of
-//! its own, so that a call that is given up never loses a rotated token.
+//! Owns one login: its state, its tasks and its report. `source` gives its token to requests, `refresh` renews it.
 
 use std::{
     sync::Arc,
@@ -7,10 +6,8 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use mainstay_core::config::{Grant, Secret};
-use mainstay_transport::{
-    CredentialSource, HeaderLines, NoCredentials, RefusedCredentials, RenewedLines,
-};
+use mainstay_core::config::Grant;
+use mainstay_transport::HeaderLines;
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
@@ -19,77 +16,83 @@ use tokio::{
 
 use crate::{
     challenge::Challenge,
-    find::Finder,
-    grants::{GrantError, TokenEndpoint},
-    identity::{IdentityChoice, choose_identity},
-    logins::{LoginChange, Shared},
     report::{LoginReport, LoginState},
     scopes::Scopes,
     server::LoginServer,
+    shared::{LoginChange, Shared},
+    source::{WAIT_LIMIT, header_lines},
+    store::StoreError,
     stored::StoredLogin,
-    upkeep::{AfterRefresh, AfterRefusal, LoginUpkeep, NextToken},
+    upkeep::{LoginUpkeep, NextToken},
 };
-
-/// Time that a request waits for a token.
-const WAIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// The owner of one login.
 #[derive(Debug)]
 pub struct LoginKeeper {
     /// The name of the login in the vault.
     pub entry: String,
-    shared: Arc<Shared>,
-    state: Mutex<KeeperState>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) state: Mutex<KeeperState>,
     /// The lines of the present token, if it can be used at once.
-    ready: ArcSwapOption<ReadyToken>,
+    pub(crate) ready: ArcSwapOption<ReadyToken>,
     /// Marked as changed after each change of the state.
-    changed: watch::Sender<()>,
+    pub(crate) changed: watch::Sender<()>,
     /// Spreads the refreshes of many logins: a number from 0 to 1.
     jitter: f64,
 }
 
 /// Lines that every request takes.
 #[derive(Debug)]
-struct ReadyToken {
-    lines: HeaderLines,
-    expires_at: Option<SystemTime>,
+pub(crate) struct ReadyToken {
+    pub lines: HeaderLines,
+    pub expires_at: Option<SystemTime>,
 }
 
 #[derive(Debug)]
-struct KeeperState {
-    server: LoginServer,
-    upkeep: LoginUpkeep,
-    is_loaded: bool,
-    /// The time and the reason of the last failure to read the stored login.
-    load_failure: Option<(SystemTime, String)>,
+pub(crate) struct KeeperState {
+    pub server: LoginServer,
+    pub upkeep: LoginUpkeep,
+    pub is_loaded: bool,
+    /// The last failure to read the stored login.
+    pub load_failure: Option<VaultFailure>,
     /// Time at which the vault was last read for a login of another process.
     looked_at: Option<SystemTime>,
     /// True while a task loads or refreshes the login.
     is_busy: bool,
     /// The challenge of the server's last refusal.
-    challenge: Option<Challenge>,
+    pub challenge: Option<Challenge>,
     /// Scopes that the server asked for and the login lacks.
-    missing_scopes: Scopes,
+    pub missing_scopes: Scopes,
     /// True if the server has refused a request for want of a login.
-    is_required: bool,
-    /// The reason that the newest tokens are not on the disk.
-    save_error: Option<String>,
+    pub is_required: bool,
+    /// The last failure to write the login. The newest tokens are not on the disk.
+    pub save_failure: Option<VaultFailure>,
     /// The reason that the last login of a person failed.
     login_error: Option<String>,
+}
+
+/// A failure to read or to write the vault. Another attempt follows after [`VAULT_PAUSE`].
+#[derive(Debug)]
+pub(crate) struct VaultFailure {
+    time: SystemTime,
+    pub reason: String,
+}
+
+impl VaultFailure {
+    pub fn new(error: &StoreError, time: SystemTime) -> Self {
+        let reason = error.to_string();
+        Self { time, reason }
+    }
+
+    pub fn is_recent(&self, now: SystemTime) -> bool {
+        is_recent(self.time, now)
+    }
 }
 
 /// The entry has got another URL since the login was begun. The tokens are not for that server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the entry of the server has another URL now; begin the login again")]
 pub struct OtherServer;
-
-/// The next step of a request.
-enum RequestStep {
-    Send(Secret),
-    Fail(NoCredentials),
-    /// Wait for a task, at most until this time.
-    Wait(Option<SystemTime>),
-}
 
 impl LoginKeeper {
     pub(crate) fn new(entry: String, server: LoginServer, shared: Arc<Shared>) -> Self {
@@ -107,7 +110,7 @@ impl LoginKeeper {
                 challenge: None,
                 missing_scopes: Scopes::default(),
                 is_required: false,
-                save_error: None,
+                save_failure: None,
                 login_error: None,
             }),
             ready: ArcSwapOption::empty(),
@@ -162,14 +165,15 @@ impl LoginKeeper {
         self.shared.wake();
     }
 
-    /// Starts the task that loads the login or refreshes it, unless a task runs.
-    fn start_task(self: &Arc<Self>) {
+    /// Starts the task that loads the login or refreshes it, unless a task runs. `false` after the stop: no task will
+    /// bring a token any more.
+    pub(crate) fn start_task(self: &Arc<Self>) -> bool {
         if std::mem::replace(&mut self.state.lock().is_busy, true) {
-            return;
+            return true;
         }
         let task = KeeperTask(Arc::clone(self));
         self.shared
-            .spawn(Box::pin(async move { task.0.run_task().await }));
+            .spawn(Box::pin(async move { task.0.run_task().await }))
     }
 
     async fn run_task(self: &Arc<Self>) {
@@ -217,7 +221,7 @@ impl LoginKeeper {
             }
             Err(error) => {
                 tracing::warn!(server = %state.server.name, %error, "the stored login cannot be read");
-                state.load_failure = Some((self.shared.now(), error.to_string()));
+                state.load_failure = Some(VaultFailure::new(&error, self.shared.now()));
             }
         }
     }
@@ -244,203 +248,15 @@ impl LoginKeeper {
         self.shared.publish(LoginChange::LoggedIn(name));
     }
 
-    /// Refreshes the login, in turn with other processes that share the vault.
-    async fn refresh(&self) {
-        let (server, before) = {
-            let state = self.state.lock();
-            (state.server.clone(), state.upkeep.login().cloned())
-        };
-        // A vault that cannot be written to must not end a login that works.
-        let lock = self.shared.store.lock_login(&self.entry).await;
-        if let Err(error) = &lock
-            && error.is_locked
-        {
-            // The other process may have used the refresh token already.
-            let error = GrantError::Unavailable {
-                reason: error.to_string(),
-                is_sent: false,
-            };
-            let now = self.shared.now();
-            let mut state = self.state.lock();
-            state.upkeep.handle_refresh(Err(error), now, random_share());
-            return;
-        }
-        if let Ok(stored) = self.shared.store.login(&self.entry).await {
-            let stored = stored.filter(|login| login.server_url == server.url.as_str());
-            let is_saved = self.state.lock().save_error.is_none();
-            match (stored, &before) {
-                (Some(stored), Some(before))
-                    if is_saved
-                        && (stored.tokens.access != before.tokens.access
-                            || stored.ended.is_some()) =>
-                {
-                    // Another process has refreshed the login, or has met its end.
-                    self.state.lock().upkeep.replace(stored);
-                    return;
-                }
-                (Some(stored), None) => {
-                    self.state.lock().upkeep.replace(stored);
-                    return;
-                }
-                (None, Some(_)) if server.grant() == Grant::Person && is_saved => {
-                    // Another process has logged out.
-                    self.state.lock().upkeep.log_out();
-                    return;
-                }
-                _ => {}
-            }
-        }
-        let answer = match (server.grant(), &before) {
-            (Grant::Person, Some(login)) => self.refreshed(&server, login).await,
-            (Grant::Person, None) => return,
-            (Grant::ClientCredentials, login) => self.machine_login(&server, login.as_ref()).await,
-        };
-        let now = self.shared.now();
-        let after = {
-            let mut state = self.state.lock();
-            if state.server.url != server.url {
-                // The tokens are for the server at the former URL of the entry.
-                return;
-            }
-            state.upkeep.handle_refresh(answer, now, random_share())
-        };
-        let name = &server.name;
-        match after {
-            AfterRefresh::Save => {
-                self.save().await;
-                tracing::debug!(server = %name, "the token was refreshed");
-            }
-            AfterRefresh::Retry(_) => {
-                let state = self.state.lock();
-                let report = state.upkeep.last_refresh();
-                let error = report.and_then(|report| report.error.clone());
-                drop(state);
-                let error = error.unwrap_or_default();
-                tracing::warn!(server = %name, %error, "the token could not be refreshed and is tried again");
-            }
-            AfterRefresh::Ended(reason) => {
-                tracing::warn!(server = %name, %reason, "the login has ended");
-                self.save().await;
-                if reason.contains("invalid_client")
-                    && let Some(login) = before
-                {
-                    // The authorization server has forgotten the client.
-                    self.shared.forget_registration(&login).await;
-                }
-                self.shared.publish(LoginChange::Ended(name.clone()));
-            }
-        }
-    }
-
-    /// Saves the present login. A failure is kept for the report, and saving is tried again at the next tick.
-    pub(crate) async fn save(&self) {
-        let Some(login) = self.login() else {
-            return;
-        };
-        let saved = self.shared.store.save_login(&self.entry, &login).await;
-        let mut state = self.state.lock();
-        state.save_error = saved.err().map(|error| error.to_string());
-        if let Some(error) = &state.save_error {
-            tracing::error!(server = %state.server.name, %error, "the login cannot be saved and lasts until Mainstay ends");
-        }
-    }
-
-    async fn refreshed(
-        &self,
-        server: &LoginServer,
-        login: &StoredLogin,
-    ) -> Result<StoredLogin, GrantError> {
-        let web = self.shared.web(server);
-        let mut client = login.client.clone();
-        if server.oauth.client_id.as_ref() == Some(&client.id) {
-            // The entry may have got another secret since.
-            client.secret = server.oauth.client_secret.clone();
-        }
-        let endpoint = TokenEndpoint {
-            web: web.as_ref(),
-            issuer: &login.issuer,
-            client: &client,
-            private_key: server.oauth.private_key.as_ref(),
-            resource: &login.resource,
-            now: self.shared.now(),
-        };
-        let Some(refresh) = &login.tokens.refresh else {
-            return Err(GrantError::NoRefreshToken);
-        };
-        let tokens = endpoint.refresh(refresh, &login.tokens.scopes).await?;
-        Ok(StoredLogin {
-            tokens,
-            ended: None,
-            ..login.clone()
-        })
-    }
-
-    /// A token for the client itself (RFC 6749, 4.4).
-    async fn machine_login(
-        &self,
-        server: &LoginServer,
-        before: Option<&StoredLogin>,
-    ) -> Result<StoredLogin, GrantError> {
-        let web = self.shared.web(server);
-        let challenge = self.challenge();
-        let discovery = Finder {
-            web: web.as_ref(),
-            server: &server.url,
-            challenge: challenge.as_ref(),
-            configured_issuer: server.oauth.issuer.as_deref(),
-            registered_issuer: None,
-        };
-        let discovery = discovery
-            .find()
-            .await
-            .map_err(|error| GrantError::from_discovery(&error))?;
-        let choice = choose_identity(&server.oauth, &discovery.issuer, None);
-        let Ok(IdentityChoice::Ready(client)) = choice else {
-            return Err(GrantError::NoMachineIdentity);
-        };
-        let challenged = challenge
-            .as_ref()
-            .and_then(|challenge| challenge.scopes.clone());
-        let configured = server.configured_scopes();
-        let scopes = if configured.is_empty() {
-            let scopes = challenged.or(discovery.resource_scopes).unwrap_or_default();
-            let before = before.map(|login| login.requested_scopes.clone());
-            before.unwrap_or_default().union(&scopes)
-        } else {
-            configured
-        };
-        let now = self.shared.now();
-        let endpoint = TokenEndpoint {
-            web: web.as_ref(),
-            issuer: &discovery.issuer,
-            client: &client,
-            private_key: server.oauth.private_key.as_ref(),
-            resource: &discovery.resource,
-            now,
-        };
-        let tokens = endpoint.client_credentials(&scopes).await?;
-        Ok(StoredLogin {
-            server_url: server.url.to_string(),
-            resource: discovery.resource,
-            issuer: discovery.issuer,
-            client,
-            requested_scopes: scopes,
-            tokens,
-            logged_in_at: now,
-            registered_for: None,
-            ended: None,
-        })
-    }
-
     /// Refreshes a token whose time has come, and saves one that could not be saved. Returns the time of the next
     /// refresh.
     pub(crate) fn tick(self: &Arc<Self>, now: SystemTime) -> Option<SystemTime> {
-        let (refresh_at, is_unsaved) = {
+        let (refresh_at, is_time_to_save) = {
             let state = self.state.lock();
-            let refresh_at = state.upkeep.refresh_at(self.jitter);
+            let failure = state.save_failure.as_ref();
             (
-                refresh_at,
-                state.save_error.is_some() && state.upkeep.login().is_some(),
+                state.upkeep.refresh_at(self.jitter),
+                failure.is_some_and(|failure| !failure.is_recent(now)),
             )
         };
         if refresh_at.is_some_and(|time| time <= now) {
@@ -452,7 +268,7 @@ impl LoginKeeper {
             self.shared
                 .spawn(Box::pin(async move { keeper.look_for_login().await }));
         }
-        if is_unsaved {
+        if is_time_to_save {
             let keeper = Arc::clone(self);
             self.shared
                 .spawn(Box::pin(async move { keeper.save().await }));
@@ -482,21 +298,6 @@ impl LoginKeeper {
         Ok(())
     }
 
-    /// Gets a token with the client's own credentials, even if the last attempt has ended the login.
-    pub(crate) async fn renew(&self) -> Result<(), GrantError> {
-        let (server, before) = {
-            let state = self.state.lock();
-            (state.server.clone(), state.upkeep.login().cloned())
-        };
-        let login = self.machine_login(&server, before.as_ref()).await?;
-        self.log_in(login)
-            .await
-            .map_err(|error| GrantError::Unavailable {
-                reason: error.to_string(),
-                is_sent: true,
-            })
-    }
-
     /// Sets the reason that the last login of a person failed. `None` when another one begins.
     pub(crate) fn set_login_error(&self, reason: Option<String>) {
         self.state.lock().login_error = reason;
@@ -510,7 +311,7 @@ impl LoginKeeper {
             let login = state.upkeep.login().cloned();
             state.upkeep.log_out();
             state.is_loaded = true;
-            (state.save_error, state.login_error) = (None, None);
+            (state.save_failure, state.login_error) = (None, None);
             state.missing_scopes = Scopes::default();
             login
         };
@@ -523,8 +324,8 @@ impl LoginKeeper {
         let mut changed = self.changed.subscribe();
         let deadline = Instant::now() + WAIT_LIMIT;
         while self.is_unread() {
-            self.start_task();
-            if timeout_at(deadline, changed.changed()).await.is_err() {
+            let is_started = self.start_task();
+            if !is_started || timeout_at(deadline, changed.changed()).await.is_err() {
                 return;
             }
         }
@@ -537,101 +338,8 @@ impl LoginKeeper {
         let has_failed = state
             .load_failure
             .as_ref()
-            .is_some_and(|(time, _)| is_recent(*time, now));
+            .is_some_and(|failure| failure.is_recent(now));
         !state.is_loaded && !has_failed
-    }
-
-    fn next_step(&self) -> RequestStep {
-        let now = self.shared.now();
-        let state = self.state.lock();
-        if !state.is_loaded {
-            return match &state.load_failure {
-                Some((time, reason)) if is_recent(*time, now) => {
-                    let reason = format!("the login cannot be read: {reason}");
-                    RequestStep::Fail(NoCredentials::Unavailable(reason))
-                }
-                _ => RequestStep::Wait(None),
-            };
-        }
-        match state.upkeep.next_token(now) {
-            NextToken::NoLogin => RequestStep::Fail(NoCredentials::Unknown),
-            NextToken::Ready(token) => RequestStep::Send(token),
-            NextToken::AfterRefresh(retry_at) => RequestStep::Wait(retry_at),
-            NextToken::Ended(reason) => {
-                RequestStep::Fail(NoCredentials::NoLongerValid(state.advised(&reason)))
-            }
-        }
-    }
-
-    fn step_after_refusal(
-        &self,
-        refused: &RefusedCredentials,
-        token: Option<&Secret>,
-    ) -> RequestStep {
-        let now = self.shared.now();
-        let challenge = Challenge::parse(refused.challenges.iter().map(String::as_str));
-        let mut state = self.state.lock();
-        let after = state
-            .upkeep
-            .handle_refusal(refused.status, token, challenge.as_ref(), now);
-        if challenge.is_some() {
-            state.challenge = challenge;
-        }
-        // A refused token is not sent again before the refresh.
-        self.ready.store(state.ready_token(now));
-        match after {
-            AfterRefusal::Use(token) => RequestStep::Send(token),
-            AfterRefusal::Refresh => RequestStep::Wait(state.upkeep.retry_at(now)),
-            AfterRefusal::LogIn(reason) => {
-                state.is_required = true;
-                RequestStep::Fail(NoCredentials::NoLongerValid(state.advised(&reason)))
-            }
-            AfterRefusal::StepUp(scopes) => {
-                state.missing_scopes = state.missing_scopes.union(&scopes);
-                let reason = format!("the login lacks the scopes {scopes}");
-                RequestStep::Fail(NoCredentials::NoLongerValid(state.advised(&reason)))
-            }
-            // Another login would get the same scopes, so that none is advised.
-            AfterRefusal::Denied(reason) => RequestStep::Fail(NoCredentials::NoLongerValid(reason)),
-            AfterRefusal::NotOurs => RequestStep::Fail(NoCredentials::Unknown),
-        }
-    }
-
-    /// Repeats a step until it ends the wait of a request.
-    async fn token(
-        self: &Arc<Self>,
-        mut step: impl FnMut() -> RequestStep,
-    ) -> Result<Secret, NoCredentials> {
-        let deadline = Instant::now() + WAIT_LIMIT;
-        let mut changed = self.changed.subscribe();
-        loop {
-            changed.borrow_and_update();
-            let retry_at = match step() {
-                RequestStep::Send(token) => return Ok(token),
-                RequestStep::Fail(error) => return Err(error),
-                RequestStep::Wait(retry_at) => retry_at,
-            };
-            let pause = retry_at.and_then(|time| time.duration_since(self.shared.now()).ok());
-            let until = pause.map_or(deadline, |pause| Instant::now() + pause);
-            if until > deadline {
-                return Err(self.unavailable());
-            }
-            if pause.is_none() {
-                self.start_task();
-            }
-            if timeout_at(until, changed.changed()).await.is_err() && until == deadline {
-                return Err(self.unavailable());
-            }
-        }
-    }
-
-    fn unavailable(&self) -> NoCredentials {
-        let state = self.state.lock();
-        let report = state.upkeep.last_refresh();
-        let reason = report.and_then(|report| report.error.clone());
-        let reason = reason
-            .unwrap_or_else(|| format!("there was no answer within {} s", WAIT_LIMIT.as_secs()));
-        NoCredentials::Unavailable(format!("no token for {}: {reason}", state.server.name))
     }
 
     pub(crate) fn needs_person(&self) -> bool {
@@ -671,19 +379,20 @@ impl LoginKeeper {
             last_refresh: state.upkeep.last_refresh().cloned(),
             login_error: state.login_error.clone(),
             save_error: state
-                .save_error
-                .clone()
-                .or_else(|| Some(state.load_failure.as_ref()?.1.clone())),
+                .save_failure
+                .as_ref()
+                .or(state.load_failure.as_ref())
+                .map(|failure| failure.reason.clone()),
         }
     }
 }
 
-/// Pause between two attempts to read a stored login.
-const LOOK_PAUSE: Duration = Duration::from_secs(25);
+/// Pause between two attempts to read or to write a login in the vault.
+const VAULT_PAUSE: Duration = Duration::from_secs(25);
 
 /// False after a clock was set back.
 fn is_recent(time: SystemTime, now: SystemTime) -> bool {
-    now.duration_since(time).is_ok_and(|age| age < LOOK_PAUSE)
+    now.duration_since(time).is_ok_and(|age| age < VAULT_PAUSE)
 }
 
 /// A task of a keeper. Its end wakes all requests that wait, even if the task panics or is never run.
@@ -714,7 +423,7 @@ impl KeeperState {
     }
 
     /// The token that requests take without waiting. Without a login, they have none.
-    fn ready_token(&self, now: SystemTime) -> Option<Arc<ReadyToken>> {
+    pub fn ready_token(&self, now: SystemTime) -> Option<Arc<ReadyToken>> {
         if !self.is_loaded {
             return None;
         }
@@ -735,7 +444,7 @@ impl KeeperState {
     }
 
     /// A reason with the command that mends it.
-    fn advised(&self, reason: &str) -> String {
+    pub fn advised(&self, reason: &str) -> String {
         match self.server.grant() {
             Grant::Person => format!(
                 "{reason}; log in with `mainstay auth login {}`",
@@ -749,56 +458,8 @@ impl KeeperState {
     }
 }
 
-/// The credentials of a server's requests, from one login.
-#[derive(Clone, Debug)]
-pub struct LoginSource(Arc<LoginKeeper>);
-
-impl LoginSource {
-    pub fn new(keeper: Arc<LoginKeeper>) -> Self {
-        Self(keeper)
-    }
-}
-
-const AUTHORIZATION: &str = "authorization";
-
-fn header_lines(token: &Secret) -> HeaderLines {
-    let value = format!("Bearer {}", token.expose());
-    HeaderLines::new([(AUTHORIZATION, value.as_str())])
-}
-
-/// The token in the lines of a request.
-fn token_of(lines: &HeaderLines) -> Option<Secret> {
-    let lines = std::str::from_utf8(lines.as_bytes()).ok()?;
-    let token = lines.strip_prefix("authorization: Bearer ")?;
-    Some(Secret::new(token.trim_end()))
-}
-
-impl CredentialSource for LoginSource {
-    fn ready_lines(&self) -> Option<HeaderLines> {
-        let ready = self.0.ready.load();
-        let ready = ready.as_ref()?;
-        let is_valid = ready.expires_at.is_none_or(|end| self.0.shared.now() < end);
-        is_valid.then(|| ready.lines.clone())
-    }
-
-    fn lines(&self) -> RenewedLines<'_> {
-        Box::pin(async {
-            let token = self.0.token(|| self.0.next_step()).await?;
-            Ok(header_lines(&token))
-        })
-    }
-
-    fn refresh(&self, refused: RefusedCredentials) -> RenewedLines<'_> {
-        Box::pin(async move {
-            let token = token_of(&refused.lines);
-            let step = || self.0.step_after_refusal(&refused, token.as_ref());
-            Ok(header_lines(&self.0.token(step).await?))
-        })
-    }
-}
-
 /// A random number from 0 to 1.
-fn random_share() -> f64 {
+pub(crate) fn random_share() -> f64 {
     let mut bytes = [0; 4];
     // Without randomness, all logins are refreshed at the same share of their lifetimes.
     let _ = getrandom::fill(&mut bytes);

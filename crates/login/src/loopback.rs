@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use crate::{
-    flow::LOGIN_LIMIT,
+    flow::{Arrival, LOGIN_LIMIT},
     landing::{PAGE_HEADERS, landing_page},
     logins::Logins,
 };
@@ -51,7 +51,7 @@ pub fn listen(logins: &Arc<Logins>, port: u16) -> Result<Url, PortTaken> {
     // `localhost` may be either address. A machine without IPv6 has the first one only.
     let other_listener = bind((Ipv6Addr::LOCALHOST, port).into()).ok();
     logins.listen(port, async move |logins: Arc<Logins>| {
-        let serving = serve(&logins, listener, other_listener);
+        let serving = serve(&logins, port, listener, other_listener);
         // The end of the time is the end of the login, too.
         let _ = timeout(LOGIN_LIMIT, serving).await;
     });
@@ -67,6 +67,7 @@ fn bind(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
 /// Answers requests until one has completed a login.
 async fn serve(
     logins: &Logins,
+    port: u16,
     listener: tokio::net::TcpListener,
     other_listener: Option<tokio::net::TcpListener>,
 ) {
@@ -86,20 +87,24 @@ async fn serve(
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        if let Ok(true) = timeout(REQUEST_LIMIT, respond(logins, &mut stream)).await {
+        if let Ok(true) = timeout(REQUEST_LIMIT, respond(logins, port, &mut stream)).await {
             return;
         }
     }
 }
 
 /// Answers one request. Returns `true` if it has completed a login.
-async fn respond(logins: &Logins, stream: &mut TcpStream) -> bool {
+async fn respond(logins: &Logins, port: u16, stream: &mut TcpStream) -> bool {
     let Some(target) = request_target(stream).await else {
         return false;
     };
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
     let (status, body) = if path == PATH {
-        let outcome = logins.complete_query(query).await;
+        let arrival = Arrival::Browser {
+            path,
+            port: Some(port),
+        };
+        let outcome = logins.complete_query(query, arrival).await;
         let status = match &outcome {
             Ok(_) => "200 OK",
             Err(_) => "400 Bad Request",

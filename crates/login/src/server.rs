@@ -6,7 +6,7 @@ use mainstay_core::{
 };
 use oauth2::url::Url;
 
-use crate::scopes::Scopes;
+use crate::{identity::ClientIdentity, scopes::Scopes, stored::StoredLogin};
 
 /// A remote server to which Mainstay can log in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,15 @@ impl LoginServer {
 
     pub fn grant(&self) -> Grant {
         self.oauth.grant
+    }
+
+    /// The client of a stored login. The entry may have got another secret for it since.
+    pub(crate) fn client_of(&self, login: &StoredLogin) -> ClientIdentity {
+        let mut client = login.client.clone();
+        if self.oauth.client_id.as_ref() == Some(&client.id) {
+            client.secret.clone_from(&self.oauth.client_secret);
+        }
+        client
     }
 
     pub fn configured_scopes(&self) -> Scopes {

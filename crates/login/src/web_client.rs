@@ -62,7 +62,8 @@ impl Web for WebClient {
                 time_limit: TIME_LIMIT,
                 only_public: self.is_only_public().await,
             });
-            sent.await.map_err(|error| {
+            let answered = sent.await.map(|answer| answer.response);
+            answered.map_err(|error| {
                 let reason = error.to_string();
                 match error {
                     BoundedError::Url { .. } | BoundedError::NotSent { .. } => {

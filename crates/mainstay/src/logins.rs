@@ -9,9 +9,7 @@ use mainstay_gateway::{
     supervisor::{Operation, ServerHandle},
 };
 use mainstay_login::{
-    logins::{LoginChange, Logins},
-    server::LoginServer,
-    web_client::Network,
+    logins::Logins, server::LoginServer, shared::LoginChange, web_client::Network,
 };
 use mainstay_platform::{state::StateDir, vault};
 use mainstay_transport::CredentialSource;

@@ -1,6 +1,6 @@
 //! Logins to remote servers: their state, and the logins of people. `mainstay_login::logins` carries them out.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Json,
@@ -14,15 +14,16 @@ use mainstay_core::config::Grant;
 use mainstay_gateway::supervisor::ServerHandle;
 use mainstay_login::{
     discovery::{is_loopback, is_secure},
-    flow::Redirect,
+    flow::{Arrival, Redirect},
     landing::{PAGE_HEADERS, landing_page},
-    logins::{LoginError, Logins, Revocation},
-    loopback,
+    logins::{Logins, Revocation},
+    loopback::{self, Url},
+    person::LoginError,
     report::{LoginReport, LoginState},
     scopes::Scopes,
     server::LoginServer,
 };
-use mainstay_platform::utc;
+use mainstay_platform::{loopback::reachable, utc};
 
 use super::{RestDoor, address::Path, body::Body, refusal::Refusal, via::RequestView};
 
@@ -122,7 +123,9 @@ pub async fn answer(
     let (logins, server) = login_server(&door, &handle)?;
     let address = answer.address.ok_or(Refusal::MissingParameter("address"))?;
     let redirect = Redirect::from_pasted(&address).map_err(LoginError::from)?;
-    logins.complete(redirect).await?;
+    logins
+        .complete(redirect, Arrival::Pasted(server.name.as_str()))
+        .await?;
     Ok(Json(login_view(logins, &server).await))
 }
 
@@ -152,7 +155,15 @@ pub async fn log_out(
 /// that Mainstay has sent it there.
 pub async fn callback(State(door): State<RestDoor>, uri: Uri) -> Response {
     let outcome = match &door.logins {
-        Some(logins) => logins.complete_query(uri.query().unwrap_or_default()).await,
+        Some(logins) => {
+            // Behind a proxy the browser has arrived at another host and port.
+            let arrival = Arrival::Browser {
+                path: api::LOGIN_CALLBACK,
+                port: None,
+            };
+            let query = uri.query().unwrap_or_default();
+            logins.complete_query(query, arrival).await
+        }
         None => Err("this Mainstay keeps no logins".to_owned()),
     };
     let status = match outcome {
@@ -192,16 +203,12 @@ fn no_login(message: String) -> Refusal {
 }
 
 /// The redirect address at the origin of a page, which must be the origin of the request.
-fn redirect_at_origin(
-    door: &RestDoor,
-    origin: &str,
-    headers: &HeaderMap,
-) -> Result<loopback::Url, Refusal> {
+fn redirect_at_origin(door: &RestDoor, origin: &str, headers: &HeaderMap) -> Result<Url, Refusal> {
     let host = headers
         .get(header::HOST)
         .and_then(|host| host.to_str().ok());
     let authority = origin.split_once("://").map(|(_, authority)| authority);
-    let url = loopback::Url::parse(&format!("{origin}{}", api::LOGIN_CALLBACK)).ok();
+    let url = Url::parse(&format!("{origin}{}", api::LOGIN_CALLBACK)).ok();
     let url = url.filter(|_| authority.is_some() && authority == host);
     let url = url.ok_or_else(|| {
         Refusal::Malformed("`origin` must be the origin of this request".to_owned())
@@ -223,18 +230,17 @@ fn redirect_at_origin(
 }
 
 /// The redirect address at the daemon's own loopback address.
-fn redirect_at_daemon(door: &RestDoor) -> Result<loopback::Url, Refusal> {
-    let address = door.endpoint.as_ref().map(|endpoint| endpoint.address);
-    let port = address.as_ref().map(SocketAddr::port);
-    let host = match address {
-        Some(SocketAddr::V6(address)) if address.ip().is_loopback() => "[::1]",
-        _ => "127.0.0.1",
-    };
-    let url = port.and_then(|port| {
-        loopback::Url::parse(&format!("http://{host}:{port}{}", api::LOGIN_CALLBACK)).ok()
-    });
+fn redirect_at_daemon(door: &RestDoor) -> Result<Url, Refusal> {
+    let address = door
+        .endpoint
+        .as_ref()
+        .map(|endpoint| reachable(endpoint.address));
+    let url = address
+        .filter(|address| address.ip().is_loopback())
+        .and_then(|address| Url::parse(&format!("http://{address}{}", api::LOGIN_CALLBACK)).ok());
     url.ok_or_else(|| {
-        let message = "Mainstay does not listen at an address to which a browser could come back";
+        let message = "Mainstay does not listen on loopback, where a browser could come back to without TLS: \
+            log in on the page over https, or set `oauth.callbackPort`";
         Refusal::LoginFailed(message.to_owned())
     })
 }

@@ -9,7 +9,7 @@ use mainstay_core::{
     failure::{Failure, FailureKind, with_causes},
 };
 use mainstay_doorway::{RETRY_AFTER, browser, json_views::lists::NotFound};
-use mainstay_login::logins::LoginError;
+use mainstay_login::person::LoginError;
 use mainstay_platform::{environment::LoadError, state::StateError};
 use mainstay_tokens::TokenError;
 use serde_json::{Value, json};

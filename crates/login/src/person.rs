@@ -1,0 +1,491 @@
+//! Logins of people: in a browser, and with a code on another device.
+
+use std::{sync::Arc, time::SystemTime};
+
+use mainstay_core::{
+    config::{Grant, OAuth, Secret},
+    ids::ServerName,
+};
+use oauth2::url::Url;
+use tokio::{
+    sync::oneshot,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    challenge::Challenge,
+    discovery::{IssuerMetadata, scopes_to_request},
+    find::{Discovery, DiscoveryError, Finder},
+    flow::{Arrival, LOGIN_LIMIT, PendingLogin, Redirect, RedirectError, StateError},
+    grants::{DeviceCodes, GrantError, TokenEndpoint, means_unknown_client},
+    identity::{
+        ClientIdentity, IdentityChoice, NeedsClientId, RegistrationError, choose_identity,
+        read_registration, registration_body,
+    },
+    keeper::{LoginKeeper, OtherServer},
+    logins::Logins,
+    scopes::Scopes,
+    server::LoginServer,
+    shared::Shared,
+    store::StoreError,
+    stored::StoredLogin,
+    web::Web,
+};
+
+/// A login in a browser that has begun.
+#[derive(Clone, Debug)]
+pub struct BrowserLogin {
+    /// The address to open in a browser.
+    pub authorization_url: Url,
+    /// The address to which the browser comes back.
+    pub redirect: Url,
+    pub expires_at: SystemTime,
+}
+
+/// A login on another device that has begun.
+#[derive(Clone, Debug)]
+pub struct DeviceLogin {
+    /// The code that a person enters at `verification_url`.
+    pub user_code: String,
+    pub verification_url: String,
+    /// The address that has the code in it.
+    pub complete_url: Option<String>,
+    pub expires_at: SystemTime,
+}
+
+/// The reason that a login was not begun or not completed. The texts are for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoginError {
+    #[error(transparent)]
+    Discovery(#[from] DiscoveryError),
+    #[error(transparent)]
+    NeedsClientId(#[from] NeedsClientId),
+    #[error(transparent)]
+    Registration(#[from] RegistrationError),
+    #[error("no client could be registered: {0}")]
+    NotRegistered(String),
+    #[error(transparent)]
+    Grant(#[from] GrantError),
+    #[error(transparent)]
+    Redirect(#[from] RedirectError),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error("the server logs in with its own credentials, without a person")]
+    NoPerson,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    OtherServer(#[from] OtherServer),
+    #[error("Mainstay stops")]
+    Stopping,
+}
+
+/// The parts of a pending login that the redirect does not have.
+#[derive(Debug)]
+pub(crate) struct PendingContext {
+    pub keeper: Arc<LoginKeeper>,
+    server: LoginServer,
+    resource: String,
+    client: ClientIdentity,
+    scopes: Scopes,
+    is_registered: bool,
+}
+
+impl PendingContext {
+    fn endpoint<'a>(
+        &'a self,
+        web: &'a dyn Web,
+        issuer: &'a IssuerMetadata,
+        now: SystemTime,
+    ) -> TokenEndpoint<'a> {
+        TokenEndpoint {
+            web,
+            issuer,
+            client: &self.client,
+            private_key: self.server.oauth.private_key.as_ref(),
+            resource: &self.resource,
+            now,
+        }
+    }
+}
+
+impl Logins {
+    /// Begins a login in a browser. The browser comes back to `redirect`.
+    pub async fn begin(
+        &self,
+        server: &LoginServer,
+        redirect: Url,
+        scopes: &Scopes,
+    ) -> Result<BrowserLogin, LoginError> {
+        let prepared = self.prepare(server, &redirect, scopes, false).await?;
+        let now = self.shared.now();
+        let endpoint = prepared.endpoint(now);
+        let request = endpoint.authorization_request(&redirect, &prepared.context.scopes)?;
+        let PreparedLogin {
+            discovery, context, ..
+        } = prepared;
+        let pending = PendingLogin {
+            name: context.keeper.entry.clone(),
+            redirect: redirect.clone(),
+            verifier: request.verifier,
+            issuer: discovery.issuer,
+            context,
+        };
+        self.shared
+            .pending
+            .lock()
+            .begin(&request.state, pending, now);
+        Ok(BrowserLogin {
+            authorization_url: request.url,
+            redirect,
+            expires_at: now + LOGIN_LIMIT,
+        })
+    }
+
+    /// Completes the login of a redirect. A caller that is given up does not stop it.
+    pub async fn complete(
+        &self,
+        redirect: Redirect,
+        arrival: Arrival<'_>,
+    ) -> Result<ServerName, LoginError> {
+        let pending = {
+            let mut logins = self.shared.pending.lock();
+            let pending = logins.take(redirect.state()?, arrival, self.shared.now())?;
+            // Under the lock, so that the login counts as pending at each moment.
+            self.shared.redeeming.lock().insert(pending.name.clone());
+            pending
+        };
+        let entry = pending.name.clone();
+        let (sender, receiver) = oneshot::channel();
+        let shared = Arc::clone(&self.shared);
+        self.shared.spawn(Box::pin(async move {
+            let keeper = Arc::clone(&pending.context.keeper);
+            let name = pending.context.server.name.clone();
+            let outcome = redeem(&shared, pending, redirect).await;
+            if let Err(error) = &outcome {
+                tracing::warn!(server = %name, %error, "a login failed");
+                keeper.set_login_error(Some(error.to_string()));
+            }
+            shared.redeeming.lock().remove(&entry);
+            // The caller may be gone.
+            let _ = sender.send(outcome.map(|()| name));
+        }));
+        receiver.await.unwrap_or(Err(LoginError::Stopping))
+    }
+
+    /// Completes the login of the query of a redirect. The error is for people.
+    pub async fn complete_query(
+        &self,
+        query: &str,
+        arrival: Arrival<'_>,
+    ) -> Result<ServerName, String> {
+        let redirect = Redirect::from_query(query).map_err(|error| error.to_string())?;
+        self.complete(redirect, arrival)
+            .await
+            .map_err(|error| error.to_string())
+    }
+
+    /// True if browsers are received at this port already.
+    pub(crate) fn is_listening(&self, port: u16) -> bool {
+        self.shared.ports.lock().contains(&port)
+    }
+
+    /// Runs the task that receives browsers at a port, until it ends or Mainstay stops.
+    pub(crate) fn listen<F: Future<Output = ()> + Send + 'static>(
+        self: &Arc<Self>,
+        port: u16,
+        serve: impl FnOnce(Arc<Self>) -> F,
+    ) {
+        self.shared.ports.lock().insert(port);
+        let (shared, serving) = (Arc::clone(&self.shared), serve(Arc::clone(self)));
+        self.shared.spawn(Box::pin(async move {
+            tokio::select! {
+                () = shared.stop.cancelled() => {}
+                () = serving => {}
+            }
+            shared.ports.lock().remove(&port);
+        }));
+    }
+
+    /// Gets a new token with the client's own credentials, now.
+    pub async fn renew(&self, server: &LoginServer) -> Result<(), LoginError> {
+        let keeper = self.keeper(server);
+        keeper.loaded().await;
+        Ok(keeper.renew().await?)
+    }
+
+    /// Begins a login on another device. The login is completed when the person has entered the code.
+    pub async fn begin_on_device(
+        &self,
+        server: &LoginServer,
+        scopes: &Scopes,
+    ) -> Result<DeviceLogin, LoginError> {
+        // The registration needs a redirect address, which this grant does not use.
+        let redirect = Url::parse("http://127.0.0.1/callback").expect("a valid URL");
+        let prepared = self.prepare(server, &redirect, scopes, true).await?;
+        let now = self.shared.now();
+        let endpoint = prepared.endpoint(now);
+        let codes = endpoint.device_codes(&prepared.context.scopes).await?;
+        let login = DeviceLogin {
+            user_code: codes.user_code().to_owned(),
+            verification_url: codes.verification_uri().to_owned(),
+            complete_url: codes.complete_uri().map(str::to_owned),
+            expires_at: now + codes.lifetime(),
+        };
+        let entry = prepared.context.keeper.entry.clone();
+        let cancel = CancellationToken::new();
+        let older = self
+            .shared
+            .devices
+            .lock()
+            .insert(entry.clone(), cancel.clone());
+        if let Some(older) = older {
+            older.cancel();
+        }
+        let (shared, server) = (Arc::clone(&self.shared), server.clone());
+        let keeper = self.keeper(&server);
+        self.shared.spawn(Box::pin(async move {
+            let limit = codes.lifetime();
+            tokio::select! {
+                () = cancel.cancelled() => return,
+                () = shared.stop.cancelled() => {}
+                waited = timeout(limit, await_device(&shared, &server, prepared, codes)) => {
+                    if waited.is_err() {
+                        keeper.set_login_error(Some("the code has expired".to_owned()));
+                    }
+                }
+            }
+            shared.devices.lock().remove(&entry);
+        }));
+        Ok(login)
+    }
+
+    async fn prepare(
+        &self,
+        server: &LoginServer,
+        redirect: &Url,
+        scopes: &Scopes,
+        is_on_device: bool,
+    ) -> Result<PreparedLogin, LoginError> {
+        if server.grant() == Grant::ClientCredentials {
+            return Err(LoginError::NoPerson);
+        }
+        let keeper = self.keeper(server);
+        keeper.loaded().await;
+        keeper.set_login_error(None);
+        let web = self.shared.web(server);
+        let challenge = match keeper.challenge() {
+            Some(challenge) => Some(challenge),
+            None => ask_for_challenge(web.as_ref(), &server.url).await,
+        };
+        let login = keeper.login();
+        let discovery = Finder {
+            web: web.as_ref(),
+            server: &server.url,
+            challenge: challenge.as_ref(),
+            configured_issuer: server.oauth.issuer.as_deref(),
+            registered_issuer: login.as_ref().map(|login| login.issuer.issuer.as_str()),
+        };
+        let discovery = discovery.find().await?;
+        let first_scopes = scopes_to_request(
+            &server.configured_scopes(),
+            challenge
+                .as_ref()
+                .and_then(|challenge| challenge.scopes.as_ref()),
+            discovery.resource_scopes.as_ref(),
+            &discovery.issuer,
+        );
+        let scopes = first_scopes
+            .union(&keeper.scopes_for_next_login())
+            .union(scopes);
+        let (client, is_registered) = self
+            .identity(
+                &server.oauth,
+                &discovery.issuer,
+                web.as_ref(),
+                redirect,
+                &scopes,
+                is_on_device,
+            )
+            .await?;
+        let context = PendingContext {
+            keeper,
+            server: server.clone(),
+            resource: discovery.resource.clone(),
+            client,
+            scopes,
+            is_registered,
+        };
+        Ok(PreparedLogin {
+            discovery,
+            context,
+            web,
+        })
+    }
+
+    /// The client of the authorization server, and whether it was registered dynamically.
+    async fn identity(
+        &self,
+        settings: &OAuth,
+        issuer: &IssuerMetadata,
+        web: &dyn Web,
+        redirect: &Url,
+        scopes: &Scopes,
+        is_on_device: bool,
+    ) -> Result<(ClientIdentity, bool), LoginError> {
+        let now = self.shared.now();
+        let store = &self.shared.store;
+        let stored = store
+            .registration(&issuer.issuer, redirect.as_str())
+            .await?;
+        let stored = stored
+            .filter(|registration| registration.is_valid(&issuer.issuer, redirect.as_str(), now));
+        // A client that needs more scopes is registered again, for all of them.
+        let all_scopes = match &stored {
+            Some(stored) => scopes.union(&stored.scopes),
+            None => scopes.clone(),
+        };
+        let stored = stored.filter(|registration| registration.has_scopes(scopes));
+        let endpoint = match choose_identity(settings, issuer, stored.as_ref())? {
+            IdentityChoice::Ready(client) => {
+                let is_registered = stored.is_some_and(|stored| stored.client == client);
+                return Ok((client, is_registered));
+            }
+            IdentityChoice::Register(endpoint) => endpoint,
+        };
+        let body = registration_body(issuer, redirect, &all_scopes, is_on_device).to_string();
+        let not_registered =
+            |error: &dyn std::fmt::Display| LoginError::NotRegistered(error.to_string());
+        let request = http::Request::post(endpoint.as_str())
+            .header("content-type", "application/json")
+            .header("accept", "application/json")
+            .body(body.into_bytes())
+            .map_err(|error| not_registered(&error))?;
+        let response = web
+            .send(request)
+            .await
+            .map_err(|error| not_registered(&error))?;
+        let registration = read_registration(
+            response.status().as_u16(),
+            response.body(),
+            issuer,
+            redirect,
+            &all_scopes,
+        )?;
+        if let Err(error) = store.save_registration(&registration).await {
+            tracing::warn!(issuer = %issuer.issuer, %error, "the registered client cannot be saved");
+        }
+        Ok((registration.client, true))
+    }
+}
+
+/// A login whose authorization server and client are known.
+struct PreparedLogin {
+    discovery: Discovery,
+    context: PendingContext,
+    web: Arc<dyn Web>,
+}
+
+impl PreparedLogin {
+    fn endpoint(&self, now: SystemTime) -> TokenEndpoint<'_> {
+        self.context
+            .endpoint(self.web.as_ref(), &self.discovery.issuer, now)
+    }
+}
+
+/// Asks a server for its challenge by a request that does nothing.
+async fn ask_for_challenge(web: &dyn Web, server: &Url) -> Option<Challenge> {
+    let request = http::Request::post(server.as_str())
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .body(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.to_vec())
+        .ok()?;
+    let response = web.send(request).await.ok()?;
+    let headers = response.headers().get_all("www-authenticate");
+    Challenge::parse(headers.iter().filter_map(|value| value.to_str().ok()))
+}
+
+async fn redeem(
+    shared: &Shared,
+    pending: PendingLogin<PendingContext>,
+    redirect: Redirect,
+) -> Result<(), LoginError> {
+    let PendingLogin {
+        redirect: redirect_url,
+        verifier,
+        issuer,
+        context,
+        ..
+    } = pending;
+    let registered_for = context.is_registered.then_some(redirect_url.as_str());
+    let code = redirect.code(&issuer);
+    if let Err(RedirectError::Refused { error, .. }) = &code
+        && means_unknown_client(error)
+    {
+        shared.forget_registration(&issuer, registered_for).await;
+    }
+    let code: Secret = code?;
+    let web = shared.web(&context.server);
+    let now = shared.now();
+    let tokens = context
+        .endpoint(web.as_ref(), &issuer, now)
+        .redeem_code(&code, &verifier, &redirect_url, &context.scopes)
+        .await;
+    if tokens.as_ref().is_err_and(GrantError::is_client_unknown) {
+        shared.forget_registration(&issuer, registered_for).await;
+    }
+    let login = StoredLogin {
+        server_url: context.server.url.to_string(),
+        resource: context.resource,
+        tokens: tokens?,
+        issuer,
+        client: context.client,
+        requested_scopes: context.scopes,
+        logged_in_at: now,
+        registered_for: registered_for.map(str::to_owned),
+        ended: None,
+    };
+    Ok(context.keeper.log_in(login).await?)
+}
+
+/// Waits for a person on another device, and takes the login.
+async fn await_device(
+    shared: &Shared,
+    server: &LoginServer,
+    prepared: PreparedLogin,
+    codes: DeviceCodes,
+) {
+    let endpoint = prepared.endpoint(shared.now());
+    let tokens = endpoint
+        .await_device(&codes, &prepared.context.scopes, sleep)
+        .await;
+    let keeper = Arc::clone(&prepared.context.keeper);
+    match tokens {
+        Ok(mut tokens) => {
+            // The lifetime counts from the answer, not from the first request.
+            let now = shared.now();
+            let waited = now.duration_since(tokens.obtained_at).unwrap_or_default();
+            tokens.expires_at = tokens.expires_at.map(|end| end + waited);
+            tokens.obtained_at = now;
+            let login = StoredLogin {
+                server_url: server.url.to_string(),
+                resource: prepared.context.resource,
+                issuer: prepared.discovery.issuer,
+                client: prepared.context.client,
+                requested_scopes: prepared.context.scopes,
+                tokens,
+                logged_in_at: now,
+                registered_for: None,
+                ended: None,
+            };
+            if let Err(error) = keeper.log_in(login).await {
+                keeper.set_login_error(Some(error.to_string()));
+            }
+        }
+        Err(error) => {
+            tracing::warn!(server = %server.name, %error, "a login failed");
+            keeper.set_login_error(Some(error.to_string()));
+        }
+    }
+}
