@@ -462,6 +462,19 @@ test('two calls side by side', async () => {
   assert.deepEqual(await axe(page), [])
   await page.reload()
   await dialog.waitFor()
+  // Browsers announce the end of a dialog with the next frame. It must not close the one that is open by then.
+  await page.evaluate(() => {
+    const { hash } = location
+    const reopen = new MutationObserver(() => {
+      if (document.querySelector('dialog[open]')) return
+      reopen.disconnect()
+      location.hash = hash
+    })
+    reopen.observe(document.body, { childList: true, subtree: true })
+  })
+  await page.keyboard.press('Escape')
+  await page.evaluate(() => new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 200)))
+  assert.equal(await dialog.count(), 1)
   await page.keyboard.press('Escape')
   await dialog.waitFor({ state: 'detached' })
 
