@@ -12,7 +12,7 @@ export const FAKE_SERVER = process.env.FAKE_SERVER
 const MAINSTAY = process.env.MAINSTAY
 
 /** Nothing that is waited for takes longer on a busy machine. */
-export const LIMIT_MS = 20_000
+export const LIMIT_MS = 40_000
 
 /** Waits until `condition` answers something that is true, and answers that. */
 export async function soon(what, condition, limit = LIMIT_MS) {
