@@ -86,6 +86,23 @@ pub enum ClientError {
     Foreign { url: String, status: StatusCode },
 }
 
+/// Names a login to a server: Mainstay's own, or that of a client.
+#[derive(Clone, Copy, Debug)]
+pub struct LoginName<'n> {
+    pub server: &'n str,
+    pub client: Option<&'n str>,
+}
+
+impl LoginName<'_> {
+    fn path(self, route: &str) -> String {
+        let path = route.replace("{name}", &escaped(self.server));
+        match self.client {
+            Some(client) => format!("{path}?client={}", escaped(client)),
+            None => path,
+        }
+    }
+}
+
 /// Percent-encodes a name for a URL. Letters, digits, `-`, `_` and `.` stay.
 fn escaped(name: &str) -> String {
     name.bytes()
@@ -238,30 +255,32 @@ impl Client {
         self.get(LOGINS).await
     }
 
-    pub async fn login(&self, server: &str) -> Result<Login, ClientError> {
-        self.get(&LOGIN.replace("{name}", &escaped(server))).await
+    pub async fn login(&self, login: LoginName<'_>) -> Result<Login, ClientError> {
+        self.get(&login.path(LOGIN)).await
     }
 
     pub async fn begin_login(
         &self,
-        server: &str,
-        login: &BeginLogin,
+        login: LoginName<'_>,
+        request: &BeginLogin,
     ) -> Result<BegunLogin, ClientError> {
-        self.post(&LOGIN.replace("{name}", &escaped(server)), login)
-            .await
+        self.post(&login.path(LOGIN), request).await
     }
 
     /// Completes a login with the address at which the browser arrived.
-    pub async fn answer_login(&self, server: &str, address: &str) -> Result<Login, ClientError> {
-        let path = LOGIN_ANSWER.replace("{name}", &escaped(server));
+    pub async fn answer_login(
+        &self,
+        login: LoginName<'_>,
+        address: &str,
+    ) -> Result<Login, ClientError> {
         let answer = LoginAnswer {
             address: Some(address.to_owned()),
         };
-        self.post(&path, &answer).await
+        self.post(&login.path(LOGIN_ANSWER), &answer).await
     }
 
-    pub async fn log_out(&self, server: &str) -> Result<LoggedOut, ClientError> {
-        let path = LOGIN.replace("{name}", &escaped(server));
+    pub async fn log_out(&self, login: LoginName<'_>) -> Result<LoggedOut, ClientError> {
+        let path = login.path(LOGIN);
         self.ask(Method::DELETE, &path, Bytes::new()).await
     }
 

@@ -26,7 +26,7 @@ use serde_json::value::RawValue;
 
 pub use self::about::*;
 pub use self::browser::*;
-pub use self::client::{Client, ClientError};
+pub use self::client::{Client, ClientError, LoginName};
 pub use self::clients::*;
 pub use self::config_history::*;
 pub use self::control::*;

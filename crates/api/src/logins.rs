@@ -12,8 +12,8 @@ pub const LOGIN_ANSWER: &str = "/api/servers/{name}/login/answer";
 /// The address to which a browser comes back after a login. It is not part of the REST API: it needs no token.
 pub const LOGIN_CALLBACK: &str = "/oauth/callback";
 
-/// The logins of remote servers, in the order of the configuration. Servers with credentials in their entries have
-/// none.
+/// The logins of remote servers, in the order of the configuration: Mainstay's own, then those that clients have.
+/// Servers with credentials in their entries have none.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Logins {
     pub logins: Vec<Login>,
@@ -24,6 +24,10 @@ pub struct Logins {
 #[serde(rename_all = "camelCase")]
 pub struct Login {
     pub server: String,
+    /// The client whose login this is. Absent for Mainstay's own, which all clients share unless `oauth.perPrincipal`
+    /// is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     pub status: LoginStatus,
     /// The reason, if `status` is `ended`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,6 +149,9 @@ pub struct LoginAnswer {
 #[serde(rename_all = "camelCase")]
 pub struct LoggedOut {
     pub server: String,
+    /// The client whose login it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     pub revocation: TokenRevocation,
     /// The reason, if `revocation` is `failed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -329,6 +329,7 @@ fn of_code(code: &str) -> &'static str {
         "call_timeout" => "`timeout` in the server's entry gives its calls more time",
         "outcome_unknown" => "check whether it ran before you call again",
         "message_too_large" => "ask for less at once; `maxMessageBytes` in the entry allows more",
+        "login_required" => "`mainstay auth login NAME --client CLIENT` logs in",
         "too_many_sessions" | "too_many_connections" | "too_many_streams" => {
             "end some that are open, or try again later"
         }

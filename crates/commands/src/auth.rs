@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use mainstay_api::{self as api, BeginLogin, BegunLogin, Client, Login, LoginStatus};
+use mainstay_api::{self as api, BeginLogin, BegunLogin, Client, Login, LoginName, LoginStatus};
 use mainstay_command_line::{
     CommandError, Exit,
     connect::DaemonArgs,
@@ -24,8 +24,9 @@ use tokio::time::sleep;
 
 use crate::browser;
 
-pub(super) const COLUMNS: [Column; 4] = [
+pub(super) const COLUMNS: [Column; 5] = [
     Column::new("SERVER").cut_to(20),
+    Column::new("CLIENT").cut_to(20),
     Column::new("LOGIN"),
     Column::new("TOKEN UNTIL").rank(2),
     Column::new("SCOPES").rank(1),
@@ -39,7 +40,10 @@ Examples:
   mainstay auth status
   mainstay auth logout github
 
-A login serves all clients, and Mainstay renews it.";
+  mainstay auth login github --client ci  that of one client
+
+A login serves all clients, unless the server has `oauth.perPrincipal`.
+Mainstay renews it.";
 
 /// Pause between two questions whether the person has logged in.
 const POLL_PAUSE: Duration = Duration::from_millis(400);
@@ -61,6 +65,8 @@ enum AuthAction {
     Login {
         /// The server
         name: String,
+        #[command(flatten)]
+        owner: LoginOwner,
         /// Print the link instead of opening it; the address at which the browser arrives can be pasted
         #[arg(long)]
         no_browser: bool,
@@ -75,12 +81,30 @@ enum AuthAction {
     Status {
         /// The server
         name: Option<String>,
+        #[command(flatten)]
+        owner: LoginOwner,
     },
     /// Forget a login, and revoke its tokens where that is possible
     Logout {
         /// The server
         name: String,
+        #[command(flatten)]
+        owner: LoginOwner,
     },
+}
+
+#[derive(Debug, Args)]
+struct LoginOwner {
+    /// The client whose login is meant, by the name of its token; without it, Mainstay's own
+    #[arg(long, value_name = "NAME")]
+    client: Option<String>,
+}
+
+impl LoginOwner {
+    fn login<'n>(&'n self, server: &'n str) -> LoginName<'n> {
+        let client = self.client.as_deref();
+        LoginName { server, client }
+    }
 }
 
 impl RunCommand for Auth {
@@ -106,6 +130,7 @@ impl RunCommand for Auth {
         let work = async |client: &Client| match &self.action {
             AuthAction::Login {
                 name,
+                owner,
                 no_browser,
                 device,
                 scopes,
@@ -115,12 +140,21 @@ impl RunCommand for Auth {
                     scopes: scopes.clone(),
                     ..BeginLogin::default()
                 };
-                log_in(client, name, &request, !no_browser, is_json).await
+                log_in(client, owner.login(name), &request, !no_browser, is_json).await
             }
-            AuthAction::Status { name: None } => self.list(&client.logins().await?),
-            AuthAction::Status { name: Some(name) } => self.show(&client.login(name).await?),
-            AuthAction::Logout { name } => {
-                let logged_out = client.log_out(name).await?;
+            AuthAction::Status { name: None, owner } => {
+                let mut list = client.logins().await?;
+                if owner.client.is_some() {
+                    list.logins.retain(|login| login.client == owner.client);
+                }
+                self.list(&list)
+            }
+            AuthAction::Status {
+                name: Some(name),
+                owner,
+            } => self.show(&client.login(owner.login(name)).await?),
+            AuthAction::Logout { name, owner } => {
+                let logged_out = client.log_out(owner.login(name)).await?;
                 print_logout(&logged_out, is_json)
             }
         };
@@ -143,6 +177,7 @@ impl Auth {
             let expires_at = login.expires_at.as_deref();
             [
                 login.server.clone(),
+                login.client.clone().unwrap_or_default(),
                 status_text(login),
                 expires_at.map(time::local_with_day).unwrap_or_default(),
                 login.scopes.join(" "),
@@ -165,21 +200,21 @@ impl Auth {
 /// Begins a login, and waits until the person has completed it.
 pub(super) async fn log_in(
     client: &Client,
-    name: &str,
+    login_name: LoginName<'_>,
     request: &BeginLogin,
     opens_browser: bool,
     is_json: bool,
 ) -> Result<(), CommandError> {
-    let before = client.login(name).await?;
-    let begun_login = client.begin_login(name, request).await?;
+    let before = client.login(login_name).await?;
+    let begun_login = client.begin_login(login_name, request).await?;
     let takes_address = guide(&begun_login, opens_browser);
     let mut signals = Signals::listen().map_err(CommandError::Signals)?;
     let login = if begun_login.expires_at.is_none() {
-        client.login(name).await?
+        client.login(login_name).await?
     } else {
         tokio::select! {
-            login = completed(client, name, before.logged_in_at.as_deref()) => login?,
-            login = pasted(client, name), if takes_address => login?,
+            login = completed(client, login_name, before.logged_in_at.as_deref()) => login?,
+            login = pasted(client, login_name), if takes_address => login?,
             signal = signals.next() => {
                 return Err(CommandError::Interrupted {
                     name: signal.name,
@@ -230,12 +265,12 @@ fn guide(begun_login: &BegunLogin, opens_browser: bool) -> bool {
 /// Waits until there is a newer login, or until the attempt has failed.
 async fn completed(
     client: &Client,
-    name: &str,
+    login_name: LoginName<'_>,
     logged_in_before: Option<&str>,
 ) -> Result<Login, CommandError> {
     loop {
         sleep(POLL_PAUSE).await;
-        let login = client.login(name).await?;
+        let login = client.login(login_name).await?;
         let is_new =
             login.logged_in_at.is_some() && login.logged_in_at.as_deref() != logged_in_before;
         if is_new && login.status != LoginStatus::Ended {
@@ -251,7 +286,7 @@ async fn completed(
 }
 
 /// Completes the login with an address that the person pastes. Without any, it never ends.
-async fn pasted(client: &Client, name: &str) -> Result<Login, CommandError> {
+async fn pasted(client: &Client, login_name: LoginName<'_>) -> Result<Login, CommandError> {
     loop {
         let reading = tokio::task::spawn_blocking(|| {
             let mut line = String::new();
@@ -267,7 +302,7 @@ async fn pasted(client: &Client, name: &str) -> Result<Login, CommandError> {
         if address.is_empty() {
             continue;
         }
-        match client.answer_login(name, address).await {
+        match client.answer_login(login_name, address).await {
             Ok(login) => return Ok(login),
             // The person may paste the right address yet. `completed` sees the end of the login.
             Err(error) => complain(&error.to_string()),
@@ -287,7 +322,7 @@ fn print_logout(logged_out: &api::LoggedOut, is_json: bool) -> Result<(), Comman
     if is_json {
         return output::json(logged_out);
     }
-    let name = &logged_out.server;
+    let name = login_text(&logged_out.server, logged_out.client.as_deref());
     output::line(&match logged_out.revocation {
         api::TokenRevocation::Revoked => {
             format!("logged out of {name}, and its tokens are revoked")
@@ -299,6 +334,14 @@ fn print_logout(logged_out: &api::LoggedOut, is_json: bool) -> Result<(), Comman
             logged_out.reason.as_deref().unwrap_or_default()
         ),
     })
+}
+
+/// Names a login in a sentence: `github`, or `github for ci`.
+fn login_text(server: &str, client: Option<&str>) -> String {
+    match client {
+        Some(client) => format!("{server} for {client}"),
+        None => server.to_owned(),
+    }
 }
 
 /// The state of a login in a few words.
@@ -317,8 +360,13 @@ fn status_text(login: &Login) -> String {
 
 /// A login in lines for people, with the command that mends it.
 fn login_lines(login: &Login) -> Vec<String> {
-    let name = &login.server;
-    let remedy = format!("`mainstay auth login {name}`");
+    let name = login_text(&login.server, login.client.as_deref());
+    let client = login
+        .client
+        .as_ref()
+        .map(|client| format!(" --client {client}"));
+    let client = client.unwrap_or_default();
+    let remedy = format!("`mainstay auth login {}{client}`", login.server);
     let mut lines = vec![match login.status {
         LoginStatus::None if login.required => format!("{name} needs a login: {remedy}"),
         LoginStatus::None => format!("not logged in to {name}"),

@@ -61,6 +61,8 @@ pub enum FailureKind {
     /// The server could not be reached, or refused the whole request.
     CallFailed,
     ConnectFailed,
+    /// The client has no login of its own at the server. The call was refused.
+    LoginRequired,
     /// A message was larger than `maxMessageBytes`.
     MessageTooLarge,
     TooManySessions,
@@ -116,7 +118,7 @@ const LEGACY_RESOURCE_NOT_FOUND: i64 = -32002;
 
 impl FailureKind {
     /// All kinds, in the order of their numbers (`kind as usize`), which index counters.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::ServerNotFound,
         Self::ProfileNotFound,
         Self::ServerNotConnected,
@@ -130,6 +132,7 @@ impl FailureKind {
         Self::OutcomeUnknown,
         Self::CallFailed,
         Self::ConnectFailed,
+        Self::LoginRequired,
         Self::MessageTooLarge,
         Self::TooManySessions,
         Self::TooManyConnections,
@@ -166,6 +169,7 @@ impl FailureKind {
             Self::OutcomeUnknown => ("outcome_unknown", 502, 1, INTERNAL_ERROR),
             Self::CallFailed => ("call_failed", 502, 1, INTERNAL_ERROR),
             Self::ConnectFailed => ("connect_failed", 502, 1, INTERNAL_ERROR),
+            Self::LoginRequired => ("login_required", 502, 1, INTERNAL_ERROR),
             Self::MessageTooLarge => ("message_too_large", 502, 1, INTERNAL_ERROR),
             Self::TooManySessions => ("too_many_sessions", 503, 1, INTERNAL_ERROR),
             Self::TooManyConnections => ("too_many_connections", 503, 1, INTERNAL_ERROR),

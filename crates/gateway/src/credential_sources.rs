@@ -1,23 +1,56 @@
 //! The source of credentials of each server. `supervisor` gives it to the server's sessions.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, pin::Pin, sync::Arc};
 
 use arc_swap::ArcSwapOption;
-use mainstay_core::config::ServerConfig;
+use mainstay_core::{config::ServerConfig, principal::Principal};
 use mainstay_transport::{
     CredentialSource, HeaderLines, RefusedCredentials, RenewedLines, logs::ServerLog,
 };
 
 /// Finds the source of credentials of a server, such as a login.
 pub trait CredentialSources: fmt::Debug + Send + Sync {
-    /// The source for all sessions of a server that is reached over HTTP, and for its health URL. It is asked for
-    /// whenever a session opens. `None`: the headers of the entry are all that requests have.
-    fn source(&self, server: &ServerConfig) -> Option<Arc<dyn CredentialSource>>;
+    /// The source for the sessions of a principal with a server that is reached over HTTP. It is asked for whenever a
+    /// session opens. The shared session and the health URL are Mainstay's own, of [`Principal::Anonymous`]. `None`:
+    /// the headers of the entry are all that requests have.
+    fn source(
+        &self,
+        server: &ServerConfig,
+        principal: &Principal,
+    ) -> Option<Arc<dyn CredentialSource>>;
 
-    /// True if a person has to log in to the server.
-    fn needs_login(&self, server: &ServerConfig) -> bool {
-        let _ = server;
+    /// True if a person has to log in to the server for this principal.
+    fn needs_login(&self, server: &ServerConfig, principal: &Principal) -> bool {
+        let _ = (server, principal);
         false
+    }
+
+    /// Begins a login of this principal. The error is for people.
+    fn offer_login<'s>(
+        &'s self,
+        server: &'s ServerConfig,
+        principal: &'s Principal,
+    ) -> Offering<'s> {
+        let _ = (server, principal);
+        Box::pin(async { Err("this Mainstay keeps no logins".to_owned()) })
+    }
+}
+
+/// A login that is being begun.
+pub type Offering<'s> = Pin<Box<dyn Future<Output = Result<OfferedLogin, String>> + Send + 's>>;
+
+/// A login that a person can complete.
+pub struct OfferedLogin {
+    /// The address to open in a browser.
+    pub url: String,
+    /// Resolves when somebody has logged in, even in another way.
+    pub completed: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl fmt::Debug for OfferedLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The address contains the secret of the login.
+        f.debug_struct("OfferedLogin").finish_non_exhaustive()
     }
 }
 

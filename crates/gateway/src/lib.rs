@@ -46,7 +46,7 @@ mod view;
 pub use self::{
     access_rules::AccessRules,
     ask::{ask, refused, resource_not_found},
-    credential_sources::CredentialSources,
+    credential_sources::{CredentialSources, OfferedLogin, Offering},
     gateway::{DRAIN_LIMIT, Gateway, SERVERS_LIMIT, SessionCount},
     options::GatewayOptions,
     owners::shared_page,

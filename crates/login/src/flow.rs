@@ -22,6 +22,8 @@ pub struct PendingLogin<T> {
     /// The name of the login; a second one of this name takes the place of the first.
     pub name: String,
     pub redirect: Url,
+    /// The address to open in a browser.
+    pub authorization_url: Url,
     pub verifier: Secret,
     /// The issuer whose metadata was validated before the browser was sent (RFC 9207).
     pub issuer: IssuerMetadata,
@@ -137,10 +139,13 @@ impl<T> PendingLogins<T> {
         state.is_some_and(|state| self.end(&state, StateError::Replaced, now).is_some())
     }
 
-    pub fn is_pending(&self, name: &str, now: SystemTime) -> bool {
-        self.by_state
+    /// The login of this name that waits for its redirect.
+    pub fn pending(&self, name: &str, now: SystemTime) -> Option<&PendingLogin<T>> {
+        let (_, login) = self
+            .by_state
             .values()
-            .any(|(started_at, login)| login.name == name && !is_over(*started_at, now))
+            .find(|(started_at, login)| login.name == name && !is_over(*started_at, now))?;
+        Some(login)
     }
 
     fn end(&mut self, state: &str, reason: StateError, now: SystemTime) -> Option<PendingLogin<T>> {
@@ -297,6 +302,7 @@ mod tests {
         PendingLogin {
             name: name.to_owned(),
             redirect: url("http://127.0.0.1:1/callback"),
+            authorization_url: url("https://a/authorize"),
             verifier: Secret::new("v"),
             issuer: issuer(),
             context: (),
@@ -321,8 +327,8 @@ mod tests {
             logins.take("one", HERE, at(600)).err(),
             Some(StateError::Used)
         );
-        assert!(logins.is_pending("two", at(600)));
-        assert!(!logins.is_pending("two", at(601)));
+        assert!(logins.pending("two", at(600)).is_some());
+        assert!(logins.pending("two", at(601)).is_none());
         assert_eq!(
             logins.take("two", HERE, at(601)).err(),
             Some(StateError::TooLate)
@@ -350,8 +356,8 @@ mod tests {
             port: None,
         };
         for arrival in [other_port, other_path, Arrival::Pasted("mail")] {
-            let taken = logins.take("s", arrival, at(1));
-            assert_eq!(taken.err(), Some(StateError::Elsewhere), "{arrival:?}");
+            let login = logins.take("s", arrival, at(1));
+            assert_eq!(login.err(), Some(StateError::Elsewhere), "{arrival:?}");
         }
         assert!(logins.take("s", Arrival::Pasted("files"), at(1)).is_ok());
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use mainstay_core::config::Grant;
+use mainstay_core::config::{Grant, Secret};
 use mainstay_transport::HeaderLines;
 use parking_lot::Mutex;
 use tokio::{
@@ -19,12 +19,14 @@ use crate::{
     report::{LoginReport, LoginState},
     scopes::Scopes,
     server::LoginServer,
-    shared::{LoginChange, Shared},
-    source::{WAIT_LIMIT, header_lines},
+    shared::{LoginChange, LoginChangeKind, Shared},
     store::StoreError,
     stored::StoredLogin,
     upkeep::{LoginUpkeep, NextToken},
 };
+
+/// Time that a request waits for a token.
+pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// The owner of one login.
 #[derive(Debug)]
@@ -37,6 +39,8 @@ pub struct LoginKeeper {
     pub(crate) ready: ArcSwapOption<ReadyToken>,
     /// Marked as changed after each change of the state.
     pub(crate) changed: watch::Sender<()>,
+    /// Held while a login is offered to calls.
+    pub(crate) offering: tokio::sync::Mutex<()>,
     /// Spreads the refreshes of many logins: a number from 0 to 1.
     jitter: f64,
 }
@@ -115,6 +119,7 @@ impl LoginKeeper {
             }),
             ready: ArcSwapOption::empty(),
             changed: watch::Sender::new(()),
+            offering: tokio::sync::Mutex::default(),
             jitter: random_share(),
         }
     }
@@ -155,6 +160,32 @@ impl LoginKeeper {
         state.is_loaded = state.upkeep.login().is_some();
         drop(state);
         self.notify();
+    }
+
+    /// Waits until there is a login that requests can use.
+    pub async fn logged_in(&self) {
+        let mut changed = self.changed.subscribe();
+        loop {
+            changed.borrow_and_update();
+            {
+                let state = self.state.lock();
+                if state.upkeep.login().is_some() && !state.needs_person() {
+                    return;
+                }
+            }
+            if changed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Publishes a change of Mainstay's own login. The sessions of a client notice a change of the client's login by
+    /// themselves.
+    pub(crate) fn publish(&self, kind: LoginChangeKind) {
+        let LoginServer { name, client, .. } = self.server();
+        if client.is_none() {
+            self.shared.publish(LoginChange { server: name, kind });
+        }
     }
 
     /// Publishes the state after a change.
@@ -232,7 +263,7 @@ impl LoginKeeper {
         let Ok(Some(stored)) = self.shared.store.login(&self.entry).await else {
             return;
         };
-        let name = {
+        {
             let mut state = self.state.lock();
             let is_usable = stored.server_url == state.server.url.as_str()
                 && stored.ended.is_none()
@@ -242,10 +273,9 @@ impl LoginKeeper {
             }
             state.upkeep.replace(stored);
             state.is_required = false;
-            state.server.name.clone()
-        };
+        }
         self.notify();
-        self.shared.publish(LoginChange::LoggedIn(name));
+        self.publish(LoginChangeKind::LoggedIn);
     }
 
     /// Refreshes a token whose time has come, and saves one that could not be saved. Returns the time of the next
@@ -293,8 +323,7 @@ impl LoginKeeper {
         self.save().await;
         drop(lock);
         self.notify();
-        self.shared
-            .publish(LoginChange::LoggedIn(self.server().name));
+        self.publish(LoginChangeKind::LoggedIn);
         Ok(())
     }
 
@@ -343,20 +372,17 @@ impl LoginKeeper {
     }
 
     pub(crate) fn needs_person(&self) -> bool {
-        let state = self.state.lock();
-        state.server.grant() == Grant::Person
-            && (state.is_required
-                || state.upkeep.end().is_some()
-                || !state.missing_scopes.is_empty())
+        self.state.lock().needs_person()
     }
 
-    pub fn report(&self) -> LoginReport {
+    pub(crate) fn report(&self, is_pending: bool) -> LoginReport {
         let now = self.shared.now();
         let state = self.state.lock();
         let login = state.upkeep.login();
         let tokens = login.map(|login| &login.tokens);
         LoginReport {
             server: state.server.name.clone(),
+            client: state.server.client.clone(),
             state: match (state.upkeep.end(), tokens) {
                 (Some(reason), _) => LoginState::Ended(reason.to_owned()),
                 (None, None) => LoginState::LoggedOut,
@@ -364,7 +390,7 @@ impl LoginKeeper {
                 (None, Some(_)) => LoginState::LoggedIn,
             },
             is_required: state.is_required,
-            is_pending: self.shared.is_pending(&self.entry),
+            is_pending,
             grant: state.server.grant(),
             issuer: login.map(|login| login.issuer.issuer.clone()),
             client_id: login.map(|login| login.client.id.clone()),
@@ -411,6 +437,11 @@ impl KeeperState {
         self.is_loaded && (self.upkeep.login().is_none() || self.upkeep.end().is_some())
     }
 
+    fn needs_person(&self) -> bool {
+        self.server.grant() == Grant::Person
+            && (self.is_required || self.upkeep.end().is_some() || !self.missing_scopes.is_empty())
+    }
+
     /// True if another process may have logged in since the vault was last read.
     fn is_time_to_look(&mut self, now: SystemTime) -> bool {
         let is_time = self.is_idle()
@@ -446,16 +477,27 @@ impl KeeperState {
     /// A reason with the command that mends it.
     pub fn advised(&self, reason: &str) -> String {
         match self.server.grant() {
-            Grant::Person => format!(
-                "{reason}; log in with `mainstay auth login {}`",
-                self.server.name
-            ),
+            Grant::Person => {
+                let client = self.server.client.as_ref();
+                let client = client.map(|client| format!(" --client {client}"));
+                format!(
+                    "{reason}; log in with `mainstay auth login {}{}`",
+                    self.server.name,
+                    client.unwrap_or_default()
+                )
+            }
             Grant::ClientCredentials => format!(
                 "{reason}; correct `oauth` in the entry of {}, then reload",
                 self.server.name
             ),
         }
     }
+}
+
+/// The lines of a request with this token (RFC 6750, 2.1).
+pub(crate) fn header_lines(token: &Secret) -> HeaderLines {
+    let value = format!("Bearer {}", token.expose());
+    HeaderLines::new([("authorization", value.as_str())])
 }
 
 /// A random number from 0 to 1.

@@ -21,6 +21,7 @@ mod secret_text;
 pub mod server;
 pub mod shared;
 pub mod source;
+mod started;
 pub mod store;
 pub mod stored;
 pub mod tokens;

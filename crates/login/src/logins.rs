@@ -1,13 +1,14 @@
 //! All logins of a Mainstay: their keepers, the ticks of their refreshes, and logouts.
 
 use std::{
-    collections::BTreeMap,
-    sync::Arc,
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, OnceLock},
     time::{Duration, SystemTime},
 };
 
-use mainstay_core::ids::ServerName;
+use mainstay_core::principal::ClientName;
 use mainstay_platform::vault::Vault;
+use oauth2::url::Url;
 use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
@@ -18,9 +19,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     grants::TokenEndpoint,
     keeper::LoginKeeper,
-    server::LoginServer,
-    shared::{Clock, LoginChange, Shared},
+    report::LoginReport,
+    server::{LoginServer, OWNER_MARK},
+    shared::{LoginChange, LoginChangeKind, LoginClock, Shared},
     source::LoginSource,
+    started::StartedLogins,
     store::{LoginStore, StoreError},
     web_client::WebSource,
 };
@@ -53,6 +56,9 @@ pub enum Revocation {
 #[derive(Debug)]
 pub struct Logins {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) started: Arc<StartedLogins>,
+    /// The address to which browsers come back, unless an entry or a request names another one.
+    callback: OnceLock<Url>,
     /// Keepers by the entries of their logins.
     keepers: Mutex<BTreeMap<String, Arc<LoginKeeper>>>,
 }
@@ -62,29 +68,40 @@ impl Logins {
         Self::with_clock(vault, web_source, Arc::new(SystemTime::now))
     }
 
-    pub fn with_clock(vault: Arc<Vault>, web_source: Arc<dyn WebSource>, clock: Clock) -> Self {
+    pub fn with_clock(
+        vault: Arc<Vault>,
+        web_source: Arc<dyn WebSource>,
+        clock: LoginClock,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 store: LoginStore::new(vault),
                 web_source,
                 clock,
-                pending: Mutex::default(),
-                redeeming: Mutex::default(),
-                devices: Mutex::default(),
                 changes: Mutex::default(),
                 has_changes: Notify::new(),
-                ports: Mutex::default(),
                 wakes_ticker: Notify::new(),
                 tasks: TaskTracker::new(),
                 stop: CancellationToken::new(),
             }),
+            started: Arc::default(),
+            callback: OnceLock::new(),
             keepers: Mutex::default(),
         }
     }
 
-    /// The keeper of the login that all clients share.
+    /// Sets the address to which browsers come back, once.
+    pub fn set_callback(&self, callback: Url) {
+        // A second listener of the same daemon.
+        drop(self.callback.set(callback));
+    }
+
+    pub fn callback(&self) -> Option<&Url> {
+        self.callback.get()
+    }
+
     pub fn keeper(&self, server: &LoginServer) -> Arc<LoginKeeper> {
-        let entry = server.name.to_string();
+        let entry = server.entry();
         let mut keepers = self.keepers.lock();
         let keeper = keepers.entry(entry.clone()).or_insert_with(|| {
             let shared = Arc::clone(&self.shared);
@@ -104,8 +121,30 @@ impl Logins {
     /// ended.
     pub fn needs_login(&self, server: &LoginServer) -> bool {
         let keepers = self.keepers.lock();
-        let keeper = keepers.get(server.name.as_str());
+        let keeper = keepers.get(&server.entry());
         keeper.is_some_and(|keeper| keeper.needs_person())
+    }
+
+    /// The state of a login, after it was read.
+    pub async fn report(&self, server: &LoginServer) -> LoginReport {
+        let keeper = self.keeper(server);
+        keeper.loaded().await;
+        let is_pending = self.started.is_pending(&keeper.entry, self.shared.now());
+        keeper.report(is_pending)
+    }
+
+    /// The clients that have logins of their own, or need one, by the names of the servers.
+    pub async fn clients(&self) -> Result<HashMap<String, BTreeSet<String>>, StoreError> {
+        let mut clients: HashMap<String, BTreeSet<String>> = HashMap::new();
+        let stored = self.shared.store.login_entries().await?;
+        let entries: Vec<String> = self.keepers.lock().keys().cloned().collect();
+        for entry in stored.iter().chain(&entries) {
+            if let Some((server, client)) = entry.split_once(OWNER_MARK) {
+                let of_server = clients.entry(server.to_owned()).or_default();
+                of_server.insert(client.to_owned());
+            }
+        }
+        Ok(clients)
     }
 
     /// Takes the next change. Must be cancel-safe.
@@ -121,12 +160,12 @@ impl Logins {
 
     /// Refreshes tokens whose time has come, until the stop. Keepers of servers that are not configured any more are
     /// dropped.
-    pub async fn run(&self, is_configured: impl Fn(&ServerName) -> bool) {
+    pub async fn run(&self, is_configured: impl Fn(&LoginServer) -> bool) {
         loop {
             let now = self.shared.now();
             let keepers: Vec<_> = {
                 let mut keepers = self.keepers.lock();
-                keepers.retain(|_, keeper| is_configured(&keeper.server().name));
+                keepers.retain(|_, keeper| is_configured(&keeper.server()));
                 keepers.values().cloned().collect()
             };
             let next = keepers
@@ -157,13 +196,31 @@ impl Logins {
 
     /// Gives up the login of this server that has begun. `false` if there is none.
     pub fn cancel(&self, server: &LoginServer) -> bool {
-        let entry = self.keeper(server).entry.clone();
-        let is_cancelled = self.shared.pending.lock().cancel(&entry, self.shared.now());
-        let device = self.shared.devices.lock().remove(&entry);
-        if let Some(device) = &device {
-            device.cancel();
+        self.started.cancel(&server.entry(), self.shared.now())
+    }
+
+    /// Forgets the logins of clients that are not among these, so that another client of the same name does not get
+    /// them.
+    pub async fn keep_clients(&self, clients: &[ClientName]) -> Result<(), StoreError> {
+        for entry in self.shared.store.login_entries().await? {
+            let owner = entry.split_once(OWNER_MARK).map(|(_, client)| client);
+            let is_orphan =
+                owner.is_some_and(|owner| clients.iter().all(|client| client.as_str() != owner));
+            if !is_orphan {
+                continue;
+            }
+            let keeper = self.keepers.lock().get(&entry).cloned();
+            match keeper {
+                Some(keeper) => drop(self.log_out(&keeper.server()).await?),
+                None => drop(self.shared.store.remove_login(&entry).await?),
+            }
+            self.keepers.lock().remove(&entry);
+            tracing::info!(
+                login = entry,
+                "forgotten, because its client has no token any more"
+            );
         }
-        is_cancelled || device.is_some()
+        Ok(())
     }
 
     /// Forgets the login of a server and its registration, and revokes the tokens where that is possible.
@@ -175,14 +232,13 @@ impl Logins {
         let login = keeper.log_out();
         let is_removed = self.shared.store.remove_login(&keeper.entry).await;
         drop(lock);
-        self.shared
-            .publish(LoginChange::LoggedOut(server.name.clone()));
+        keeper.publish(LoginChangeKind::LoggedOut);
         let Some(login) = login else {
             is_removed?;
             return Ok(Revocation::NoLogin);
         };
         self.shared
-            .forget_registration(&login.issuer, login.registered_for.as_deref())
+            .forget_registration(server, &login.issuer, login.registered_for.as_deref())
             .await;
         let web = self.shared.web(server);
         let endpoint = TokenEndpoint {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::SystemTime};
 
 use mainstay_core::{
-    config::{Grant, OAuth, Secret},
+    config::{Grant, Secret},
     ids::ServerName,
 };
 use oauth2::url::Url;
@@ -23,11 +23,12 @@ use crate::{
         ClientIdentity, IdentityChoice, NeedsClientId, RegistrationError, choose_identity,
         read_registration, registration_body,
     },
-    keeper::{LoginKeeper, OtherServer},
+    keeper::OtherServer,
     logins::Logins,
     scopes::Scopes,
     server::LoginServer,
     shared::Shared,
+    started::PendingContext,
     store::StoreError,
     stored::StoredLogin,
     web::Web,
@@ -81,35 +82,6 @@ pub enum LoginError {
     Stopping,
 }
 
-/// The parts of a pending login that the redirect does not have.
-#[derive(Debug)]
-pub(crate) struct PendingContext {
-    pub keeper: Arc<LoginKeeper>,
-    server: LoginServer,
-    resource: String,
-    client: ClientIdentity,
-    scopes: Scopes,
-    is_registered: bool,
-}
-
-impl PendingContext {
-    fn endpoint<'a>(
-        &'a self,
-        web: &'a dyn Web,
-        issuer: &'a IssuerMetadata,
-        now: SystemTime,
-    ) -> TokenEndpoint<'a> {
-        TokenEndpoint {
-            web,
-            issuer,
-            client: &self.client,
-            private_key: self.server.oauth.private_key.as_ref(),
-            resource: &self.resource,
-            now,
-        }
-    }
-}
-
 impl Logins {
     /// Begins a login in a browser. The browser comes back to `redirect`.
     pub async fn begin(
@@ -128,11 +100,12 @@ impl Logins {
         let pending = PendingLogin {
             name: context.keeper.entry.clone(),
             redirect: redirect.clone(),
+            authorization_url: request.url.clone(),
             verifier: request.verifier,
             issuer: discovery.issuer,
             context,
         };
-        self.shared
+        self.started
             .pending
             .lock()
             .begin(&request.state, pending, now);
@@ -143,22 +116,31 @@ impl Logins {
         })
     }
 
+    /// The address at which a person can log in: that of a login that has begun, else a new one. Many calls may lack the
+    /// same login.
+    pub async fn offer(&self, server: &LoginServer, redirect: Url) -> Result<Url, LoginError> {
+        let keeper = self.keeper(server);
+        let _turn = keeper.offering.lock().await;
+        let scopes = keeper.scopes_for_next_login();
+        let now = self.shared.now();
+        if let Some(url) = self.started.offered_url(&keeper.entry, &scopes, now) {
+            return Ok(url);
+        }
+        let login = self.begin(server, redirect, &Scopes::default()).await?;
+        Ok(login.authorization_url)
+    }
+
     /// Completes the login of a redirect. A caller that is given up does not stop it.
     pub async fn complete(
         &self,
         redirect: Redirect,
         arrival: Arrival<'_>,
     ) -> Result<ServerName, LoginError> {
-        let pending = {
-            let mut logins = self.shared.pending.lock();
-            let pending = logins.take(redirect.state()?, arrival, self.shared.now())?;
-            // Under the lock, so that the login counts as pending at each moment.
-            self.shared.redeeming.lock().insert(pending.name.clone());
-            pending
-        };
+        let now = self.shared.now();
+        let pending = self.started.take(redirect.state()?, arrival, now)?;
         let entry = pending.name.clone();
         let (sender, receiver) = oneshot::channel();
-        let shared = Arc::clone(&self.shared);
+        let (shared, started) = (Arc::clone(&self.shared), Arc::clone(&self.started));
         self.shared.spawn(Box::pin(async move {
             let keeper = Arc::clone(&pending.context.keeper);
             let name = pending.context.server.name.clone();
@@ -167,7 +149,7 @@ impl Logins {
                 tracing::warn!(server = %name, %error, "a login failed");
                 keeper.set_login_error(Some(error.to_string()));
             }
-            shared.redeeming.lock().remove(&entry);
+            started.redeeming.lock().remove(&entry);
             // The caller may be gone.
             let _ = sender.send(outcome.map(|()| name));
         }));
@@ -188,7 +170,7 @@ impl Logins {
 
     /// True if browsers are received at this port already.
     pub(crate) fn is_listening(&self, port: u16) -> bool {
-        self.shared.ports.lock().contains(&port)
+        self.started.ports.lock().contains(&port)
     }
 
     /// Runs the task that receives browsers at a port, until it ends or Mainstay stops.
@@ -197,14 +179,15 @@ impl Logins {
         port: u16,
         serve: impl FnOnce(Arc<Self>) -> F,
     ) {
-        self.shared.ports.lock().insert(port);
-        let (shared, serving) = (Arc::clone(&self.shared), serve(Arc::clone(self)));
+        self.started.ports.lock().insert(port);
+        let (shared, started) = (Arc::clone(&self.shared), Arc::clone(&self.started));
+        let serving = serve(Arc::clone(self));
         self.shared.spawn(Box::pin(async move {
             tokio::select! {
                 () = shared.stop.cancelled() => {}
                 () = serving => {}
             }
-            shared.ports.lock().remove(&port);
+            started.ports.lock().remove(&port);
         }));
     }
 
@@ -235,15 +218,14 @@ impl Logins {
         };
         let entry = prepared.context.keeper.entry.clone();
         let cancel = CancellationToken::new();
-        let older = self
-            .shared
-            .devices
-            .lock()
-            .insert(entry.clone(), cancel.clone());
+        let mut devices = self.started.devices.lock();
+        let older = devices.insert(entry.clone(), cancel.clone());
+        drop(devices);
         if let Some(older) = older {
             older.cancel();
         }
-        let (shared, server) = (Arc::clone(&self.shared), server.clone());
+        let (shared, started) = (Arc::clone(&self.shared), Arc::clone(&self.started));
+        let server = server.clone();
         let keeper = self.keeper(&server);
         self.shared.spawn(Box::pin(async move {
             let limit = codes.lifetime();
@@ -256,7 +238,7 @@ impl Logins {
                     }
                 }
             }
-            shared.devices.lock().remove(&entry);
+            started.devices.lock().remove(&entry);
         }));
         Ok(login)
     }
@@ -301,7 +283,7 @@ impl Logins {
             .union(scopes);
         let (client, is_registered) = self
             .identity(
-                &server.oauth,
+                server,
                 &discovery.issuer,
                 web.as_ref(),
                 redirect,
@@ -327,7 +309,7 @@ impl Logins {
     /// The client of the authorization server, and whether it was registered dynamically.
     async fn identity(
         &self,
-        settings: &OAuth,
+        server: &LoginServer,
         issuer: &IssuerMetadata,
         web: &dyn Web,
         redirect: &Url,
@@ -337,7 +319,7 @@ impl Logins {
         let now = self.shared.now();
         let store = &self.shared.store;
         let stored = store
-            .registration(&issuer.issuer, redirect.as_str())
+            .registration(&issuer.issuer, redirect.as_str(), server.client.as_ref())
             .await?;
         let stored = stored
             .filter(|registration| registration.is_valid(&issuer.issuer, redirect.as_str(), now));
@@ -347,7 +329,7 @@ impl Logins {
             None => scopes.clone(),
         };
         let stored = stored.filter(|registration| registration.has_scopes(scopes));
-        let endpoint = match choose_identity(settings, issuer, stored.as_ref())? {
+        let endpoint = match choose_identity(&server.oauth, issuer, stored.as_ref())? {
             IdentityChoice::Ready(client) => {
                 let is_registered = stored.is_some_and(|stored| stored.client == client);
                 return Ok((client, is_registered));
@@ -373,7 +355,10 @@ impl Logins {
             redirect,
             &all_scopes,
         )?;
-        if let Err(error) = store.save_registration(&registration).await {
+        if let Err(error) = store
+            .save_registration(&registration, server.client.as_ref())
+            .await
+        {
             tracing::warn!(issuer = %issuer.issuer, %error, "the registered client cannot be saved");
         }
         Ok((registration.client, true))
@@ -423,7 +408,9 @@ async fn redeem(
     if let Err(RedirectError::Refused { error, .. }) = &code
         && means_unknown_client(error)
     {
-        shared.forget_registration(&issuer, registered_for).await;
+        shared
+            .forget_registration(&context.server, &issuer, registered_for)
+            .await;
     }
     let code: Secret = code?;
     let web = shared.web(&context.server);
@@ -433,7 +420,9 @@ async fn redeem(
         .redeem_code(&code, &verifier, &redirect_url, &context.scopes)
         .await;
     if tokens.as_ref().is_err_and(GrantError::is_client_unknown) {
-        shared.forget_registration(&issuer, registered_for).await;
+        shared
+            .forget_registration(&context.server, &issuer, registered_for)
+            .await;
     }
     let login = StoredLogin {
         server_url: context.server.url.to_string(),

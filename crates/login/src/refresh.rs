@@ -8,7 +8,7 @@ use crate::{
     identity::{IdentityChoice, choose_identity},
     keeper::{LoginKeeper, VaultFailure, random_share},
     server::LoginServer,
-    shared::LoginChange,
+    shared::LoginChangeKind,
     stored::StoredLogin,
     upkeep::AfterRefresh,
 };
@@ -62,7 +62,7 @@ impl LoginKeeper {
                 }
                 let has_ended = stored.ended.is_some() && before.ended.is_none();
                 state.upkeep.replace(stored);
-                has_ended.then(|| LoginChange::Ended(server.name.clone()))
+                has_ended.then_some(LoginChangeKind::Ended)
             }
             (Some(stored), None) => {
                 state.upkeep.replace(stored);
@@ -70,13 +70,13 @@ impl LoginKeeper {
             }
             (None, Some(_)) if server.grant() == Grant::Person && is_saved => {
                 state.upkeep.log_out();
-                Some(LoginChange::LoggedOut(server.name.clone()))
+                Some(LoginChangeKind::LoggedOut)
             }
             (None, _) => return false,
         };
         drop(state);
         if let Some(change) = change {
-            self.shared.publish(change);
+            self.publish(change);
         }
         true
     }
@@ -114,10 +114,10 @@ impl LoginKeeper {
                 self.save().await;
                 if is_client_unknown && let Some(login) = before {
                     self.shared
-                        .forget_registration(&login.issuer, login.registered_for.as_deref())
+                        .forget_registration(server, &login.issuer, login.registered_for.as_deref())
                         .await;
                 }
-                self.shared.publish(LoginChange::Ended(name.clone()));
+                self.publish(LoginChangeKind::Ended);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use mainstay_core::{config::Grant, ids::ServerName};
+use mainstay_core::{config::Grant, ids::ServerName, principal::ClientName};
 
 use crate::{scopes::Scopes, upkeep::RefreshReport};
 
@@ -10,6 +10,8 @@ use crate::{scopes::Scopes, upkeep::RefreshReport};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoginReport {
     pub server: ServerName,
+    /// The client that owns the login. `None` for Mainstay's own.
+    pub client: Option<ClientName>,
     pub state: LoginState,
     /// True if the server has refused a request for want of a login.
     pub is_required: bool,

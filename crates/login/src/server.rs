@@ -1,17 +1,24 @@
 //! The part of a server's entry that a login depends on.
 
 use mainstay_core::{
-    config::{Grant, Launch, NetworkSettings, OAuth, ServerConfig, SignIn},
+    config::{Grant, Launch, NetworkSettings, OAuth, ServerConfig},
     ids::ServerName,
+    principal::ClientName,
 };
 use oauth2::url::Url;
 
 use crate::{identity::ClientIdentity, scopes::Scopes, stored::StoredLogin};
 
+/// Stands between the server and the client in the name of a client's login. Names of servers do not have it.
+pub(crate) const OWNER_MARK: char = '@';
+
 /// A remote server to which Mainstay can log in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoginServer {
     pub name: ServerName,
+    /// The client that owns the login. `None` for the login of Mainstay itself, which all clients share unless
+    /// `oauth.perPrincipal` is set.
+    pub client: Option<ClientName>,
     /// The URL of the MCP endpoint.
     pub url: Url,
     pub oauth: OAuth,
@@ -24,18 +31,28 @@ impl LoginServer {
         let Launch::Http(launch) = &server.launch else {
             return None;
         };
-        let SignIn::OAuth(oauth) = &launch.sign_in else {
-            return None;
-        };
-        if launch.has_authorization() {
-            return None;
-        }
+        let oauth = launch.oauth()?;
         Some(Self {
             name: server.name.clone(),
+            client: None,
             url: Url::parse(&launch.url).ok()?,
             oauth: oauth.clone(),
             network: launch.network.clone(),
         })
+    }
+
+    /// The same server, with the login of a client.
+    #[must_use]
+    pub fn of_client(self, client: Option<ClientName>) -> Self {
+        Self { client, ..self }
+    }
+
+    /// The name of the login in the vault.
+    pub fn entry(&self) -> String {
+        match &self.client {
+            Some(client) => format!("{}{OWNER_MARK}{client}", self.name),
+            None => self.name.to_string(),
+        }
     }
 
     pub fn grant(&self) -> Grant {

@@ -1,11 +1,6 @@
 //! The parts that all keepers of a Mainstay share.
 
-use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
-    pin::Pin,
-    sync::Arc,
-    time::SystemTime,
-};
+use std::{collections::VecDeque, pin::Pin, sync::Arc, time::SystemTime};
 
 use mainstay_core::ids::ServerName;
 use parking_lot::Mutex;
@@ -13,44 +8,35 @@ use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    discovery::IssuerMetadata, flow::PendingLogins, person::PendingContext, server::LoginServer,
-    store::LoginStore, web::Web, web_client::WebSource,
+    discovery::IssuerMetadata, server::LoginServer, store::LoginStore, web::Web,
+    web_client::WebSource,
 };
 
-pub(crate) type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+pub(crate) type LoginClock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
-/// A change that sessions of a server have to notice.
+/// A change of Mainstay's own login to a server, which the sessions of the server have to notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LoginChange {
-    LoggedIn(ServerName),
-    LoggedOut(ServerName),
-    /// The login has ended without a person: its grant was revoked or has expired.
-    Ended(ServerName),
+pub struct LoginChange {
+    pub server: ServerName,
+    pub kind: LoginChangeKind,
 }
 
-impl LoginChange {
-    pub fn server(&self) -> &ServerName {
-        match self {
-            Self::LoggedIn(server) | Self::LoggedOut(server) | Self::Ended(server) => server,
-        }
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoginChangeKind {
+    LoggedIn,
+    LoggedOut,
+    /// The login has ended without a person: its grant was revoked or has expired.
+    Ended,
 }
 
 /// The parts that all keepers share.
 pub(crate) struct Shared {
     pub store: LoginStore,
     pub web_source: Arc<dyn WebSource>,
-    pub clock: Clock,
-    pub pending: Mutex<PendingLogins<PendingContext>>,
-    /// Entries whose codes are being redeemed.
-    pub redeeming: Mutex<BTreeSet<String>>,
-    /// Logins on other devices that have begun, by the entries of the logins.
-    pub devices: Mutex<HashMap<String, CancellationToken>>,
+    pub clock: LoginClock,
     /// Changes that nobody has taken yet, each once.
     pub changes: Mutex<VecDeque<LoginChange>>,
     pub has_changes: Notify,
-    /// Ports at which browsers are received.
-    pub ports: Mutex<BTreeSet<u16>>,
     pub wakes_ticker: Notify,
     pub tasks: TaskTracker,
     pub stop: CancellationToken,
@@ -80,13 +66,21 @@ impl Shared {
         is_open
     }
 
-    /// Removes the registration of a client for a redirect address, so that the next login registers another one.
-    /// Does nothing for a client that Mainstay has not registered.
-    pub async fn forget_registration(&self, issuer: &IssuerMetadata, redirect: Option<&str>) {
-        let Some(redirect) = redirect else {
+    /// Removes the registration of a login's client, so that the next login registers another one. `registered_for` is
+    /// its redirect address. Does nothing for a client that Mainstay has not registered.
+    pub async fn forget_registration(
+        &self,
+        server: &LoginServer,
+        issuer: &IssuerMetadata,
+        registered_for: Option<&str>,
+    ) {
+        let Some(redirect) = registered_for else {
             return;
         };
-        let removed = self.store.remove_registration(&issuer.issuer, redirect);
+        let owner = server.client.as_ref();
+        let removed = self
+            .store
+            .remove_registration(&issuer.issuer, redirect, owner);
         if let Err(error) = removed.await {
             tracing::warn!(%error, "the registration cannot be removed");
         }
@@ -103,12 +97,5 @@ impl Shared {
         }
         drop(changes);
         self.has_changes.notify_one();
-    }
-
-    pub fn is_pending(&self, entry: &str) -> bool {
-        let is_in_browser = self.pending.lock().is_pending(entry, self.now());
-        is_in_browser
-            || self.redeeming.lock().contains(entry)
-            || self.devices.lock().contains_key(entry)
     }
 }

@@ -1,9 +1,6 @@
 //! Gives the token of a login to requests, and waits for a refresh where that is necessary.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{sync::Arc, time::SystemTime};
 
 use mainstay_core::config::Secret;
 use mainstay_transport::{
@@ -13,12 +10,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{
     challenge::Challenge,
-    keeper::LoginKeeper,
+    keeper::{LoginKeeper, WAIT_LIMIT, header_lines},
     upkeep::{AfterRefusal, NextToken},
 };
-
-/// Time that a request waits for a token.
-pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// The next step of a request.
 enum RequestStep {
@@ -132,13 +126,6 @@ impl LoginSource {
     pub fn new(keeper: Arc<LoginKeeper>) -> Self {
         Self(keeper)
     }
-}
-
-const AUTHORIZATION: &str = "authorization";
-
-pub(crate) fn header_lines(token: &Secret) -> HeaderLines {
-    let value = format!("Bearer {}", token.expose());
-    HeaderLines::new([(AUTHORIZATION, value.as_str())])
 }
 
 /// The token in the lines of a request.

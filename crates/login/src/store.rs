@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use mainstay_core::failure::with_causes;
+use mainstay_core::{failure::with_causes, principal::ClientName};
 use mainstay_platform::{
     hex,
     vault::{EntryKind, EntryLock, Vault, VaultError},
@@ -91,6 +91,11 @@ impl LoginStore {
             .await
     }
 
+    /// The names of all logins.
+    pub async fn login_entries(&self) -> Result<Vec<String>, StoreError> {
+        self.run(|vault| vault.names(EntryKind::Logins)).await
+    }
+
     /// Keeps other processes from refreshing this login until the lock is dropped.
     pub async fn lock_login(&self, entry: &str) -> Result<EntryLock, StoreError> {
         let entry = entry.to_owned();
@@ -98,22 +103,32 @@ impl LoginStore {
             .await
     }
 
-    /// The stored client of an issuer for a redirect address. An entry that cannot be read counts as none: another
+    /// The client that is registered at an issuer for a redirect address and the owner of the login. An entry that cannot be read counts as none: another
     /// registration takes its place.
     pub async fn registration(
         &self,
         issuer: &str,
         redirect_uri: &str,
+        owner: Option<&ClientName>,
     ) -> Result<Option<Registration>, StoreError> {
-        let entry = registration_entry(issuer, redirect_uri);
+        let entry = registration_entry(issuer, redirect_uri, owner);
         let bytes = self
             .run(move |vault| vault.read(EntryKind::Registrations, &entry))
             .await?;
         Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
-    pub async fn save_registration(&self, registration: &Registration) -> Result<(), StoreError> {
-        let entry = registration_entry(&registration.issuer, &registration.redirect_uri);
+    pub async fn save_registration(
+        &self,
+        registration: &Registration,
+        owner: Option<&ClientName>,
+    ) -> Result<(), StoreError> {
+        let Registration {
+            issuer,
+            redirect_uri,
+            ..
+        } = registration;
+        let entry = registration_entry(issuer, redirect_uri, owner);
         let bytes = serde_json::to_vec(registration).expect("a registration is JSON");
         self.run(move |vault| vault.write(EntryKind::Registrations, &entry, &bytes))
             .await
@@ -123,15 +138,19 @@ impl LoginStore {
         &self,
         issuer: &str,
         redirect_uri: &str,
+        owner: Option<&ClientName>,
     ) -> Result<bool, StoreError> {
-        let entry = registration_entry(issuer, redirect_uri);
+        let entry = registration_entry(issuer, redirect_uri, owner);
         self.run(move |vault| vault.remove(EntryKind::Registrations, &entry))
             .await
     }
 }
 
 /// Both addresses may be longer than the name of an entry.
-fn registration_entry(issuer: &str, redirect_uri: &str) -> String {
-    let addresses = format!("{issuer} {redirect_uri}");
-    hex::encode(digest(&SHA256, addresses.as_bytes()).as_ref())
+fn registration_entry(issuer: &str, redirect_uri: &str, owner: Option<&ClientName>) -> String {
+    let mut text = format!("{issuer} {redirect_uri}");
+    if let Some(owner) = owner {
+        text = format!("{text} {owner}");
+    }
+    hex::encode(digest(&SHA256, text.as_bytes()).as_ref())
 }

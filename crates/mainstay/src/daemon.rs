@@ -95,6 +95,8 @@ pub struct Daemon {
     origins: Vec<String>,
     /// True if the MCP paths demand a token. `None` leaves it to the address and the tokens.
     require_token: Option<bool>,
+    /// The address at which browsers reach Mainstay, if it is not that of the listener.
+    public_url: Option<String>,
     /// True if the web page is served.
     page: bool,
     /// Time that calls in flight have to end at a stop.
@@ -174,6 +176,7 @@ impl Daemon {
             hosts: config.allowed_hosts.clone(),
             origins: config.allowed_origins.clone(),
             require_token: config.require_token.or(insecure.then_some(false)),
+            public_url: config.public_url.clone(),
             page: config.page,
             grace: config.shutdown_grace,
             stop,
@@ -201,6 +204,14 @@ impl Daemon {
         let other_addresses = listeners.addresses().skip(1);
         let listen = std::iter::once(address).chain(other_addresses);
         let listen = listen.map(|address| address.to_string()).collect();
+        let callback = logins::callback(self.public_url.as_deref(), address);
+        if let (Some(logins), Some(callback)) = (&self.logins, callback) {
+            logins.logins.set_callback(callback);
+        }
+        if let Some(logins) = &self.logins {
+            let keeping = logins::keep_clients(Arc::clone(&logins.logins), tokens.clone());
+            tokio::spawn(self.stop.clone().run_until_cancelled_owned(keeping));
+        }
         let exposed = !address.ip().is_loopback();
         let authenticator = Authenticator::new(tokens.clone(), self.require_token, exposed);
         let endpoint = McpEndpoint {

@@ -1,17 +1,23 @@
 //! The logins of a daemon: gives them to the sessions of servers, and tells servers of their changes.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use mainstay_core::config::ServerConfig;
+use mainstay_api::LOGIN_CALLBACK;
+use mainstay_core::{config::ServerConfig, principal::Principal};
 use mainstay_gateway::{
-    CredentialSources,
+    CredentialSources, OfferedLogin, Offering,
     registry::Registry,
     supervisor::{Operation, ServerHandle},
 };
 use mainstay_login::{
-    logins::Logins, server::LoginServer, shared::LoginChange, web_client::Network,
+    logins::Logins,
+    loopback::{self, Url},
+    server::LoginServer,
+    shared::LoginChangeKind,
+    web_client::Network,
 };
-use mainstay_platform::{state::StateDir, vault};
+use mainstay_platform::{loopback::reachable, state::StateDir, vault};
+use mainstay_tokens::Tokens;
 use mainstay_transport::CredentialSource;
 use tokio::{
     task::JoinSet,
@@ -29,14 +35,67 @@ const IDLE_PAUSE: Duration = Duration::from_millis(100);
 pub struct LoginSources(pub Arc<Logins>);
 
 impl CredentialSources for LoginSources {
-    fn source(&self, server: &ServerConfig) -> Option<Arc<dyn CredentialSource>> {
-        let server = LoginServer::from_config(server)?;
+    fn source(
+        &self,
+        server: &ServerConfig,
+        principal: &Principal,
+    ) -> Option<Arc<dyn CredentialSource>> {
+        let server = login_server(server, principal)?;
         Some(Arc::new(self.0.source(&server)))
     }
 
-    fn needs_login(&self, server: &ServerConfig) -> bool {
-        LoginServer::from_config(server).is_some_and(|server| self.0.needs_login(&server))
+    fn needs_login(&self, server: &ServerConfig, principal: &Principal) -> bool {
+        login_server(server, principal).is_some_and(|server| self.0.needs_login(&server))
     }
+
+    fn offer_login<'s>(
+        &'s self,
+        server: &'s ServerConfig,
+        principal: &'s Principal,
+    ) -> Offering<'s> {
+        Box::pin(async move {
+            let logins = &self.0;
+            let server = login_server(server, principal)
+                .ok_or_else(|| "the server has no login".to_owned())?;
+            let redirect = match server.oauth.callback_port {
+                Some(port) => loopback::listen(logins, port).map_err(|error| error.to_string())?,
+                None => logins
+                    .callback()
+                    .cloned()
+                    .ok_or_else(|| NO_CALLBACK.to_owned())?,
+            };
+            let url = logins.offer(&server, redirect).await;
+            let url = url.map_err(|error| error.to_string())?;
+            let keeper = logins.keeper(&server);
+            Ok(OfferedLogin {
+                url: url.to_string(),
+                completed: Box::pin(async move { keeper.logged_in().await }),
+            })
+        })
+    }
+}
+
+const NO_CALLBACK: &str = "no browser could come back from a login: Mainstay does not listen on loopback, and has no `http.publicUrl`";
+
+/// The server with the login that this principal has there.
+fn login_server(server: &ServerConfig, principal: &Principal) -> Option<LoginServer> {
+    let client = server.login_owner(principal).cloned();
+    Some(LoginServer::from_config(server)?.of_client(client))
+}
+
+/// The address to which browsers come back: the public one, else that of a listener on loopback.
+pub fn callback(public_url: Option<&str>, address: SocketAddr) -> Option<Url> {
+    let base = match public_url {
+        Some(url) => url.to_owned(),
+        None => {
+            let address = reachable(address);
+            address
+                .ip()
+                .is_loopback()
+                .then(|| format!("http://{address}"))?
+        }
+    };
+    Url::parse(&format!("{base}{LOGIN_CALLBACK}")).ok()
 }
 
 /// The logins of a state directory. Nothing is read or written before the first login.
@@ -51,8 +110,8 @@ pub async fn run(logins: Arc<Logins>, registry: Arc<Registry>) {
         loop {
             tokio::select! {
                 change = logins.next_change() => {
-                    if let Ok(server) = registry.server(change.server().as_str()) {
-                        reconnections.spawn(apply(change, server));
+                    if let Ok(server) = registry.server(change.server.as_str()) {
+                        reconnections.spawn(apply(change.kind, server));
                     }
                 }
                 Some(ended) = reconnections.join_next() => {
@@ -64,23 +123,39 @@ pub async fn run(logins: Arc<Logins>, registry: Arc<Registry>) {
         }
     };
     tokio::select! {
-        () = logins.run(|name| registry.server(name.as_str()).is_ok()) => {}
+        () = logins.run(|server| registry.server(server.name.as_str()).is_ok()) => {}
         () = watching => {}
     }
 }
 
-async fn apply(change: LoginChange, server: Arc<ServerHandle>) {
+/// Forgets the logins of clients whose tokens are removed, now and later.
+pub async fn keep_clients(logins: Arc<Logins>, tokens: Tokens) {
+    let mut changes = tokens.changes();
+    loop {
+        changes.borrow_and_update();
+        let tokens = tokens.clients().into_iter();
+        let clients: Vec<_> = tokens.map(|token| token.name).collect();
+        if let Err(error) = logins.keep_clients(&clients).await {
+            tracing::warn!(%error, "logins of clients without a token cannot be looked for");
+        }
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn apply(change: LoginChangeKind, server: Arc<ServerHandle>) {
     if !server.is_desired_up() {
         return;
     }
-    match &change {
+    match change {
         // A session that works takes the new token with its next request.
-        LoginChange::LoggedIn(_) if server.view().session.is_some() => return,
-        LoginChange::LoggedIn(_) => {}
+        LoginChangeKind::LoggedIn if server.view().session.is_some() => return,
+        LoginChangeKind::LoggedIn => {}
         // A new attempt says in the server's status what is missing.
-        LoginChange::LoggedOut(_) | LoginChange::Ended(_) => wait_until_idle(&server).await,
+        LoginChangeKind::LoggedOut | LoginChangeKind::Ended => wait_until_idle(&server).await,
     }
-    let is_logged_out = !matches!(change, LoginChange::LoggedIn(_));
+    let is_logged_out = !matches!(change, LoginChangeKind::LoggedIn);
     if is_logged_out && server.view().status.unauthorized {
         // A request has already met the end of the login.
         return;

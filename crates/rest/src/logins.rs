@@ -1,6 +1,6 @@
 //! Logins to remote servers: their state, and the logins of people. `mainstay_login::logins` carries them out.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     Json,
@@ -10,7 +10,10 @@ use axum::{
 use futures_util::{StreamExt as _, stream};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use mainstay_api as api;
-use mainstay_core::config::Grant;
+use mainstay_core::{
+    config::Grant,
+    principal::{ClientName, Principal},
+};
 use mainstay_gateway::supervisor::ServerHandle;
 use mainstay_login::{
     discovery::{is_loopback, is_secure},
@@ -19,13 +22,20 @@ use mainstay_login::{
     logins::{Logins, Revocation},
     loopback::{self, Url},
     person::LoginError,
-    report::{LoginReport, LoginState},
+    report::LoginState,
     scopes::Scopes,
     server::LoginServer,
 };
-use mainstay_platform::{loopback::reachable, utc};
+use mainstay_platform::utc;
+use mainstay_tokens::TokenError;
 
-use super::{RestDoor, address::Path, body::Body, refusal::Refusal, via::RequestView};
+use super::{
+    RestDoor,
+    address::{Path, Query},
+    body::Body,
+    refusal::Refusal,
+    via::RequestView,
+};
 
 /// Logins that are read from the vault at the same time.
 const MAX_READS: usize = 16;
@@ -34,23 +44,38 @@ const MAX_READS: usize = 16;
 pub async fn logins(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
-) -> Json<api::Logins> {
-    let servers = door.gateway.servers_of(&client_view);
-    let servers: Vec<LoginServer> = servers
-        .iter()
-        .filter_map(|server| LoginServer::from_config(&server.config()))
-        .collect();
-    let list = match &door.logins {
-        None => Vec::new(),
-        Some(logins) => {
-            stream::iter(servers)
-                .map(|server| async move { login_view(logins, &server).await })
-                .buffered(MAX_READS)
-                .collect()
-                .await
-        }
+) -> Result<Json<api::Logins>, Refusal> {
+    let Some(logins) = &door.logins else {
+        return Ok(Json(api::Logins { logins: Vec::new() }));
     };
-    Json(api::Logins { logins: list })
+    let mut clients = logins.clients().await.map_err(LoginError::from)?;
+    let tokens: BTreeMap<_, _> = (door.tokens.clients().into_iter())
+        .map(|token| (token.name.to_string(), token.name))
+        .collect();
+    let mut list = Vec::new();
+    for handle in door.gateway.servers_of(&client_view) {
+        let Some(server) = LoginServer::from_config(&handle.config()) else {
+            continue;
+        };
+        let names = clients.remove(server.name.as_str()).unwrap_or_default();
+        list.push(server.clone());
+        if server.oauth.per_principal {
+            let owners = names.iter().filter_map(|name| tokens.get(name));
+            list.extend(owners.map(|client| server.clone().of_client(Some(client.clone()))));
+        }
+    }
+    let views = stream::iter(list)
+        .map(|server| async move { login_view(logins, &server).await })
+        .buffered(MAX_READS);
+    Ok(Json(api::Logins {
+        logins: views.collect().await,
+    }))
+}
+
+/// The client whose login is meant. Mainstay's own without one.
+#[derive(Debug, serde::Deserialize)]
+pub struct Owner {
+    client: Option<String>,
 }
 
 /// `GET /api/servers/NAME/login`
@@ -58,9 +83,10 @@ pub async fn login(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
     Path(name): Path<String>,
+    Query(owner): Query<Owner>,
 ) -> Result<Json<api::Login>, Refusal> {
     let handle = door.gateway.server(&client_view, &name)?;
-    let (logins, server) = login_server(&door, &handle)?;
+    let (logins, server) = login_server(&door, &handle, owner)?;
     Ok(Json(login_view(logins, &server).await))
 }
 
@@ -69,12 +95,13 @@ pub async fn begin(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
     Path(name): Path<String>,
+    Query(owner): Query<Owner>,
     headers: HeaderMap,
     body: Option<Body<api::BeginLogin>>,
 ) -> Result<Json<api::BegunLogin>, Refusal> {
     let request = body.map(|Body(request)| request).unwrap_or_default();
     let handle = door.gateway.server(&client_view, &name)?;
-    let (logins, server) = login_server(&door, &handle)?;
+    let (logins, server) = login_server(&door, &handle, owner)?;
     let scopes: Scopes = (request.scopes.iter())
         .flat_map(|scope| scope.split_ascii_whitespace())
         .collect();
@@ -102,8 +129,8 @@ pub async fn begin(
     let redirect = match (server.oauth.callback_port, &request.origin) {
         (Some(port), _) => loopback::listen(logins, port)
             .map_err(|error| Refusal::LoginFailed(error.to_string()))?,
-        (None, Some(origin)) => redirect_at_origin(&door, origin, &headers)?,
-        (None, None) => redirect_at_daemon(&door)?,
+        (None, Some(origin)) => redirect_at_origin(&door, logins, origin, &headers)?,
+        (None, None) => redirect_at_daemon(logins)?,
     };
     let login = logins.begin(&server, redirect, &scopes).await?;
     answer.authorization_url = Some(login.authorization_url.to_string());
@@ -117,14 +144,15 @@ pub async fn answer(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
     Path(name): Path<String>,
+    Query(owner): Query<Owner>,
     Body(answer): Body<api::LoginAnswer>,
 ) -> Result<Json<api::Login>, Refusal> {
     let handle = door.gateway.server(&client_view, &name)?;
-    let (logins, server) = login_server(&door, &handle)?;
+    let (logins, server) = login_server(&door, &handle, owner)?;
     let address = answer.address.ok_or(Refusal::MissingParameter("address"))?;
     let redirect = Redirect::from_pasted(&address).map_err(LoginError::from)?;
     logins
-        .complete(redirect, Arrival::Pasted(server.name.as_str()))
+        .complete(redirect, Arrival::Pasted(&server.entry()))
         .await?;
     Ok(Json(login_view(logins, &server).await))
 }
@@ -134,9 +162,10 @@ pub async fn log_out(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
     Path(name): Path<String>,
+    Query(owner): Query<Owner>,
 ) -> Result<Json<api::LoggedOut>, Refusal> {
     let handle = door.gateway.server(&client_view, &name)?;
-    let (logins, server) = login_server(&door, &handle)?;
+    let (logins, server) = login_server(&door, &handle, owner)?;
     let revocation = logins.log_out(&server).await.map_err(LoginError::from)?;
     let (revocation, reason) = match revocation {
         Revocation::Revoked => (api::TokenRevocation::Revoked, None),
@@ -146,6 +175,7 @@ pub async fn log_out(
     };
     Ok(Json(api::LoggedOut {
         server: server.name.to_string(),
+        client: server.client.map(|client| client.to_string()),
         revocation,
         reason,
     }))
@@ -184,10 +214,13 @@ pub async fn callback(State(door): State<RestDoor>, uri: Uri) -> Response {
 fn login_server<'d>(
     door: &'d RestDoor,
     handle: &ServerHandle,
+    owner: Owner,
 ) -> Result<(&'d Arc<Logins>, LoginServer), Refusal> {
     let server = LoginServer::from_config(&handle.config());
+    let client = owner.client.map(|name| known_client(door, handle, name));
+    let client = client.transpose()?;
     match (&door.logins, server) {
-        (Some(logins), Some(server)) => Ok((logins, server)),
+        (Some(logins), Some(server)) => Ok((logins, server.of_client(client))),
         (None, _) => Err(no_login("this Mainstay keeps no logins".to_owned())),
         (_, None) => {
             let name = &handle.name;
@@ -198,12 +231,36 @@ fn login_server<'d>(
     }
 }
 
+/// The client of this name, which must have a login of its own at the server.
+fn known_client(
+    door: &RestDoor,
+    handle: &ServerHandle,
+    name: String,
+) -> Result<ClientName, Refusal> {
+    let mut tokens = door.tokens.clients().into_iter();
+    let token = tokens.find(|token| token.name.as_str() == name);
+    let client = token.ok_or(TokenError::Unknown(name))?.name;
+    let principal = Principal::Client(client);
+    match handle.config().login_owner(&principal) {
+        Some(client) => Ok(client.clone()),
+        None => Err(no_login(format!(
+            "all clients share one login to {}; `oauth.perPrincipal` gives each its own",
+            handle.name
+        ))),
+    }
+}
+
 fn no_login(message: String) -> Refusal {
     Refusal::NoLogin(message)
 }
 
 /// The redirect address at the origin of a page, which must be the origin of the request.
-fn redirect_at_origin(door: &RestDoor, origin: &str, headers: &HeaderMap) -> Result<Url, Refusal> {
+fn redirect_at_origin(
+    door: &RestDoor,
+    logins: &Logins,
+    origin: &str,
+    headers: &HeaderMap,
+) -> Result<Url, Refusal> {
     let host = headers
         .get(header::HOST)
         .and_then(|host| host.to_str().ok());
@@ -219,7 +276,7 @@ fn redirect_at_origin(door: &RestDoor, origin: &str, headers: &HeaderMap) -> Res
         .map(|endpoint| endpoint.address.port());
     if is_loopback(&url) && url.port_or_known_default() == port {
         // A client is registered for one address, whatever name of this machine the browser uses.
-        return redirect_at_daemon(door);
+        return redirect_at_daemon(logins);
     }
     if !is_secure(&url) {
         let message = "a browser comes back from a login to an address of this machine or one with https only; \
@@ -229,29 +286,17 @@ fn redirect_at_origin(door: &RestDoor, origin: &str, headers: &HeaderMap) -> Res
     Ok(url)
 }
 
-/// The redirect address at the daemon's own loopback address.
-fn redirect_at_daemon(door: &RestDoor) -> Result<Url, Refusal> {
-    let address = door
-        .endpoint
-        .as_ref()
-        .map(|endpoint| reachable(endpoint.address));
-    let url = address
-        .filter(|address| address.ip().is_loopback())
-        .and_then(|address| Url::parse(&format!("http://{address}{}", api::LOGIN_CALLBACK)).ok());
-    url.ok_or_else(|| {
+/// The redirect address of the daemon.
+fn redirect_at_daemon(logins: &Logins) -> Result<Url, Refusal> {
+    logins.callback().cloned().ok_or_else(|| {
         let message = "Mainstay does not listen on loopback, where a browser could come back to without TLS: \
-            log in on the page over https, or set `oauth.callbackPort`";
+            log in on the page over https, or set `http.publicUrl` or `oauth.callbackPort`";
         Refusal::LoginFailed(message.to_owned())
     })
 }
 
 async fn login_view(logins: &Logins, server: &LoginServer) -> api::Login {
-    let keeper = logins.keeper(server);
-    keeper.loaded().await;
-    view(keeper.report())
-}
-
-fn view(report: LoginReport) -> api::Login {
+    let report = logins.report(server).await;
     let scopes = |scopes: &Scopes| scopes.iter().map(str::to_owned).collect();
     let (status, reason) = match report.state {
         LoginState::LoggedOut if report.is_pending => (api::LoginStatus::Pending, None),
@@ -262,6 +307,7 @@ fn view(report: LoginReport) -> api::Login {
     };
     api::Login {
         server: report.server.to_string(),
+        client: report.client.map(|client| client.to_string()),
         status,
         reason,
         required: report.is_required,

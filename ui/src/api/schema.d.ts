@@ -1167,6 +1167,7 @@ export interface paths {
                 };
                 401: components["responses"]["401.unauthorized"];
                 403: components["responses"]["403.forbidden.not_our_page"];
+                502: components["responses"]["502.login_failed"];
                 503: components["responses"]["503.shutting_down"];
             };
         };
@@ -1188,7 +1189,10 @@ export interface paths {
         /** The login to a server */
         get: {
             parameters: {
-                query?: never;
+                query?: {
+                    /** @description The client whose login is meant, by the name of its token. Without it, Mainstay's own */
+                    client?: string;
+                };
                 header?: never;
                 path: {
                     name: string;
@@ -1209,7 +1213,7 @@ export interface paths {
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
                 403: components["responses"]["403.forbidden.not_our_page"];
-                404: components["responses"]["404.server_not_found"];
+                404: components["responses"]["404.server_not_found.token_not_found"];
                 409: components["responses"]["409.no_login"];
                 503: components["responses"]["503.shutting_down"];
             };
@@ -1218,7 +1222,10 @@ export interface paths {
         /** Begin a login to a server; a person completes it in a browser or on another device */
         post: {
             parameters: {
-                query?: never;
+                query?: {
+                    /** @description The client whose login is meant, by the name of its token. Without it, Mainstay's own */
+                    client?: string;
+                };
                 header?: never;
                 path: {
                     name: string;
@@ -1243,7 +1250,7 @@ export interface paths {
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
                 403: components["responses"]["403.forbidden.not_our_page"];
-                404: components["responses"]["404.server_not_found"];
+                404: components["responses"]["404.server_not_found.token_not_found"];
                 409: components["responses"]["409.no_login"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -1254,7 +1261,10 @@ export interface paths {
         /** Forget the login to a server, and revoke its tokens where that is possible */
         delete: {
             parameters: {
-                query?: never;
+                query?: {
+                    /** @description The client whose login is meant, by the name of its token. Without it, Mainstay's own */
+                    client?: string;
+                };
                 header?: never;
                 path: {
                     name: string;
@@ -1275,7 +1285,7 @@ export interface paths {
                 400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
                 403: components["responses"]["403.forbidden.not_our_page"];
-                404: components["responses"]["404.server_not_found"];
+                404: components["responses"]["404.server_not_found.token_not_found"];
                 409: components["responses"]["409.no_login"];
                 502: components["responses"]["502.login_failed"];
                 503: components["responses"]["503.shutting_down"];
@@ -1298,7 +1308,10 @@ export interface paths {
         /** Complete a login with the address at which the browser arrived */
         post: {
             parameters: {
-                query?: never;
+                query?: {
+                    /** @description The client whose login is meant, by the name of its token. Without it, Mainstay's own */
+                    client?: string;
+                };
                 header?: never;
                 path: {
                     name: string;
@@ -1323,7 +1336,7 @@ export interface paths {
                 400: components["responses"]["400.invalid_request.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
                 403: components["responses"]["403.forbidden.not_our_page"];
-                404: components["responses"]["404.server_not_found"];
+                404: components["responses"]["404.server_not_found.token_not_found"];
                 409: components["responses"]["409.no_login"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -4052,6 +4065,8 @@ export interface components {
             time: string;
         };
         LoggedOut: {
+            /** @description The client whose login it was. */
+            client?: string | null;
             /** @description The reason, if `revocation` is `failed`. */
             reason?: string | null;
             revocation: components["schemas"]["TokenRevocation"];
@@ -4059,6 +4074,11 @@ export interface components {
         };
         /** @description The login to one server. Absent members are unknown or do not apply. */
         Login: {
+            /**
+             * @description The client whose login this is. Absent for Mainstay's own, which all clients share unless `oauth.perPrincipal`
+             *     is set.
+             */
+            client?: string | null;
             clientId?: string | null;
             /** @description End of the present access token, RFC 3339. Absent if the authorization server names none. */
             expiresAt?: string | null;
@@ -4103,8 +4123,8 @@ export interface components {
         /** @enum {string} */
         LoginStatus: "none" | "pending" | "valid" | "expired" | "ended";
         /**
-         * @description The logins of remote servers, in the order of the configuration. Servers with credentials in their entries have
-         *     none.
+         * @description The logins of remote servers, in the order of the configuration: Mainstay's own, then those that clients have.
+         *     Servers with credentials in their entries have none.
          */
         Logins: {
             logins: components["schemas"]["Login"][];
@@ -5096,6 +5116,18 @@ export interface components {
                 "application/json": components["schemas"]["Error"] & {
                     /** @enum {unknown} */
                     error?: "server_not_found";
+                };
+            };
+        };
+        /** @description Not Found */
+        "404.server_not_found.token_not_found": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] & {
+                    /** @enum {unknown} */
+                    error?: "server_not_found" | "token_not_found";
                 };
             };
         };

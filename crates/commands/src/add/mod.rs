@@ -11,7 +11,7 @@ mod trial;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use mainstay_api::{BeginLogin, Client};
+use mainstay_api::{BeginLogin, Client, LoginName};
 use mainstay_client_files::ClientKind;
 use mainstay_command_line::{
     CommandError, Exit,
@@ -233,7 +233,11 @@ impl Add {
             let answer = answer.unwrap_or_default();
             if answer.trim().is_empty() || answer.trim().to_ascii_lowercase().starts_with('y') {
                 let request = BeginLogin::default();
-                return auth::log_in(&client, name, &request, true, self.daemon.json).await;
+                let login_name = LoginName {
+                    server: name,
+                    client: None,
+                };
+                return auth::log_in(&client, login_name, &request, true, self.daemon.json).await;
             }
         }
         complain(&format!("log in to it with `mainstay auth login {name}`"));

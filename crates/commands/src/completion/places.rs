@@ -33,11 +33,14 @@ pub enum Names {
 }
 
 /// The command, the id of its argument, and the names that complete it.
-pub const PLACES: [(&str, &str, Names); 44] = [
+pub const PLACES: [(&str, &str, Names); 47] = [
     ("add", "from", Names::Programs),
     ("approve", "name", Names::Servers),
+    ("auth login", "client", Names::Tokens),
     ("auth login", "name", Names::Servers),
+    ("auth logout", "client", Names::Tokens),
     ("auth logout", "name", Names::Servers),
+    ("auth status", "client", Names::Tokens),
     ("auth status", "name", Names::Servers),
     ("call", "tool", Names::Tools),
     ("call", "pairs", Names::Arguments),

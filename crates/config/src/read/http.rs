@@ -1,5 +1,7 @@
 //! Checks URLs and headers before they are sent.
 
+use std::net::IpAddr;
+
 use crate::read::{node::Node, report::FindingReport};
 
 /// The defect of an invalid URL. The error omits the URL, which may contain a secret.
@@ -95,6 +97,38 @@ pub fn is_ours(lowercase_name: &str) -> bool {
             | "transfer-encoding"
             | "upgrade"
     )
+}
+
+/// Reads the origin at which browsers reach Mainstay. They come back from a login with a code in the address, so it
+/// needs TLS beyond this machine (OAuth 2.1, 1.5).
+pub(crate) fn public_url(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<String> {
+    let text = node.string(report)?;
+    if let Err(fault) = check_url(text) {
+        report.error(&node.place, fault.to_string());
+        return None;
+    }
+    let url = text.trim_end_matches('/');
+    let (scheme, authority) = url.split_once("://").unwrap_or_default();
+    if authority.contains(['/', '?', '#']) {
+        report.error(&node.place, "expected scheme, host and port alone");
+        return None;
+    }
+    let host = authority
+        .rsplit_once(':')
+        .map_or(authority, |(host, _)| host);
+    let is_loopback = host == "localhost"
+        || host
+            .trim_matches(['[', ']'])
+            .parse()
+            .is_ok_and(|address: IpAddr| address.is_loopback());
+    if !scheme.eq_ignore_ascii_case("https") && !is_loopback {
+        report.error(
+            &node.place,
+            "expected an `https://` URL, or one of this machine",
+        );
+        return None;
+    }
+    Some(url.to_owned())
 }
 
 /// Reads the URL of an MCP registry.

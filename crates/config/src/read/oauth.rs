@@ -91,6 +91,9 @@ impl<'e> EntryReader<'e, '_, '_> {
             let port = node.whole(self.report, 1, Some(65535));
             oauth.callback_port = port.and_then(|port| u16::try_from(port).ok());
         }
+        if let Some(node) = fields.take("perPrincipal") {
+            oauth.per_principal = node.boolean(self.report).unwrap_or_default();
+        }
         fields.finish(self.report);
         check(&oauth, &node.place, self.report);
         Some(oauth)
@@ -150,6 +153,10 @@ fn check(oauth: &OAuth, place: &KeyPath, report: &mut FindingReport<'_>) {
     let has_proof = oauth.client_secret.is_some() || oauth.private_key.is_some();
     if oauth.grant == Grant::ClientCredentials && !(has_id && has_proof) {
         let message = "the grant `clientCredentials` needs a `clientId`, and a `clientSecret` or a `privateKey`";
+        report.error(place, message);
+    }
+    if oauth.per_principal && oauth.grant == Grant::ClientCredentials {
+        let message = "`perPrincipal` needs the grant `person`: the credentials of `clientCredentials` are the same for all";
         report.error(place, message);
     }
     let document = oauth.client_metadata_url.as_deref();

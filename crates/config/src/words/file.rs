@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     plan::TakesEffect::{AtRestart, Now},
-    read::http::registry_url,
+    read::http::{public_url, registry_url},
     words::{
         schema::{KeyRow, ObjectShape, ValueShape},
         settings::field,
@@ -295,6 +295,13 @@ const HTTP_KEYS: &[KeyRow] = &[
         "Web origins, such as `https://app.example.com`, allowed beside those on loopback. `\"*\"` allows all.",
         AtRestart,
         field!(Config, allowed_origins),
+    ),
+    setting_of_all(
+        &["publicUrl"],
+        TEXT,
+        "The address at which people's browsers reach Mainstay, such as `https://mainstay.example.com` of a proxy. Browsers come back to it from a [login](login.md). Default: the address listened on, if that is on loopback.",
+        AtRestart,
+        field!(Config, public_url, read: |node, report| public_url(node, report).map(Some)),
     ),
     setting_of_all(
         &["requireToken"],

@@ -266,6 +266,12 @@ pub static OAUTH: ObjectShape = ObjectShape {
                 "The port of `http://localhost:PORT/callback`, to which the browser comes back, if your registration names it.",
             )
             .default("Mainstay's own address"),
+            key(
+                &["perPrincipal"],
+                FLAG,
+                "Each client with a token of its own [logs in for itself](login.md#a-login-for-each-client), and has sessions of its own.",
+            )
+            .default("`false`: all clients share one login"),
         ]],
     )
 };

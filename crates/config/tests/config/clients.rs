@@ -331,6 +331,7 @@ fn a_login_is_read_in_our_words_and_in_those_of_other_clients() {
     );
     assert_eq!(oauth.grant, Grant::ClientCredentials);
     assert_eq!(oauth.callback_port, Some(7000));
+    assert!(!oauth.per_principal);
     assert_eq!(oauth.issuer.as_deref(), Some("https://a/tenant"));
 }
 
@@ -357,6 +358,7 @@ fn settings_of_a_login_that_cannot_work_are_errors() {
     assert_snapshot!(findings(r#"{"clientSecret": "s"}"#), @"problem config.json:2:30: mcpServers.s.oauth: `clientSecret` belongs to a `clientId`");
     assert_snapshot!(findings(r#"{"privateKey": "k"}"#), @"problem config.json:2:30: mcpServers.s.oauth: `privateKey` belongs to a `clientId` or a `clientMetadataUrl`");
     assert_snapshot!(findings(r#"{"clientId": "c", "grant": "clientCredentials"}"#), @"problem config.json:2:30: mcpServers.s.oauth: the grant `clientCredentials` needs a `clientId`, and a `clientSecret` or a `privateKey`");
+    assert_snapshot!(findings(r#"{"clientId": "c", "clientSecret": "s", "grant": "clientCredentials", "perPrincipal": true}"#), @"problem config.json:2:30: mcpServers.s.oauth: `perPrincipal` needs the grant `person`: the credentials of `clientCredentials` are the same for all");
     assert_snapshot!(findings(r#"{"clientMetadataUrl": "http://h/c.json"}"#), @"problem config.json:2:30: mcpServers.s.oauth: `clientMetadataUrl` must be an `https://` URL, at which the document lies");
     assert_snapshot!(findings(r#"{"callbackPort": 0, "issuer": "nowhere", "grant": "me", "clientID": "c"}"#), @r#"
     problem config.json:2:47: mcpServers.s.oauth.callbackPort: expected a whole number from 1 to 65535

@@ -209,7 +209,7 @@ fn settings() {
         "maxNameLength": 64,
         "startup": {"waitMs": 0},
         "pageSize": 100,
-        "http": {"maxBodyBytes": 1024, "allowedHosts": ["gateway.lan"], "allowedOrigins": ["http://gateway.lan"], "requireToken": false, "page": false}
+        "http": {"maxBodyBytes": 1024, "allowedHosts": ["gateway.lan"], "allowedOrigins": ["http://gateway.lan"], "publicUrl": "https://gateway.lan/", "requireToken": false, "page": false}
     }"#;
     assert_eq!(findings(text), "");
     let expected = Config {
@@ -221,6 +221,7 @@ fn settings() {
         max_body_bytes: 1024,
         allowed_hosts: vec!["gateway.lan".to_owned()],
         allowed_origins: vec!["http://gateway.lan".to_owned()],
+        public_url: Some("https://gateway.lan".to_owned()),
         require_token: Some(false),
         page: false,
         ..Config::default()
@@ -230,6 +231,27 @@ fn settings() {
         read("c.json", r#"{"mcpServers": {}}"#).unwrap().config,
         Config::default()
     );
+}
+
+#[test]
+fn public_urls() {
+    let finding = |url: &str| {
+        findings(&format!(
+            r#"{{"mcpServers": {{}}, "http": {{"publicUrl": "{url}"}}}}"#
+        ))
+    };
+    for url in [
+        "https://gateway.lan",
+        "HTTPS://gateway.lan:8443/",
+        "http://localhost:7420",
+        "http://127.0.0.2",
+        "http://[::1]:7420",
+    ] {
+        assert_eq!(finding(url), "", "{url}");
+    }
+    assert_snapshot!(finding("gateway.lan"), @"error config.json:1:42: http.publicUrl: the URL must begin with http:// or https://");
+    assert_snapshot!(finding("http://gateway.lan"), @"error config.json:1:42: http.publicUrl: expected an `https://` URL, or one of this machine");
+    assert_snapshot!(finding("https://gateway.lan/mcp"), @"error config.json:1:42: http.publicUrl: expected scheme, host and port alone");
 }
 
 #[test]

@@ -73,6 +73,9 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Accepted origins, besides loopback origins (`http.allowedOrigins`).
     pub allowed_origins: Vec<String>,
+    /// The address at which browsers reach Mainstay, if it is another one than that of the listener
+    /// (`http.publicUrl`).
+    pub public_url: Option<String>,
     /// True if the MCP paths require a token (`http.requireToken`). `None` requires one if there
     /// are client tokens, or if other machines can reach the address.
     pub require_token: Option<bool>,
@@ -188,6 +191,7 @@ impl Default for Config {
             journal: Journal::default(),
             telemetry: None,
             registry_url: None,
+            public_url: None,
             profiles: ProfileConfig::built_in(),
         }
     }

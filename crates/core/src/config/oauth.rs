@@ -57,6 +57,8 @@ pub struct OAuth {
     /// Scopes to request instead of those that the server names.
     pub scopes: Vec<String>,
     pub grant: Grant,
+    /// True if each client with a token has a login of its own.
+    pub per_principal: bool,
     /// A private key in PEM, for the authentication of the client (RFC 7523).
     pub private_key: Option<Secret>,
     /// The port of the redirect on the loopback address, if a registration fixes the port.

@@ -7,9 +7,15 @@ use std::{
     time::Duration,
 };
 
-use crate::{era::Revision, ids::ServerName, lifecycle::Policy, words::words};
+use crate::{
+    era::Revision,
+    ids::ServerName,
+    lifecycle::Policy,
+    principal::{ClientName, Principal},
+    words::words,
+};
 
-use super::{ConfigError, NetworkSettings, Secret, SignIn, Withheld, defaults};
+use super::{ConfigError, NetworkSettings, OAuth, Secret, SignIn, Withheld, defaults};
 
 /// The entry of one server, complete with defaults.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +73,18 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
+    /// The owner of the login that a principal's sessions of this server have. `None` for the login
+    /// of Mainstay itself, which programs without a token and the operator always have.
+    pub fn login_owner<'p>(&self, principal: &'p Principal) -> Option<&'p ClientName> {
+        let Launch::Http(launch) = &self.launch else {
+            return None;
+        };
+        match principal {
+            Principal::Client(client) if launch.oauth()?.per_principal => Some(client),
+            Principal::Client(_) | Principal::Anonymous | Principal::Operator => None,
+        }
+    }
+
     /// An entry with defaults for all settings but the launch.
     pub fn new(name: ServerName, launch: Launch) -> Self {
         let max_sessions = match launch {
@@ -280,6 +298,14 @@ pub struct HttpLaunch {
 }
 
 impl HttpLaunch {
+    /// The settings of the login. `None` if the credentials are of another kind.
+    pub fn oauth(&self) -> Option<&OAuth> {
+        match &self.sign_in {
+            SignIn::OAuth(oauth) if !self.has_authorization() => Some(oauth),
+            SignIn::OAuth(_) | SignIn::Helper(_) | SignIn::HeadersOnly => None,
+        }
+    }
+
     /// True if the headers of the entry already say who Mainstay is.
     pub fn has_authorization(&self) -> bool {
         self.headers.iter().any(|(name, _)| name == "authorization")

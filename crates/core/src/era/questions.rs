@@ -46,6 +46,18 @@ pub struct InputRequest {
 }
 
 impl InputRequest {
+    /// Asks a person to open a URL ("URL Mode Elicitation").
+    pub fn to_open(url: &str, message: &str) -> Self {
+        let mut params = JsonObjectEditor::default();
+        params.set_text("mode", "url");
+        params.set_text("message", message);
+        params.set_text("url", url);
+        Self {
+            method: Method::Elicit,
+            params: params.to_string().into(),
+        }
+    }
+
     /// Reads a legacy server's request (JSON text). `None` for any other method.
     pub fn from_request(request: &str) -> Option<Self> {
         let mut question = Self::read(request)?;

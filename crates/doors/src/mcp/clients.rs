@@ -20,7 +20,7 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     Gateway, View,
-    calls::{Receipt, SHUTTING_DOWN},
+    calls::{Receipt, SHUTTING_DOWN, with_offered_login},
     supervisor::{IsolatedSession, ServerHandle, SessionSettings},
 };
 use mainstay_transport::{self as transport, Listener, UpstreamSession};
@@ -162,7 +162,9 @@ impl McpClients {
             }
             EndpointScope::One(server) => {
                 let listener = || client_sinks.server_listener(server, &caller, &principal);
-                let (backend, upstream) = self.open_upstream(server, params, listener).await?;
+                let (backend, upstream) = self
+                    .open_upstream(server, &principal, params, listener)
+                    .await?;
                 let result = upstream.initialize_answer.result().unwrap_or("{}");
                 let result = match (upstream.greeting.revision.era(), &backend) {
                     // Other clients of this session may use other revisions.
@@ -231,16 +233,21 @@ impl McpClients {
     async fn open_upstream(
         &self,
         server: &Arc<ServerHandle>,
+        principal: &Principal,
         params: &str,
         listener: impl FnOnce() -> Arc<dyn Listener>,
     ) -> Result<(Backend, Arc<UpstreamSession>), Failure> {
-        if !server.shares_its_session() {
-            match self.open_private(server, params, listener()).await {
+        let has_own_login = server.has_own_login(principal);
+        if has_own_login || !server.shares_its_session() {
+            let opened = self
+                .open_private(server, principal, params, listener())
+                .await;
+            match opened {
                 Ok((isolated_session, session)) => {
                     return Ok((Backend::Transparent(isolated_session), session));
                 }
                 // The attempt may have revealed that the server opens no sessions.
-                Err(_) if server.opens_no_sessions() => {}
+                Err(_) if server.opens_no_sessions() && !has_own_login => {}
                 Err(failure) => return Err(failure),
             }
         }
@@ -253,6 +260,7 @@ impl McpClients {
     async fn open_private(
         &self,
         server: &Arc<ServerHandle>,
+        principal: &Principal,
         params: &str,
         listener: Arc<dyn Listener>,
     ) -> Result<(Arc<IsolatedSession>, Arc<UpstreamSession>), Failure> {
@@ -261,14 +269,16 @@ impl McpClients {
             _ => message::one_line(params).into_owned(),
         };
         let isolated_session = Arc::new(server.isolated_session(
+            principal,
             initialize.into(),
             listener,
             SessionSettings::of_client(&server.name),
         ));
-        let upstream = isolated_session
-            .session(Instant::now() + server.config().longest_start())
-            .await?;
-        Ok((isolated_session, upstream))
+        let deadline = Instant::now() + server.config().longest_start();
+        match isolated_session.session(deadline).await {
+            Ok(upstream) => Ok((isolated_session, upstream)),
+            Err(failure) => Err(with_offered_login(failure, server, principal).await),
+        }
     }
 
     pub fn session(&self, id: &str) -> Option<Arc<ClientSession>> {
@@ -307,13 +317,16 @@ impl McpClients {
                 }
                 Backend::Aggregate(Arc::clone(profile))
             }
-            EndpointScope::One(server) if server.shares_its_session() => {
+            EndpointScope::One(server)
+                if server.shares_its_session() && !server.has_own_login(principal) =>
+            {
                 Backend::Shared(Arc::clone(server))
             }
             EndpointScope::One(server) => {
                 let initialize = transport::own_initialize(caller.revision, &caller.capabilities);
                 let listener = client_sinks.server_listener(server, &caller, principal);
                 let isolated_session = server.isolated_session(
+                    principal,
                     initialize,
                     listener,
                     SessionSettings::of_client(&server.name),

@@ -11,7 +11,7 @@ use mainstay_core::{
         listen,
         questions::{self, needs_person},
     },
-    failure::limit_words,
+    failure::{FailureKind, limit_words},
     message::{self, Method},
     trace,
 };
@@ -120,7 +120,10 @@ impl ActiveCall<'_> {
         let next = self.upstream.session(self.era(), self.deadline);
         tokio::select! {
             biased;
-            session = Box::pin(next) => session.map_err(AttemptError::Final),
+            session = Box::pin(next) => session.map_err(|failure| match failure.kind {
+                FailureKind::LoginRequired => AttemptError::LoginRequired(failure),
+                _ => AttemptError::Final(failure),
+            }),
             reason = cancel => Err(AttemptError::Final(self.cancelled(&reason))),
         }
     }

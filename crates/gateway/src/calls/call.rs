@@ -5,6 +5,7 @@ use std::{borrow::Cow, pin::Pin, time::Duration};
 use mainstay_core::{
     config::Launch,
     failure::{Failure, FailureKind, MAY_HAVE_RUN, NOTE, limit_words},
+    health::FaultKind,
     lifecycle::Loss,
     trouble,
 };
@@ -35,6 +36,8 @@ pub(super) enum AttemptError {
     Redirected(Failure),
     /// The call may have run, and no answer will come.
     Lost(Failure),
+    /// The server has refused the request, because its client has not logged in.
+    LoginRequired(Failure),
     Final(Failure),
 }
 
@@ -50,6 +53,7 @@ impl AttemptError {
             Self::NotSent(failure)
             | Self::Redirected(failure)
             | Self::Lost(failure)
+            | Self::LoginRequired(failure)
             | Self::Final(failure) => failure,
         }
     }
@@ -59,6 +63,7 @@ impl AttemptError {
             Self::NotSent(failure)
             | Self::Redirected(failure)
             | Self::Lost(failure)
+            | Self::LoginRequired(failure)
             | Self::Final(failure) => failure,
         }
     }
@@ -256,7 +261,9 @@ impl ActiveCall<'_> {
 
     fn interrupted_by(&self, interruption: Interruption, words: &str) -> AttemptError {
         let name = &self.upstream.server().name;
+        let is_login_required = is_unauthorized(&interruption) && self.lacks_own_login();
         let kind = match (&interruption.kind, interruption.state) {
+            _ if is_login_required => FailureKind::LoginRequired,
             (InterruptionKind::TooLarge(_), _) => FailureKind::MessageTooLarge,
             (
                 InterruptionKind::Lost
@@ -287,6 +294,9 @@ impl ActiveCall<'_> {
             self.request_probe();
             return AttemptError::Lost(failure);
         }
+        if is_login_required {
+            return AttemptError::LoginRequired(failure);
+        }
         match (interruption.state, interruption.kind) {
             (_, InterruptionKind::Redirected) => AttemptError::Redirected(failure),
             (
@@ -298,6 +308,11 @@ impl ActiveCall<'_> {
             _ => AttemptError::Final(failure),
         }
     }
+}
+
+fn is_unauthorized(interruption: &Interruption) -> bool {
+    let fault = interruption.fault();
+    fault.is_some_and(|fault| fault.kind == FaultKind::Unauthorized)
 }
 
 const NOT_SENT: &str = "The call was not sent";

@@ -14,6 +14,7 @@ mod era_translation;
 mod large;
 mod names;
 mod outcome;
+mod own_login;
 mod owner;
 mod progress;
 mod receipt;
@@ -42,6 +43,7 @@ pub use self::{
     detachable::Detachable,
     names::{BoundNames, NameKind, Reopened, SealedNames},
     outcome::is_recorded,
+    own_login::with_offered_login,
     receipt::{Answering, CallRefusal, Closed, Receipt, RequestedCall},
     request::{CallAnswer, CallRequest, Upstream},
     shared::{Calls, Cancel},
@@ -116,6 +118,8 @@ impl Calls {
         // does no harm (invariant 6). The second attempt of a lost call may be the first to find
         // its session gone. Then it was not sent and may be retried as well.
         let (mut not_sent_before, mut lost_before, mut redirects) = (false, false, 0);
+        // A server that refuses the login that was just made is not asked again.
+        let mut logged_in_before = false;
         let outcome = loop {
             let attempted = {
                 let mut attempt = pin!(call.attempt(cancel.as_mut()));
@@ -140,6 +144,14 @@ impl Calls {
                 {
                     lost_before = true;
                     call.account.attempt_failed(State::Sent, &failure);
+                }
+                Err(AttemptError::LoginRequired(failure)) if !logged_in_before => {
+                    logged_in_before = true;
+                    call.account.attempt_failed(State::NotSent, &failure);
+                    let logged_in = Box::pin(call.log_in(failure, cancel.as_mut())).await;
+                    if let Err(failure) = logged_in {
+                        break Err(failure);
+                    }
                 }
                 other => break other.map_err(AttemptError::into_failure),
             }

@@ -101,6 +101,13 @@ impl ActiveCall<'_> {
         Ok(round)
     }
 
+    /// True if the client takes this question, and can be asked by this call.
+    pub(super) fn accepts_question(&self, question: &questions::InputRequest) -> bool {
+        let revision = self.sink.client.caller.revision;
+        let request = question.to_request("0", revision, "");
+        Frame::read(request.into()).is_ok_and(|request| self.sink.client.accepts(&request))
+    }
+
     /// Makes the request for a question, if the client accepts it or the configuration has the
     /// answer.
     fn askable(

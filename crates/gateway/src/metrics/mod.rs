@@ -28,8 +28,14 @@ pub use self::{
 pub const TOOL_ERROR: &str = "tool_error";
 
 /// Number of failures, by kind.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Failures([AtomicU64; FailureKind::ALL.len()]);
+
+impl Default for Failures {
+    fn default() -> Self {
+        Self([const { AtomicU64::new(0) }; FailureKind::ALL.len()])
+    }
+}
 
 impl Failures {
     pub fn add(&self, kind: FailureKind) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mainstay_core::{config::ServerConfig, failure::Failure, ids::Epoch};
+use mainstay_core::{config::ServerConfig, failure::Failure, ids::Epoch, principal::Principal};
 use mainstay_transport::{Listener, UpstreamSession};
 use tokio::sync::oneshot;
 
@@ -49,6 +49,8 @@ pub struct OpenIsolated {
     pub usage: Arc<Usage>,
     /// True if the session counts for `maxSessions`.
     pub counts: bool,
+    /// The principal of the client, whose credentials the session has.
+    pub principal: Principal,
     pub initialize: Arc<str>,
     pub listener: Arc<dyn Listener>,
     pub reply: oneshot::Sender<Result<Arc<UpstreamSession>, Failure>>,

@@ -7,6 +7,7 @@ use mainstay_core::{
     config::{Launch, ServerConfig},
     ids::ServerName,
     message::Method,
+    principal::Principal,
     trouble::EntryPlace,
 };
 use mainstay_platform::lineage::Lineage;
@@ -74,17 +75,19 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// The source of credentials of a server, if it has one beside its headers.
+    /// The source of credentials for a principal's sessions of a server, if there is one beside its headers.
     pub fn credentials(
         &self,
         server: &ServerConfig,
+        principal: &Principal,
         log: &Arc<ServerLog>,
     ) -> Option<Arc<dyn CredentialSource>> {
         let source: Arc<dyn CredentialSource> = match self.headers_helpers.source(server, log) {
             Some(source) => source,
-            None if matches!(server.launch, Launch::Http(_)) => {
-                self.credential_sources.as_ref()?.source(server)?
-            }
+            None if matches!(server.launch, Launch::Http(_)) => self
+                .credential_sources
+                .as_ref()?
+                .source(server, principal)?,
             None => return None,
         };
         Some(Arc::new(LoggedSource::new(source, Arc::clone(log))))

@@ -11,6 +11,7 @@ use std::{
 use mainstay_core::{
     era::LogLevel,
     failure::{Failure, FailureKind},
+    principal::Principal,
 };
 use mainstay_transport::{Listener, UpstreamSession};
 use tokio::{
@@ -39,6 +40,7 @@ pub struct IsolatedSession {
     usage: Arc<Usage>,
     /// True if the session counts for `maxSessions`.
     counts: bool,
+    principal: Principal,
     initialize: Arc<str>,
     listener: Arc<dyn Listener>,
     /// True if a session was ever requested from the supervisor.
@@ -53,6 +55,7 @@ impl IsolatedSession {
     pub(super) fn new(
         server: Arc<ServerHandle>,
         id: IsolatedSessionId,
+        principal: Principal,
         initialize: Arc<str>,
         listener: Arc<dyn Listener>,
         settings: Arc<SessionSettings>,
@@ -65,12 +68,24 @@ impl IsolatedSession {
             id,
             usage: Arc::new(Usage::new()),
             counts,
+            principal,
             initialize,
             listener,
             was_requested: AtomicBool::new(false),
             opened: AtomicBool::new(false),
             restoring: Mutex::default(),
         }
+    }
+
+    /// True if the session has a login of its client's own.
+    pub fn has_own_login(&self) -> bool {
+        let config = self.server.config();
+        config.login_owner(&self.principal).is_some()
+    }
+
+    /// True if a person has to log in for this session's client.
+    pub fn needs_login(&self) -> bool {
+        self.server.needs_login(&self.principal)
     }
 
     /// Prevents the session from being closed to make room while the guard exists.
@@ -105,6 +120,7 @@ impl IsolatedSession {
             id: self.id,
             usage: Arc::clone(&self.usage),
             counts: self.counts,
+            principal: self.principal.clone(),
             initialize: Arc::clone(&self.initialize),
             listener: Arc::clone(&self.listener),
             reply,

@@ -7,6 +7,7 @@ use mainstay_core::{
     failure::{Failure, FailureKind, limit_words},
     lifecycle::SessionState,
     message,
+    principal::Principal,
     trouble::{self, EntryPlace, NextStep},
 };
 use tokio::time::Instant;
@@ -138,7 +139,7 @@ impl ServerHandle {
         let step = NextStep::for_state(view.state(), view.status.unauthorized, has_log);
         match (&step, &self.credential_sources) {
             (Some(NextStep::SetCredentials), Some(sources))
-                if sources.needs_login(&self.config()) =>
+                if sources.needs_login(&self.config(), &Principal::Anonymous) =>
             {
                 Some(NextStep::LogIn)
             }

@@ -42,7 +42,10 @@ use super::{
     suspect_calls::SuspectCalls,
     task::{CallerHandles, Task},
 };
-use crate::{credential_sources::CredentialSources, metrics::Figures};
+use crate::{
+    credential_sources::{CredentialSources, OfferedLogin},
+    metrics::Figures,
+};
 
 /// Commands that may be queued for a supervisor. The supervisor handles each of them without
 /// waiting.
@@ -169,6 +172,26 @@ impl ServerHandle {
     /// True if each client has an isolated session on profiles, too.
     pub fn is_isolated(&self) -> bool {
         self.isolated.load(Ordering::Relaxed)
+    }
+
+    /// True if this principal has a login of its own, and with it sessions of its own.
+    pub fn has_own_login(&self, principal: &Principal) -> bool {
+        self.config().login_owner(principal).is_some()
+    }
+
+    /// True if a person has to log in to the server for this principal.
+    pub fn needs_login(&self, principal: &Principal) -> bool {
+        let sources = self.credential_sources.as_ref();
+        sources.is_some_and(|sources| sources.needs_login(&self.config(), principal))
+    }
+
+    /// Begins a login of this principal at the server. The error is for people.
+    pub async fn offer_login(&self, principal: &Principal) -> Result<OfferedLogin, String> {
+        let Some(sources) = &self.credential_sources else {
+            return Err("this Mainstay keeps no logins".to_owned());
+        };
+        let config = Arc::clone(&self.config());
+        sources.offer_login(&config, principal).await
     }
 
     /// True if no second client may use the shared session: the server has asked the client that
@@ -435,12 +458,22 @@ impl ServerHandle {
     /// Returns an isolated session that is opened at its first use.
     pub fn isolated_session(
         self: &Arc<Self>,
+        principal: &Principal,
         initialize: Arc<str>,
         listener: Arc<dyn Listener>,
         settings: Arc<SessionSettings>,
     ) -> IsolatedSession {
         let id = IsolatedSessionId(self.next_isolated.fetch_add(1, Ordering::Relaxed));
-        IsolatedSession::new(Arc::clone(self), id, initialize, listener, settings, true)
+        let principal = principal.clone();
+        IsolatedSession::new(
+            Arc::clone(self),
+            id,
+            principal,
+            initialize,
+            listener,
+            settings,
+            true,
+        )
     }
 
     /// Returns the legacy session that all clients share while the shared session is modern. It
@@ -450,7 +483,15 @@ impl ServerHandle {
         let initialize = declared::initialize(&self.config(), None);
         let (server, listener) = (Arc::clone(self), Arc::clone(&self.listener));
         let settings = SessionSettings::new(&self.name);
-        IsolatedSession::new(server, id, initialize, listener, settings, false)
+        IsolatedSession::new(
+            server,
+            id,
+            Principal::Anonymous,
+            initialize,
+            listener,
+            settings,
+            false,
+        )
     }
 
     /// Queues a request of this server, with its cause, until a person answers it.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use mainstay_core::config::ServerConfig;
+use mainstay_core::{config::ServerConfig, principal::Principal};
 use mainstay_gateway::{CredentialSources, GatewayOptions};
 use mainstay_transport::{
     CredentialSource, HeaderLines, NoCredentials, RefusedCredentials, RenewedLines,
@@ -44,7 +44,7 @@ impl CredentialSource for OneToken {
 struct ForAllServers(Arc<OneToken>);
 
 impl CredentialSources for ForAllServers {
-    fn source(&self, _: &ServerConfig) -> Option<Arc<dyn CredentialSource>> {
+    fn source(&self, _: &ServerConfig, _: &Principal) -> Option<Arc<dyn CredentialSource>> {
         Some(Arc::clone(&self.0) as Arc<dyn CredentialSource>)
     }
 }

@@ -7,6 +7,7 @@ use mainstay_core::{
     config::{ServerConfig, ServerRequests},
     era::Caller,
     message::{self, JsonObjectEditor, Method},
+    principal::Principal,
     record::Door,
 };
 use mainstay_gateway::{
@@ -86,17 +87,20 @@ pub enum SessionSource<'a> {
 
 impl SessionSource<'_> {
     /// True if the client does not use the shared session of this server.
-    pub fn has_isolated_session(self, server: &ServerHandle) -> bool {
+    pub fn has_isolated_session(self, server: &ServerHandle, principal: &Principal) -> bool {
         match self {
             Self::Session(session) => has_isolated_session(session, server),
-            Self::Pool(_) => server.is_isolated(),
+            Self::Pool(_) => server.is_isolated() || server.has_own_login(principal),
         }
     }
 }
 
-/// True if a client has an isolated session of this server. A server without sessions is always
-/// shared.
+/// True if a client has an isolated session of this server. A server without sessions is shared,
+/// unless the client has a login of its own.
 pub fn has_isolated_session(session: &ClientSession, server: &ServerHandle) -> bool {
+    if server.has_own_login(&session.client.principal) {
+        return true;
+    }
     let needs_isolation = server.is_isolated() || (server.knows_its_client() && is_guest(session));
     needs_isolation && !server.opens_no_sessions()
 }
@@ -132,7 +136,8 @@ pub fn own_session(
             &session.client.principal,
             Arc::clone(&settings),
         );
-        server.isolated_session(initialize, listener, settings)
+        let principal = &session.client.principal;
+        server.isolated_session(principal, initialize, listener, settings)
     }))
 }
 
@@ -151,7 +156,11 @@ pub async fn upstream(
             Some(isolated_session) => (upstream_of(isolated_session).await, None),
             None => (Upstream::Shared(server), None),
         },
-        SessionSource::Pool(_) if server.speaks_modern() => (Upstream::Shared(server), None),
+        SessionSource::Pool(_)
+            if server.speaks_modern() && !server.has_own_login(&client.principal) =>
+        {
+            (Upstream::Shared(server), None)
+        }
         SessionSource::Pool(seat) => {
             let lease = shared_state.pool.lease(&server, client);
             if let Some(level) = client.caller.log_level {
@@ -173,7 +182,7 @@ async fn upstream_of(isolated_session: Arc<IsolatedSession>) -> Upstream {
     if server.eras().legacy.is_none() {
         let limit = server.config().longest_start();
         let open_result = isolated_session.session(Instant::now() + limit).await;
-        if open_result.is_err() && server.opens_no_sessions() {
+        if open_result.is_err() && server.opens_no_sessions() && !isolated_session.has_own_login() {
             return Upstream::Shared(Arc::clone(server));
         }
     }

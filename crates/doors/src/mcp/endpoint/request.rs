@@ -177,7 +177,10 @@ impl<'a> RequestContext<'a> {
         self.check_state(&server)?;
         let request = request(self.frame, self.address, exposed_name, &target.original)?;
         let client = Arc::clone(&self.sink.client);
-        let (upstream, _lease) = if self.session_source.has_isolated_session(&server) {
+        let (upstream, _lease) = if self
+            .session_source
+            .has_isolated_session(&server, &client.principal)
+        {
             Box::pin(isolation::upstream(
                 self.shared,
                 self.session_source,

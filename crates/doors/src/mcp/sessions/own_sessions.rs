@@ -78,8 +78,10 @@ impl OwnSessions {
         self.map().retain(|_, isolated_session| {
             // The configuration may have changed since the session was opened.
             let server = &isolated_session.server;
-            let is_needed = (server.is_isolated() || server.knows_its_client())
-                && isolated_session.settings.has_resources();
+            let is_isolated = server.is_isolated()
+                || server.knows_its_client()
+                || isolated_session.has_own_login();
+            let is_needed = is_isolated && isolated_session.settings.has_resources();
             if is_listened_to && is_needed {
                 return true;
             }

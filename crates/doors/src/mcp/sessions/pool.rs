@@ -125,6 +125,7 @@ impl Pooled {
             held_requests: OnceLock::new(),
         });
         let isolated_session = Arc::new(server.isolated_session(
+            &principal,
             initialize,
             Arc::clone(&listener) as Arc<dyn Listener>,
             SessionSettings::new(&server.name),

@@ -135,6 +135,11 @@ impl StatelessRequest {
                         .await;
                     }
                     Ok(Serves::Shared) => Upstream::Shared(Arc::clone(server)),
+                    Ok(Serves::OwnLogin(lease)) => {
+                        let isolated_session = lease.isolated_session();
+                        drop(seat.take(lease));
+                        Upstream::IsolatedSession(isolated_session)
+                    }
                     Ok(Serves::Pool(lease)) if method == Method::Listen => {
                         return listening::listen_to_pooled_session(
                             self.listening(cancel_signal),
@@ -192,14 +197,19 @@ impl StatelessRequest {
                 .as_deref()
                 .is_none_or(|issuer| issuer == server.name.as_str())
         {
-            return Ok(Serves::Server);
+            let client = &self.sink.client;
+            return Ok(if server.has_own_login(&client.principal) {
+                Serves::OwnLogin(self.stateless.shared.pool.lease(server, client))
+            } else {
+                Serves::Server
+            });
         }
         if self.state_server.is_some() {
             return Err(RpcReply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE));
         }
         let client = &self.sink.client;
-        let lease = (!server.shares_its_session())
-            .then(|| self.stateless.shared.pool.lease(server, client));
+        let is_isolated = !server.shares_its_session() || server.has_own_login(&client.principal);
+        let lease = is_isolated.then(|| self.stateless.shared.pool.lease(server, client));
         if method == Method::Discover {
             let deadline = Instant::now() + limit;
             let session = match (session, &lease) {
@@ -251,4 +261,6 @@ enum Serves {
     Shared,
     /// A pooled session of a legacy server.
     Pool(Lease),
+    /// A session of a modern server with the client's own login.
+    OwnLogin(Lease),
 }

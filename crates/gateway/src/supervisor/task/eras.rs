@@ -19,10 +19,14 @@ use crate::supervisor::{declared::pinned, listing::ListOutcome, session_key::Ses
 const PROBE_AGAIN: Duration = Duration::from_hours(1);
 
 impl Task {
-    /// The way to open a session. An isolated session uses its client's `initialize`. The shared
+    /// The way to open a session. An isolated session uses its client's `initialize`, unless the
+    /// server opens no sessions: then the isolated one only has credentials of its own. The shared
     /// session uses the configured revision, or else detects the era.
     pub(super) fn approach(&self, key: SessionKey) -> Approach {
         match (key, self.config.protocol) {
+            (SessionKey::Isolated(_), _) if self.view.borrow().eras.legacy == Some(false) => {
+                Approach::Modern
+            }
             (SessionKey::Isolated(_), _) => Approach::Legacy,
             (SessionKey::Shared, Protocol::Auto) => Approach::Detect(self.first_era()),
             (SessionKey::Shared, Protocol::At(revision)) => match revision.era() {

@@ -12,6 +12,7 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     ids::Epoch,
     lifecycle::{Event, Policy, Reconnect, ReconnectMode, SessionState},
+    principal::Principal,
 };
 use mainstay_transport::UpstreamSession;
 use tokio::sync::oneshot;
@@ -43,6 +44,7 @@ struct SessionEntry {
     managed: ManagedSession,
     usage: Arc<Usage>,
     counts: bool,
+    principal: Principal,
     /// The session is ending, and is not reopened in this entry.
     is_leaving: bool,
     /// Callers that wait for the session to open.
@@ -74,6 +76,12 @@ impl IsolatedSessions {
         self.sessions
             .get_mut(&id)
             .map(|isolated_session| &mut isolated_session.managed)
+    }
+
+    /// The principal whose session this is.
+    pub fn principal(&self, id: IsolatedSessionId) -> Option<&Principal> {
+        let isolated_session = self.sessions.get(&id);
+        isolated_session.map(|isolated_session| &isolated_session.principal)
     }
 
     pub fn ids(&self) -> Vec<IsolatedSessionId> {
@@ -215,6 +223,7 @@ impl Task {
             managed,
             usage: open.usage,
             counts: open.counts,
+            principal: open.principal,
             is_leaving: false,
             waiting: vec![open.reply],
         };
@@ -283,13 +292,22 @@ impl Task {
             .isolated_sessions
             .past
             .max(Some(isolated_session.managed.epoch()));
+        let has_own_login = self
+            .config
+            .login_owner(&isolated_session.principal)
+            .is_some();
+        let kind = if status.unauthorized && has_own_login {
+            FailureKind::LoginRequired
+        } else {
+            FailureKind::ConnectFailed
+        };
         let reason = status.reason.unwrap_or_else(|| "it was closed".to_owned());
         for reply in isolated_session.waiting {
             let message = format!(
                 "Server '{}' could not open a session: {reason}",
                 self.config.name
             );
-            let failure = Failure::new(FailureKind::ConnectFailed, message)
+            let failure = Failure::new(kind, message)
                 .with_server(&self.config.name)
                 .with("stderr", self.log.tail.texts());
             drop(reply.send(Err(failure)));

@@ -7,6 +7,7 @@ use mainstay_core::{
     config::Launch,
     ids::Epoch,
     lifecycle::{Event, Loss, SessionReport as LifeReport, SessionState},
+    principal::Principal,
     start::Rank,
 };
 use mainstay_transport::{self as transport, HealthUrl, Opening, UpstreamSession};
@@ -30,6 +31,7 @@ impl Task {
         let hang_after = self.shared.policy.health.hang_after;
         let silence = self.shared.policy.connect_timeout;
         let urgency = self.urgency(key);
+        let principal = self.principal(key);
         let Some(managed) = self.managed(key) else {
             return;
         };
@@ -50,7 +52,7 @@ impl Task {
                 }
             },
             launch: self.config.launch.clone(),
-            credentials: self.fleet.credentials(&self.config, &self.log),
+            credentials: self.fleet.credentials(&self.config, &principal, &self.log),
             approach: self.approach(key),
             initialize,
             steps_down: matches!(key, SessionKey::Isolated(_)) || steps_down(&self.config),
@@ -78,6 +80,15 @@ impl Task {
         self.connections.keys.insert(connection.id(), (key, epoch));
     }
 
+    /// The principal whose credentials a session has. The shared session is Mainstay's own.
+    fn principal(&self, key: SessionKey) -> Principal {
+        let principal = match key {
+            SessionKey::Shared => None,
+            SessionKey::Isolated(id) => self.isolated_sessions.principal(id),
+        };
+        principal.cloned().unwrap_or_default()
+    }
+
     /// The urgency of opening a session.
     fn urgency(&self, key: SessionKey) -> Urgency {
         match key {
@@ -103,7 +114,9 @@ impl Task {
             Launch::Stdio(_) | Launch::Broken(_) | Launch::Unapproved => None,
         };
         let url = self.config.health_check_url.as_ref().and_then(|url| {
-            HealthUrl::new(url, http, self.fleet.credentials(&self.config, &self.log))
+            let principal = Principal::Anonymous;
+            let credentials = self.fleet.credentials(&self.config, &principal, &self.log);
+            HealthUrl::new(url, http, credentials)
         });
         let session = self
             .managed(key)

@@ -1,0 +1,103 @@
+//! Logins of people that have begun: in a browser, on another device, and those whose codes are being redeemed.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::SystemTime,
+};
+
+use oauth2::url::Url;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    discovery::IssuerMetadata,
+    flow::{Arrival, PendingLogin, PendingLogins, StateError},
+    grants::TokenEndpoint,
+    identity::ClientIdentity,
+    keeper::LoginKeeper,
+    scopes::Scopes,
+    server::LoginServer,
+    web::Web,
+};
+
+/// The parts of a pending login that the redirect does not have.
+#[derive(Debug)]
+pub(crate) struct PendingContext {
+    pub keeper: Arc<LoginKeeper>,
+    pub server: LoginServer,
+    pub resource: String,
+    pub client: ClientIdentity,
+    pub scopes: Scopes,
+    pub is_registered: bool,
+}
+
+impl PendingContext {
+    pub fn endpoint<'a>(
+        &'a self,
+        web: &'a dyn Web,
+        issuer: &'a IssuerMetadata,
+        now: SystemTime,
+    ) -> TokenEndpoint<'a> {
+        TokenEndpoint {
+            web,
+            issuer,
+            client: &self.client,
+            private_key: self.server.oauth.private_key.as_ref(),
+            resource: &self.resource,
+            now,
+        }
+    }
+}
+
+/// The logins that have begun, by the entries of the logins.
+#[derive(Debug, Default)]
+pub(crate) struct StartedLogins {
+    pub pending: Mutex<PendingLogins<PendingContext>>,
+    /// Entries whose codes are being redeemed.
+    pub redeeming: Mutex<BTreeSet<String>>,
+    pub devices: Mutex<HashMap<String, CancellationToken>>,
+    /// Ports at which browsers are received.
+    pub ports: Mutex<BTreeSet<u16>>,
+}
+
+impl StartedLogins {
+    /// Takes the login of a state. Its code is redeemed next.
+    pub fn take(
+        &self,
+        state: &str,
+        arrival: Arrival<'_>,
+        now: SystemTime,
+    ) -> Result<PendingLogin<PendingContext>, StateError> {
+        let mut logins = self.pending.lock();
+        let login = logins.take(state, arrival, now)?;
+        // Under the lock, so that the login counts as pending at each moment.
+        self.redeeming.lock().insert(login.name.clone());
+        Ok(login)
+    }
+
+    /// The address of a login that waits for its redirect and asks for all these scopes.
+    pub fn offered_url(&self, entry: &str, scopes: &Scopes, now: SystemTime) -> Option<Url> {
+        let logins = self.pending.lock();
+        let login = logins.pending(entry, now)?;
+        let has_scopes = scopes.union(&login.context.scopes) == login.context.scopes;
+        has_scopes.then(|| login.authorization_url.clone())
+    }
+
+    pub fn is_pending(&self, entry: &str, now: SystemTime) -> bool {
+        let is_in_browser = self.pending.lock().pending(entry, now).is_some();
+        is_in_browser
+            || self.redeeming.lock().contains(entry)
+            || self.devices.lock().contains_key(entry)
+    }
+
+    /// Gives up the login of an entry. `false` if there is none.
+    pub fn cancel(&self, entry: &str, now: SystemTime) -> bool {
+        let is_cancelled = self.pending.lock().cancel(entry, now);
+        let device = self.devices.lock().remove(entry);
+        if let Some(device) = &device {
+            device.cancel();
+        }
+        is_cancelled || device.is_some()
+    }
+}
