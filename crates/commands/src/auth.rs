@@ -39,7 +39,6 @@ Examples:
   mainstay auth login github --device     a code, to enter on another device
   mainstay auth status
   mainstay auth logout github
-
   mainstay auth login github --client ci  that of one client
 
 A login serves all clients, unless the server has `oauth.perPrincipal`.
