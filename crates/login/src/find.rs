@@ -10,7 +10,7 @@ use crate::{
         resource_metadata_urls,
     },
     scopes::Scopes,
-    web::{Web, WebError, get_json},
+    web::{NamedByServer, Web, WebError, WebRequest, get_json},
 };
 
 /// The authorization server of an MCP server, and the name of the MCP server there.
@@ -103,7 +103,7 @@ impl Finder<'_> {
         let urls = named.into_iter().chain(resource_metadata_urls(self.server));
         let mut unavailable = None;
         for (place, url) in urls.enumerate() {
-            match self.get(&url).await {
+            match self.get_named_by_server(&url).await {
                 Document::Found(body) => match ResourceMetadata::read(&body, self.server) {
                     Ok(metadata) => return Ok(Some(metadata)),
                     // A site that answers every path with a page has no document at this one.
@@ -194,11 +194,24 @@ impl Finder<'_> {
         })
     }
 
+    async fn get_named_by_server(&self, url: &Url) -> Document {
+        match get_json(url.as_str()) {
+            Ok(mut request) => {
+                request.extensions_mut().insert(NamedByServer);
+                self.send(request).await
+            }
+            Err(error) => Document::Unavailable(error.to_string()),
+        }
+    }
+
     async fn get(&self, url: &Url) -> Document {
-        let request = match get_json(url.as_str()) {
-            Ok(request) => request,
-            Err(error) => return Document::Unavailable(error.to_string()),
-        };
+        match get_json(url.as_str()) {
+            Ok(request) => self.send(request).await,
+            Err(error) => Document::Unavailable(error.to_string()),
+        }
+    }
+
+    async fn send(&self, request: WebRequest) -> Document {
         let response = match self.web.send(request).await {
             Ok(response) => response,
             Err(

@@ -29,6 +29,10 @@ pub enum WebError {
     Unusable(String),
 }
 
+/// Marks a request to a URL that an MCP server has named, and no configuration or authorization server.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedByServer;
+
 /// A GET of a JSON document.
 pub fn get_json(url: &str) -> Result<WebRequest, http::Error> {
     http::Request::get(url)

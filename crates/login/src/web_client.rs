@@ -8,7 +8,7 @@ use mainstay_transport::{BoundedError, BoundedRequest, private_address, send_bou
 
 use crate::{
     server::LoginServer,
-    web::{PendingResponse, Web, WebError, WebRequest},
+    web::{NamedByServer, PendingResponse, Web, WebError, WebRequest},
 };
 
 /// Time limit for one request with its redirects.
@@ -46,21 +46,24 @@ struct WebClient {
 
 impl WebClient {
     /// True if a private address is refused. A server of the internet must not lead Mainstay to the services of the
-    /// network in which it runs, but a server of that network may, and so may the configuration.
-    async fn is_only_public(&self) -> bool {
-        !self.has_configured_issuer && private_address(&self.server).await.is_none()
+    /// network in which it runs, but a server of that network may, and so may an issuer of the configuration.
+    async fn is_only_public(&self, request: &WebRequest) -> bool {
+        let is_named_by_server = request.extensions().get::<NamedByServer>().is_some();
+        let is_of_configuration = self.has_configured_issuer && !is_named_by_server;
+        !is_of_configuration && private_address(&self.server).await.is_none()
     }
 }
 
 impl Web for WebClient {
     fn send(&self, request: WebRequest) -> PendingResponse<'_> {
         Box::pin(async move {
+            let only_public = self.is_only_public(&request).await;
             let sent = send_bounded(BoundedRequest {
                 request,
                 network: &self.network,
                 max_bytes: MAX_ANSWER,
                 time_limit: TIME_LIMIT,
-                only_public: self.is_only_public().await,
+                only_public,
             });
             let answered = sent.await.map(|answer| answer.response);
             answered.map_err(|error| {

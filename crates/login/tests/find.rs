@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Mutex};
 use mainstay_login::{
     challenge::Challenge,
     find::{Discovery, DiscoveryError, Finder},
-    web::{PendingResponse, Web, WebError, WebRequest},
+    web::{NamedByServer, PendingResponse, Web, WebError, WebRequest},
 };
 use oauth2::url::Url;
 use serde_json::{Value, json};
@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 struct Sites {
     pages: HashMap<String, (u16, String)>,
     requests: Mutex<Vec<String>>,
+    /// The requests to URLs that the MCP server has named.
+    named_by_server: Mutex<Vec<String>>,
 }
 
 impl Sites {
@@ -30,6 +32,7 @@ impl Sites {
                 })
                 .collect(),
             requests: Mutex::default(),
+            named_by_server: Mutex::default(),
         }
     }
 
@@ -59,6 +62,10 @@ impl Web for Sites {
     fn send(&self, request: WebRequest) -> PendingResponse<'_> {
         let url = request.uri().to_string();
         let page = self.pages.get(&url).cloned();
+        if request.extensions().get::<NamedByServer>().is_some() {
+            let mut named_by_server = self.named_by_server.lock().expect("a lock");
+            named_by_server.push(url.clone());
+        }
         self.requests.lock().expect("a lock").push(url);
         Box::pin(async move {
             let (status, body) = page.unwrap_or((404, "not found".to_owned()));
@@ -126,6 +133,8 @@ async fn well_known_places_are_asked_in_order() {
         .expect("an authorization server");
     assert_eq!(discovery.issuer.token_endpoint.as_str(), "https://a/token");
     assert_eq!(sites.requests(), [AT_PATH, AT_ROOT, ISSUER, OPENID]);
+    let named_by_server = sites.named_by_server.lock().expect("a lock");
+    assert_eq!(*named_by_server, [AT_PATH, AT_ROOT], "no issuer");
 }
 
 #[tokio::test]

@@ -121,6 +121,11 @@ impl HttpTarget {
         })
     }
 
+    /// Refuses connections to private addresses from now on. A proxy resolves names by itself, and decides by itself.
+    pub fn refuse_private_addresses(&self) {
+        self.client.refuse_private_addresses();
+    }
+
     /// The same origin with another URL.
     pub fn at(&self, uri: Uri) -> Self {
         Self {

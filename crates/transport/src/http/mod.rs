@@ -11,6 +11,7 @@ pub mod http1;
 pub mod http_client;
 pub mod json_values;
 pub mod leftovers;
+pub mod public_address;
 pub mod refusals;
 pub mod urls;
 pub mod webhook;

@@ -1,6 +1,6 @@
 //! Errors of connections as texts for people: the host, the reason, and the setting to change.
 
-use std::{io, time::Duration};
+use std::{io, net::IpAddr, time::Duration};
 
 use rustls::{AlertDescription, CertificateError, Error as TlsError};
 
@@ -17,6 +17,13 @@ pub fn unconnected(authority: &str, error: &io::Error) -> io::Error {
         _ => format!("{authority}: {error}"),
     };
     io::Error::new(error.kind(), words)
+}
+
+/// The text for an origin at an address of one's own network, to which nothing may lead.
+pub fn private(authority: &str, address: IpAddr) -> io::Error {
+    io::Error::other(format!(
+        "{authority} is at the private address {address}, to which a server of the internet must not lead"
+    ))
 }
 
 /// The text for a host name that cannot be resolved.

@@ -4,6 +4,7 @@ use std::{
     io,
     net::SocketAddr,
     pin::Pin,
+    sync::atomic::{AtomicBool, Ordering},
     task::{Context, Poll},
     time::Duration,
 };
@@ -34,6 +35,7 @@ use super::{
     route::{ForwardedParts, ProxyRoute, Route},
     tls::CertificateFiles,
 };
+use crate::http::public_address::is_public;
 
 /// A TCP and TLS connection that takes longer counts as a failed attempt.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -61,6 +63,8 @@ pub struct HttpOrigin {
     certificates: CertificateFiles,
     /// The certificates for connections to the proxy.
     certificates_of_proxy: CertificateFiles,
+    /// True if the origin must not be at a private address.
+    pub is_only_public: AtomicBool,
     /// The address of the last successful connection: of the origin, or of the proxy.
     worked: Mutex<Option<SocketAddr>>,
     /// The host, and the port unless it is the scheme's default.
@@ -115,6 +119,7 @@ impl HttpOrigin {
             host,
             port,
             tls,
+            is_only_public: AtomicBool::new(false),
             worked: Mutex::default(),
             authority: without_credentials.to_owned(),
         })
@@ -187,6 +192,13 @@ impl HttpOrigin {
             .await
             .map_err(|error| connect_error::unresolved(host, &error))?
             .collect();
+        let is_refused = |address: &&SocketAddr| !is_public(address.ip());
+        if matches!(self.route, Route::Direct)
+            && self.is_only_public.load(Ordering::Relaxed)
+            && let Some(address) = addresses.iter().find(is_refused)
+        {
+            return Err(connect_error::private(authority, address.ip()));
+        }
         let worked = *self.worked.lock();
         let (tcp, address) = dial::connect(&addresses, worked)
             .await

@@ -17,6 +17,7 @@ mod upgraded;
 use std::{
     io,
     sync::Arc,
+    sync::atomic::Ordering,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -88,6 +89,10 @@ impl HttpClient {
     /// system shows that the request was not read. It may come a moment after the end.
     pub fn waiting_for_reset(uri: &Uri, reset_wait: Duration) -> Result<Arc<Self>, UnusableUrl> {
         Ok(Self::build(uri, direct(uri)?, reset_wait, None))
+    }
+
+    pub fn refuse_private_addresses(&self) {
+        self.origin.is_only_public.store(true, Ordering::Relaxed);
     }
 
     fn build(
