@@ -40,6 +40,9 @@ use crate::{
 /// were refused together arrive one after the other.
 const REPEATED: Duration = Duration::from_secs(2);
 
+/// Time for which the command is not run again after it has failed: each call would run it.
+const FAILURE_PAUSE: Duration = Duration::from_secs(2);
+
 /// The helpers of all servers, and their runs.
 #[derive(Debug)]
 pub struct HeadersHelpers {
@@ -117,6 +120,8 @@ struct HelperState {
     lines: Option<(HeaderLines, Instant)>,
     /// The end of the last run, if it printed the same lines as the run before.
     repeated: Option<Instant>,
+    /// The error of the last run, and its end, if it failed.
+    failure: Option<(NoCredentials, Instant)>,
     /// The run under way.
     run: Option<Run>,
 }
@@ -161,12 +166,19 @@ impl HelperSource {
         if let Some(run) = &state.run {
             return run.clone();
         }
+        if let Some((error, since)) = &state.failure
+            && since.elapsed() < FAILURE_PAUSE
+        {
+            let error = error.clone();
+            return async { Err(error) }.boxed().shared();
+        }
         let (helper, surroundings) = (self.helper.clone(), self.surroundings.clone());
         let shared = Arc::clone(&self.state);
         let work = async move {
             let outcome = lines_of_run(&helper, &surroundings).await;
             let mut state = shared.lock();
             state.run = None;
+            state.failure = None;
             match outcome {
                 Ok(lines) => {
                     let now = Instant::now();
@@ -177,7 +189,9 @@ impl HelperSource {
                 }
                 Err(error) => {
                     state.lines = None;
-                    Err(unavailable(&helper, &error.to_string()))
+                    let error = unavailable(&helper, &error.to_string());
+                    state.failure = Some((error.clone(), Instant::now()));
+                    Err(error)
                 }
             }
         };
@@ -507,6 +521,20 @@ mod tests {
             assert!(!log.contains(SECRET), "{log}");
         }
         assert_eq!(name("TOKEN=s3cret ./get --x"), "./get");
+    }
+
+    #[tokio::test]
+    async fn a_helper_that_has_failed_is_not_run_for_each_call() {
+        let helper = TestHelper::new("exit 1");
+        for _ in 0..5 {
+            helper.lines().await.expect_err("an error");
+        }
+        assert_eq!(helper.runs(), 1);
+        if let Some((_, since)) = &mut helper.source.state.lock().failure {
+            *since -= FAILURE_PAUSE;
+        }
+        helper.lines().await.expect_err("an error");
+        assert_eq!(helper.runs(), 2);
     }
 
     #[tokio::test]
