@@ -176,7 +176,7 @@ impl CommandError {
                 | TokenError::Unreadable { .. }
                 | TokenError::State(_) => Exit::FAILED,
             },
-            Self::Vault(VaultError::Name | VaultError::TooLong) => Exit::USAGE,
+            Self::Vault(VaultError::Name | VaultError::TooLong(_)) => Exit::USAGE,
             Self::Failed(failure) => Exit(failure.kind.exit_code()),
             Self::NotFound { .. } | Self::Nothing { .. } => Exit::NOT_FOUND,
             Self::Missing { .. } => Exit::USAGE,
@@ -217,7 +217,7 @@ impl CommandError {
             Self::Client(error) | Self::NoDaemon(error) => error.code(),
             Self::Token(error) => error.code(),
             Self::Failed(failure) => failure.kind.code(),
-            Self::Vault(VaultError::Name | VaultError::TooLong) => "invalid_arguments",
+            Self::Vault(VaultError::Name | VaultError::TooLong(_)) => "invalid_arguments",
             Self::Vault(_) => "vault_unusable",
             Self::Usage { .. } => "invalid_arguments",
             Self::Cannot { code, .. } => code,

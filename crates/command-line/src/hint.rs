@@ -199,7 +199,7 @@ fn of_vault(error: &VaultError) -> String {
                 .to_owned()
         }
         VaultError::Locked(_) => "end the other Mainstay, or try again".to_owned(),
-        VaultError::Name | VaultError::TooLong | VaultError::Random => LOOK.to_owned(),
+        VaultError::Name | VaultError::TooLong(_) | VaultError::Random => LOOK.to_owned(),
     }
 }
 

@@ -98,18 +98,27 @@ fn read(
     }
 }
 
+/// Makes a key. The keyring may have one of a key file that is gone: a new one would make its entries unreadable.
 fn make(dir: &Path, store: &dyn KeyStore, account: &str) -> Result<[u8; KEY_LENGTH], VaultError> {
+    let path = dir.join(KEY_FILE);
     let mut key = [0; KEY_LENGTH];
     getrandom::fill(&mut key).map_err(|_| VaultError::Random)?;
     let text = hex::encode(&key);
-    let content = match store.write(account, &text) {
+    let stored = match store.read(account) {
+        Ok(Some(stored)) => {
+            key = parse(&stored, &path)?;
+            Ok(())
+        }
+        Ok(None) => store.write(account, &text),
+        Err(error) => Err(error),
+    };
+    let content = match stored {
         Ok(()) => IN_KEYRING.to_owned(),
         Err(error) => {
             tracing::debug!(%error, "the key of the vault lies in a file");
             text
         }
     };
-    let path = dir.join(KEY_FILE);
     write_private(&path, content.as_bytes()).map_err(failed(&path))?;
     sync_folder(dir).map_err(failed(dir))?;
     Ok(key)
@@ -185,6 +194,13 @@ mod tests {
         assert_eq!(
             open().read(EntryKind::Secrets, "a").expect("read"),
             Some(b"1".to_vec())
+        );
+
+        std::fs::remove_file(dir.path().join(KEY_FILE)).expect("removed");
+        assert_eq!(
+            open().read(EntryKind::Secrets, "a").expect("read"),
+            Some(b"1".to_vec()),
+            "the key of the keyring is used again"
         );
 
         keyring.0.lock().0 = true;

@@ -38,6 +38,9 @@ pub use system_keyring::system;
 /// The longest secret, in bytes.
 pub const MAX_SECRET: usize = 64 * 1024;
 
+/// The longest login, in bytes: two tokens, each as long as the head of a request may be, and the metadata of an issuer.
+const MAX_LOGIN: usize = 1024 * 1024;
+
 /// The longest name of an entry, in bytes.
 pub const MAX_NAME: usize = 256;
 
@@ -58,6 +61,14 @@ impl EntryKind {
             Self::Logins => "logins",
             Self::Registrations => "registrations",
             Self::Secrets => "secrets",
+        }
+    }
+
+    /// The longest entry, in bytes.
+    fn limit(self) -> usize {
+        match self {
+            Self::Logins | Self::Registrations => MAX_LOGIN,
+            Self::Secrets => MAX_SECRET,
         }
     }
 }
@@ -85,8 +96,8 @@ pub enum VaultError {
     KeyLost(PathBuf),
     #[error("the name of a secret has 1 to {MAX_NAME} bytes, without control characters")]
     Name,
-    #[error("a secret has at most {MAX_SECRET} bytes")]
-    TooLong,
+    #[error("a secret has at most {0} bytes")]
+    TooLong(usize),
     #[error("another process has used {} for too long", .0.display())]
     Locked(PathBuf),
     #[error("no random number for a nonce")]
@@ -164,8 +175,8 @@ impl Vault {
     /// Writes the secret to the disk before it returns. Readers see either the old or the new one. Blocks.
     pub fn write(&self, kind: EntryKind, name: &str, secret: &[u8]) -> Result<(), VaultError> {
         check_name(name)?;
-        if secret.len() > MAX_SECRET {
-            return Err(VaultError::TooLong);
+        if secret.len() > kind.limit() {
+            return Err(VaultError::TooLong(kind.limit()));
         }
         let folder = self.dir.join(kind.folder());
         private_dir(&self.dir).map_err(unusable(&self.dir))?;
@@ -448,8 +459,12 @@ mod tests {
             let written = vault.write(EntryKind::Secrets, name, b"x");
             assert!(matches!(written, Err(VaultError::Name)), "{name:?}");
         }
-        let written = vault.write(EntryKind::Secrets, "long", &vec![0; MAX_SECRET + 1]);
-        assert!(matches!(written, Err(VaultError::TooLong)));
+        let long = vec![0; MAX_SECRET + 1];
+        vault
+            .write(EntryKind::Logins, "long", &long)
+            .expect("the tokens of a login may be longer");
+        let written = vault.write(EntryKind::Secrets, "long", &long);
+        assert!(matches!(written, Err(VaultError::TooLong(MAX_SECRET))));
         vault
             .write(EntryKind::Secrets, "long", &vec![0; MAX_SECRET])
             .expect("written");
