@@ -35,6 +35,14 @@ pub struct MovedSecret {
 /// The part of a header's value that names its scheme, and is no secret.
 const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
 
+/// The keys of a login that hold secrets.
+const SECRETS_OF_LOGINS: [&str; 4] = [
+    "clientSecret",
+    "client_secret",
+    "CLIENT_SECRET",
+    "privateKey",
+];
+
 /// Replaces the plain secrets of an entry by references. The names differ from `used`, which they join.
 pub fn moved(
     server: &ServerName,
@@ -70,7 +78,34 @@ pub fn moved(
     if let Some(value) = entry.get_mut("bearerToken") {
         replace("bearerToken", value);
     }
+    for object in ["oauth", "auth"] {
+        if let Some(Value::Object(members)) = entry.get_mut(object) {
+            members
+                .iter_mut()
+                .filter(|(key, _)| SECRETS_OF_LOGINS.contains(&key.as_str()))
+                .for_each(|(key, value)| replace(key, value));
+        }
+    }
+    if let Some(value) = entry.get_mut("proxy")
+        && let Some((before, password, after)) = value.as_str().and_then(proxy_password)
+    {
+        let (before, after) = (before.to_owned(), after.to_owned());
+        let mut reference = Value::from(password);
+        replace("proxy-password", &mut reference);
+        if let Some(reference) = reference.as_str() {
+            *value = format!("{before}{reference}{after}").into();
+        }
+    }
     (entry, secrets)
+}
+
+/// The password in the URL of a proxy, with what stands before and after it.
+fn proxy_password(url: &str) -> Option<(&str, &str, &str)> {
+    let (credentials, after) = url.split_at(url.rfind('@')?);
+    let start = credentials.find("://").map_or(0, |scheme| scheme + 3);
+    let colon = start + credentials[start..].find(':')?;
+    let (before, password) = credentials.split_at(colon + 1);
+    Some((before, password, after))
 }
 
 /// A legal name that no other secret has. A secret that is kept already keeps its name.
@@ -107,10 +142,13 @@ fn resolve(value: &mut Value) {
             let Some((before, rest)) = text.split_once("${keyring:") else {
                 return;
             };
-            if let Some(name) = rest.strip_suffix('}').filter(|name| is_secret_name(name))
+            let Some((name, after)) = rest.split_once('}') else {
+                return;
+            };
+            if is_secret_name(name)
                 && let Ok(secret) = Process.secret(name)
             {
-                *text = format!("{before}{}", secret.expose());
+                *text = format!("{before}{}{after}", secret.expose());
             }
         }
         Value::Array(elements) => elements.iter_mut().for_each(resolve),
@@ -206,6 +244,8 @@ mod tests {
             "env": {"API_KEY": "s3cret-one", "REGION": "eu", "TOKEN": "${TOKEN}", "PASSWORD": "", "MY.TOKEN": "s3cret-two"},
             "headers": {"Authorization": "Bearer s3cret-three", "x-team": "a"},
             "bearerToken": "s3cret-four",
+            "oauth": {"clientId": "me", "clientSecret": "s3cret-five", "scopes": ["a"]},
+            "proxy": "http://me:s3cret-six@proxy:8080",
         });
         let Value::Object(entry) = entry else {
             panic!("no entry")
@@ -219,11 +259,13 @@ mod tests {
             "env": {"API_KEY": "${keyring:x-API_KEY}", "REGION": "eu", "TOKEN": "${TOKEN}", "PASSWORD": "", "MY.TOKEN": "${keyring:x-MY.TOKEN}"},
             "headers": {"Authorization": "Bearer ${keyring:x-Authorization}", "x-team": "a"},
             "bearerToken": "${keyring:x-bearerToken}",
+            "oauth": {"clientId": "me", "clientSecret": "${keyring:x-clientSecret}", "scopes": ["a"]},
+            "proxy": "http://me:${keyring:x-proxy-password}@proxy:8080",
         });
         assert_eq!(Value::Object(entry), expected);
         assert_eq!(
             names(&secrets),
-            "x-API_KEY, x-MY.TOKEN, x-Authorization, x-bearerToken"
+            "x-API_KEY, x-MY.TOKEN, x-Authorization, x-bearerToken, x-clientSecret, x-proxy-password"
         );
         assert_eq!(secrets[2].value.expose(), "s3cret-three");
         assert!(!format!("{secrets:?}").contains("s3cret"));
