@@ -11,6 +11,7 @@ pub use oauth2::url::Url;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
+    task::JoinSet,
     time::timeout,
 };
 
@@ -25,6 +26,9 @@ const PATH: &str = "/callback";
 
 /// Maximum bytes of a request's head.
 const MAX_HEAD: usize = 16 * 1024;
+
+/// Connections that are served at the same time. Further ones are closed.
+const MAX_REQUESTS: usize = 32;
 
 /// Time limit for a request of the browser, with the request for the tokens.
 const REQUEST_LIMIT: Duration = Duration::from_secs(35);
@@ -66,11 +70,13 @@ fn bind(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
 
 /// Answers requests until one has completed a login.
 async fn serve(
-    logins: &Logins,
+    logins: &Arc<Logins>,
     port: u16,
     listener: tokio::net::TcpListener,
     other_listener: Option<tokio::net::TcpListener>,
 ) {
+    // Browsers open connections that they do not use yet.
+    let mut requests = JoinSet::new();
     loop {
         let accept_other = async {
             match &other_listener {
@@ -78,17 +84,25 @@ async fn serve(
                 None => std::future::pending().await,
             }
         };
-        let accepted = tokio::select! {
+        let stream = tokio::select! {
             accepted = listener.accept() => accepted,
             accepted = accept_other => accepted,
+            Some(answered) = requests.join_next() => {
+                if matches!(answered, Ok(Ok(true))) {
+                    return;
+                }
+                continue;
+            }
         };
-        let Ok((mut stream, _)) = accepted else {
+        let Ok((mut stream, _)) = stream else {
             // Too many open files, for example.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        if let Ok(true) = timeout(REQUEST_LIMIT, respond(logins, port, &mut stream)).await {
-            return;
+        if requests.len() < MAX_REQUESTS {
+            let logins = Arc::clone(logins);
+            let answer = async move { respond(&logins, port, &mut stream).await };
+            requests.spawn(timeout(REQUEST_LIMIT, answer));
         }
     }
 }
