@@ -8,7 +8,7 @@ use std::{
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use mainstay_core::config::Secret;
-use mainstay_transport::first_error_line;
+use mainstay_transport::{first_error_line, retry_after};
 use oauth2::{
     AsyncHttpClient, AuthType, AuthUrl, AuthorizationCode, Client, ClientId, ClientSecret,
     CsrfToken, DeviceAuthorizationUrl, EndpointNotSet, EndpointSet, PkceCodeChallenge,
@@ -18,6 +18,7 @@ use oauth2::{
     url::{Url, form_urlencoded},
 };
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use crate::{
     assertion::{ASSERTION_TYPE, UnusableKey, sign_assertion},
@@ -58,6 +59,9 @@ pub enum GrantError {
         /// The request may have had its effect.
         is_sent: bool,
     },
+    /// The authorization server asks to be asked later.
+    #[error("{reason}")]
+    Busy { reason: String, pause: Duration },
     #[error(transparent)]
     UnusableToken(#[from] UnusableToken),
     #[error(transparent)]
@@ -98,7 +102,15 @@ impl GrantError {
 
     /// True if a later attempt with the same grant may succeed.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable { .. })
+        matches!(self, Self::Unavailable { .. } | Self::Busy { .. })
+    }
+
+    /// The pause for which the authorization server asks.
+    pub fn pause(&self) -> Option<Duration> {
+        match self {
+            Self::Busy { pause, .. } => Some(*pause),
+            _ => None,
+        }
     }
 }
 
@@ -149,8 +161,11 @@ pub struct TokenEndpoint<'a> {
     pub now: SystemTime,
 }
 
-/// Sends the requests of the crate `oauth2`.
-struct Sender<'a>(&'a dyn Web);
+/// Sends the requests of the crate `oauth2`, each with an assertion of its own where the client signs some.
+struct Sender<'a> {
+    endpoint: &'a TokenEndpoint<'a>,
+    started_at: Instant,
+}
 
 impl<'c> AsyncHttpClient<'c> for Sender<'_> {
     type Error = GrantError;
@@ -158,13 +173,22 @@ impl<'c> AsyncHttpClient<'c> for Sender<'_> {
 
     fn call(&'c self, request: oauth2::HttpRequest) -> Self::Future {
         Box::pin(async move {
+            // The requests for the tokens of a device may take longer than an assertion is valid.
+            let now = self.endpoint.now + self.started_at.elapsed();
+            let assertion = self.endpoint.assertion(now)?;
+            let mut request = request;
+            if let Some(assertion) = &assertion {
+                append_assertion(request.body_mut(), assertion);
+            }
             let secrets = secrets_of(request.body());
-            let response = self.0.send(request).await;
+            let response = self.endpoint.web.send(request).await;
             let response = response.map_err(|error| GrantError::Unavailable {
                 reason: error.to_string(),
                 is_sent: !matches!(error, WebError::NotSent(_)),
             })?;
-            normalise(&response, &secrets)
+            // Only an assertion depends on the clock of this machine.
+            let clock_hint = assertion.and_then(|_| clock_hint(&response, now));
+            normalise(&response, &secrets, now, clock_hint.as_deref())
         })
     }
 }
@@ -189,20 +213,23 @@ impl TokenEndpoint<'_> {
     }
 
     /// Parameters of each request to the token endpoint beside those of its grant.
-    fn parameters(&self) -> Result<Vec<(&'static str, String)>, GrantError> {
+    fn parameters(&self) -> Vec<(&'static str, String)> {
         let mut parameters = vec![("resource", self.resource.to_owned())];
         if self.client.auth_method == AuthMethod::ClientSecretBasic {
             // FastMCP looks for the id in the body, whatever the header says.
             parameters.push(("client_id", self.client.id.clone()));
         }
-        if let (AuthMethod::PrivateKeyJwt, Some(key)) = (self.client.auth_method, self.private_key)
-        {
-            let assertion =
-                sign_assertion(key.expose(), &self.client.id, &self.issuer.issuer, self.now)?;
-            parameters.push(("client_assertion_type", ASSERTION_TYPE.to_owned()));
-            parameters.push(("client_assertion", assertion));
-        }
-        Ok(parameters)
+        parameters
+    }
+
+    /// The assertion of a client that authenticates itself with a private key.
+    fn assertion(&self, now: SystemTime) -> Result<Option<String>, GrantError> {
+        let (AuthMethod::PrivateKeyJwt, Some(key)) = (self.client.auth_method, self.private_key)
+        else {
+            return Ok(None);
+        };
+        let assertion = sign_assertion(key.expose(), &self.client.id, &self.issuer.issuer, now)?;
+        Ok(Some(assertion))
     }
 
     /// The address to open in a browser. The browser comes back to `redirect`.
@@ -250,7 +277,7 @@ impl TokenEndpoint<'_> {
         let mut request = client
             .exchange_code(AuthorizationCode::new(code.expose().to_owned()))
             .set_pkce_verifier(PkceCodeVerifier::new(verifier.expose().to_owned()));
-        for (name, value) in self.parameters()? {
+        for (name, value) in self.parameters() {
             request = request.add_extra_param(name, value);
         }
         let answer = request.request_async(&self.sender()).await;
@@ -261,7 +288,7 @@ impl TokenEndpoint<'_> {
         let client = self.client();
         let token = RefreshToken::new(refresh.expose().to_owned());
         let mut request = client.exchange_refresh_token(&token);
-        for (name, value) in self.parameters()? {
+        for (name, value) in self.parameters() {
             request = request.add_extra_param(name, value);
         }
         let answer = request.request_async(&self.sender()).await;
@@ -274,7 +301,7 @@ impl TokenEndpoint<'_> {
         let mut request = client
             .exchange_client_credentials()
             .add_scopes(scopes.iter().map(|scope| Scope::new(scope.to_owned())));
-        for (name, value) in self.parameters()? {
+        for (name, value) in self.parameters() {
             request = request.add_extra_param(name, value);
         }
         let answer = request.request_async(&self.sender()).await;
@@ -284,10 +311,12 @@ impl TokenEndpoint<'_> {
     /// Asks for codes with which a person logs in on another device.
     pub async fn device_codes(&self, scopes: &Scopes) -> Result<DeviceCodes, GrantError> {
         let client = self.device_client()?;
-        let request = client
+        let mut request = client
             .exchange_device_code()
-            .add_scopes(scopes.iter().map(|scope| Scope::new(scope.to_owned())))
-            .add_extra_param("resource", self.resource);
+            .add_scopes(scopes.iter().map(|scope| Scope::new(scope.to_owned())));
+        for (name, value) in self.parameters() {
+            request = request.add_extra_param(name, value);
+        }
         let codes: Result<StandardDeviceAuthorizationResponse, _> =
             request.request_async(&self.sender()).await;
         codes.map(DeviceCodes).map_err(token_error)
@@ -302,7 +331,7 @@ impl TokenEndpoint<'_> {
     ) -> Result<Tokens, GrantError> {
         let client = self.device_client()?;
         let mut request = client.exchange_device_access_token(&codes.0);
-        for (name, value) in self.parameters()? {
+        for (name, value) in self.parameters() {
             request = request.add_extra_param(name, value);
         }
         let sender = self.sender();
@@ -334,11 +363,6 @@ impl TokenEndpoint<'_> {
         let client = &self.client;
         let mut form = form_urlencoded::Serializer::new(String::new());
         form.append_pair("token", token.expose());
-        for (name, value) in self.parameters()? {
-            if !matches!(name, "resource" | "client_id") {
-                form.append_pair(name, &value);
-            }
-        }
         let mut request = http::Request::post(endpoint.as_str())
             .header("content-type", "application/x-www-form-urlencoded");
         if let (AuthMethod::ClientSecretBasic, Some(secret)) = (client.auth_method, &client.secret)
@@ -355,7 +379,11 @@ impl TokenEndpoint<'_> {
                 form.append_pair("client_secret", secret.expose());
             }
         }
-        let request = request.body(form.finish().into_bytes());
+        let mut body = form.finish().into_bytes();
+        if let Some(assertion) = self.assertion(self.now)? {
+            append_assertion(&mut body, &assertion);
+        }
+        let request = request.body(body);
         request.map_err(|error| GrantError::Unavailable {
             reason: error.to_string(),
             is_sent: false,
@@ -370,7 +398,10 @@ impl TokenEndpoint<'_> {
     }
 
     fn sender(&self) -> Sender<'_> {
-        Sender(self.web)
+        Sender {
+            endpoint: self,
+            started_at: Instant::now(),
+        }
     }
 
     fn tokens<E: oauth2::ErrorResponse + IntoRefusal>(
@@ -415,6 +446,32 @@ fn token_error<E: oauth2::ErrorResponse + IntoRefusal>(
             is_sent: true,
         },
     }
+}
+
+/// Adds the parameters of an assertion to a form (RFC 7523, 2.2).
+fn append_assertion(form: &mut Vec<u8>, assertion: &str) {
+    let mut parameters = form_urlencoded::Serializer::new(String::new());
+    parameters.append_pair("client_assertion_type", ASSERTION_TYPE);
+    parameters.append_pair("client_assertion", assertion);
+    form.push(b'&');
+    form.extend_from_slice(parameters.finish().as_bytes());
+}
+
+/// A smaller difference of two clocks is no reason for a refusal.
+const CLOCK_LEEWAY: Duration = Duration::from_secs(60);
+
+/// Says by how much this machine's clock is wrong, by the date of an answer.
+fn clock_hint(response: &WebResponse, now: SystemTime) -> Option<String> {
+    let date = response.headers().get(http::header::DATE)?.to_str().ok()?;
+    let date = httpdate::parse_http_date(date).ok()?;
+    let (difference, word) = match now.duration_since(date) {
+        Ok(ahead) => (ahead, "ahead of"),
+        Err(behind) => (behind.duration(), "behind"),
+    };
+    (difference > CLOCK_LEEWAY).then(|| {
+        let minutes = difference.as_secs().div_ceil(60);
+        format!("this machine's clock is {minutes} minutes {word} the authorization server's")
+    })
 }
 
 /// Codes of errors that pass.
@@ -494,11 +551,21 @@ const MAX_DESCRIPTION: usize = 300;
 
 /// The answer as RFC 6749 has it: JSON, with an error status where it is an error. Servers also write forms, errors
 /// with status 200, and pages. An answer that says neither yes nor no is [`GrantError::Unavailable`].
-fn normalise(response: &WebResponse, secrets: &[String]) -> Result<WebResponse, GrantError> {
+fn normalise(
+    response: &WebResponse,
+    secrets: &[String],
+    now: SystemTime,
+    clock_hint: Option<&str>,
+) -> Result<WebResponse, GrantError> {
     let status = response.status().as_u16();
-    let unavailable = |reason| GrantError::Unavailable {
-        reason,
-        is_sent: true,
+    let pause = response.headers().get(http::header::RETRY_AFTER);
+    let pause = pause.and_then(|value| retry_after(value.to_str().ok()?, now));
+    let unavailable = |reason| match pause {
+        Some(pause) => GrantError::Busy { reason, pause },
+        None => GrantError::Unavailable {
+            reason,
+            is_sent: true,
+        },
     };
     let object = read_object(response);
     let code = object.as_ref().and_then(error_code);
@@ -520,11 +587,19 @@ fn normalise(response: &WebResponse, secrets: &[String]) -> Result<WebResponse, 
             .as_ref()
             .and_then(|object| object.get("error_description"));
         let description = description.and_then(Value::as_str);
+        let description = description.map(|text| {
+            let text = without_secrets(text, secrets);
+            text.chars().take(MAX_DESCRIPTION).collect::<String>()
+        });
+        let parts: Vec<&str> = description
+            .as_deref()
+            .into_iter()
+            .chain(clock_hint)
+            .collect();
         let mut error = Map::new();
         error.insert("error".to_owned(), Value::from(code));
-        if let Some(description) = description {
-            let description = without_secrets(description, secrets);
-            let description: String = description.chars().take(MAX_DESCRIPTION).collect();
+        if !parts.is_empty() {
+            let description = parts.join("; ");
             error.insert("error_description".to_owned(), Value::from(description));
         }
         return Ok(json_response(http::StatusCode::BAD_REQUEST, error));

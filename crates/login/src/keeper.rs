@@ -22,7 +22,7 @@ use crate::{
     shared::{LoginChange, LoginChangeKind, Shared},
     store::StoreError,
     stored::StoredLogin,
-    upkeep::{LoginUpkeep, NextToken},
+    upkeep::{LoginUpkeep, NextToken, RefreshReport},
 };
 
 /// Time that a request waits for a token.
@@ -402,7 +402,13 @@ impl LoginKeeper {
             token_expires_at: tokens.and_then(|tokens| tokens.expires_at),
             is_renewable: state.server.grant() == Grant::ClientCredentials
                 || tokens.is_some_and(|tokens| tokens.refresh.is_some()),
-            last_refresh: state.upkeep.last_refresh().cloned(),
+            last_refresh: state.upkeep.last_refresh().cloned().or_else(|| {
+                let login = login.filter(|login| login.tokens.obtained_at > login.logged_in_at);
+                login.map(|login| RefreshReport {
+                    at: login.tokens.obtained_at,
+                    error: None,
+                })
+            }),
             login_error: state.login_error.clone(),
             save_error: state
                 .save_failure

@@ -265,6 +265,8 @@ impl LoginUpkeep {
                 let pause = doubled
                     .min(LONGEST_PAUSE)
                     .mul_f64(1.0 - 0.5 * jitter.clamp(0.0, 1.0));
+                let requested = error.pause().unwrap_or_default().min(LONGEST_PAUSE);
+                let pause = pause.max(requested);
                 self.failures += 1;
                 let retry_at = now + pause;
                 self.retry_at = Some(retry_at);
@@ -341,6 +343,19 @@ mod tests {
         GrantError::Unavailable {
             reason: "down".to_owned(),
             is_sent: false,
+        }
+    }
+
+    #[test]
+    fn an_issuer_that_asks_for_a_pause_gets_it() {
+        for (seconds, expected) in [(120, 120), (3600, 300)] {
+            let mut upkeep = upkeep(Some(100), Some("r"));
+            let busy = GrantError::Busy {
+                reason: "busy".to_owned(),
+                pause: Duration::from_secs(seconds),
+            };
+            let after = upkeep.handle_refresh(Err(busy), at(100), 0.0);
+            assert_eq!(after, AfterRefresh::Retry(at(100 + expected)), "{seconds}");
         }
     }
 

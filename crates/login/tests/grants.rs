@@ -6,7 +6,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
 use mainstay_core::config::Secret;
 use mainstay_login::{
     discovery::IssuerMetadata,
@@ -25,6 +28,8 @@ type FakeAnswer = Result<(u16, &'static str, String), WebError>;
 #[derive(Debug)]
 struct FakeIssuer {
     answers: Mutex<Vec<FakeAnswer>>,
+    /// Further headers of each answer.
+    headers: Vec<(&'static str, &'static str)>,
     requests: Mutex<Vec<WebRequest>>,
 }
 
@@ -32,6 +37,7 @@ impl FakeIssuer {
     fn new(answers: Vec<FakeAnswer>) -> Self {
         Self {
             answers: Mutex::new(answers),
+            headers: Vec::new(),
             requests: Mutex::default(),
         }
     }
@@ -63,11 +69,15 @@ impl Web for FakeIssuer {
         } else {
             answers[0].clone()
         };
+        let headers = self.headers.clone();
         Box::pin(async move {
             let (status, content_type, body) = answer?;
-            let response = http::Response::builder()
+            let mut response = http::Response::builder()
                 .status(status)
                 .header("content-type", content_type);
+            for (name, value) in headers {
+                response = response.header(name, value);
+            }
             Ok(response.body(body.into_bytes()).expect("a response"))
         })
     }
@@ -450,4 +460,93 @@ async fn a_device_waits_for_its_person() {
         error.expect_err("an error").to_string(),
         "the authorization server says access_denied"
     );
+}
+
+#[tokio::test]
+async fn an_issuer_may_ask_for_a_pause() {
+    for (status, body) in [
+        (503, "<html>busy</html>"),
+        (429, r#"{"error": "slow_down"}"#),
+    ] {
+        let mut web = FakeIssuer::answering(status, "application/json", body);
+        web.headers = vec![("retry-after", "120")];
+        let error = refresh(&web).await.expect_err("an error");
+        assert!(error.is_transient(), "{error}");
+        assert_eq!(error.pause(), Some(Duration::from_mins(2)), "{status}");
+    }
+}
+
+fn private_key() -> Secret {
+    let random = ring::rand::SystemRandom::new();
+    let algorithm = &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING;
+    let key = ring::signature::EcdsaKeyPair::generate_pkcs8(algorithm, &random).expect("a key");
+    let text = STANDARD.encode(key.as_ref());
+    Secret::new(format!(
+        "-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n"
+    ))
+}
+
+#[tokio::test]
+async fn a_wrong_clock_is_named_where_an_assertion_is_refused() {
+    let refused = r#"{"error": "invalid_client", "error_description": "too old"}"#;
+    let mut web = FakeIssuer::answering(401, "application/json", refused);
+    let (issuer, client) = (issuer(), client(AuthMethod::PrivateKeyJwt));
+    let key = private_key();
+    for (date, hint) in [
+        (
+            "Thu, 01 Jan 1970 00:10:00 GMT",
+            "; this machine's clock is 10 minutes behind the authorization server's",
+        ),
+        ("Thu, 01 Jan 1970 00:00:30 GMT", ""),
+    ] {
+        web.headers = vec![("date", date)];
+        let endpoint = TokenEndpoint {
+            private_key: Some(&key),
+            ..endpoint(&web, &issuer, &client)
+        };
+        let error = endpoint.client_credentials(&Scopes::default()).await;
+        assert_eq!(
+            error.expect_err("an error").to_string(),
+            format!("the authorization server says invalid_client: too old{hint}")
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_request_of_a_device_has_an_assertion_of_its_own() {
+    let codes = r#"{"device_code": "d", "user_code": "ABCD", "verification_uri": "https://a/go", "expires_in": 1800, "interval": 60}"#;
+    let json = "application/json";
+    let answer = |status, body: &str| Ok((status, json, body.to_owned()));
+    let pending = r#"{"error": "authorization_pending"}"#;
+    let mut answers = vec![answer(200, codes)];
+    answers.extend((0..10).map(|_| answer(400, pending)));
+    answers.push(answer(200, TOKENS));
+    let web = FakeIssuer::new(answers);
+    let (issuer, client) = (issuer(), client(AuthMethod::PrivateKeyJwt));
+    let key = private_key();
+    let endpoint = TokenEndpoint {
+        private_key: Some(&key),
+        ..endpoint(&web, &issuer, &client)
+    };
+    let scopes = Scopes::default();
+    let codes = endpoint.device_codes(&scopes).await.expect("codes");
+    let tokens = endpoint
+        .await_device(&codes, &scopes, tokio::time::sleep)
+        .await;
+    tokens.expect("tokens");
+    let requests = web.requests.lock().expect("a lock");
+    let assertions: Vec<String> = requests
+        .iter()
+        .map(|request| {
+            let mut form = form_urlencoded::parse(request.body());
+            let assertion = form.find(|(name, _)| name == "client_assertion");
+            assertion.expect("an assertion").1.into_owned()
+        })
+        .collect();
+    let distinct: std::collections::HashSet<_> = assertions.iter().collect();
+    assert_eq!((assertions.len(), distinct.len()), (12, 12));
+    let claims = assertions[11].split('.').nth(1).expect("claims");
+    let claims = URL_SAFE_NO_PAD.decode(claims).expect("base64");
+    let claims: serde_json::Value = serde_json::from_slice(&claims).expect("JSON");
+    assert!(claims["iat"].as_u64() >= Some(600), "{claims}");
 }

@@ -38,7 +38,7 @@ pub use self::{
         events::{EventReader, StreamBroken},
         headers_helper::{HeadersHelpers, HelperSource},
         health_url::{HealthError, HealthUrl},
-        http_client::MAX_REDIRECTS,
+        http_client::{MAX_REDIRECTS, retry_after},
         http1,
         refusals::asks_for_login,
         webhook::{Webhook, WebhookError},
