@@ -17,6 +17,7 @@ before(async () => {
   daemon = await Daemon.start({
     mcpServers: {
       guarded: { url: provider.url },
+      each: { url: provider.url, oauth: { perPrincipal: true } },
       keyed: { url: provider.url, headers: { Authorization: 'Bearer of-the-entry' } },
       local: fake('--tools', '1'),
     },
@@ -55,7 +56,7 @@ async function look(page, name) {
       await page.setViewportSize({ width, height: 850 })
       await page.evaluate((wanted) => (document.documentElement.dataset.scheme = wanted), scheme)
       assert.deepEqual(await axe(page), [], `${name}, ${width}, ${scheme}`)
-      const overflow = await page.evaluate(() => [document.documentElement, ...document.querySelectorAll('main, section[aria-label=Login], section[aria-label=Login] *')].filter((element) => element.clientWidth > 0 && element.tagName !== 'INPUT' && element.scrollWidth > element.clientWidth).map((element) => element.outerHTML.slice(0, 200)))
+      const overflow = await page.evaluate(() => [document.documentElement, ...document.querySelectorAll('main, section[aria-label^=Login], section[aria-label^=Login] *')].filter((element) => element.clientWidth > 0 && element.tagName !== 'INPUT' && element.scrollWidth > element.clientWidth).map((element) => element.outerHTML.slice(0, 200)))
       assert.deepEqual(overflow, [], `${name} at ${width} px`)
       if (PICTURES) {
         const folder = path.join(here, 'screenshots')
@@ -225,5 +226,26 @@ test('a process and an entry with credentials have no login', async () => {
   await page.goto(`${daemon.url}/#/servers?open=guarded`)
   await says(page, 'Log in to it.')
   await says(page, 'It connects by itself when you have logged in.')
+  await closePage(page)
+})
+
+test('clients that log in for themselves are listed, and logged out one by one', async () => {
+  for (const name of ['laptop', 'build-machine']) {
+    await daemon.api('/api/tokens', 'POST', { name })
+    const { authorizationUrl } = await daemon.api(`/api/servers/each/login?client=${name}`, 'POST', {})
+    assert.equal((await fetch(authorizationUrl)).status, 200)
+  }
+  const page = await openPage(daemon, '#/servers/each')
+  const clients = page.getByRole('region', { name: 'Logins of clients' })
+  await says(clients, 'build-machine')
+  assert.equal(await clients.getByText('Logged in until').count(), 2)
+  await says(clients, 'Each client logs in to each for itself')
+  await look(page, 'clients')
+  await button(clients, 'Log laptop out').click()
+  await says(page.getByRole('dialog'), 'Log out of laptop?')
+  await button(page.getByRole('dialog'), 'Log out').click()
+  await says(clients, 'Logged out. The tokens are revoked.')
+  await clients.getByText('laptop').waitFor({ state: 'detached' })
+  assert.equal((await daemon.api('/api/servers/each/login?client=build-machine')).status, 'valid')
   await closePage(page)
 })

@@ -137,8 +137,12 @@ impl Logins {
     pub async fn clients(&self) -> Result<HashMap<String, BTreeSet<String>>, StoreError> {
         let mut clients: HashMap<String, BTreeSet<String>> = HashMap::new();
         let stored = self.shared.store.login_entries().await?;
-        let entries: Vec<String> = self.keepers.lock().keys().cloned().collect();
-        for entry in stored.iter().chain(&entries) {
+        let needed: Vec<String> = {
+            let keepers = self.keepers.lock();
+            let needed = keepers.iter().filter(|(_, keeper)| keeper.needs_person());
+            needed.map(|(entry, _)| entry.clone()).collect()
+        };
+        for entry in stored.iter().chain(&needed) {
             if let Some((server, client)) = entry.split_once(OWNER_MARK) {
                 let of_server = clients.entry(server.to_owned()).or_default();
                 of_server.insert(client.to_owned());

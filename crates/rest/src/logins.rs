@@ -44,6 +44,7 @@ const MAX_READS: usize = 16;
 pub async fn logins(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
+    Query(only): Query<OnlyServer>,
 ) -> Result<Json<api::Logins>, Refusal> {
     let Some(logins) = &door.logins else {
         return Ok(Json(api::Logins { logins: Vec::new() }));
@@ -53,7 +54,11 @@ pub async fn logins(
         .map(|token| (token.name.to_string(), token.name))
         .collect();
     let mut list = Vec::new();
-    for handle in door.gateway.servers_of(&client_view) {
+    let handles = match only.server {
+        Some(name) => vec![door.gateway.server(&client_view, &name)?],
+        None => door.gateway.servers_of(&client_view),
+    };
+    for handle in handles {
         let Some(server) = LoginServer::from_config(&handle.config()) else {
             continue;
         };
@@ -70,6 +75,12 @@ pub async fn logins(
     Ok(Json(api::Logins {
         logins: views.collect().await,
     }))
+}
+
+/// The server whose logins are listed. All servers without one.
+#[derive(Debug, serde::Deserialize)]
+pub struct OnlyServer {
+    server: Option<String>,
 }
 
 /// The client whose login is meant. Mainstay's own without one.

@@ -1149,7 +1149,10 @@ export interface paths {
         /** The logins to remote servers */
         get: {
             parameters: {
-                query?: never;
+                query?: {
+                    /** @description Only those to this server */
+                    server?: string;
+                };
                 header?: never;
                 path?: never;
                 cookie?: never;
@@ -1165,8 +1168,10 @@ export interface paths {
                         "application/json": components["schemas"]["Logins"];
                     };
                 };
+                400: components["responses"]["400.invalid_request"];
                 401: components["responses"]["401.unauthorized"];
                 403: components["responses"]["403.forbidden.not_our_page"];
+                404: components["responses"]["404.server_not_found"];
                 502: components["responses"]["502.login_failed"];
                 503: components["responses"]["503.shutting_down"];
             };

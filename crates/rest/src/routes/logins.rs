@@ -19,8 +19,9 @@ pub fn operations() -> Vec<Operation> {
     vec![
         get(api::LOGINS, logins::logins)
             .summary("The logins to remote servers")
+            .query("server", "Only those to this server", &text())
             .answers::<api::Logins>()
-            .fails(&[LoginFailed]),
+            .fails(&[SERVER_NOT_FOUND, LoginFailed]),
         get(api::LOGIN, logins::login)
             .summary("The login to a server")
             .query("client", CLIENT, &text())

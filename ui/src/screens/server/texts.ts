@@ -119,6 +119,10 @@ export const loginTexts = {
   loggingOut: 'Logging out…',
   logOutTitle: (name: string) => `Log out of ${name}?`,
   logOutText: 'Mainstay forgets the tokens and has them revoked. All clients lose this server until somebody logs in again.',
+  ofClients: 'Logins of clients',
+  ofClientsHint: (name: string) => `Each client logs in to ${name} for itself: the login above is that of Mainstay, for lists and health.`,
+  logOutClient: (client: string) => `Log ${client} out`,
+  logOutClientText: 'Mainstay forgets the tokens of this client and has them revoked. Its calls fail until somebody logs it in again.',
   revocations: {
     revoked: 'Logged out. The tokens are revoked.',
     unsupported: 'Logged out. The authorization server cannot revoke tokens: they stay valid there until they expire.',

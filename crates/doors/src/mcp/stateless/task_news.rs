@@ -20,7 +20,9 @@ use tokio::{
 };
 
 use super::call::StatelessCall;
-use crate::mcp::{endpoint::tasks as task_requests, reply::RpcReply, shared::SharedState};
+use crate::mcp::{
+    endpoint::tasks as task_requests, reply::RpcReply, sessions::pool::Lease, shared::SharedState,
+};
 
 /// Delay before listening again to a server whose stream ended.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -29,6 +31,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub struct TaskNews {
     calls: Calls,
     server: Arc<ServerHandle>,
+    /// The session with the client's own login, if it has one.
+    lease: Option<Lease>,
     tasks: Vec<Task>,
     /// Sends messages to the client.
     sink: CallSink,
@@ -70,6 +74,9 @@ impl TaskNews {
                 Some(entry) => entry.tasks.push(task),
                 None => news.push(Self {
                     calls: shared_state.gateway.calls.clone(),
+                    lease: server
+                        .has_own_login(&sink.client.principal)
+                        .then(|| shared_state.pool.lease(&server, &sink.client)),
                     server,
                     tasks: vec![task],
                     sink: sink.clone(),
@@ -127,6 +134,13 @@ impl TaskNews {
         }
     }
 
+    fn upstream(&self) -> Upstream {
+        match &self.lease {
+            Some(lease) => Upstream::IsolatedSession(lease.isolated_session()),
+            None => Upstream::Shared(Arc::clone(&self.server)),
+        }
+    }
+
     /// Opens the server's stream. Dropping the call closes it.
     fn listen(&self) -> StatelessCall {
         let original_ids: Vec<&str> = self.tasks.iter().map(|task| &*task.original_id).collect();
@@ -134,7 +148,7 @@ impl TaskNews {
         let (sink, messages) = CallSink::new(Arc::clone(&self.sink.client), None);
         let (cancel, cancel_signal) = oneshot::channel();
         let (calls, id) = (self.calls.clone(), self.id.clone());
-        let upstream = Upstream::Shared(Arc::clone(&self.server));
+        let upstream = self.upstream();
         let receipt = Receipt::new();
         let reply = async move {
             let reply = match request(text) {
@@ -172,7 +186,7 @@ impl TaskNews {
                 &self.sink.client.caller,
             );
             let (sink, _messages) = CallSink::new(Arc::clone(&self.sink.client), None);
-            let upstream = Upstream::Shared(Arc::clone(&self.server));
+            let upstream = self.upstream();
             let (_keep, cancel_signal) = oneshot::channel();
             let (receipt, request) = (Receipt::new(), request(text)?);
             let answer = self
