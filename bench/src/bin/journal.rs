@@ -237,6 +237,7 @@ impl World {
             at: Instant::now(),
             queue: Duration::from_micros(3),
             upstream: Duration::from_micros(100 + number % 1000),
+            secrets: None,
         }
     }
 }

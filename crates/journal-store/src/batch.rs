@@ -84,17 +84,14 @@ impl<'s> Batch<'s> {
         state: State,
         rest: &Rest,
     ) -> Result<WrittenCall, Failed> {
+        let secrets = call.secrets(rest.ending.as_ref());
         let RowIds {
             target,
             series,
             origin,
             holder,
-        } = self.row_ids(
-            &call.origin,
-            (&call.target, call.is_listed),
-            call.secrets.as_deref(),
-        )?;
-        let arguments = self.object(rest.arguments.as_ref(), call, holder)?;
+        } = self.row_ids(&call.origin, (&call.target, call.is_listed), secrets)?;
+        let arguments = self.object(rest.arguments.as_ref(), secrets, holder)?;
         let end_columns = self.end_columns(state, rest.ending.as_ref(), call, holder)?;
         let id = self.memory.next_call;
         let started_at = micros(call.started_at);
@@ -130,7 +127,7 @@ impl<'s> Batch<'s> {
         };
         self.memory.facets.push(self.connection, id, facet)?;
         self.memory.next_call += 1;
-        self.write_attempts(id, &end_columns, call)?;
+        self.write_attempts(id, &end_columns, secrets)?;
         let row = WrittenCall {
             id,
             state,
@@ -163,7 +160,8 @@ impl<'s> Batch<'s> {
             end_columns.error.map(|error| &*error.kind),
             end_columns.error_text,
         ])?;
-        self.write_attempts(row.id, &end_columns, call)?;
+        let secrets = call.secrets(rest.ending.as_ref());
+        self.write_attempts(row.id, &end_columns, secrets)?;
         let standing = CallStanding::new(end_columns.status, state);
         self.memory.facets.change(row.id, standing);
         self.roll_up(call, row, &end_columns);
@@ -257,7 +255,9 @@ impl<'s> Batch<'s> {
             at: _,
             queue,
             upstream,
+            secrets: _,
         } = finished;
+        let secrets = call.secrets(Some(ending));
         let (status, error, result) = match outcome {
             CallOutcome::Answered { result, error } => {
                 debug_assert_eq!(state, State::Answered, "an answer is its last state");
@@ -265,7 +265,7 @@ impl<'s> Batch<'s> {
                 (
                     status,
                     error.as_ref(),
-                    self.object(result.as_ref(), call, holder)?,
+                    self.object(result.as_ref(), secrets, holder)?,
                 )
             }
             CallOutcome::Failed { status, error } => (*status, Some(error), None),
@@ -273,7 +273,7 @@ impl<'s> Batch<'s> {
         let error_text = match (outcome, self.payloads) {
             // The error's text is part of the result, which is not stored.
             (CallOutcome::Answered { .. }, Payloads::Digest | Payloads::Off) => None,
-            _ => error.map(|error| self.redactor.redact(&error.text, call.secrets.as_deref())),
+            _ => error.map(|error| self.redactor.redact(&error.text, secrets)),
         };
         Ok(End {
             status,
@@ -293,12 +293,10 @@ impl<'s> Batch<'s> {
         &self,
         call_id: i64,
         end_columns: &End<'_>,
-        call: &RecordedCall,
+        secrets: Option<&Secrets>,
     ) -> rusqlite::Result<()> {
         for (number, attempt) in (1_i64..).zip(end_columns.earlier) {
-            let error_texts = self
-                .redactor
-                .redact(&attempt.error.text, call.secrets.as_deref());
+            let error_texts = self.redactor.redact(&attempt.error.text, secrets);
             self.connection
                 .prepare_cached("INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?)")?
                 .execute(params![
@@ -317,13 +315,13 @@ impl<'s> Batch<'s> {
     fn object(
         &mut self,
         text: Option<&ByteString>,
-        call: &RecordedCall,
+        secrets: Option<&Secrets>,
         holder: u32,
     ) -> Result<Option<i64>, Failed> {
         let Some(text) = text.filter(|_| self.payloads != Payloads::Off) else {
             return Ok(None);
         };
-        let text = self.redactor.redact(text, call.secrets.as_deref());
+        let text = self.redactor.redact(text, secrets);
         let content = match self.payloads {
             Payloads::Full if text.len() as u64 <= self.bounds.object => Content::Kept(&text),
             Payloads::Full | Payloads::Digest | Payloads::Off => Content::Hashed(text.len()),

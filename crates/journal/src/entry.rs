@@ -53,6 +53,8 @@ pub struct Finished {
     pub queue: Duration,
     /// Time that the call was with the server.
     pub upstream: Duration,
+    /// Secrets of the server at the end, beside those at the beginning.
+    pub secrets: Option<Arc<Secrets>>,
 }
 
 #[derive(Debug)]
@@ -174,7 +176,7 @@ pub struct RecordedCall {
     pub target: Target,
     pub is_listed: bool,
     pub trace: Option<TraceId>,
-    pub secrets: Option<Arc<Secrets>>,
+    begun_secrets: Option<Arc<Secrets>>,
     pub arguments_size: usize,
     pub started_at: SystemTime,
     pub since: Instant,
@@ -227,6 +229,13 @@ pub struct Ending {
 }
 
 impl RecordedCall {
+    /// The secrets that are redacted in the record. A login may have got a new token during the call.
+    pub fn secrets<'c>(&'c self, ending: Option<&'c Ending>) -> Option<&'c Secrets> {
+        let finished = ending.and_then(|ending| ending.finished.as_ref());
+        let secrets_at_end = finished.and_then(|finished| finished.secrets.as_deref());
+        secrets_at_end.or(self.begun_secrets.as_deref())
+    }
+
     /// Starts a call. `None` if too many calls wait to be written.
     pub(super) fn begin(new_call: Begun, queue: &Arc<JournalQueue>) -> Option<Arc<Self>> {
         if !queue.admit() {
@@ -246,7 +255,7 @@ impl RecordedCall {
             target,
             is_listed,
             trace,
-            secrets,
+            begun_secrets: secrets,
             arguments_size: arguments.as_ref().map_or(0, |text| text.len()),
             started_at: SystemTime::now(),
             since,

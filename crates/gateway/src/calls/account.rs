@@ -13,6 +13,7 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     message::{self, Method},
     record::{CallAttempt, State, Target},
+    redact::Secrets,
     trace::{self, TraceContext},
 };
 use mainstay_journal::{Acknowledged, Begun, CallOutcome, Finished, JournalEntry};
@@ -131,6 +132,11 @@ impl Account {
         }
     }
 
+    /// True if the call is recorded or traced.
+    pub fn is_kept(&self) -> bool {
+        self.entry.is_some() || self.span.is_some()
+    }
+
     /// Counts an attempt. It may take several exchanges on its session.
     pub fn tried(&mut self) {
         self.attempts += 1;
@@ -198,7 +204,13 @@ impl Account {
 
     /// Closes the account. In strict mode, waits until the end of the call is on disk before it
     /// returns the answer.
-    pub async fn close(self, outcome: Result<CallAnswer, Failure>) -> Result<CallAnswer, Failure> {
+    ///
+    /// `secrets` are those of the server at the end: the call may have got a new token.
+    pub async fn close(
+        self,
+        outcome: Result<CallAnswer, Failure>,
+        secrets: Option<Arc<Secrets>>,
+    ) -> Result<CallAnswer, Failure> {
         let now = Instant::now();
         let sent_at = self.sent_at.unwrap_or(now);
         let earlier = u32::try_from(self.earlier.len()).unwrap_or(u32::MAX);
@@ -215,6 +227,7 @@ impl Account {
             at: now,
             queue: sent_at.saturating_duration_since(self.started_at),
             upstream: now.saturating_duration_since(sent_at),
+            secrets: secrets.clone(),
         };
         if let Some(count) = self.count {
             let bytes = outcome
@@ -224,7 +237,7 @@ impl Account {
             count.end(end, finished.queue, finished.upstream, bytes);
         }
         if let Some(span) = self.span {
-            span.end(span_error(&outcome, &finished.outcome));
+            span.end(secrets, span_error(&outcome, &finished.outcome));
         }
         let acknowledged: Acknowledged = self.entry.finish(finished);
         match acknowledged.await {

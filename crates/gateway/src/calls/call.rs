@@ -80,6 +80,8 @@ pub(super) struct ActiveCall<'a> {
     pub hard_deadline: Instant,
     /// True if the server has sent progress.
     pub progressed: bool,
+    /// The address of the login that the call lacks, if its client cannot be asked.
+    pub login_url: Option<String>,
     pub account: Account,
 }
 

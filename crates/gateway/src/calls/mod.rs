@@ -102,6 +102,7 @@ impl Calls {
             limit,
             hard_deadline: started + hard_limit,
             progressed: false,
+            login_url: None,
             account,
         };
         // A server that sends without a pause uses up the task's cooperative budget (tokio's
@@ -156,7 +157,16 @@ impl Calls {
                 other => break other.map_err(AttemptError::into_failure),
             }
         };
-        let answer = call.account.close(outcome).await?;
+        let secrets = call
+            .account
+            .is_kept()
+            .then(|| upstream.server().log.secrets());
+        let closed = call.account.close(outcome, secrets.flatten()).await;
+        // The address of a login is a secret of the client. No record has it.
+        let answer = closed.map_err(|failure| match call.login_url {
+            Some(url) => own_login::with_login_url(failure, &url),
+            None => failure,
+        })?;
         let client = &call.sink.client;
         Ok(self.cut_to_limit(&upstream, &request, client, answer).await)
     }

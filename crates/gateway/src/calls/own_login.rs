@@ -32,8 +32,8 @@ impl ActiveCall<'_> {
         isolated_session.has_own_login() && isolated_session.needs_login()
     }
 
-    /// Asks the client's person to log in, and waits for it. The failure of a client that cannot be
-    /// asked has the address of the login.
+    /// Asks the client's person to log in, and waits for it. Sets the address of the login for a
+    /// client that cannot be asked.
     pub(super) async fn log_in(
         &mut self,
         failure: Failure,
@@ -48,7 +48,8 @@ impl ActiveCall<'_> {
         let message = format!("Log in to {} to go on with this call.", server.name);
         let question = InputRequest::to_open(&url, &message);
         if !self.accepts_question(&question) {
-            return Err(with_login_url(failure, &url));
+            self.login_url = Some(url);
+            return Err(failure);
         }
         let required = InputRequired {
             requests: vec![(QUESTION.to_owned(), question)],
@@ -64,7 +65,8 @@ impl ActiveCall<'_> {
             biased;
             waited = timeout(PATIENCE, completed) => {
                 if waited.is_err() {
-                    return Err(with_login_url(failure, &url));
+                    self.login_url = Some(url);
+                    return Err(failure);
                 }
             }
             reason = cancel => return Err(self.cancelled(&reason)),
@@ -98,7 +100,7 @@ pub async fn with_offered_login(
     }
 }
 
-fn with_login_url(mut failure: Failure, url: &str) -> Failure {
+pub(super) fn with_login_url(mut failure: Failure, url: &str) -> Failure {
     failure.message = format!("{}; or open {url}", failure.message);
     failure.with("loginUrl", url)
 }

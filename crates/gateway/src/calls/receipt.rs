@@ -269,6 +269,7 @@ impl Calls {
             at: now,
             queue: now.saturating_duration_since(received_at),
             upstream: Duration::ZERO,
+            secrets: None,
         });
         // The call has not run, whether or not that is recorded.
         if let Err(error) = recording.await {

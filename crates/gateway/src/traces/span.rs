@@ -5,7 +5,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use mainstay_core::{era::Revision, record::TraceId, trace::TraceContext};
+use mainstay_core::{era::Revision, record::TraceId, redact::Secrets, trace::TraceContext};
 
 use super::{
     call_trace::{CallTrace, Hop, SpanError, SpanTimes, Subject},
@@ -102,7 +102,11 @@ impl Span {
         }
     }
 
-    pub fn end(mut self, error: Option<SpanError>) {
+    /// `secrets` are those of the server at the end.
+    pub fn end(mut self, secrets: Option<Arc<Secrets>>, error: Option<SpanError>) {
+        if let (Some(call), Some(secrets)) = (&mut self.call, secrets) {
+            call.subject.secrets = Some(secrets);
+        }
         self.close(error);
     }
 
@@ -150,11 +154,12 @@ mod tests {
             secrets: None,
         };
         let span = Span::begin(&tracer, None, subject).expect("it is recorded");
-        span.end(Some(SpanError {
+        let error = SpanError {
             kind: "-3".repeat(100_000).into(),
             message: Some("m".repeat(100_000)),
             is_rpc: true,
-        }));
+        };
+        span.end(None, Some(error));
         let call = inbox.try_recv().expect("it has call");
         assert_eq!(*call.subject.name, *format!("file:///{}", "ü".repeat(124)));
         assert_eq!(*call.subject.request_id, *"i".repeat(256));

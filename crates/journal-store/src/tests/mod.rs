@@ -120,6 +120,7 @@ fn call_end(outcome: CallOutcome) -> Finished {
         at: Instant::now(),
         queue: Duration::from_micros(5),
         upstream: Duration::from_micros(70),
+        secrets: None,
     }
 }
 

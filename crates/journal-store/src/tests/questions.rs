@@ -360,6 +360,7 @@ async fn series_are_merged_and_ordered() {
                     }
                 },
                 earlier: Vec::new(),
+                secrets: None,
                 ..end
             };
             call(&journal, new_call, end);
