@@ -5,7 +5,8 @@ use std::{fmt, pin::Pin, sync::Arc};
 use arc_swap::ArcSwapOption;
 use mainstay_core::{config::ServerConfig, principal::Principal};
 use mainstay_transport::{
-    CredentialSource, HeaderLines, RefusedCredentials, RenewedLines, logs::ServerLog,
+    CredentialSource, HeaderLines, RefusedCredentials, RenewedLines,
+    logs::{CredentialMark, ServerLog},
 };
 
 /// Finds the source of credentials of a server, such as a login.
@@ -59,6 +60,7 @@ impl fmt::Debug for OfferedLogin {
 pub struct LoggedSource {
     source: Arc<dyn CredentialSource>,
     log: Arc<ServerLog>,
+    mark: Arc<CredentialMark>,
     /// The lines that the log redacts already.
     last_lines: ArcSwapOption<HeaderLines>,
 }
@@ -68,6 +70,7 @@ impl LoggedSource {
         Self {
             source,
             log,
+            mark: Arc::default(),
             last_lines: ArcSwapOption::empty(),
         }
     }
@@ -81,7 +84,7 @@ impl LoggedSource {
             .as_ref()
             .is_some_and(|last_lines| last_lines.is_clone_of(lines));
         if !is_known {
-            self.log.protect_credentials(lines.values());
+            self.log.protect_credentials(&self.mark, lines.values());
             self.last_lines.store(Some(Arc::new(lines.clone())));
         }
     }

@@ -31,7 +31,7 @@ pub use self::{
     line::{Line, LineSource},
     log_file::{Batch, Followed},
     read::{MAX_TAIL, left_behind},
-    server_log::{Diagnostics, LogStream, ServerLog},
+    server_log::{CredentialMark, Diagnostics, LogStream, ServerLog},
     throttle::{Throttle, ThrottleVerdict},
     token_bucket::{MESSAGE_COST, TokenBucket, pause, rest},
 };

@@ -5,7 +5,7 @@ use std::{
     collections::VecDeque,
     io,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
@@ -44,8 +44,8 @@ const KEPT_HEAD: usize = MAX_LINE - 2 * KEPT_TAIL - CUT.len();
 /// A longer line is reported as oversized.
 const MAX_READ_LINE: usize = 1024 * 1024;
 
-/// Credentials of a source that are redacted.
-const MAX_CREDENTIALS: usize = 8;
+/// Former credentials that are redacted: answers to the last requests may quote them.
+const MAX_FORMER_CREDENTIALS: usize = 8;
 
 /// Foreign ids that are stored, to be named by a call that waits in vain.
 const MAX_FOREIGN_ANSWERS: usize = 3;
@@ -80,9 +80,27 @@ pub struct ServerLog {
 #[derive(Debug, Default)]
 struct ProtectedSecrets {
     configured: Option<Arc<Secrets>>,
-    /// The last credentials that a source has given to requests.
-    credentials: VecDeque<Secret>,
+    /// The present credentials of each source, and the last former ones. The newest are at the end.
+    credentials: Vec<SourceCredentials>,
 }
+
+/// The credentials that a source has given to requests at one time.
+#[derive(Debug)]
+struct SourceCredentials {
+    source: Weak<CredentialMark>,
+    is_present: bool,
+    secrets: Vec<Secret>,
+}
+
+impl SourceCredentials {
+    fn is_in_use(&self) -> bool {
+        self.is_present && self.source.strong_count() > 0
+    }
+}
+
+/// Tells the sources of a server's credentials apart. It lives as long as its source.
+#[derive(Debug, Default)]
+pub struct CredentialMark;
 
 #[derive(Debug)]
 struct Files {
@@ -199,17 +217,34 @@ impl ServerLog {
         self.redact_all(&protected);
     }
 
-    /// Redacts credentials that a source has given to requests, such as the token of a login.
-    pub fn protect_credentials<'c>(&self, credentials: impl IntoIterator<Item = &'c str>) {
+    /// Redacts credentials that a source has given to requests, such as the token of a login, in place of those that
+    /// it has given before.
+    pub fn protect_credentials<'c>(
+        &self,
+        source: &Arc<CredentialMark>,
+        credentials: impl IntoIterator<Item = &'c str>,
+    ) {
+        let source = Arc::downgrade(source);
         let mut protected = self.protected_secrets.lock();
-        for credential in credentials {
-            let credential = Secret::new(credential);
-            if !protected.credentials.contains(&credential) {
-                // Answers to the last requests may quote the credentials before.
-                protected.credentials.truncate(MAX_CREDENTIALS - 1);
-                protected.credentials.push_front(credential);
-            }
+        for former in &mut protected.credentials {
+            former.is_present &= !former.source.ptr_eq(&source);
         }
+        protected.credentials.push(SourceCredentials {
+            source,
+            is_present: true,
+            secrets: credentials.into_iter().map(Secret::new).collect(),
+        });
+        let former_count = protected
+            .credentials
+            .iter()
+            .filter(|one| !one.is_in_use())
+            .count();
+        let mut excess = former_count.saturating_sub(MAX_FORMER_CREDENTIALS);
+        protected.credentials.retain(|credentials| {
+            let is_kept = credentials.is_in_use() || excess == 0;
+            excess -= usize::from(!is_kept);
+            is_kept
+        });
         self.redact_all(&protected);
     }
 
@@ -218,7 +253,9 @@ impl ServerLog {
             protected.configured.clone()
         } else {
             let configured = protected.configured.as_deref();
-            Secrets::with_credentials(configured, &protected.credentials).map(Arc::new)
+            let groups = protected.credentials.iter();
+            let secrets = groups.flat_map(|credentials| &credentials.secrets);
+            Secrets::with_credentials(configured, secrets).map(Arc::new)
         };
         self.tail.secrets.store(secrets.clone());
         self.stray_output.secrets.store(secrets.clone());
