@@ -17,7 +17,7 @@ use crate::{
     Syntax,
     edit::{Document, EditError, number},
     masking::{
-        self, START, Secrecy, SecretOption, UnknownSecret, escaped, holds_proxy_credentials,
+        self, START, Secrecy, SecretOption, UnknownSecret, escaped, holds_credentials,
         is_reference, is_secret, mask, names_a_secret, option, secrecy_of,
     },
     read::report::Lines,
@@ -240,7 +240,7 @@ impl Walk {
                     let key = member.name.as_str();
                     let is_object = matches!(member.value, Node::Object(_));
                     let text = member.value.as_string_lit().map(|text| &*text.value);
-                    let below = if holds_proxy_credentials(key, text) {
+                    let below = if holds_credentials(key, pointer, text) {
                         Secrecy::Secret
                     } else {
                         secrecy_of(key, is_object, pointer, secrecy)

@@ -130,7 +130,7 @@ pub(super) fn mask(value: &Value, pointer: &str, secrecy: Secrecy) -> Value {
 
 fn members(object: &Map<String, Value>, pointer: &str, secrecy: Secrecy) -> Map<String, Value> {
     let member = |(key, value): (&String, &Value)| {
-        let below = if holds_proxy_credentials(key, value.as_str()) {
+        let below = if holds_credentials(key, pointer, value.as_str()) {
             Secrecy::Secret
         } else {
             secrecy_of(key, value.is_object(), pointer, secrecy)
@@ -141,17 +141,55 @@ fn members(object: &Map<String, Value>, pointer: &str, secrecy: Secrecy) -> Map<
     object.iter().map(member).collect()
 }
 
-/// True for a proxy with a password. It counts as one even if its URL is not valid.
-pub(super) fn holds_proxy_credentials(key: &str, text: Option<&str>) -> bool {
-    key == "proxy" && text.is_some_and(|text| text.contains('@'))
+/// True for a proxy with a password, even if its URL is not valid, and for the command of a `headersHelper` with a
+/// secret in it. `pointer` leads to the object that has the key.
+pub(super) fn holds_credentials(key: &str, pointer: &str, text: Option<&str>) -> bool {
+    let Some(text) = text else {
+        return false;
+    };
+    match key {
+        "proxy" => text.contains('@'),
+        "headersHelper" => has_secret_word(text),
+        "command" if pointer.ends_with("/headersHelper") => has_secret_word(text),
+        _ => false,
+    }
 }
+
+/// Shorter words of a command line are no secrets.
+const MIN_SECRET_WORD: usize = 16;
+
+/// True if a command line may have a secret in it: it sets a variable, names a secret, or has a word of letters and
+/// digits that is no path, no option and no URL.
+fn has_secret_word(command: &str) -> bool {
+    let mut words = command.split_whitespace();
+    words.any(|word| {
+        let word = word.trim_matches(['\'', '"']);
+        let sets_variable = !word.starts_with('-') && word.contains('=');
+        let has = |is: fn(&u8) -> bool| word.bytes().any(|byte| is(&byte));
+        let is_random = word.len() >= MIN_SECRET_WORD
+            && has(u8::is_ascii_digit)
+            && has(u8::is_ascii_alphabetic)
+            && !word.starts_with(['/', '~', '.', '-', '$'])
+            && !word.contains("://");
+        sets_variable || is_random || option(word, "").is_some()
+    })
+}
+
+/// Members whose value is a text, so that an object there is a mistake that may hold the secret.
+const SECRET_TEXTS: [&str; 5] = [
+    "bearerToken",
+    "clientSecret",
+    "client_secret",
+    "CLIENT_SECRET",
+    "privateKey",
+];
 
 /// The secrecy of the member `key` of the object at `pointer`.
 pub(super) fn secrecy_of(key: &str, is_object: bool, pointer: &str, secrecy: Secrecy) -> Secrecy {
     // The keys there are names that people chose.
     let of_servers = matches!(pointer, "/mcpServers" | "/servers" | "/profiles");
     let named = SECRET_MEMBERS.contains(&key)
-        || names_a_secret(key) && !is_object
+        || names_a_secret(key) && (!is_object || SECRET_TEXTS.contains(&key))
         || is_kept_secret(key, pointer);
     // People read the description of an input.
     let open = matches!(key, "id" | "type" | "description");
@@ -264,7 +302,11 @@ pub(super) fn names_a_secret(name: &str) -> bool {
 pub(super) fn is_secret(text: &str) -> bool {
     let credentials = text.split_once("://").is_some_and(|(_, rest)| {
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        authority.contains('@')
+        // A password with a `/` that is not encoded ends the authority early. A port has digits only.
+        let (_, port) = authority.rsplit_once(':').unwrap_or_default();
+        let is_password =
+            !authority.starts_with('[') && !port.bytes().all(|byte| byte.is_ascii_digit());
+        authority.contains('@') || is_password && rest.contains('@')
     });
     credentials
         || SECRET_STARTS

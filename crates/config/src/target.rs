@@ -1,6 +1,8 @@
 //! The target of a server's name: its program or URL, with arguments, variables and headers. Traffic for
 //! one target must not reach another because a client gave that one the same name.
 
+use std::borrow::Cow;
+
 use mainstay_core::{
     catalog::digest_of,
     config::{HttpLaunch, Launch, ServerConfig, StdioLaunch, without_query},
@@ -96,7 +98,7 @@ impl ServerTarget {
         Self {
             digest: Some(digest_of(&parts)),
             command: [words("command"), words("args")].concat(),
-            url: url.map(|url| cut(without_query(url))),
+            url: url.map(|url| cut(&without_secrets(url))),
             env: names("env"),
             headers,
         }
@@ -112,7 +114,7 @@ impl ServerTarget {
                 ..Self::default()
             },
             Launch::Http(HttpLaunch { url, headers, .. }) => Self {
-                url: Some(cut(without_query(url))),
+                url: Some(cut(&without_secrets(url))),
                 headers: headers
                     .iter()
                     .take(MAX_SHOWN)
@@ -138,6 +140,15 @@ fn word(value: &Value) -> String {
     match text.split_once(masking::START) {
         Some((before, _)) => cut(&format!("{before}***")),
         None => cut(&text),
+    }
+}
+
+/// A URL without its query, and without a user and password. An entry with them is refused, and shown nevertheless.
+fn without_secrets(url: &str) -> Cow<'_, str> {
+    let url = without_query(url);
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://{rest}").into(),
+        _ => url.into(),
     }
 }
 

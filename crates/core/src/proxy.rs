@@ -172,7 +172,7 @@ fn basic(of_url: &str) -> Result<String, InvalidProxy> {
 }
 
 /// Decodes `%40` and its like. A percent sign that begins no code stands for itself.
-fn percent_decoded(text: &str) -> Result<Vec<u8>, InvalidProxy> {
+pub(crate) fn percent_decoded(text: &str) -> Result<Vec<u8>, InvalidProxy> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {

@@ -118,6 +118,11 @@ impl Trial {
         lines
     }
 
+    /// A text of the server, without secrets.
+    pub fn redacted(&self, text: &str) -> String {
+        self.server.log.redacted(text).into_owned()
+    }
+
     /// The items of a list that clients would see.
     pub fn visible_items<T>(
         &self,

@@ -151,7 +151,10 @@ fn up(
     api::TrialRun {
         success: true,
         handshake_ms: view.handshake.map(millis),
-        server: info.map(|(name, version)| api::ServerInfo { name, version }),
+        server: info.map(|(name, version)| api::ServerInfo {
+            name: trial.redacted(&name),
+            version: trial.redacted(&version),
+        }),
         protocol_version: greeting.map(|greeting| greeting.revision.as_str().to_owned()),
         tools: trial.visible_items(catalog, ListKind::Tools, tool),
         resource_count: count(ListKind::Resources) + count(ListKind::Templates),

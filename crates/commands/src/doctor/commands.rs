@@ -10,7 +10,10 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream};
-use mainstay_core::config::{Config, Launch, StdioLaunch};
+use mainstay_core::{
+    config::{Config, Launch, StdioLaunch},
+    redact::Secrets,
+};
 use mainstay_platform::blocking::try_off_the_runtime;
 use mainstay_transport::{self as transport, Resolution, Variables};
 use tokio::{process::Command, time::timeout};
@@ -51,15 +54,30 @@ struct LookedUp {
     server: String,
     command: String,
     program: Program,
+    /// The command may have been a reference to a secret.
+    secrets: Option<Secrets>,
+}
+
+impl LookedUp {
+    /// A text about the command, without secrets.
+    fn redacted(&self, text: String) -> String {
+        match &self.secrets {
+            Some(secrets) => secrets.hide(&text).into_owned(),
+            None => text,
+        }
+    }
 }
 
 pub async fn check(config: &Config, path: Option<&Path>) -> Vec<DoctorFinding> {
-    let stdio_launches: Vec<(String, StdioLaunch)> = config
+    let stdio_launches: Vec<(String, StdioLaunch, Option<Secrets>)> = config
         .servers
         .iter()
         .filter(|server| server.enabled)
         .filter_map(|server| match &server.launch {
-            Launch::Stdio(launch) => Some((server.name.to_string(), launch.clone())),
+            Launch::Stdio(launch) => {
+                let secrets = Secrets::from_config(server);
+                Some((server.name.to_string(), launch.clone(), secrets))
+            }
             Launch::Http(_) | Launch::Broken(_) | Launch::Unapproved => None,
         })
         .collect();
@@ -106,9 +124,10 @@ pub async fn check(config: &Config, path: Option<&Path>) -> Vec<DoctorFinding> {
     findings
 }
 
-fn look_up((server, launch): (String, StdioLaunch)) -> LookedUp {
+fn look_up((server, launch, secrets): (String, StdioLaunch, Option<Secrets>)) -> LookedUp {
     LookedUp {
         server,
+        secrets,
         program: Program::look_up(&launch),
         command: launch.command,
     }
@@ -240,11 +259,12 @@ fn missing(looked: &LookedUp, file: Option<&Path>) -> DoctorFinding {
         server,
         command,
         program,
+        secrets: _,
     } = looked;
     let finding = match &program.resolution {
         Resolution::AsGiven(path) => DoctorFinding::error(
             "command.missing",
-            format!("there is no program {}", path.display()),
+            looked.redacted(format!("there is no program {}", path.display())),
         )
         .mend(edit(
             file,
@@ -254,7 +274,7 @@ fn missing(looked: &LookedUp, file: Option<&Path>) -> DoctorFinding {
             let searched = transport::looked_in(program.search_path(), 6);
             DoctorFinding::error(
                 "command.missing",
-                format!("command not found: {command}; {searched}"),
+                looked.redacted(format!("command not found: {command}; {searched}")),
             )
             .mend(install::command(command).unwrap_or_else(|| {
                 let comment = format!(

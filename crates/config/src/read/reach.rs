@@ -177,11 +177,13 @@ impl<'e> EntryReader<'e, '_, '_> {
 
     fn stdio(&mut self, absent: &str) -> StdioLaunch {
         let command = self.fields.take("command");
+        let text = command.as_ref().and_then(Node::as_str);
+        let is_reference = text.is_some_and(|text| text.contains("${"));
         let command = self.required(command, &START_KEYS, absent);
         let args = self.args();
         let cwd = self.cwd();
         let command = command.map(|(place, command)| {
-            self.check_command(&place, &command, &args, cwd.as_deref());
+            self.check_command(&place, &command, is_reference, &args, cwd.as_deref());
             command
         });
         let inherit_env = self
@@ -240,6 +242,7 @@ impl<'e> EntryReader<'e, '_, '_> {
         &mut self,
         place: &KeyPath,
         command: &str,
+        is_reference: bool,
         args: &[String],
         cwd: Option<&Path>,
     ) {
@@ -251,11 +254,13 @@ impl<'e> EntryReader<'e, '_, '_> {
             && !is_program_of_windows(command.trim())
         {
             let message = "a command is a program without its arguments";
-            // The arguments may be secrets.
-            let hint = format!(
-                "put what follows {first:?} into `args`, {} of them",
-                rest.split_whitespace().count()
-            );
+            // The arguments may be secrets. So may the whole command, if it was a reference.
+            let count = rest.split_whitespace().count();
+            let hint = if is_reference {
+                format!("put what follows its first word into `args`, {count} of them")
+            } else {
+                format!("put what follows {first:?} into `args`, {count} of them")
+            };
             // A program's folder may have blanks in its name.
             if first.contains(['/', '\\']) {
                 self.report.warn_with_hint(place, message, Some(hint));

@@ -11,7 +11,9 @@ use regex::{Regex, RegexBuilder};
 
 use super::{HIDDEN, Secrecy, edits::Edits};
 use crate::{
-    config::{HttpLaunch, Launch, ProxyChoice, Secret, ServerConfig, SignIn, StdioLaunch},
+    config::{
+        HttpLaunch, Launch, NetworkSettings, ProxyChoice, Secret, ServerConfig, SignIn, StdioLaunch,
+    },
     proxy,
 };
 
@@ -26,6 +28,9 @@ const PIECE_LENGTH: usize = 64;
 /// Maximum number of pieces for one server. A configuration with more pieces holds data, not
 /// secrets.
 const MAX_PIECES: usize = 512;
+
+/// Bytes at the end of a token that are searched for.
+const MAX_CREDENTIAL: usize = 256;
 
 /// Options of package runners whose value is the name of a package. Error messages must show that
 /// name.
@@ -112,6 +117,17 @@ impl Secrets {
         })
     }
 
+    /// The secrets of the way to a server. `None` without any.
+    pub fn from_network(network: &NetworkSettings) -> Option<Self> {
+        let mut pieces = SecretPieces::default();
+        pieces.proxy(&network.proxy);
+        (!pieces.0.is_empty()).then(|| Self {
+            pieces: pieces.0,
+            findings: Vec::new(),
+            pattern: OnceLock::new(),
+        })
+    }
+
     /// The secrets of a configuration, and credentials that a source has given to requests. `None` without any.
     pub fn with_credentials<'c>(
         configured: Option<&Self>,
@@ -119,7 +135,7 @@ impl Secrets {
     ) -> Option<Self> {
         let mut pieces = SecretPieces::default();
         for credential in credentials {
-            pieces.secret(credential.expose());
+            pieces.credential(credential.expose());
         }
         let findings = configured.map(|secrets| secrets.findings.clone());
         if let Some(secrets) = configured {
@@ -296,13 +312,27 @@ impl SecretPieces {
                 _ => self.value(is_named, value),
             }
         }
-        if let SignIn::OAuth(oauth) = &launch.sign_in {
-            for secret in [&oauth.client_secret, &oauth.private_key]
-                .into_iter()
-                .flatten()
-            {
-                self.secret(secret.expose());
+        match &launch.sign_in {
+            SignIn::OAuth(oauth) => {
+                let secrets = [&oauth.client_secret, &oauth.private_key];
+                for secret in secrets.into_iter().flatten() {
+                    self.secret(secret.expose());
+                }
             }
+            SignIn::Helper(helper) => {
+                for word in helper.command.split_whitespace() {
+                    let word = word.trim_matches(['\'', '"']);
+                    match word.split_once('=') {
+                        // A variable or an option.
+                        Some((_, value)) => {
+                            let value = value.trim_matches(['\'', '"']);
+                            self.value(!value.starts_with(['/', '~', '.', '$']), value);
+                        }
+                        None => self.value(false, word),
+                    }
+                }
+            }
+            SignIn::HeadersOnly => {}
         }
     }
 
@@ -375,6 +405,13 @@ impl SecretPieces {
         for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
             let is_named = Secrecy::from_name(name).hides(value) || name.ends_with("key");
             self.value(is_named, value);
+            // A server quotes what it has decoded.
+            if let Ok(decoded) = proxy::percent_decoded(value)
+                && let Ok(decoded) = String::from_utf8(decoded)
+                && decoded != value
+            {
+                self.value(is_named, &decoded);
+            }
         }
     }
 
@@ -382,6 +419,13 @@ impl SecretPieces {
         if is_named || looks_secret(value) {
             self.secret(value);
         }
+    }
+
+    /// Adds a token. The end of a long one is enough: without its signature, a JWT is worth nothing.
+    fn credential(&mut self, token: &str) {
+        let start = token.len().saturating_sub(MAX_CREDENTIAL);
+        let start = (start..token.len()).find(|start| token.is_char_boundary(*start));
+        self.secret(&token[start.unwrap_or_default()..]);
     }
 
     fn secret(&mut self, secret: &str) {

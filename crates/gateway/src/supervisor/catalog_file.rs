@@ -3,6 +3,7 @@
 //! again.
 
 use std::{
+    borrow::Cow,
     fs,
     io::{self, Read as _},
     path::{Path, PathBuf},
@@ -13,6 +14,7 @@ use mainstay_core::{
     config::{Launch, ServerConfig},
     era::Eras,
     ids::ServerName,
+    redact::Secrets,
 };
 use mainstay_platform::state;
 use mainstay_transport::MAX_LIST_BYTES;
@@ -72,8 +74,11 @@ impl CatalogFile {
         declared: &Declarations,
         catalog: &ServerCatalog,
         eras: Eras,
+        secrets: Option<&Secrets>,
     ) -> io::Result<()> {
         let text = StoredCatalog::write(&self.launch, &declared.0, catalog, eras);
+        // A server may quote what it was sent.
+        let text = secrets.map_or(Cow::Borrowed(&*text), |secrets| secrets.hide(&text));
         if text.len() > MAX_BYTES {
             return Err(io::Error::other(format!("it exceeds {MAX_BYTES} bytes")));
         }
@@ -149,7 +154,7 @@ mod tests {
         assert!(file.load().is_none());
         let catalog = ServerCatalog::default();
         let declared = Declarations::default();
-        file.save(&declared, &catalog, Eras::UNKNOWN)
+        file.save(&declared, &catalog, Eras::UNKNOWN, None)
             .expect("saved");
         assert!(file.load().is_some());
         let mut text = std::fs::read_to_string(&file.path).expect("readable");

@@ -192,7 +192,9 @@ impl Task {
         };
         let declared = self.lists.offered_to.clone();
         // Do not block the runtime: disks may be slow.
-        let saving = try_off_the_runtime(move || file.save(&declared, &catalog, eras));
+        let secrets = self.log.secrets();
+        let saving =
+            try_off_the_runtime(move || file.save(&declared, &catalog, eras, secrets.as_deref()));
         let saved = saving.await.map_err(io::Error::other).flatten();
         if let Err(error) = saved {
             tracing::warn!(server = %self.config.name, %error, "the catalog could not be kept");
