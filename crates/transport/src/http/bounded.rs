@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use http::{Method, Request, Response, Uri};
 use mainstay_core::config::{HttpLaunch, NetworkSettings, Secret};
 use tokio::net::lookup_host;
@@ -36,6 +36,8 @@ pub struct BoundedRequest<'a> {
 pub struct BoundedAnswer {
     /// The URL that has answered, after all redirects, without user and query.
     pub url: String,
+    /// The proxy that has forwarded the request, in words: the answer may be its own.
+    pub proxy: Option<String>,
     pub response: Response<Vec<u8>>,
 }
 
@@ -131,6 +133,11 @@ async fn follow(request: BoundedRequest<'_>) -> Result<BoundedAnswer, BoundedErr
             }
         }
         let body = response.collect(&mut BytesMut::new(), max_bytes).await;
+        let body = match body {
+            // The status of a refusal says enough.
+            Err(CollectError::Broken(_)) if status >= 400 => Ok(Bytes::new()),
+            body => body,
+        };
         let body = body.map_err(|error| match error {
             CollectError::TooLarge => BoundedError::TooLarge {
                 url: url.clone(),
@@ -146,7 +153,11 @@ async fn follow(request: BoundedRequest<'_>) -> Result<BoundedAnswer, BoundedErr
             url: url.clone(),
             reason: Error::Malformed("the head of the answer"),
         })?;
-        return Ok(BoundedAnswer { url, response });
+        return Ok(BoundedAnswer {
+            url,
+            proxy: target.proxy_words(),
+            response,
+        });
     }
     Err(BoundedError::TooManyRedirects {
         url: urls::place(&uri),

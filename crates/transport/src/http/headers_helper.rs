@@ -257,10 +257,16 @@ fn unavailable(helper: &HeadersHelper, reason: &str) -> NoCredentials {
     NoCredentials::Unavailable(format!("headersHelper {}: {reason}", name(&helper.command)))
 }
 
-/// The program of a command line: its first word that sets no variable. The rest may contain secrets.
+/// The program of a command line: its first word that sets no variable. The rest may contain secrets, and so may a
+/// variable whose value has blanks.
 fn name(command: &str) -> &str {
     let mut words = command.split_whitespace();
-    words.find(|word| !word.contains('=')).unwrap_or("it")
+    let word = words.find(|word| !word.contains('='));
+    let is_after_quotes = word.is_some_and(|word| {
+        let start = word.as_ptr().addr() - command.as_ptr().addr();
+        command[..start].contains(['\'', '"', '\\', '`', '$'])
+    });
+    word.filter(|_| !is_after_quotes).unwrap_or("it")
 }
 
 async fn lines_of_run(
@@ -282,8 +288,13 @@ fn parse(output: &[u8]) -> Result<HeaderLines, HelperFailed> {
     let mut headers: Vec<(String, &str)> = Vec::new();
     for (name, value) in &object {
         let value = value.as_str().ok_or(HelperFailed::NotHeaders)?;
+        // A name that cannot be sent may be a value: keys and values are easily swapped.
         let wrong = |reason: String| HelperFailed::Header {
-            name: name.clone(),
+            name: if check_header(name, "").is_ok() {
+                name.clone()
+            } else {
+                "***".to_owned()
+            },
             reason,
         };
         let lowercase = check_header(name, value).map_err(|fault| wrong(fault.to_string()))?;
@@ -492,7 +503,7 @@ mod tests {
             ),
             (
                 format!("echo '{{\"a b\": \"{SECRET}\"}}'"),
-                "header \"a b\" cannot be sent: not a header name",
+                "header \"***\" cannot be sent: not a header name",
             ),
             (
                 format!("printf %s '{{\"a\": \"{SECRET}\\r\\nb: c\"}}'"),

@@ -126,6 +126,11 @@ impl HttpTarget {
         self.client.refuse_private_addresses();
     }
 
+    /// The proxy that forwards the requests, in words.
+    pub fn proxy_words(&self) -> Option<String> {
+        self.client.proxy_words()
+    }
+
     /// The same origin with another URL.
     pub fn at(&self, uri: Uri) -> Self {
         Self {

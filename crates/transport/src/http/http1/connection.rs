@@ -249,6 +249,14 @@ impl HttpOrigin {
         connect_error::refused_certificate(&self.authority, error, shows_certificate)
     }
 
+    /// The proxy that forwards the requests, in words. None is in the way of an encrypted connection.
+    pub fn forwarding_proxy(&self) -> Option<String> {
+        match &self.route {
+            Route::Proxied(route) if self.tls.is_none() => Some(route.through()),
+            Route::Proxied(_) | Route::Direct | Route::Unusable(_) => None,
+        }
+    }
+
     /// The error if this answer comes from a proxy that wants credentials. It has not forwarded the request.
     pub fn refused_by_proxy(&self, head: &Head) -> Option<io::Error> {
         match &self.route {

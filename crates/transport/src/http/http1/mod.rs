@@ -91,6 +91,10 @@ impl HttpClient {
         Ok(Self::build(uri, direct(uri)?, reset_wait, None))
     }
 
+    pub fn proxy_words(&self) -> Option<String> {
+        self.origin.forwarding_proxy()
+    }
+
     pub fn refuse_private_addresses(&self) {
         self.origin.is_only_public.store(true, Ordering::Relaxed);
     }
