@@ -385,7 +385,10 @@ fn login_lines(login: &Login) -> Vec<String> {
             lines.push(format!("  {label}: {text}"));
         }
     };
-    let expires_at = login.expires_at.as_deref().map(time::local_with_day);
+    // An ended login is over, until whenever its last token is valid.
+    let expires_at = login.expires_at.as_deref();
+    let expires_at = expires_at.filter(|_| login.status != LoginStatus::Ended);
+    let expires_at = expires_at.map(time::local_with_day);
     let renewed = if login.renewable {
         ", renewed before"
     } else {

@@ -189,8 +189,9 @@ pub struct Redirect {
 /// An answer in a redirect that leads to no tokens.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RedirectError {
-    #[error("{0:?} is no address that a browser comes back to after a login")]
-    NoAddress(String),
+    /// The text may be the code alone, so it is not quoted.
+    #[error("this is no address that a browser comes back to after a login")]
+    NoAddress,
     #[error("the address has no `{0}`")]
     Missing(&'static str),
     #[error("the address has `{0}` twice")]
@@ -251,7 +252,7 @@ impl Redirect {
         let query = match text.split_once('?') {
             Some((_, query)) => query,
             None if text.contains("code=") || text.contains("error=") => text,
-            None => return Err(RedirectError::NoAddress(text.chars().take(80).collect())),
+            None => return Err(RedirectError::NoAddress),
         };
         let query = query.split('#').next().unwrap_or_default();
         Self::from_query(query)
@@ -416,7 +417,7 @@ mod tests {
         }
         assert!(matches!(
             Redirect::from_pasted("hello"),
-            Err(RedirectError::NoAddress(_))
+            Err(RedirectError::NoAddress)
         ));
         assert_eq!(
             Redirect::from_query("code=a&code=b"),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use mainstay_core::config::Secret;
+use mainstay_core::{config::Secret, redact::Secrets};
 use mainstay_transport::{first_error_line, retry_after};
 use oauth2::{
     AsyncHttpClient, AuthType, AuthUrl, AuthorizationCode, Client, ClientId, ClientSecret,
@@ -27,7 +27,7 @@ use crate::{
     identity::{AuthMethod, ClientIdentity},
     scopes::{OFFLINE_ACCESS, Scopes},
     tokens::{TokenAnswer, Tokens, UnusableToken},
-    web::{Web, WebError, WebRequest, WebResponse},
+    web::{Web, WebError, WebRequest, WebResponse, proxy_note},
 };
 
 type TokenClient<HasAuthUrl = EndpointNotSet, HasDeviceUrl = EndpointNotSet> = Client<
@@ -180,7 +180,11 @@ impl<'c> AsyncHttpClient<'c> for Sender<'_> {
             if let Some(assertion) = &assertion {
                 append_assertion(request.body_mut(), assertion);
             }
-            let secrets = secrets_of(request.body());
+            let mut secrets = secrets_of(request.body());
+            secrets.extend(self.endpoint.client.secret.clone());
+            let authorization = request.headers().get(http::header::AUTHORIZATION);
+            let credentials = authorization.and_then(|value| value.to_str().ok()?.split_once(' '));
+            secrets.extend(credentials.map(|(_, credentials)| Secret::new(credentials)));
             let response = self.endpoint.web.send(request).await;
             let response = response.map_err(|error| GrantError::Unavailable {
                 reason: error.to_string(),
@@ -437,8 +441,12 @@ fn token_error<E: oauth2::ErrorResponse + IntoRefusal>(
             GrantError::Refused { code, description }
         }
         RequestTokenError::Request(error) => error,
+        // The error may quote a token.
         RequestTokenError::Parse(error, _) => GrantError::Unavailable {
-            reason: format!("the authorization server's answer is not the JSON of one: {error}"),
+            reason: match error.path().to_string().as_str() {
+                "." => "the authorization server's answer is not the JSON of one".to_owned(),
+                member => format!("`{member}` in the authorization server's answer cannot be read"),
+            },
             is_sent: true,
         },
         RequestTokenError::Other(reason) => GrantError::Unavailable {
@@ -511,24 +519,20 @@ const SECRET_PARAMETERS: [&str; 7] = [
     "token",
 ];
 
-/// Shorter values are no secrets.
-const MIN_SECRET: usize = 4;
-
 /// The secrets in the form of a request.
-fn secrets_of(form: &[u8]) -> Vec<String> {
+fn secrets_of(form: &[u8]) -> Vec<Secret> {
     form_urlencoded::parse(form)
-        .filter(|(name, value)| {
-            SECRET_PARAMETERS.contains(&name.as_ref()) && value.len() >= MIN_SECRET
-        })
-        .map(|(_, value)| value.into_owned())
+        .filter(|(name, _)| SECRET_PARAMETERS.contains(&name.as_ref()))
+        .map(|(_, value)| Secret::new(value))
         .collect()
 }
 
-/// A text of the authorization server without the secrets of the request.
-fn without_secrets(text: &str, secrets: &[String]) -> String {
-    secrets.iter().fold(text.to_owned(), |text, secret| {
-        text.replace(secret.as_str(), "***")
-    })
+/// A text of the authorization server without these secrets, in whatever form it quotes them.
+fn without_secrets(text: &str, secrets: &[Secret]) -> String {
+    match Secrets::with_credentials(None, secrets) {
+        Some(secrets) => secrets.hide(text).into_owned(),
+        None => text.to_owned(),
+    }
 }
 
 /// Limits the times of an answer with the codes of a device.
@@ -553,7 +557,7 @@ const MAX_DESCRIPTION: usize = 300;
 /// with status 200, and pages. An answer that says neither yes nor no is [`GrantError::Unavailable`].
 fn normalise(
     response: &WebResponse,
-    secrets: &[String],
+    secrets: &[Secret],
     now: SystemTime,
     clock_hint: Option<&str>,
 ) -> Result<WebResponse, GrantError> {
@@ -609,11 +613,17 @@ fn normalise(
             limit_device_times(&mut object);
             Ok(json_response(http::StatusCode::OK, object))
         }
+        // It may have tokens in it.
+        _ if (200..300).contains(&status) => Err(unavailable(format!(
+            "the authorization server answers HTTP {status}"
+        ))),
         _ => {
-            let line = without_secrets(&first_error_line(response.body()), secrets);
+            let body = without_secrets(&String::from_utf8_lossy(response.body()), secrets);
+            let line = first_error_line(body.as_bytes());
             let separator = if line.is_empty() { "" } else { ": " };
+            let note = proxy_note(response);
             Err(unavailable(format!(
-                "the authorization server answers HTTP {status}{separator}{line}"
+                "the authorization server answers HTTP {status}{separator}{line}{note}"
             )))
         }
     }

@@ -234,7 +234,11 @@ pub fn read_registration(
         )));
     }
     let registered: Registered = serde_json::from_slice(body)
-        .map_err(|error| RegistrationError::Unreadable(error.to_string()))?;
+        // The error may quote the secret of the client.
+        .map_err(|error| {
+            let place = format!("line {}, column {}", error.line(), error.column());
+            RegistrationError::Unreadable(place)
+        })?;
     let secret = registered
         .client_secret
         .filter(|secret| !secret.is_empty())

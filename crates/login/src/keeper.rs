@@ -371,6 +371,11 @@ impl LoginKeeper {
         !state.is_loaded && !has_failed
     }
 
+    /// True if the newest tokens are not on the disk.
+    pub(crate) fn is_unsaved(&self) -> bool {
+        self.state.lock().save_failure.is_some()
+    }
+
     pub(crate) fn needs_person(&self) -> bool {
         self.state.lock().needs_person()
     }

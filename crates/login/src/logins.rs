@@ -196,6 +196,10 @@ impl Logins {
         if timeout(STOP_LIMIT, self.shared.tasks.wait()).await.is_err() {
             tracing::warn!("a login was still being refreshed when Mainstay ended");
         }
+        let keepers: Vec<_> = self.keepers.lock().values().cloned().collect();
+        for keeper in keepers.iter().filter(|keeper| keeper.is_unsaved()) {
+            keeper.save().await;
+        }
     }
 
     /// Gives up the login of this server that has begun. `false` if there is none.

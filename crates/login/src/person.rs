@@ -31,7 +31,7 @@ use crate::{
     started::PendingContext,
     store::StoreError,
     stored::StoredLogin,
-    web::Web,
+    web::{Web, proxy_note},
 };
 
 /// A login in a browser that has begun.
@@ -90,13 +90,15 @@ impl Logins {
         redirect: Url,
         scopes: &Scopes,
     ) -> Result<BrowserLogin, LoginError> {
-        let prepared = self.prepare(server, &redirect, scopes, false).await?;
+        let prepared = self.prepared(server, &redirect, scopes, false).await?;
         let now = self.shared.now();
         let endpoint = prepared.endpoint(now);
         let request = endpoint.authorization_request(&redirect, &prepared.context.scopes)?;
         let PreparedLogin {
             discovery, context, ..
         } = prepared;
+        // Of two logins the later one counts.
+        self.started.cancel_device(&context.keeper.entry);
         let pending = PendingLogin {
             name: context.keeper.entry.clone(),
             redirect: redirect.clone(),
@@ -206,7 +208,7 @@ impl Logins {
     ) -> Result<DeviceLogin, LoginError> {
         // The registration needs a redirect address, which this grant does not use.
         let redirect = Url::parse("http://127.0.0.1/callback").expect("a valid URL");
-        let prepared = self.prepare(server, &redirect, scopes, true).await?;
+        let prepared = self.prepared(server, &redirect, scopes, true).await?;
         let now = self.shared.now();
         let endpoint = prepared.endpoint(now);
         let codes = endpoint.device_codes(&prepared.context.scopes).await?;
@@ -217,6 +219,7 @@ impl Logins {
             expires_at: now + codes.lifetime(),
         };
         let entry = prepared.context.keeper.entry.clone();
+        self.started.pending.lock().cancel(&entry, now);
         let cancel = CancellationToken::new();
         let mut devices = self.started.devices.lock();
         let older = devices.insert(entry.clone(), cancel.clone());
@@ -241,6 +244,22 @@ impl Logins {
             started.devices.lock().remove(&entry);
         }));
         Ok(login)
+    }
+
+    /// Prepares a login. The status says why one could not begin.
+    async fn prepared(
+        &self,
+        server: &LoginServer,
+        redirect: &Url,
+        scopes: &Scopes,
+        is_on_device: bool,
+    ) -> Result<PreparedLogin, LoginError> {
+        let prepared = self.prepare(server, redirect, scopes, is_on_device).await;
+        if let Err(error) = &prepared {
+            let keeper = self.keeper(server);
+            keeper.set_login_error(Some(error.to_string()));
+        }
+        prepared
     }
 
     async fn prepare(
@@ -354,7 +373,13 @@ impl Logins {
             issuer,
             redirect,
             &all_scopes,
-        )?;
+        );
+        let registration = registration.map_err(|error| match error {
+            RegistrationError::Refused(reason) => {
+                RegistrationError::Refused(format!("{reason}{}", proxy_note(&response)))
+            }
+            error => error,
+        })?;
         if let Err(error) = store
             .save_registration(&registration, server.client.as_ref())
             .await

@@ -98,7 +98,16 @@ impl LoginKeeper {
                 // The tokens are for the server at the former URL of the entry.
                 return;
             }
-            state.upkeep.handle_refresh(answer, now, random_share())
+            let after = state.upkeep.handle_refresh(answer, now, random_share());
+            if matches!(after, AfterRefresh::Save) {
+                state.is_required = false;
+                let scopes = state
+                    .upkeep
+                    .login()
+                    .map(|login| login.tokens.scopes.clone());
+                state.missing_scopes = state.missing_scopes.lacking(&scopes.unwrap_or_default());
+            }
+            after
         };
         let name = &server.name;
         match after {

@@ -56,7 +56,8 @@ impl LoginKeeper {
         let after = state
             .upkeep
             .handle_refusal(refused.status, token, challenge.as_ref(), now);
-        if challenge.is_some() {
+        let is_challenged = challenge.is_some();
+        if is_challenged {
             state.challenge = challenge;
         }
         // A refused token is not sent again before the refresh.
@@ -65,7 +66,8 @@ impl LoginKeeper {
             AfterRefusal::Use(token) => RequestStep::Send(token),
             AfterRefusal::Refresh => RequestStep::Wait(state.upkeep.retry_at(now)),
             AfterRefusal::LogIn(reason) => {
-                state.is_required = true;
+                // A 401 without a challenge may come from a proxy.
+                state.is_required |= is_challenged || state.upkeep.end().is_some();
                 RequestStep::Fail(NoCredentials::NoLongerValid(state.advised(&reason)))
             }
             AfterRefusal::StepUp(scopes) => {

@@ -94,10 +94,15 @@ impl StartedLogins {
     /// Gives up the login of an entry. `false` if there is none.
     pub fn cancel(&self, entry: &str, now: SystemTime) -> bool {
         let is_cancelled = self.pending.lock().cancel(entry, now);
+        self.cancel_device(entry) || is_cancelled
+    }
+
+    /// Gives up the login on another device. `false` if there is none.
+    pub fn cancel_device(&self, entry: &str) -> bool {
         let device = self.devices.lock().remove(entry);
         if let Some(device) = &device {
             device.cancel();
         }
-        is_cancelled || device.is_some()
+        device.is_some()
     }
 }

@@ -33,6 +33,16 @@ pub enum WebError {
 #[derive(Clone, Copy, Debug)]
 pub struct NamedByServer;
 
+/// Marks the response to a request that a proxy has forwarded: the proxy itself may have answered. Has its name.
+#[derive(Clone, Debug)]
+pub struct ThroughProxy(pub String);
+
+/// Names the proxy behind the status of a response. Empty without one.
+pub fn proxy_note(response: &WebResponse) -> String {
+    let proxy = response.extensions().get::<ThroughProxy>();
+    proxy.map_or_else(String::new, |ThroughProxy(words)| format!(" ({words})"))
+}
+
 /// A GET of a JSON document.
 pub fn get_json(url: &str) -> Result<WebRequest, http::Error> {
     http::Request::get(url)

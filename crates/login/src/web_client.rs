@@ -3,12 +3,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use mainstay_core::config::NetworkSettings;
+use mainstay_core::{config::NetworkSettings, redact::Secrets};
 use mainstay_transport::{BoundedError, BoundedRequest, private_address, send_bounded};
 
 use crate::{
     server::LoginServer,
-    web::{NamedByServer, PendingResponse, Web, WebError, WebRequest},
+    web::{NamedByServer, PendingResponse, ThroughProxy, Web, WebError, WebRequest},
 };
 
 /// Time limit for one request with its redirects.
@@ -32,6 +32,7 @@ impl WebSource for Network {
             network: server.network.clone(),
             server: server.url.as_str().parse().unwrap_or_default(),
             has_configured_issuer: server.oauth.issuer.is_some(),
+            secrets: Secrets::from_network(&server.network),
         })
     }
 }
@@ -42,6 +43,8 @@ struct WebClient {
     network: NetworkSettings,
     server: http::Uri,
     has_configured_issuer: bool,
+    /// The secrets of the proxy.
+    secrets: Option<Secrets>,
 }
 
 impl WebClient {
@@ -65,7 +68,22 @@ impl Web for WebClient {
                 time_limit: TIME_LIMIT,
                 only_public,
             });
-            let answered = sent.await.map(|answer| answer.response);
+            let answered = sent.await.map(|answer| {
+                let mut response = answer.response;
+                if let Some(proxy) = answer.proxy {
+                    response.extensions_mut().insert(ThroughProxy(proxy));
+                }
+                if let Some(secrets) = self
+                    .secrets
+                    .as_ref()
+                    .filter(|_| !response.status().is_success())
+                {
+                    // A proxy may quote the credentials that it was sent. Refusals are shown to people.
+                    let text = String::from_utf8_lossy(response.body()).into_owned();
+                    *response.body_mut() = secrets.hide(&text).into_owned().into_bytes();
+                }
+                response
+            });
             answered.map_err(|error| {
                 let reason = error.to_string();
                 match error {
