@@ -4,10 +4,11 @@
 //   POST /control/forget         forgets the token requests
 //   POST /control/revoke         {"login"} or {"client"} or {}: ends logins (grants), one, of a client, or all
 //   POST /control/expire         {}: access tokens are not valid any more, refresh tokens stay
-//   POST /control/faults         {"kind", "path", "requests", "seconds", "status", "delayMs", "retryAfter"}
+//   POST /control/faults         {"kind", "path", "requests", "seconds", "status", "delayMs", "retryAfter", "body"}
 //   POST /control/well           {}: no more faults
 //   POST /control/clock          {"shift": seconds}
-//   POST /control/person         {"name", "refuses"}
+//   POST /control/person         {"name", "refuses", "grants"}: people grant no scopes but these
+//   POST /control/narrow         {"scopes"}: logins have no scopes but these, from their next tokens on
 
 async function body(request) {
   let text = "";
@@ -40,9 +41,22 @@ export function control({ provider, store, faults, clock, person, tokens }) {
     clock({ shift }) {
       clock.shift = shift;
     },
-    person({ name, refuses }) {
+    person({ name, refuses, grants }) {
       if (name !== undefined) person.name = name;
       if (refuses !== undefined) person.refuses = refuses;
+      if (grants !== undefined) person.grants = grants.split(" ");
+    },
+    async narrow({ scopes }) {
+      const left = new Set(scopes.split(" "));
+      for (const { login } of logins()) {
+        const grant = await provider.Grant.find(login);
+        delete grant.rejected;
+        for (const [resource, granted] of Object.entries(grant.resources ?? {})) {
+          const taken = granted.split(" ").filter((scope) => !left.has(scope));
+          if (taken.length) grant.rejectResourceScope(resource, taken.join(" "));
+        }
+        await grant.save();
+      }
     },
   };
 
@@ -59,7 +73,7 @@ export function control({ provider, store, faults, clock, person, tokens }) {
         return answer(200, { issuer: provider.issuer, requests, counts, logins: logins(), clock, secrets, waiting });
       }
       if (request.method !== "POST" || !Object.hasOwn(actions, name)) return answer(404, { error: "no such action" });
-      return answer(200, actions[name](await body(request)) ?? {});
+      return answer(200, (await actions[name](await body(request))) ?? {});
     } catch (error) {
       return answer(400, { error: String(error) });
     }

@@ -2,9 +2,10 @@
 
 const PAGE = "<!doctype html><title>Down for maintenance</title><h1>We are back soon</h1>";
 
-// status: an error without a body; html: a page; hang: no answer; reset: the connection ends before anything
-// is done; lostAnswer: the request takes effect, and the connection ends instead of the answer; slow: a delay.
-export const KINDS = ["status", "html", "hang", "reset", "lostAnswer", "slow"];
+// status: an error without a body; html: a page; json: the body of the fault; hang: no answer; reset: the connection
+// ends before anything is done; lostAnswer: the request takes effect, and the connection ends instead of the answer;
+// slow: a delay.
+export const KINDS = ["status", "html", "json", "hang", "reset", "lostAnswer", "slow"];
 
 export class Faults {
   constructor() {
@@ -14,10 +15,10 @@ export class Faults {
     this.waiting = 0;
   }
 
-  add({ kind, path = "", requests = null, seconds = null, status = null, delayMs = 1000, retryAfter = null }) {
+  add({ kind, path = "", requests = null, seconds = null, status = null, delayMs = 1000, retryAfter = null, body }) {
     if (!KINDS.includes(kind)) throw new Error(`a fault is one of ${KINDS.join(", ")}`);
     const until = seconds === null ? null : performance.now() + seconds * 1000;
-    this.faults.push({ kind, path, left: requests, until, status, delayMs, retryAfter });
+    this.faults.push({ kind, path, left: requests, until, status, delayMs, retryAfter, body });
   }
 
   clear() {
@@ -43,6 +44,10 @@ export class Faults {
         return false;
       case "html":
         response.writeHead(fault.status ?? 200, { "content-type": "text/html" }).end(PAGE);
+        return false;
+      case "json":
+        response.writeHead(fault.status ?? 400, { "content-type": "application/json" });
+        response.end(JSON.stringify(fault.body ?? {}));
         return false;
       case "hang":
         this.hanging.add(request.socket);

@@ -5,7 +5,8 @@ export class Person {
     this.provider = provider;
     this.name = settings.person;
     this.refuses = settings.refuse;
-    this.scopes = settings.scopes;
+    // Scopes that the person grants of those that a client asks for; without, all.
+    this.grants = null;
   }
 
   // The cookies `person` and `refuse` of a request come before the settings.
@@ -25,7 +26,11 @@ export class Person {
     const oidc = asked.filter((word) => ["openid", "offline_access"].includes(word));
     const rest = asked.filter((word) => !oidc.includes(word));
     grant.addOIDCScope([...oidc, ...rest].join(" ") || "openid");
-    for (const resource of resources) grant.addResourceScope(resource, rest.join(" "));
+    for (const resource of resources) {
+      grant.addResourceScope(resource, rest.join(" "));
+      const refused = rest.filter((word) => this.grants && !this.grants.includes(word));
+      if (refused.length) grant.rejectResourceScope(resource, refused.join(" "));
+    }
     return grant.save();
   }
 

@@ -27,7 +27,7 @@ from state import Client, Code, State, Token, fingerprint
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 PAGE = "<!doctype html><title>Down for maintenance</title><h1>We are back soon</h1>"
-KINDS = ["status", "html", "hang", "reset", "lostAnswer", "slow"]
+KINDS = ["status", "html", "json", "hang", "reset", "lostAnswer", "slow"]
 AUTH_METHODS = ["none", "client_secret_basic", "client_secret_post"]
 RESOURCE_SERVER = {
     "client_id": "resource-server",
@@ -333,6 +333,9 @@ def dispatch(environ, start_response):
         return Response(status=fault.get("status") or 503, headers=headers)(environ, start_response)
     if kind == "html":
         return Response(PAGE, status=fault.get("status") or 200, mimetype="text/html")(environ, start_response)
+    if kind == "json":
+        status, body = fault.get("status") or 400, json.dumps(fault.get("body", {}))
+        return Response(body, status=status, mimetype="application/json")(environ, start_response)
     if kind == "hang":
         faults.well.wait()
         return reset(environ)

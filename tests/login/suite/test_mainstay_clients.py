@@ -67,7 +67,7 @@ class ClientsTest(MainstayTest):
             answer = self.mainstay.daemon.modern("/mcp", tokens[client], "tools/call", {"name": "remote__whoami"})
             self.assertEqual(json.loads(text(answer))["subject"], name)
         owners = [login.get("client") for login in self.mainstay.rest("GET", "/api/logins")["logins"]]
-        self.assertEqual(owners, [None, "laptop", "build"])
+        self.assertEqual(owners, [None, "build", "laptop"])
         listed = self.mainstay.run("auth", "status").stdout.decode()
         self.assertIn("laptop", listed)
         ids = {login["clientId"] for login in self.mainstay.rest("GET", "/api/logins")["logins"]}
