@@ -123,9 +123,18 @@ pub async fn run(logins: Arc<Logins>, registry: Arc<Registry>) {
         }
     };
     tokio::select! {
-        () = logins.run(|server| registry.server(server.name.as_str()).is_ok()) => {}
+        () = logins.run(|server| is_configured(&registry, server)) => {}
         () = watching => {}
     }
+}
+
+/// True if a server of the configuration still uses this login.
+fn is_configured(registry: &Registry, login: &LoginServer) -> bool {
+    let Ok(server) = registry.server(login.name.as_str()) else {
+        return false;
+    };
+    let principal = login.client.clone().map(Principal::Client);
+    principal.is_none_or(|principal| server.has_own_login(&principal))
 }
 
 /// Forgets the logins of clients whose tokens are removed, now and later.

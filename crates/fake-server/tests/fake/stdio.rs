@@ -277,7 +277,7 @@ async fn a_hanging_server_lives_and_reads_nothing() {
         fills_up_unread(peer).await;
 
         let mut peer = Peer::open(&[]).await;
-        peer.send(call(1, "sleep", &json!({"ms": 1}))).await;
+        peer.send(call(1, "sleep", &json!({"ms": 50}))).await;
         peer.send(call(2, "hang_server", &json!({}))).await;
         fills_up_unread(peer).await;
     })
