@@ -241,7 +241,7 @@ test('clients that log in for themselves are listed, and logged out one by one',
   assert.equal(await clients.getByText('Logged in until').count(), 2)
   await says(clients, 'Each client logs in to each for itself')
   await look(page, 'clients')
-  await button(clients, 'Log laptop out').click()
+  await button(clients, 'Log out: laptop').click()
   await says(page.getByRole('dialog'), 'Log out of laptop?')
   await button(page.getByRole('dialog'), 'Log out').click()
   await says(clients, 'Logged out. The tokens are revoked.')

@@ -121,7 +121,7 @@ export const loginTexts = {
   logOutText: 'Mainstay forgets the tokens and has them revoked. All clients lose this server until somebody logs in again.',
   ofClients: 'Logins of clients',
   ofClientsHint: (name: string) => `Each client logs in to ${name} for itself: the login above is that of Mainstay, for lists and health.`,
-  logOutClient: (client: string) => `Log ${client} out`,
+  logOutClient: (client: string) => `Log out: ${client}`,
   logOutClientText: 'Mainstay forgets the tokens of this client and has them revoked. Its calls fail until somebody logs it in again.',
   revocations: {
     revoked: 'Logged out. The tokens are revoked.',
