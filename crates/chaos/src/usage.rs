@@ -8,6 +8,10 @@ const GROWTH: usize = 10;
 /// … or as an absolute number, if that is more: of few threads and descriptors, one is more than a tenth.
 const SMALL: usize = 2;
 
+/// Like [`SMALL`], for threads. Those for blocking work come with a burst of it, and stay while there is any within ten
+/// seconds. A thread that each call or each fault leaves behind is more.
+const SMALL_THREADS: usize = 8;
+
 /// Like [`SMALL`], for memory in KiB. A short run in an unoptimised build has had one flood or none in its
 /// first round, and the allocator keeps the memory of a flood for a while. The long run has no such excuse.
 const SMALL_MEMORY: usize = if cfg!(debug_assertions) {
@@ -63,7 +67,7 @@ pub fn growth(rounds: &[Usage]) -> Vec<String> {
         return Vec::new();
     };
     [
-        ("threads", first.threads, last.threads, SMALL),
+        ("threads", first.threads, last.threads, SMALL_THREADS),
         ("descriptors", first.descriptors, last.descriptors, SMALL),
         (
             "KiB of memory",
