@@ -69,6 +69,11 @@ fn too_slow() -> Refusal {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<Body<T>, Refusal> {
+    // `serde` takes an array for the members of a structure in their order.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        let message = "an object is expected, not an array".to_owned();
+        return Err(Refusal::Malformed(message));
+    }
     let read = serde_json::from_slice(bytes).map(Body);
     read.map_err(|error| Refusal::Malformed(error.to_string()))
 }
@@ -83,4 +88,19 @@ pub fn is_json(headers: &HeaderMap) -> bool {
         .next()
         .unwrap_or_default();
     essence.trim().eq_ignore_ascii_case("application/json")
+}
+
+#[cfg(test)]
+mod tests {
+    use mainstay_api::BeginLogin;
+
+    use super::*;
+
+    #[test]
+    fn an_array_is_no_object() {
+        for (body, is_accepted) in [("{}", true), (" {\"device\": true}", true), ("[]", false)] {
+            let parsed = parse::<BeginLogin>(body.as_bytes());
+            assert_eq!(parsed.is_ok(), is_accepted, "{body}");
+        }
+    }
 }

@@ -279,7 +279,7 @@ fn redirect_at_origin(
     let url = Url::parse(&format!("{origin}{}", api::LOGIN_CALLBACK)).ok();
     let url = url.filter(|_| authority.is_some() && authority == host);
     let url = url.ok_or_else(|| {
-        Refusal::Malformed("`origin` must be the origin of this request".to_owned())
+        Refusal::LoginFailed("`origin` must be the origin of this request".to_owned())
     })?;
     let port = door
         .endpoint
