@@ -35,14 +35,6 @@ pub struct MovedSecret {
 /// The part of a header's value that names its scheme, and is no secret.
 const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
 
-/// The keys of a login that hold secrets.
-const SECRETS_OF_LOGINS: [&str; 4] = [
-    "clientSecret",
-    "client_secret",
-    "CLIENT_SECRET",
-    "privateKey",
-];
-
 /// Replaces the plain secrets of an entry by references. The names differ from `used`, which they join.
 pub fn moved(
     server: &ServerName,
@@ -82,7 +74,7 @@ pub fn moved(
         if let Some(Value::Object(members)) = entry.get_mut(object) {
             members
                 .iter_mut()
-                .filter(|(key, _)| SECRETS_OF_LOGINS.contains(&key.as_str()))
+                .filter(|(key, _)| masking::SECRET_TEXTS.contains(&key.as_str()))
                 .for_each(|(key, value)| replace(key, value));
         }
     }

@@ -175,8 +175,8 @@ fn has_secret_word(command: &str) -> bool {
     })
 }
 
-/// Members whose value is a text, so that an object there is a mistake that may hold the secret.
-const SECRET_TEXTS: [&str; 5] = [
+/// Members whose value is a secret text. An object there is a mistake that may hold the secret.
+pub const SECRET_TEXTS: [&str; 5] = [
     "bearerToken",
     "clientSecret",
     "client_secret",

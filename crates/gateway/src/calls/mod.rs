@@ -148,11 +148,11 @@ impl Calls {
                 }
                 Err(AttemptError::LoginRequired(failure)) if !logged_in_before => {
                     logged_in_before = true;
-                    call.account.attempt_failed(State::NotSent, &failure);
-                    let logged_in = Box::pin(call.log_in(failure, cancel.as_mut())).await;
-                    if let Err(failure) = logged_in {
+                    let login = call.log_in(failure.clone(), cancel.as_mut());
+                    if let Err(failure) = Box::pin(login).await {
                         break Err(failure);
                     }
+                    call.account.attempt_failed(State::NotSent, &failure);
                 }
                 other => break other.map_err(AttemptError::into_failure),
             }
