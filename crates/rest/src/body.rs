@@ -6,23 +6,31 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
-
+use serde_json::Value;
 use tokio::time::timeout_at;
 
 use super::{RestDoor, refusal::Refusal};
 use mainstay_doorway::bodies::Pace;
 
-/// A request's body.
+/// A request's body: a JSON object.
 pub struct Body<T>(pub T);
+
+/// A request's body that may be any JSON value. Its reader says what is wrong with another type.
+pub struct AnyBody(pub Value);
 
 impl<T: DeserializeOwned> FromRequest<RestDoor> for Body<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, door: &RestDoor) -> Result<Self, Refusal> {
-        if !is_json(request.headers()) {
-            return Err(Refusal::WrongContentType);
-        }
-        parse(&read(request, door).await?)
+        parse(&read_json(request, door).await?)
+    }
+}
+
+impl FromRequest<RestDoor> for AnyBody {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, door: &RestDoor) -> Result<Self, Refusal> {
+        parse_any(&read_json(request, door).await?).map(Self)
     }
 }
 
@@ -37,6 +45,13 @@ impl<T: DeserializeOwned> OptionalFromRequest<RestDoor> for Body<T> {
         }
         parse(&bytes).map(Some)
     }
+}
+
+async fn read_json(request: Request, door: &RestDoor) -> Result<Bytes, Refusal> {
+    if !is_json(request.headers()) {
+        return Err(Refusal::WrongContentType);
+    }
+    read(request, door).await
 }
 
 async fn read(request: Request, door: &RestDoor) -> Result<Bytes, Refusal> {
@@ -74,8 +89,11 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<Body<T>, Refusal> {
         let message = "an object is expected, not an array".to_owned();
         return Err(Refusal::Malformed(message));
     }
-    let read = serde_json::from_slice(bytes).map(Body);
-    read.map_err(|error| Refusal::Malformed(error.to_string()))
+    parse_any(bytes).map(Body)
+}
+
+fn parse_any<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(bytes).map_err(|error| Refusal::Malformed(error.to_string()))
 }
 
 /// True if a request declares its body as JSON.

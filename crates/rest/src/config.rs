@@ -15,7 +15,8 @@ use mainstay_gateway::reload::FileChange;
 use serde_json::Value;
 
 use super::{
-    RestDoor, body::Body, entries::reloader, operation::JSON_SCHEMA, refusal::Refusal, via::Author,
+    RestDoor, body::AnyBody, entries::reloader, operation::JSON_SCHEMA, refusal::Refusal,
+    via::Author,
 };
 
 static SCHEMA: LazyLock<String> = LazyLock::new(mainstay_config::schema_text);
@@ -35,7 +36,7 @@ pub async fn schema() -> Response {
 pub async fn put(
     State(door): State<RestDoor>,
     Author(by): Author,
-    Body(config): Body<Value>,
+    AnyBody(config): AnyBody,
 ) -> Result<Json<api::ConfigUpdated>, Refusal> {
     let plan = reloader(&door)?
         .write(FileChange::Whole(config), by)
