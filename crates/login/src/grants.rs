@@ -1,4 +1,4 @@
-//! Requests to a token endpoint, and their answers: codes, refresh tokens, client credentials, devices (RFC 6749;
+//! Requests to a token endpoint: codes, refresh tokens, client credentials, devices (RFC 6749;
 //! RFC 8628), each for one resource (RFC 8707).
 
 use std::{
@@ -7,8 +7,7 @@ use std::{
 };
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use mainstay_core::{config::Secret, redact::Secrets};
-use mainstay_transport::{first_error_line, retry_after};
+use mainstay_core::config::Secret;
 use oauth2::{
     AsyncHttpClient, AuthType, AuthUrl, AuthorizationCode, Client, ClientId, ClientSecret,
     CsrfToken, DeviceAuthorizationUrl, EndpointNotSet, EndpointSet, PkceCodeChallenge,
@@ -17,17 +16,16 @@ use oauth2::{
     basic::{BasicErrorResponse, BasicRevocationErrorResponse, BasicTokenIntrospectionResponse},
     url::{Url, form_urlencoded},
 };
-use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use crate::{
-    assertion::{ASSERTION_TYPE, UnusableKey, sign_assertion},
+    assertion::{ASSERTION_TYPE, sign_assertion},
     discovery::{IssuerMetadata, MetadataError},
-    find::DiscoveryError,
+    grant_answer::{GrantError, clock_hint, read_answer, secrets_of},
     identity::{AuthMethod, ClientIdentity},
     scopes::{OFFLINE_ACCESS, Scopes},
-    tokens::{TokenAnswer, Tokens, UnusableToken},
-    web::{Web, WebError, WebRequest, WebResponse, proxy_note},
+    tokens::{TokenAnswer, Tokens},
+    web::{Web, WebError, WebRequest, WebResponse},
 };
 
 type TokenClient<HasAuthUrl = EndpointNotSet, HasDeviceUrl = EndpointNotSet> = Client<
@@ -42,77 +40,6 @@ type TokenClient<HasAuthUrl = EndpointNotSet, HasDeviceUrl = EndpointNotSet> = C
     EndpointNotSet,
     EndpointSet,
 >;
-
-/// A grant that led to no tokens.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GrantError {
-    /// The authorization server says no. Another attempt gets the same answer.
-    #[error("{}", refusal_text(.code, .description.as_deref()))]
-    Refused {
-        code: String,
-        description: Option<String>,
-    },
-    /// There is no answer that says yes or no. A later attempt may get one.
-    #[error("{reason}")]
-    Unavailable {
-        reason: String,
-        /// The request may have had its effect.
-        is_sent: bool,
-    },
-    /// The authorization server asks to be asked later.
-    #[error("{reason}")]
-    Busy { reason: String, pause: Duration },
-    #[error(transparent)]
-    UnusableToken(#[from] UnusableToken),
-    #[error(transparent)]
-    UnusableKey(#[from] UnusableKey),
-    #[error(transparent)]
-    Metadata(#[from] MetadataError),
-    #[error("the authorization server gave no refresh token")]
-    NoRefreshToken,
-    #[error("a login without a person needs `oauth.clientId`, with `clientSecret` or `privateKey`")]
-    NoMachineIdentity,
-}
-
-/// True for the error codes of a client that the authorization server does not know (RFC 6749, 4.1.2.1 and 5.2).
-pub(crate) fn means_unknown_client(code: &str) -> bool {
-    matches!(code, "invalid_client" | "unauthorized_client")
-}
-
-fn refusal_text(code: &str, description: Option<&str>) -> String {
-    match description {
-        Some(description) => format!("the authorization server says {code}: {description}"),
-        None => format!("the authorization server says {code}"),
-    }
-}
-
-impl GrantError {
-    /// A machine looks for its authorization server again and again, because no person is there to correct it.
-    pub(crate) fn from_discovery(error: &DiscoveryError) -> Self {
-        Self::Unavailable {
-            reason: error.to_string(),
-            is_sent: false,
-        }
-    }
-
-    /// True if the authorization server has forgotten the client.
-    pub(crate) fn is_client_unknown(&self) -> bool {
-        matches!(self, Self::Refused { code, .. } if means_unknown_client(code))
-    }
-
-    /// True if a later attempt with the same grant may succeed.
-    pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Busy { .. })
-    }
-
-    /// The pause for which the authorization server asks.
-    pub fn pause(&self) -> Option<Duration> {
-        match self {
-            Self::Busy { pause, .. } => Some(*pause),
-            _ => None,
-        }
-    }
-}
 
 /// The authorization request for a browser, and the secrets that redeem its answer.
 #[derive(Debug)]
@@ -192,7 +119,7 @@ impl<'c> AsyncHttpClient<'c> for Sender<'_> {
             })?;
             // Only an assertion depends on the clock of this machine.
             let clock_hint = assertion.and_then(|_| clock_hint(&response, now));
-            normalise(&response, &secrets, now, clock_hint.as_deref())
+            read_answer(&response, &secrets, now, clock_hint.as_deref())
         })
     }
 }
@@ -463,206 +390,4 @@ fn append_assertion(form: &mut Vec<u8>, assertion: &str) {
     parameters.append_pair("client_assertion", assertion);
     form.push(b'&');
     form.extend_from_slice(parameters.finish().as_bytes());
-}
-
-/// A smaller difference of two clocks is no reason for a refusal.
-const CLOCK_LEEWAY: Duration = Duration::from_secs(60);
-
-/// Says by how much this machine's clock is wrong, by the date of an answer.
-fn clock_hint(response: &WebResponse, now: SystemTime) -> Option<String> {
-    let date = response.headers().get(http::header::DATE)?.to_str().ok()?;
-    let date = httpdate::parse_http_date(date).ok()?;
-    let (difference, word) = match now.duration_since(date) {
-        Ok(ahead) => (ahead, "ahead of"),
-        Err(behind) => (behind.duration(), "behind"),
-    };
-    (difference > CLOCK_LEEWAY).then(|| {
-        let minutes = difference.as_secs().div_ceil(60);
-        format!("this machine's clock is {minutes} minutes {word} the authorization server's")
-    })
-}
-
-/// Codes of errors that pass.
-const TRANSIENT_CODES: [&str; 2] = ["temporarily_unavailable", "server_error"];
-
-/// Codes that an authorization server uses (RFC 6749, 5.2; RFC 8628, 3.5; RFC 8707, 2). With a status that no
-/// authorization server gives to an error, another code comes from a gateway before it.
-const KNOWN_CODES: [&str; 11] = [
-    "invalid_request",
-    "invalid_client",
-    "invalid_grant",
-    "unauthorized_client",
-    "unsupported_grant_type",
-    "invalid_scope",
-    "invalid_target",
-    "access_denied",
-    "authorization_pending",
-    "slow_down",
-    "expired_token",
-];
-
-/// Maximum length of an error code that is stored, in characters.
-const MAX_CODE: usize = 60;
-
-/// Longest pause between two requests for the tokens of a device, and longest lifetime of its codes, in seconds.
-const MAX_INTERVAL: u64 = 60;
-const MAX_DEVICE_LIFETIME: u64 = 60 * 60;
-
-/// Parameters of requests whose values no error may quote.
-const SECRET_PARAMETERS: [&str; 7] = [
-    "code",
-    "refresh_token",
-    "code_verifier",
-    "client_secret",
-    "client_assertion",
-    "device_code",
-    "token",
-];
-
-/// The secrets in the form of a request.
-fn secrets_of(form: &[u8]) -> Vec<Secret> {
-    form_urlencoded::parse(form)
-        .filter(|(name, _)| SECRET_PARAMETERS.contains(&name.as_ref()))
-        .map(|(_, value)| Secret::new(value))
-        .collect()
-}
-
-/// A text of the authorization server without these secrets, in whatever form it quotes them.
-fn without_secrets(text: &str, secrets: &[Secret]) -> String {
-    match Secrets::with_credentials(None, secrets) {
-        Some(secrets) => secrets.hide(text).into_owned(),
-        None => text.to_owned(),
-    }
-}
-
-/// Limits the times of an answer with the codes of a device.
-fn limit_device_times(object: &mut Map<String, Value>) {
-    if !object.contains_key("device_code") {
-        return;
-    }
-    for (name, min, max) in [
-        ("interval", 1, MAX_INTERVAL),
-        ("expires_in", 1, MAX_DEVICE_LIFETIME),
-    ] {
-        if let Some(seconds) = object.get(name).and_then(Value::as_u64) {
-            object.insert(name.to_owned(), Value::from(seconds.clamp(min, max)));
-        }
-    }
-}
-
-/// The longest description of an error that is kept, in characters.
-const MAX_DESCRIPTION: usize = 300;
-
-/// The answer as RFC 6749 has it: JSON, with an error status where it is an error. Servers also write forms, errors
-/// with status 200, and pages. An answer that says neither yes nor no is [`GrantError::Unavailable`].
-fn normalise(
-    response: &WebResponse,
-    secrets: &[Secret],
-    now: SystemTime,
-    clock_hint: Option<&str>,
-) -> Result<WebResponse, GrantError> {
-    let status = response.status().as_u16();
-    let pause = response.headers().get(http::header::RETRY_AFTER);
-    let pause = pause.and_then(|value| retry_after(value.to_str().ok()?, now));
-    let unavailable = |reason| match pause {
-        Some(pause) => GrantError::Busy { reason, pause },
-        None => GrantError::Unavailable {
-            reason,
-            is_sent: true,
-        },
-    };
-    let object = read_object(response);
-    let code = object.as_ref().and_then(error_code);
-    if let Some(code) = code {
-        let code: String = without_secrets(&code, secrets)
-            .chars()
-            .take(MAX_CODE)
-            .collect();
-        let is_final_status = matches!(status, 200..300 | 400 | 401);
-        let is_of_gateway = !is_final_status && !KNOWN_CODES.contains(&code.as_str());
-        if status >= 500
-            || status == 429
-            || is_of_gateway
-            || TRANSIENT_CODES.contains(&code.as_str())
-        {
-            return Err(unavailable(refusal_text(&code, None)));
-        }
-        let description = object
-            .as_ref()
-            .and_then(|object| object.get("error_description"));
-        let description = description.and_then(Value::as_str);
-        let description = description.map(|text| {
-            let text = without_secrets(text, secrets);
-            text.chars().take(MAX_DESCRIPTION).collect::<String>()
-        });
-        let parts: Vec<&str> = description
-            .as_deref()
-            .into_iter()
-            .chain(clock_hint)
-            .collect();
-        let mut error = Map::new();
-        error.insert("error".to_owned(), Value::from(code));
-        if !parts.is_empty() {
-            let description = parts.join("; ");
-            error.insert("error_description".to_owned(), Value::from(description));
-        }
-        return Ok(json_response(http::StatusCode::BAD_REQUEST, error));
-    }
-    match object {
-        Some(mut object) if (200..300).contains(&status) => {
-            limit_device_times(&mut object);
-            Ok(json_response(http::StatusCode::OK, object))
-        }
-        // It may have tokens in it.
-        _ if (200..300).contains(&status) => Err(unavailable(format!(
-            "the authorization server answers HTTP {status}"
-        ))),
-        _ => {
-            let body = without_secrets(&String::from_utf8_lossy(response.body()), secrets);
-            let line = first_error_line(body.as_bytes());
-            let separator = if line.is_empty() { "" } else { ": " };
-            let note = proxy_note(response);
-            Err(unavailable(format!(
-                "the authorization server answers HTTP {status}{separator}{line}{note}"
-            )))
-        }
-    }
-}
-
-/// The error code of an answer. Some servers write an object with a `code` in its place.
-fn error_code(object: &Map<String, Value>) -> Option<String> {
-    let code = match object.get("error")? {
-        Value::String(code) => code.clone(),
-        Value::Object(error) => error
-            .get("code")
-            .or_else(|| error.get("error"))?
-            .as_str()?
-            .to_owned(),
-        _ => return None,
-    };
-    (!code.is_empty()).then_some(code)
-}
-
-/// The members of an answer in JSON or as a form.
-fn read_object(response: &WebResponse) -> Option<Map<String, Value>> {
-    let body = response.body().as_slice();
-    if let Ok(Value::Object(object)) = serde_json::from_slice(body) {
-        return Some(object);
-    }
-    let content_type = response.headers().get("content-type")?.to_str().ok()?;
-    if !content_type.starts_with("application/x-www-form-urlencoded") {
-        return None;
-    }
-    let pairs = form_urlencoded::parse(body);
-    Some(
-        pairs
-            .map(|(name, value)| (name.into_owned(), Value::from(value.into_owned())))
-            .collect(),
-    )
-}
-
-fn json_response(status: http::StatusCode, object: Map<String, Value>) -> WebResponse {
-    let mut response = WebResponse::new(Value::Object(object).to_string().into_bytes());
-    *response.status_mut() = status;
-    response
 }

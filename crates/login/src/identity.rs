@@ -185,6 +185,8 @@ pub fn registration_body(
 pub enum RegistrationError {
     #[error("the authorization server refuses to register a client: {0}")]
     Refused(String),
+    #[error("the authorization server cannot register a client at the moment: {0}")]
+    Unavailable(String),
     #[error("the answer to the registration is not the JSON of one: {0}")]
     Unreadable(String),
     #[error("the registered client has to authenticate itself by `{0}`, which Mainstay cannot")]
@@ -229,9 +231,11 @@ pub fn read_registration(
     if !(200..300).contains(&status) {
         let line = mainstay_transport::first_error_line(body);
         let separator = if line.is_empty() { "" } else { ": " };
-        return Err(RegistrationError::Refused(format!(
-            "HTTP {status}{separator}{line}"
-        )));
+        let reason = format!("HTTP {status}{separator}{line}");
+        return Err(match status {
+            429 | 500.. => RegistrationError::Unavailable(reason),
+            _ => RegistrationError::Refused(reason),
+        });
     }
     let registered: Registered = serde_json::from_slice(body)
         // The error may quote the secret of the client.
@@ -486,6 +490,10 @@ mod tests {
         ] {
             assert_eq!(read(status, body), format!("{refused}{reason}"));
         }
+        assert_eq!(
+            read(503, "busy"),
+            "the authorization server cannot register a client at the moment: HTTP 503: busy"
+        );
         assert!(
             read(201, "{}").starts_with("the answer to the registration is not the JSON of one")
         );

@@ -7,6 +7,7 @@ pub mod challenge;
 pub mod discovery;
 pub mod find;
 pub mod flow;
+pub mod grant_answer;
 pub mod grants;
 pub mod identity;
 pub mod keeper;

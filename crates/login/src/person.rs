@@ -18,7 +18,8 @@ use crate::{
     discovery::{IssuerMetadata, scopes_to_request},
     find::{Discovery, DiscoveryError, Finder},
     flow::{Arrival, LOGIN_LIMIT, PendingLogin, Redirect, RedirectError, StateError},
-    grants::{DeviceCodes, GrantError, TokenEndpoint, means_unknown_client},
+    grant_answer::{GrantError, means_unknown_client},
+    grants::{DeviceCodes, TokenEndpoint},
     identity::{
         ClientIdentity, IdentityChoice, NeedsClientId, RegistrationError, choose_identity,
         read_registration, registration_body,
@@ -30,7 +31,6 @@ use crate::{
     shared::Shared,
     started::PendingContext,
     store::StoreError,
-    stored::StoredLogin,
     web::{Web, proxy_note},
 };
 
@@ -374,9 +374,11 @@ impl Logins {
             redirect,
             &all_scopes,
         );
+        let with_note = |reason: String| reason + &proxy_note(&response);
         let registration = registration.map_err(|error| match error {
-            RegistrationError::Refused(reason) => {
-                RegistrationError::Refused(format!("{reason}{}", proxy_note(&response)))
+            RegistrationError::Refused(reason) => RegistrationError::Refused(with_note(reason)),
+            RegistrationError::Unavailable(reason) => {
+                RegistrationError::Unavailable(with_note(reason))
             }
             error => error,
         })?;
@@ -449,18 +451,10 @@ async fn redeem(
             .forget_registration(&context.server, &issuer, registered_for)
             .await;
     }
-    let login = StoredLogin {
-        server_url: context.server.url.to_string(),
-        resource: context.resource,
-        tokens: tokens?,
-        issuer,
-        client: context.client,
-        requested_scopes: context.scopes,
-        logged_in_at: now,
-        registered_for: registered_for.map(str::to_owned),
-        ended: None,
-    };
-    Ok(context.keeper.log_in(login).await?)
+    let registered_for = registered_for.map(str::to_owned);
+    let keeper = Arc::clone(&context.keeper);
+    let login = context.into_login(tokens?, issuer, registered_for, now);
+    Ok(keeper.log_in(login).await?)
 }
 
 /// Waits for a person on another device, and takes the login.
@@ -482,17 +476,8 @@ async fn await_device(
             let waited = now.duration_since(tokens.obtained_at).unwrap_or_default();
             tokens.expires_at = tokens.expires_at.map(|end| end + waited);
             tokens.obtained_at = now;
-            let login = StoredLogin {
-                server_url: server.url.to_string(),
-                resource: prepared.context.resource,
-                issuer: prepared.discovery.issuer,
-                client: prepared.context.client,
-                requested_scopes: prepared.context.scopes,
-                tokens,
-                logged_in_at: now,
-                registered_for: None,
-                ended: None,
-            };
+            let issuer = prepared.discovery.issuer;
+            let login = prepared.context.into_login(tokens, issuer, None, now);
             if let Err(error) = keeper.log_in(login).await {
                 keeper.set_login_error(Some(error.to_string()));
             }

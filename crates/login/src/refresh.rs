@@ -4,7 +4,8 @@ use mainstay_core::config::Grant;
 
 use crate::{
     find::Finder,
-    grants::{GrantError, TokenEndpoint},
+    grant_answer::GrantError,
+    grants::TokenEndpoint,
     identity::{IdentityChoice, choose_identity},
     keeper::{LoginKeeper, VaultFailure, random_share},
     server::LoginServer,

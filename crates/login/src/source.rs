@@ -72,7 +72,15 @@ impl LoginKeeper {
             }
             AfterRefusal::StepUp(scopes) => {
                 state.missing_scopes = state.missing_scopes.union(&scopes);
-                let reason = format!("the login lacks the scopes {scopes}");
+                let login = state.upkeep.login();
+                let was_requested =
+                    login.is_some_and(|login| scopes.lacking(&login.requested_scopes).is_empty());
+                let not_granted = if was_requested {
+                    ", which the authorization server was asked for and did not grant"
+                } else {
+                    ""
+                };
+                let reason = format!("the login lacks the scopes {scopes}{not_granted}");
                 RequestStep::Fail(NoCredentials::NoLongerValid(state.advised(&reason)))
             }
             // Another login would get the same scopes, so that none is advised.

@@ -18,6 +18,8 @@ use crate::{
     keeper::LoginKeeper,
     scopes::Scopes,
     server::LoginServer,
+    stored::StoredLogin,
+    tokens::Tokens,
     web::Web,
 };
 
@@ -46,6 +48,27 @@ impl PendingContext {
             private_key: self.server.oauth.private_key.as_ref(),
             resource: &self.resource,
             now,
+        }
+    }
+
+    /// The login of these tokens. `registered_for` is the redirect address of a client that Mainstay registered.
+    pub fn into_login(
+        self,
+        tokens: Tokens,
+        issuer: IssuerMetadata,
+        registered_for: Option<String>,
+        now: SystemTime,
+    ) -> StoredLogin {
+        StoredLogin {
+            server_url: self.server.url.to_string(),
+            resource: self.resource,
+            issuer,
+            client: self.client,
+            requested_scopes: self.scopes,
+            tokens,
+            logged_in_at: now,
+            registered_for,
+            ended: None,
         }
     }
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 use mainstay_core::config::{Grant, Secret};
 
 use crate::{
-    challenge::Challenge, flow::MAX_SHOWN, grants::GrantError, scopes::Scopes, stored::StoredLogin,
+    challenge::Challenge, flow::MAX_SHOWN, grant_answer::GrantError, scopes::Scopes,
+    stored::StoredLogin,
 };
 
 /// The first pause after a refresh that failed for now; each further one doubles it.

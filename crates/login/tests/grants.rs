@@ -13,7 +13,8 @@ use base64::{
 use mainstay_core::config::Secret;
 use mainstay_login::{
     discovery::IssuerMetadata,
-    grants::{GrantError, TokenEndpoint},
+    grant_answer::GrantError,
+    grants::TokenEndpoint,
     identity::{AuthMethod, ClientIdentity},
     scopes::Scopes,
     tokens::Tokens,

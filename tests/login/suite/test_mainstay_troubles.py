@@ -301,7 +301,8 @@ class TroublesTest(MainstayTest):
         self.assertIn("scopes: read\n", self.status_text())
         self.mainstay.echo("remote")
         refused = self.mainstay.call("remote", "write", text="x")
-        self.assertIn("the login lacks the scopes write", refused)
+        not_granted = "which the authorization server was asked for and did not grant"
+        self.assertIn(f"the login lacks the scopes write, {not_granted}", refused)
         self.assertIn("mainstay auth login remote", refused)
         self.mainstay.echo("remote")
         login = self.mainstay.login("remote")
@@ -344,12 +345,9 @@ class TroublesTest(MainstayTest):
         self.need(lambda: shutil.which("tinyproxy"), "tinyproxy")
         proxy = Proxy(self)
         provider = self.stage.provider(access_token_seconds=5)
-        # With a server of the official SDK in Node each second call fails: tinyproxy has told it to close the
-        # connection and keeps it open to Mainstay, which sends its next request there.
-        return proxy, provider, self.stage.server(provider, "python")
+        return proxy, provider, self.stage.server(provider, "node")
 
     def until_called(self):
-        """A call that is sent as tinyproxy closes its connection fails, and so does the list of the tools."""
         until("a call", lambda: self.mainstay.call("remote", text="hello") == "hello", PERIOD_SECONDS)
 
     def set_proxy(self, server, url: str):
@@ -361,7 +359,9 @@ class TroublesTest(MainstayTest):
         self.serve(server, proxy=proxy.url(PROXY_PASSWORD))
         self.mainstay.log_in("remote")
         until("a refresh", lambda: self.renewals(provider), PERIOD_SECONDS)
-        self.until_called()
+        # tinyproxy closes the connections of this server without announcing it.
+        for _ in range(10):
+            self.assertEqual(self.mainstay.call("remote", text="hello"), "hello")
         origin = server.origin
         for request in (
             f"POST {server.url}",
@@ -393,6 +393,7 @@ class TroublesTest(MainstayTest):
         self.assertIn(self.mainstay.login("remote")["status"], ("valid", "expired"))
         self.set_proxy(server, proxy.url(PROXY_PASSWORD))
         self.until_called()
+        until("a refresh", lambda: self.outcomes(provider, "refresh_token"), PERIOD_SECONDS)
         self.assertEqual(len(provider.token_requests("authorization_code")), 1)
         self.assertEqual(set(self.outcomes(provider, "refresh_token")), {"ok"})
         self.assertNotIn(MISTYPED, self.mainstay.daemon.log.read_text())
@@ -714,7 +715,7 @@ class TroublesTest(MainstayTest):
             (f"{refused}HTTP 403", {"kind": "html", "status": 403}),
             ("the answer to the registration is not the JSON of one", {"kind": "html", "status": 200}),
             ("the answer to the registration is not the JSON of one", {"kind": "json", "status": 201, "body": {}}),
-            ("HTTP 503", {"kind": "status"}),
+            ("the authorization server cannot register a client at the moment: HTTP 503", {"kind": "status"}),
             (f"{provider.issuer}/register gave no answer", {"kind": "reset"}),
         ):
             with self.subTest(fault=fault):

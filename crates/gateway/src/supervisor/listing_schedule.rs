@@ -31,7 +31,7 @@ const ECHO: Duration = Duration::from_secs(2);
 const QUIET: Duration = Duration::from_mins(2);
 
 /// First delay before lists that could not be read are read again. It doubles each time.
-const RETRY: Duration = Duration::from_secs(10);
+const RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_mins(10);
 
 const KINDS: usize = ListKind::ALL.len();
@@ -309,7 +309,7 @@ mod tests {
         let failed = [(ListKind::Resources, ListOutcome::Failed("no".to_owned()))];
         let mut listings = Listings::default();
         let mut waits = Vec::new();
-        for _ in 0..8 {
+        for _ in 0..11 {
             listings.settled(&failed, 1, 1);
             let due = listings.due().expect("it is read again");
             waits.push((due - Instant::now()).as_secs());
@@ -317,7 +317,7 @@ mod tests {
             let resources = (vec![ListKind::Resources], Vec::new());
             assert_eq!(listings.take_due(), Some(resources));
         }
-        assert_eq!(waits, [10, 20, 40, 80, 160, 320, 600, 600]);
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -178,11 +178,11 @@ impl HttpTarget {
         let fixed = self.credentials.fixed().without_names_of(renewed);
         // Empty, unless a proxy forwards the requests.
         let forwarded = self.client.forwarded();
-        let (start, of_proxy) = (&*forwarded.start, forwarded.credentials.expose());
+        let (start, for_proxy) = (&*forwarded.start, forwarded.lines.expose());
         let head = path.len() + template.headers.len() + fixed.len() + renewed.len();
-        let head = head + start.len() + of_proxy.len();
+        let head = head + start.len() + for_proxy.len();
         let mut request = Vec::with_capacity(head + length + ROOM);
-        for part in [template.method, " ", start, path, " HTTP/1.1\r\n", of_proxy] {
+        for part in [template.method, " ", start, path, " HTTP/1.1\r\n"] {
             request.extend_from_slice(part.as_bytes());
         }
         let (before, after) = template.headers.split_at(template.credentials_at);
@@ -191,6 +191,7 @@ impl HttpTarget {
         let renewed_offset = request.len();
         request.extend_from_slice(renewed);
         request.extend_from_slice(after);
+        request.extend_from_slice(for_proxy.as_bytes());
         self.client.cookies.write_to(&mut request, uri.path());
         match body {
             Some(body) => {

@@ -249,6 +249,11 @@ impl HttpOrigin {
         connect_error::refused_certificate(&self.authority, error, shows_certificate)
     }
 
+    /// True if a proxy forwards the requests.
+    pub fn is_forwarded(&self) -> bool {
+        !self.forwarded.start.is_empty()
+    }
+
     /// The proxy that forwards the requests, in words. None is in the way of an encrypted connection.
     pub fn forwarding_proxy(&self) -> Option<String> {
         match &self.route {

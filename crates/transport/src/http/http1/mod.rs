@@ -207,6 +207,9 @@ impl HttpClient {
     }
 
     fn give_back(&self, mut connection: Connection) {
+        if self.origin.is_forwarded() {
+            return;
+        }
         connection.is_fresh = false;
         let mut idle = self.idle.lock();
         if idle.len() < MAX_IDLE {

@@ -46,8 +46,9 @@ pub struct ProxyRoute {
 pub struct ForwardedParts {
     /// The beginning of the request's target: scheme and authority.
     pub start: Box<str>,
-    /// The header line with the credentials for the proxy.
-    pub credentials: Secret,
+    /// The header lines for the proxy: its credentials, and the end of the connection after the response. Some
+    /// proxies close a connection without announcing it, and a request that is on the way then is lost.
+    pub lines: Secret,
 }
 
 impl Route {
@@ -86,13 +87,13 @@ impl Route {
             Self::Proxied(_) | Self::Direct | Self::Unusable(_) => {
                 return ForwardedParts {
                     start: Box::default(),
-                    credentials: Secret::new(""),
+                    lines: Secret::new(""),
                 };
             }
         };
         ForwardedParts {
             start: format!("http://{authority}").into(),
-            credentials: Secret::new(route.credentials()),
+            lines: Secret::new(route.credentials() + "connection: close\r\n"),
         }
     }
 }
