@@ -3,6 +3,7 @@
 //! The packages above carry out the decisions. The manifest has no async runtime on purpose, so
 //! that no decision can hide an await (ARCHITECTURE.md, invariant 1).
 
+pub mod access;
 pub mod alert;
 pub mod builtin;
 pub mod catalog;

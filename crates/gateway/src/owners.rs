@@ -91,10 +91,7 @@ impl Gateway {
                 return Owner::Shared(servers.collect());
             }
         };
-        let owner = ItemTarget {
-            server,
-            original: uri.into(),
-        };
+        let owner = ItemTarget::new(server, uri);
         self.found_owners.add(view, uri, owner.clone());
         Owner::Server(owner)
     }

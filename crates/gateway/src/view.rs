@@ -250,10 +250,7 @@ impl View {
                 servers.retain(|server| self.has_resource(server, uri));
                 match &servers[..] {
                     [] => Owner::Absent(None),
-                    [server] => Owner::Server(ItemTarget {
-                        server: server.clone(),
-                        original: uri.into(),
-                    }),
+                    [server] => Owner::Server(ItemTarget::new(server.clone(), uri)),
                     _ => Owner::Shared(servers),
                 }
             }

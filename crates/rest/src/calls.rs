@@ -248,7 +248,9 @@ async fn named(
             unclear @ NotFound::Unclear { .. } => unclear,
         }
     });
-    let ItemTarget { server, original } = found?;
+    let ItemTarget {
+        server, original, ..
+    } = found?;
     let server = registry.server(server.as_str())?;
     Ok((server, message::quote(&original)))
 }

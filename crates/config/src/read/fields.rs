@@ -72,6 +72,20 @@ impl<'a> Fields<'a> {
         self.object.into_iter().flat_map(ObjectShape::all_keys)
     }
 
+    /// Reports the keys that were not taken, as errors: a misspelt key would allow more than its author
+    /// means.
+    pub fn finish_strictly(self, report: &mut FindingReport<'_>) {
+        for Member { key, key_place, .. } in &self.members {
+            if !is_comment(key) {
+                let hint = nearest(key, &self.read_keys);
+                match hint.map(|legal_key| format!("did you mean `{legal_key}`?")) {
+                    Some(hint) => report.error_with_hint(key_place, "unknown key", hint),
+                    None => report.error(key_place, "unknown key"),
+                }
+            }
+        }
+    }
+
     /// Reports the keys that were not taken.
     pub fn finish(mut self, report: &mut FindingReport<'_>) {
         let later = self.object.map(|object| object.later).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! Reads the file as a whole: settings at the top, and the entries of the servers in any of their shapes.
 
+mod access;
 mod alerts;
 mod entry;
 mod env_file;
@@ -335,6 +336,9 @@ fn read_root<'a>(
         &[]
     };
     profiles::read(&mut fields, own_tools, config, report);
+    if let Some(node) = fields.take("access") {
+        config.access = access::read(&node, config, report);
+    }
     fields.finish(report);
 }
 

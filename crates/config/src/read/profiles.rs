@@ -134,7 +134,12 @@ fn servers(node: &Node<'_>, config: &Config, report: &mut FindingReport<'_>) -> 
 }
 
 /// Warns of an unknown server. It is no error: a server may be added later.
-fn unknown_server(name: &str, node: &Node<'_>, config: &Config, report: &mut FindingReport<'_>) {
+pub(super) fn unknown_server(
+    name: &str,
+    node: &Node<'_>,
+    config: &Config,
+    report: &mut FindingReport<'_>,
+) {
     let names: Vec<&str> = config
         .servers
         .iter()

@@ -3,6 +3,7 @@
 use mainstay_core::config::Config;
 
 use super::{
+    access::ACCESS,
     parts::{
         AT_LEAST_ONE, FLAG, ISOLATION, MS, NAMING, OWN_TOOLS, TEXT, TEXTS, key, object, setting,
         setting_of_all,
@@ -131,6 +132,13 @@ pub(crate) const SETTINGS: &[KeyRow] = &[
         &["isolation"],
         ISOLATION,
         "Whether clients share one upstream session, or each has its own; see [Shared and isolated sessions](#shared-and-isolated-sessions). Default: by address.",
+    ),
+    setting_of_all(
+        &["access"],
+        ValueShape::Object(&ACCESS),
+        "Who may use which servers, tools, prompts and resources; see [Access](#access). Without it, every client may use everything.",
+        Now,
+        field!(Config, access, write: values::access),
     ),
     setting_of_all(
         &["alerts"],

@@ -1,5 +1,6 @@
 //! The keys of a configuration, their values and their meaning.
 
+mod access;
 mod defaults_of_keys;
 mod file;
 mod parts;

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, fs, path::Path};
 
 use serde_json::Value;
 
-use super::{defaults_of_keys::default_of, file, policies, profile, reports, server};
+use super::{access, defaults_of_keys::default_of, file, policies, profile, reports, server};
 use crate::words::schema::{KeyRow, ValueShape};
 
 /// Keys of the file that have their own chapter, or belong to another program.
@@ -76,6 +76,8 @@ fn table(name: &str) -> String {
         "entry" => server::OPTIONS.iter().collect(),
         "policies" => policies::POLICIES.iter().collect(),
         "profile" => profile::PROFILE.all_keys().collect(),
+        "access" => access::ACCESS.all_keys().collect(),
+        "accessRule" => access::ACCESS_RULE.all_keys().collect(),
         "alert" => reports::ALERT.all_keys().collect(),
         "journal" => reports::JOURNAL.all_keys().collect(),
         "telemetry" => reports::TELEMETRY.all_keys().collect(),
@@ -111,7 +113,7 @@ fn the_tables_of_the_settings_are_current() {
         let _ = write!(current, "{MARK}{name} -->\n{}\n{behind}", table(name));
         tables += 1;
     }
-    assert_eq!(tables, 13);
+    assert_eq!(tables, 15);
     if std::env::var_os("MAINSTAY_WRITE_DOCS").is_some() {
         fs::write(&path, &current).expect("written");
     }

@@ -4,8 +4,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use mainstay_core::config::{
-    Alert, AlertCommand, AlertKind, Glob, Receiver, Root, Secret, Telemetry,
+use mainstay_core::{
+    access::{AccessPolicy, AccessRule, ItemPatterns},
+    config::{Alert, AlertCommand, AlertKind, Glob, Receiver, Root, Secret, Telemetry},
 };
 use serde_json::{Map, Value, json};
 
@@ -63,6 +64,77 @@ pub(crate) fn tools(tools: &Arc<[String]>) -> Value {
 
 pub(crate) fn allowed_tools(tools: &Option<Arc<[String]>>) -> Value {
     json!(tools.as_deref())
+}
+
+pub(crate) fn access(access: &Option<Arc<AccessPolicy>>) -> Value {
+    let Some(policy) = access else {
+        return Value::Null;
+    };
+    let groups = policy.groups.iter();
+    let groups = groups.map(|(name, members)| (name.to_string(), globs(members)));
+    object([
+        ("default", verdict(policy.allows_rest)),
+        ("groups", groups.collect::<Map<_, _>>().into()),
+        ("rules", policy.rules.iter().map(access_rule).collect()),
+    ])
+    .into()
+}
+
+fn verdict(is_allowed: bool) -> Value {
+    if is_allowed { "allow" } else { "deny" }.into()
+}
+
+fn access_rule(rule: &AccessRule) -> Value {
+    let AccessRule {
+        name,
+        subjects,
+        profiles,
+        servers,
+        items,
+        allows,
+        read_only,
+        refuses_destructive,
+    } = rule;
+    let unless_empty = |patterns: &[Glob]| match patterns {
+        [] => Value::Null,
+        patterns => globs(patterns),
+    };
+    let patterns = |of_kind: fn(&ItemPatterns) -> &[Glob]| {
+        items
+            .as_ref()
+            .map_or(Value::Null, |items| globs(of_kind(items)))
+    };
+    let who: Vec<String> = subjects.iter().map(ToString::to_string).collect();
+    object([
+        ("name", name.as_str().into()),
+        (
+            "who",
+            if who.is_empty() {
+                Value::Null
+            } else {
+                who.into()
+            },
+        ),
+        ("profiles", unless_empty(profiles)),
+        ("servers", unless_empty(servers)),
+        ("tools", patterns(|items| &items.tools)),
+        ("prompts", patterns(|items| &items.prompts)),
+        ("resources", patterns(|items| &items.resources)),
+        ("allow", (*allows).into()),
+        (
+            "readOnly",
+            if *read_only { true.into() } else { Value::Null },
+        ),
+        (
+            "destructive",
+            if *refuses_destructive {
+                verdict(false)
+            } else {
+                Value::Null
+            },
+        ),
+    ])
+    .into()
 }
 
 pub(crate) fn alerts(alerts: &[Alert]) -> Value {

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
+    access::ToolEffect,
     era::Capabilities,
     message::{self, Method, Span},
 };
@@ -88,6 +89,8 @@ pub struct CatalogItem {
     /// The name, URI or URI template.
     pub key: Box<str>,
     pub raw: Box<str>,
+    /// The effect of a tool. Items of other kinds have the default.
+    pub effect: ToolEffect,
     key_span: Span,
 }
 
@@ -98,7 +101,16 @@ impl CatalogItem {
             .into_owned()
             .into_boxed_str();
         let key_span = message::locate(&raw, Span::whole(&raw), &[kind.key()])?;
-        Some(Self { key, raw, key_span })
+        let effect = match kind {
+            ListKind::Tools => ToolEffect::from_tool(&raw),
+            ListKind::Prompts | ListKind::Resources | ListKind::Templates => ToolEffect::default(),
+        };
+        Some(Self {
+            key,
+            raw,
+            effect,
+            key_span,
+        })
     }
 
     /// The item with another key.

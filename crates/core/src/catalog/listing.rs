@@ -33,6 +33,7 @@ impl Listing {
         self.targets.push(ItemTarget {
             server: server.clone(),
             original: (*item.key).into(),
+            effect: item.effect,
         });
         self.bytes += text.len();
         self.items.push(text);

@@ -29,6 +29,7 @@ use self::{
     resources::MergedResources,
 };
 use crate::{
+    access::ToolEffect,
     config::{Naming, ProfileConfig, Withheld},
     era::Capabilities,
     ids::ServerName,
@@ -106,6 +107,19 @@ pub struct ItemTarget {
     pub server: ServerName,
     /// The original name or URI of the item.
     pub original: Arc<str>,
+    /// The effect of a tool. Items of other kinds have the default, which means nothing there.
+    pub effect: ToolEffect,
+}
+
+impl ItemTarget {
+    /// An item that is no tool.
+    pub fn new(server: ServerName, original: impl Into<Arc<str>>) -> Self {
+        Self {
+            server,
+            original: original.into(),
+            effect: ToolEffect::default(),
+        }
+    }
 }
 
 /// The contribution of one server to a merged catalog.

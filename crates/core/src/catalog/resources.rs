@@ -160,10 +160,7 @@ impl MergedResources {
             .find(|pattern| template_matches(&pattern.template, uri));
         match pattern {
             Some(pattern) if pattern.is_gone => Owner::Absent(Some(pattern.server.clone())),
-            Some(pattern) => Owner::Server(ItemTarget {
-                server: pattern.server.clone(),
-                original: uri.into(),
-            }),
+            Some(pattern) => Owner::Server(ItemTarget::new(pattern.server.clone(), uri)),
             None => Owner::Unlisted,
         }
     }
@@ -194,10 +191,7 @@ impl MergedResources {
         }
         match servers[..] {
             [] => Owner::Unlisted,
-            [(server, true)] => Owner::Server(ItemTarget {
-                server: server.clone(),
-                original: uri.into(),
-            }),
+            [(server, true)] => Owner::Server(ItemTarget::new(server.clone(), uri)),
             [(server, false)] => Owner::Absent(Some(server.clone())),
             _ => {
                 let names = servers.into_iter().map(|(server, _)| server.clone());
@@ -220,10 +214,7 @@ impl MergedResources {
             return Owner::Absent(None);
         };
         match self.servers.get(server) {
-            Some(server) => Owner::Server(ItemTarget {
-                server: server.clone(),
-                original: original.into(),
-            }),
+            Some(server) => Owner::Server(ItemTarget::new(server.clone(), original)),
             None => Owner::Absent(self.claims.server(server).cloned()),
         }
     }

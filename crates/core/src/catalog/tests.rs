@@ -41,7 +41,9 @@ fn merged_by(parts: Vec<Part>, claims: &Arc<Claims>) -> Catalog {
 /// The owner of a resource as text. `None` if only the servers can find it.
 fn owner(catalog: &Catalog, uri: &str) -> Option<String> {
     match catalog.resource(uri) {
-        Owner::Server(ItemTarget { server, original }) => Some(format!("{server} {original}")),
+        Owner::Server(ItemTarget {
+            server, original, ..
+        }) => Some(format!("{server} {original}")),
         Owner::Absent(server) => Some(format!(
             "absent {}",
             server.map_or_else(String::new, |name| name.to_string())

@@ -14,9 +14,9 @@ mod server;
 mod telemetry;
 mod withheld;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use crate::{ids::ServerName, words::words};
+use crate::{access::AccessPolicy, ids::ServerName, words::words};
 
 pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};
@@ -90,6 +90,8 @@ pub struct Config {
     /// Processes that may start at the same time (`startup.maxConcurrent`). `None` follows the
     /// load.
     pub max_concurrent_starts: Option<usize>,
+    /// The rules of access (`access`). `None` allows everything.
+    pub access: Option<Arc<AccessPolicy>>,
     /// Alerts and their receivers (`alerts`).
     pub alerts: Vec<Alert>,
     /// The settings for records of calls (`journal`).
@@ -187,6 +189,7 @@ impl Default for Config {
             external_tools: true,
             max_attempts_per_second: defaults::MAX_ATTEMPTS_PER_SECOND,
             max_concurrent_starts: None,
+            access: None,
             alerts: Vec::new(),
             journal: Journal::default(),
             telemetry: None,

@@ -107,10 +107,7 @@ mod tests {
     fn tool_of_size(bytes: usize) -> String {
         let schema = json!({"type": "object", "x": vec!["\"\\"; bytes / 7]});
         let item = json!({"name": "n", "description": "d".repeat(5_000), "inputSchema": schema});
-        let target = ItemTarget {
-            server: ServerName::new("s").expect("a name"),
-            original: "n".into(),
-        };
+        let target = ItemTarget::new(ServerName::new("s").expect("a name"), "n");
         tool("s__n", &target, &item.to_string(), None)
     }
 

@@ -68,10 +68,7 @@ impl RequestContext<'_> {
         else {
             return RpcReply::error(id, code::INVALID_PARAMS, UNKNOWN);
         };
-        let owner = ItemTarget {
-            server: server.name.clone(),
-            original: original_id.into(),
-        };
+        let owner = ItemTarget::new(server.name.clone(), original_id);
         match self.forward(&owner, &name).await {
             Ok(answer) => {
                 let server = owner.server.as_str();

@@ -202,10 +202,7 @@ pub async fn listen_to_shared_session(
     let requested_filter = requested_filter.supported_by(&session.greeting.capabilities);
     let (shared_state, listen) = (&stateless.shared, &name);
     let subscribe_futures = requested_filter.uris.iter().map(|uri| async move {
-        let target = ItemTarget {
-            server: server.name.clone(),
-            original: uri.as_str().into(),
-        };
+        let target = ItemTarget::new(server.name.clone(), uri.as_str());
         let subscribe_futures =
             timeout(SUBSCRIBE_LIMIT, shared_state.subscribe(target, listen, uri)).await;
         subscribe_futures.unwrap_or(false).then(|| uri.clone())
