@@ -24,17 +24,18 @@ use tokio::{
 };
 
 use super::{
-    ABOUT, APPROVE, About, AddToken, AddedToken, Answer, Approval, BeginLogin, BegunLogin, CALL,
-    CALL_RECORD, CALL_RECORDS, CONFIG_HISTORY, CONFIG_VERSION, Call, CallRecords, Cleared,
-    ClientTokens, ConfigHistory, ConfigUndone, ConfigVersionText, FIGURES, Figures, GET_PROMPT,
-    GetPrompt, HAND_OVER, HEALTH, HISTORY, HandOver, HandedOver, HealthReport, History, Keeping,
-    LOGIN, LOGIN_ANSWER, LOGINS, LOGS, LoggedOut, Login, LoginAnswer, Logins, Logs, OBJECT,
-    OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read,
-    Reload, Reloaded, Removed, RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER,
-    SERVER_HISTORY, SERVER_REQUESTS, SERVERS, SESSION_LINKS, SESSIONS, STATISTICS, SWITCH,
-    SWITCHES, ServerDetails, ServerRequests, Servers, Sessions, SetSwitch, SignInLink, Statistics,
-    Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools, UNDO_CONFIG, USER_AGENT,
-    UndoConfig, WholeCallRecord, WholeRead,
+    ABOUT, ACCESS, APPROVE, About, AccessExplanation, AccessOverview, AddToken, AddedToken, Answer,
+    Approval, BeginLogin, BegunLogin, CALL, CALL_RECORD, CALL_RECORDS, CONFIG_HISTORY,
+    CONFIG_VERSION, Call, CallRecords, Cleared, ClientTokens, ConfigHistory, ConfigUndone,
+    ConfigVersionText, EXPLAIN_ACCESS, FIGURES, Figures, GET_PROMPT, GetPrompt, HAND_OVER, HEALTH,
+    HISTORY, HandOver, HandedOver, HealthReport, History, Keeping, LOGIN, LOGIN_ANSWER, LOGINS,
+    LOGS, LoggedOut, Login, LoginAnswer, Logins, Logs, OBJECT, OPERATE, Operated, PROMPTS, Prompts,
+    READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read, Reload, Reloaded, Removed,
+    RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER, SERVER_HISTORY, SERVER_REQUESTS,
+    SERVERS, SESSION_LINKS, SESSIONS, STATISTICS, SWITCH, SWITCHES, ServerDetails, ServerRequests,
+    Servers, Sessions, SetSwitch, SignInLink, Statistics, Switched, Switches, TEMPLATES, TOKEN,
+    TOKENS, TOOLS, Templates, Tools, UNDO_CONFIG, USER_AGENT, UndoConfig, WholeCallRecord,
+    WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -349,6 +350,24 @@ impl Client {
     /// The sessions of clients, newest first.
     pub async fn sessions(&self) -> Result<Sessions, ClientError> {
         self.get(SESSIONS).await
+    }
+
+    /// The rules of access, and what each client may use.
+    pub async fn access(&self) -> Result<AccessOverview, ClientError> {
+        self.get(ACCESS).await
+    }
+
+    /// The decision about a server or one of its items. `query` has the names of the parameters.
+    pub async fn explain_access(
+        &self,
+        query: &[(&str, &str)],
+    ) -> Result<AccessExplanation, ClientError> {
+        let pairs = query.iter();
+        let pairs: Vec<_> = pairs
+            .map(|(name, value)| format!("{name}={}", escaped(value)))
+            .collect();
+        self.get(&format!("{EXPLAIN_ACCESS}?{}", pairs.join("&")))
+            .await
     }
 
     /// The servers and tools that are switched off, by client.

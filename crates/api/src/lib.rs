@@ -4,6 +4,7 @@
 //! Schemas, arguments and results are raw JSON, byte for byte as received (invariant 5).
 
 mod about;
+mod access;
 mod browser;
 mod client;
 mod clients;
@@ -25,6 +26,7 @@ mod tokens;
 use serde_json::value::RawValue;
 
 pub use self::about::*;
+pub use self::access::*;
 pub use self::browser::*;
 pub use self::client::{Client, ClientError, LoginName};
 pub use self::clients::*;

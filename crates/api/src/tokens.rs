@@ -28,6 +28,20 @@ pub struct ClientToken {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
     pub expired: bool,
+    #[serde(flatten)]
+    pub limits: TokenLimits,
+}
+
+/// The limits of a client token, beside the rules of access.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenLimits {
+    /// The only profiles that the token opens. With any, the endpoints of single servers stay closed. Without, the token opens every endpoint.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<String>,
+    /// True if the token allows only tools with `readOnlyHint: true`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -43,6 +57,8 @@ pub struct AddToken {
     )]
     #[schema(minimum = 1, maximum = 315_360_000)]
     pub expires_in_seconds: Option<u64>,
+    #[serde(flatten)]
+    pub limits: TokenLimits,
 }
 
 /// Reads an integer in any JSON notation: `90`, `90.0` and `9e1` are the same number.
@@ -70,6 +86,8 @@ pub struct AddedToken {
     /// RFC 3339
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
+    #[serde(flatten)]
+    pub limits: TokenLimits,
 }
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]

@@ -169,7 +169,9 @@ impl CommandError {
             }
             Self::Client(error) | Self::NoDaemon(error) => client_exit(error),
             Self::Token(error) => match error {
-                TokenError::Name(_) | TokenError::Lifetime(_) => Exit::USAGE,
+                TokenError::Name(_) | TokenError::Lifetime(_) | TokenError::Profile(_) => {
+                    Exit::USAGE
+                }
                 TokenError::Unknown(_) => Exit::NOT_FOUND,
                 TokenError::Taken(_)
                 | TokenError::TooMany(_)

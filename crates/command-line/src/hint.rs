@@ -170,6 +170,7 @@ fn of_token(error: &TokenError) -> String {
     match error {
         TokenError::Name(_) => "such as `mainstay token add my-editor`".to_owned(),
         TokenError::Lifetime(_) => "such as --expires 90d".to_owned(),
+        TokenError::Profile(_) => "such as --profile build".to_owned(),
         TokenError::Taken(name) => format!("`mainstay token remove {name}` removes it"),
         TokenError::Unknown(_) | TokenError::TooMany(_) => {
             "`mainstay token list` shows them".to_owned()

@@ -6,6 +6,7 @@
 //! command ([`mainstay_command_line::host::Host`]), and reads a journal without its daemon
 //! ([`store::StoreHost`]). The program also defines the command line: the commands and their order.
 
+mod access;
 mod add;
 mod approve;
 mod archive;
@@ -60,6 +61,7 @@ mod watch;
 mod widths;
 
 pub use self::{
+    access::AccessCommand,
     add::Add,
     approve::Approve,
     auth::Auth,

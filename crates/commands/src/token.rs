@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use mainstay_api::{
     AddToken, Client, ClientError, ClientToken, ClientTokens, RemovedToken, RotatedToken,
+    TokenLimits,
 };
 use mainstay_command_line::{
     CommandError, Exit, connect,
@@ -25,15 +26,17 @@ use mainstay_platform::{
 };
 use mainstay_tokens::{self as tokens, Tokens};
 
-pub(super) const COLUMNS: [Column; 3] = [
+pub(super) const COLUMNS: [Column; 4] = [
     Column::new("NAME").cut_to(20),
     Column::new("CREATED").rank(1),
     Column::new("EXPIRES"),
+    Column::new("LIMITS").cut_to(20),
 ];
 
 const EXAMPLES: &str = "\
 Examples:
   mainstay token add laptop --expires 90d
+  mainstay token add ci --profile build --read-only
   mainstay token list
   mainstay token remove laptop
   mainstay token rotate         a new control token, for /api and these commands";
@@ -62,6 +65,12 @@ enum TokenAction {
         /// Lifetime of the token: 30m, 12h, 90d, 8w [default: until it is removed]
         #[arg(long, value_name = "TIME", value_parser = lifetime)]
         expires: Option<Duration>,
+        /// Let the token open only the endpoint of this profile; can be repeated
+        #[arg(long, value_name = "PROFILE")]
+        profile: Vec<String>,
+        /// Allow only tools that their servers mark as read-only
+        #[arg(long)]
+        read_only: bool,
     },
     /// Show the clients that have one
     List,
@@ -115,7 +124,18 @@ impl RunCommand for Token {
             self.shape.only_json(self.json)?;
         }
         match &self.action {
-            TokenAction::Add { name, expires } => self.add(name, *expires).await?,
+            TokenAction::Add {
+                name,
+                expires,
+                profile,
+                read_only,
+            } => {
+                let limits = TokenLimits {
+                    profiles: profile.clone(),
+                    read_only: *read_only,
+                };
+                self.add(name, *expires, limits).await?;
+            }
             TokenAction::List => self.list().await?,
             TokenAction::Remove { name } => self.remove(name).await?,
             TokenAction::Rotate => self.rotate().await?,
@@ -140,17 +160,25 @@ impl Token {
         })
     }
 
-    async fn add(&self, name: &str, expires: Option<Duration>) -> Result<(), CommandError> {
+    async fn add(
+        &self,
+        name: &str,
+        expires: Option<Duration>,
+        limits: TokenLimits,
+    ) -> Result<(), CommandError> {
         let added = match self.owner()? {
             TokenOwner::Daemon(client) => {
                 let request = AddToken {
                     name: Some(name.to_owned()),
                     expires_in_seconds: expires.map(|time| time.as_secs()),
+                    limits,
                 };
                 client.add_token(&request).await?
             }
             TokenOwner::Directory(owner) => {
-                let (token, client) = TokenOwner::tokens(&owner)?.add(name, expires)?;
+                let limits = tokens::read_limits(&limits)?;
+                let tokens = TokenOwner::tokens(&owner)?;
+                let (token, client) = tokens.add_limited(name, expires, limits)?;
                 tokens::added(&token, &client)
             }
         };
@@ -194,6 +222,7 @@ impl Token {
                 token.name.clone(),
                 time::local_with_day(&token.created_at),
                 expires,
+                limit_words(&token.limits),
             ]
         };
         output::rows_of(&COLUMNS, list.tokens.iter().map(row), wide)
@@ -238,6 +267,17 @@ impl Token {
         complain("the new control token; the old one opens nothing any more:");
         output::line(&rotated.token)
     }
+}
+
+/// The limits of a token in a table.
+pub(super) fn limit_words(limits: &TokenLimits) -> String {
+    let read_only = limits.read_only.then_some("read-only");
+    let profiles = limits.profiles.iter().map(String::as_str);
+    read_only
+        .into_iter()
+        .chain(profiles)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use mainstay_core::display;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{
-    health, list, prompts, records, requests, resources, search, secret, stats, switches, token,
-    tools,
+    access, health, list, prompts, records, requests, resources, search, secret, stats, switches,
+    token, tools,
 };
 
 const WIDTHS: [usize; 3] = [60, 80, 140];
@@ -119,10 +119,18 @@ fn every_table_fits_the_terminal() {
     );
     check("switches", tables_of(&switches::COLUMNS, ["", ""]));
     check(
+        "access",
+        tables_of(&access::COLUMNS, ["", "agents", "read-only", ""]),
+    );
+    check(
+        "access_rules",
+        tables_of(&access::RULE_COLUMNS, ["", "", "", "not destructive"]),
+    );
+    check(
         "token",
         tables_of(
             &token::COLUMNS,
-            ["", "2026-11-24 02:00", "2027-02-22 02:00"],
+            ["", "2026-11-24 02:00", "2027-02-22 02:00", ""],
         ),
     );
     check(

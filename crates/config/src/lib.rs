@@ -37,4 +37,4 @@ pub use read::{
 pub use secret_uses::{SecretUses, secret_uses};
 pub use show::{Defaults, file_view};
 pub use target::{ServerTarget, folded};
-pub use words::{is_known_key, is_own_key, schema, schema_text};
+pub use words::{is_known_key, is_own_key, schema, schema_text, values::access_value};

@@ -378,10 +378,17 @@ impl HttpServer {
     async fn other(&self, request: Request<Incoming>, visit: &Visit) -> Response<ResponseBody> {
         if request.uri().path() == "/metrics" {
             let (demand, headers) = (self.authenticator.metrics, request.headers());
-            if let Err(reason) = self.authenticator.admit(demand, headers, visit) {
-                let status = StatusCode::UNAUTHORIZED;
-                let refusal = refuse_plainly(status, "unauthorized", &reason.to_string());
-                return challenged(refusal, reason);
+            match self.authenticator.admit(demand, headers, visit) {
+                Err(reason) => {
+                    let status = StatusCode::UNAUTHORIZED;
+                    let refusal = refuse_plainly(status, "unauthorized", &reason.to_string());
+                    return challenged(refusal, reason);
+                }
+                Ok(principal) if !self.mcp.gateway().access.is_unlimited(&principal) => {
+                    let reason = "the metrics name every server, and the rules of access limit this client; use the control token, or a token that may use everything";
+                    return refuse_plainly(StatusCode::FORBIDDEN, "forbidden", reason);
+                }
+                Ok(_) => {}
             }
         } else {
             self.authenticator.note(request.headers(), visit);
@@ -395,20 +402,32 @@ impl HttpServer {
     /// one.
     fn admitted(
         &self,
-        endpoint: Result<(EndpointScope, Endpoint), String>,
+        endpoint: Result<(EndpointScope, Endpoint), UnknownEndpoint>,
         principal: &Principal,
     ) -> Result<(EndpointScope, Endpoint), String> {
-        let (scope, endpoint) = endpoint?;
-        match scope.server() {
-            Some(server) if !self.mcp.gateway().allows_server(principal, server) => {
-                Err(unknown_server(server.as_str()).message)
+        let gateway = self.mcp.gateway();
+        let access = &gateway.access;
+        let unknown_profile = |name: &str| {
+            let is_open = |profile: &_| access.opens(principal, Some(profile));
+            gateway.registry.unknown_profile(name, is_open).message
+        };
+        let (scope, endpoint) = endpoint.map_err(|endpoint| match endpoint {
+            UnknownEndpoint::Server(name) => unknown_server(&name).message,
+            UnknownEndpoint::Profile(name) => unknown_profile(&name),
+        })?;
+        match &scope {
+            EndpointScope::One(server) if !access.allows_server(principal, None, &server.name) => {
+                Err(unknown_server(server.name.as_str()).message)
             }
-            _ => Ok((scope, endpoint)),
+            EndpointScope::Profile(profile) if !access.opens(principal, Some(&profile.name)) => {
+                Err(unknown_profile(profile.name.as_str()))
+            }
+            EndpointScope::One(_) | EndpointScope::Profile(_) => Ok((scope, endpoint)),
         }
     }
 
     /// The MCP endpoint at a path; `None` if the path is not one of MCP.
-    fn endpoint(&self, path: &str) -> Option<Result<(EndpointScope, Endpoint), String>> {
+    fn endpoint(&self, path: &str) -> Option<Result<(EndpointScope, Endpoint), UnknownEndpoint>> {
         let path = path.strip_prefix('/')?;
         let (server, endpoint) = match path.strip_prefix("servers/") {
             Some(path) => path
@@ -430,11 +449,16 @@ impl HttpServer {
         };
         let registry = &self.mcp.gateway().registry;
         let scope = match (server, profile) {
-            (Some(name), _) => registry.server(name).map(EndpointScope::One),
-            (None, Some(name)) => registry.profile(name).map(EndpointScope::Profile),
+            (Some(name), _) => registry
+                .server(name)
+                .map(EndpointScope::One)
+                .map_err(|_| UnknownEndpoint::Server(name.to_owned())),
+            (None, Some(name)) => registry
+                .profile(name)
+                .map(EndpointScope::Profile)
+                .map_err(|_| UnknownEndpoint::Profile(name.to_owned())),
             (None, None) => Ok(EndpointScope::Profile(registry.default_profile())),
         };
-        let scope = scope.map_err(|failure| failure.message);
         Some(scope.map(|scope| (scope, endpoint)))
     }
 }
@@ -445,6 +469,12 @@ const CLOSE: HeaderValue = HeaderValue::from_static("close");
 enum Endpoint {
     Streamable,
     Sse(sse::SseEndpoint),
+}
+
+/// The name in the path of an endpoint that does not exist.
+enum UnknownEndpoint {
+    Server(String),
+    Profile(String),
 }
 
 /// Refuses with a JSON-RPC error.

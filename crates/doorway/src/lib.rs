@@ -7,6 +7,7 @@ pub mod browser;
 pub mod guard;
 pub mod json_views;
 pub mod peer;
+pub mod token_limits;
 pub mod trace;
 
 use http::HeaderValue;

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    access_rules::AccessRules,
+    access::AccessControl,
     alerts::Alerts,
     calls::Calls,
     client_sessions::ClientSessions,
@@ -56,8 +56,8 @@ pub struct Gateway {
     /// The Mainstays above this one, and the marks of its servers' processes.
     pub lineage: Lineage,
     pub(crate) found_owners: FoundOwners,
-    /// `None` allows everything.
-    pub(crate) access_rules: Option<Arc<dyn AccessRules>>,
+    /// Decides who may use what.
+    pub access: Arc<AccessControl>,
     /// Number of open client sessions.
     pub session_count: SessionCount,
     /// The open client sessions, as the doors report them.
@@ -97,7 +97,8 @@ impl Gateway {
         let (origin, lineage) = (options.origin.clone(), options.lineage.clone());
         let (journal, history) = (options.journal.clone(), options.config_history.clone());
         let switches = SwitchBoard::open(options.switches.clone());
-        let access_rules = options.access_rules.clone();
+        let token_limits = options.token_limits.clone();
+        let access = Arc::new(AccessControl::new(config.access.clone(), token_limits));
         let traces = config.telemetry.as_ref();
         let traces = traces.and_then(|settings| Traces::start(settings, &config.journal.redact));
         let registry = Registry::start(config, options);
@@ -115,8 +116,10 @@ impl Gateway {
         });
         let reloader = origin.map(|origin| {
             let (registry, alerts) = (Arc::clone(&registry), alerts.choice());
-            let current = config.clone();
-            Arc::new(Reloader::new(origin, history, registry, alerts, current))
+            let (access, current) = (Arc::clone(&access), config.clone());
+            Arc::new(Reloader::new(
+                origin, history, registry, access, alerts, current,
+            ))
         });
         Arc::new(Self {
             registry,
@@ -125,7 +128,7 @@ impl Gateway {
             reloader,
             lineage,
             found_owners: FoundOwners::default(),
-            access_rules,
+            access,
             session_count: SessionCount::default(),
             client_sessions: ClientSessions::default(),
             stateless_clients: StatelessClients::default(),

@@ -22,7 +22,7 @@
 //! # }
 //! ```
 
-mod access_rules;
+pub mod access;
 pub mod alerts;
 mod ask;
 pub mod calls;
@@ -44,7 +44,7 @@ pub mod trial;
 mod view;
 
 pub use self::{
-    access_rules::AccessRules,
+    access::{AccessControl, TokenLimitSource},
     ask::{ask, refused, resource_not_found},
     credential_sources::{CredentialSources, OfferedLogin, Offering},
     gateway::{DRAIN_LIMIT, Gateway, SERVERS_LIMIT, SessionCount},

@@ -7,7 +7,7 @@ use mainstay_platform::{
     clock::SleepClock, environment::ConfigurationSource, lineage::Lineage, state::StateDir,
 };
 
-use crate::{access_rules::AccessRules, credential_sources::CredentialSources};
+use crate::{access::TokenLimitSource, credential_sources::CredentialSources};
 
 /// Options of the engine in addition to its configuration. The default stores nothing between runs.
 #[derive(Clone, Debug)]
@@ -21,8 +21,8 @@ pub struct GatewayOptions {
     pub journal: Option<Arc<Journal>>,
     /// The file with the clients' switches. `None`: switches are for this run only.
     pub switches: Option<PathBuf>,
-    /// The rules of access. `None`: everything is allowed.
-    pub access_rules: Option<Arc<dyn AccessRules>>,
+    /// The limits of clients' tokens. `None`: no token has limits.
+    pub token_limits: Option<Arc<dyn TokenLimitSource>>,
     /// The sources of credentials for servers that are reached over HTTP. Without them, requests have the headers of
     /// the configuration alone.
     pub credential_sources: Option<Arc<dyn CredentialSources>>,
@@ -45,7 +45,7 @@ impl Default for GatewayOptions {
             catalogs: None,
             journal: None,
             switches: None,
-            access_rules: None,
+            token_limits: None,
             credential_sources: None,
             origin: None,
             config_history: None,

@@ -23,7 +23,7 @@ use mainstay_core::{
     catalog::{Catalog, Claims},
     config::{Config, Naming},
     failure::{Failure, FailureKind},
-    ids::ServerName,
+    ids::{ProfileName, ServerName},
 };
 use mainstay_platform::{environment::ConfigurationSource, state};
 use mainstay_transport::{self as transport, HeadersHelpers, logs::ServerLogs};
@@ -242,16 +242,19 @@ impl Registry {
     }
 
     pub fn profile(&self, name: &str) -> Result<Arc<PublishedProfile>, Failure> {
-        self.profiles.named(name).ok_or_else(|| {
-            let names: Vec<String> = self
-                .profiles
-                .names()
-                .iter()
-                .map(ToString::to_string)
-                .collect();
-            let message = format!("Profile '{name}' not found; there are {}", names.join(", "));
-            Failure::new(FailureKind::ProfileNotFound, message).with("profile", name)
-        })
+        self.profiles
+            .named(name)
+            .ok_or_else(|| self.unknown_profile(name, |_| true))
+    }
+
+    /// The failure for the name of no profile, or of one that the client may not use. `is_open`
+    /// tells which profiles the client may use.
+    pub fn unknown_profile(&self, name: &str, is_open: impl Fn(&ProfileName) -> bool) -> Failure {
+        let mut names = self.profiles.names();
+        names.retain(is_open);
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let message = format!("Profile '{name}' not found; there are {}", names.join(", "));
+        Failure::new(FailureKind::ProfileNotFound, message).with("profile", name)
     }
 
     /// The naming of tools in profiles that do not set one.

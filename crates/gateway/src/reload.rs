@@ -25,7 +25,11 @@ use parking_lot::RwLock;
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::{alerts, registry::Registry};
+use crate::{
+    access::AccessControl,
+    alerts,
+    registry::{Announcement, Registry},
+};
 
 pub use self::{
     check::{Checked, ConfigFinding, Proposal, Severity},
@@ -117,6 +121,7 @@ pub struct Reloader {
     /// The state directory with the versions of the file.
     history: Option<StateDir>,
     registry: Arc<Registry>,
+    access: Arc<AccessControl>,
     alerts: alerts::Choice,
     /// The configuration in force. Locked during a whole reload, so that reloads run one after the
     /// other.
@@ -130,6 +135,7 @@ impl Reloader {
         origin: ConfigurationSource,
         history: Option<StateDir>,
         registry: Arc<Registry>,
+        access: Arc<AccessControl>,
         alerts: alerts::Choice,
         current: Config,
     ) -> Self {
@@ -140,6 +146,7 @@ impl Reloader {
             origin,
             history,
             registry,
+            access,
             alerts,
             current: Mutex::new(current),
             trouble: RwLock::new(awaited),
@@ -292,10 +299,19 @@ impl Reloader {
         settled: Option<&ServerName>,
     ) {
         self.alerts.set(&new.alerts);
+        let has_access_changed = new.access != current.access;
+        // New servers must not be seen before their rules are in force.
+        if has_access_changed {
+            self.access.set_policy(new.access.clone());
+        }
         self.registry.reload(&new, text, settled).await;
+        if has_access_changed {
+            self.registry.announce(Announcement::AccessChanged);
+        }
         // The other settings need a restart. Every plan until then says so.
         current.servers = new.servers;
         current.alerts = new.alerts;
+        current.access = new.access;
         current.naming = new.naming;
         current.max_name_length = new.max_name_length;
         current.profiles = new.profiles;

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use mainstay_core::{
+    access::{ItemQuestion, PrincipalAccess, ToolEffect},
     catalog::{ItemTarget, ListKind, Owner},
     era::Caller,
     event::{EventKind, ServerEvent},
     failure::Failure,
-    ids::ServerName,
+    ids::{ProfileName, ServerName},
     names::Unresolved,
     principal::Principal,
     switches::{Off, client_name},
@@ -18,17 +19,9 @@ use mainstay_core::{
 
 use crate::{
     Gateway,
-    access_rules::AccessRules,
     registry::{ProfileSnapshot, PublishedProfile, unknown_server},
     supervisor::ServerHandle,
 };
-
-/// The access rules for one principal.
-#[derive(Clone, Debug)]
-struct PrincipalRules {
-    rules: Arc<dyn AccessRules>,
-    principal: Principal,
-}
 
 /// One client's view during one request. Its content may change while the request waits.
 #[derive(Clone, Debug)]
@@ -39,7 +32,7 @@ pub struct View {
     only: Option<Arc<ServerHandle>>,
     off: Option<Arc<Off>>,
     /// `None` allows everything.
-    access: Option<PrincipalRules>,
+    access: Option<Arc<PrincipalAccess>>,
 }
 
 /// The reason that a name cannot be resolved.
@@ -63,7 +56,7 @@ impl Gateway {
             profile: Arc::clone(profile),
             only: None,
             off: self.switches.off_for(name),
-            access: self.access(principal),
+            access: self.access_at(principal, Some(&profile.name)),
         }
     }
 
@@ -83,22 +76,16 @@ impl Gateway {
             profile: Arc::clone(self.registry.everything()),
             only: None,
             off: None,
-            access: self.access(principal),
+            access: self.access_at(principal, None),
         }
     }
 
-    fn access(&self, principal: &Principal) -> Option<PrincipalRules> {
-        let rules = self.access_rules.as_ref()?;
-        Some(PrincipalRules {
-            rules: Arc::clone(rules),
-            principal: principal.clone(),
-        })
-    }
-
-    /// True if this principal may see a server. A view decides about the server's items.
-    pub fn allows_server(&self, principal: &Principal, server: &ServerName) -> bool {
-        let rules = self.access_rules.as_ref();
-        rules.is_none_or(|rules| rules.allows_server(principal, server))
+    fn access_at(
+        &self,
+        principal: &Principal,
+        profile: Option<&ProfileName>,
+    ) -> Option<Arc<PrincipalAccess>> {
+        self.access.access_of(principal, profile).map(Arc::new)
     }
 
     /// The server of this name. A server outside of the view fails like an unknown name.
@@ -128,7 +115,7 @@ impl View {
         self.profile.has_server(server)
             && self.is_within(server)
             && !self.is_off(|off| off.has_server(server))
-            && self.allows(|access| access.rules.allows_server(&access.principal, server))
+            && self.allows(|access| access.allows_server(server.as_str()))
     }
 
     fn is_within(&self, server: &ServerName) -> bool {
@@ -139,25 +126,67 @@ impl View {
         self.off.as_deref().is_some_and(is_off)
     }
 
-    fn allows(&self, allows: impl FnOnce(&PrincipalRules) -> bool) -> bool {
-        self.access.as_ref().is_none_or(allows)
+    fn allows(&self, allows: impl FnOnce(&PrincipalAccess) -> bool) -> bool {
+        self.access.as_deref().is_none_or(allows)
     }
 
-    fn allows_item(&self, kind: ListKind, server: &ServerName, original: &str) -> bool {
-        self.allows(|PrincipalRules { rules, principal }| {
-            rules.allows_server(principal, server)
-                && rules.allows_item(principal, kind, server, original)
+    fn allows_item(
+        &self,
+        kind: ListKind,
+        server: &ServerName,
+        original: &str,
+        effect: ToolEffect,
+    ) -> bool {
+        self.allows(|access| {
+            access.allows_item(&ItemQuestion {
+                kind,
+                server: server.as_str(),
+                original,
+                effect,
+            })
         })
+    }
+
+    /// The effect of a tool, as far as the lists tell. Nothing is known of a tool that is not listed.
+    fn effect_of(&self, kind: ListKind, server: &ServerName, original: &str) -> ToolEffect {
+        if self.access.is_none() || kind != ListKind::Tools {
+            return ToolEffect::default();
+        }
+        let catalog = match &self.only {
+            Some(only) => only.catalog(),
+            None => {
+                let snapshot = self.snapshot();
+                let mut parts = snapshot.catalog.parts().iter();
+                let part = parts.find(|part| part.server == *server);
+                part.map(|part| Arc::clone(&part.catalog))
+            }
+        };
+        let tool = catalog
+            .as_deref()
+            .and_then(|catalog| catalog.item(kind, original));
+        tool.map_or_else(ToolEffect::default, |tool| tool.effect)
     }
 
     /// True if an item of this list is hidden from the client.
     pub fn hides(&self, kind: ListKind, target: &ItemTarget) -> bool {
-        self.hides_item(kind, &target.server, &target.original)
+        self.hides_listed(kind, &target.server, &target.original, target.effect)
     }
 
     /// True if an item of one of the view's servers is hidden from the client, whether or not it is
     /// listed at present. `original` is its original name.
     pub fn hides_item(&self, kind: ListKind, server: &ServerName, original: &str) -> bool {
+        let effect = self.effect_of(kind, server, original);
+        self.hides_listed(kind, server, original, effect)
+    }
+
+    /// Like [`View::hides_item`], for a tool whose effect is known.
+    pub fn hides_listed(
+        &self,
+        kind: ListKind,
+        server: &ServerName,
+        original: &str,
+        effect: ToolEffect,
+    ) -> bool {
         let is_off = self.is_off(|off| match kind {
             ListKind::Tools => off.has_tool(server, original),
             ListKind::Prompts | ListKind::Resources | ListKind::Templates => off.has_server(server),
@@ -166,7 +195,7 @@ impl View {
             let only = self.only.as_ref().filter(|_| kind == ListKind::Tools);
             only.is_some_and(|server| server.config().withheld.has(original))
         };
-        is_off || is_withheld() || !self.allows_item(kind, server, original)
+        is_off || is_withheld() || !self.allows_item(kind, server, original, effect)
     }
 
     /// True if an item of this kind can be hidden at a transparent endpoint.
@@ -183,7 +212,10 @@ impl View {
             && config.has_tool(server, tool)
             && self.is_within(server)
             && !self.is_off(|off| off.has_tool(server, tool))
-            && self.allows_item(ListKind::Tools, server, tool)
+            && {
+                let effect = self.effect_of(ListKind::Tools, server, tool);
+                self.allows_item(ListKind::Tools, server, tool, effect)
+            }
     }
 
     /// True if no tool of any server can be hidden.
@@ -208,7 +240,7 @@ impl View {
         found: Result<&ItemTarget, Unresolved>,
     ) -> Result<ItemTarget, Unseen> {
         let target = found.map_err(Unseen::Unresolved)?;
-        if !self.allows_item(kind, &target.server, &target.original) {
+        if !self.allows_item(kind, &target.server, &target.original, target.effect) {
             return Err(Unseen::Unresolved(Unresolved::Unknown));
         }
         if self.hides(kind, target) {

@@ -4,6 +4,7 @@
 //! with a cookie needs in addition.
 
 pub mod about;
+mod access;
 mod address;
 mod body;
 mod call;

@@ -131,6 +131,7 @@ impl Refusal {
             Self::Token(error) => match error {
                 TokenError::Name(_) => Code::InvalidTokenName,
                 TokenError::Lifetime(_) => Code::InvalidLifetime,
+                TokenError::Profile(_) => Code::Failed(FailureKind::ProfileNotFound),
                 TokenError::Unknown(_) => Code::UnknownToken,
                 TokenError::Taken(_) => Code::TokenExists,
                 TokenError::TooMany(_) => Code::TooManyTokens,

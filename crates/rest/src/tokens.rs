@@ -23,7 +23,12 @@ pub async fn add(
 ) -> Result<Json<api::AddedToken>, Refusal> {
     let name = request.name.ok_or(Refusal::MissingParameter("name"))?;
     let lifetime = request.expires_in_seconds.map(Duration::from_secs);
-    let (token, client) = changed(&door, move |tokens| tokens.add(&name, lifetime)).await?;
+    let limits = tokens::read_limits(&request.limits)?;
+    for profile in &limits.profiles {
+        door.gateway.registry.profile(profile.as_str())?;
+    }
+    let add = move |tokens: &Tokens| tokens.add_limited(&name, lifetime, limits);
+    let (token, client) = changed(&door, add).await?;
     Ok(Json(tokens::added(&token, &client)))
 }
 

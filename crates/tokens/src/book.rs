@@ -1,11 +1,17 @@
 //! The tokens and sessions at one moment. Decides about access by token and time.
 
 use std::{
+    collections::HashMap,
     fmt,
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use mainstay_core::principal::{ClientName, Principal};
+use mainstay_core::{
+    access::TokenLimits,
+    ids::ProfileName,
+    principal::{ClientName, Principal},
+};
 use mainstay_platform::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -58,6 +64,7 @@ pub struct ClientToken {
     pub created_at: SystemTime,
     /// `None` for a token that does not expire.
     pub expires_at: Option<SystemTime>,
+    pub limits: Arc<TokenLimits>,
 }
 
 impl ClientToken {
@@ -76,18 +83,32 @@ pub struct Pass {
 #[derive(Clone, Debug)]
 pub struct Book {
     pub control: Fingerprint,
-    pub clients: Vec<ClientToken>,
+    clients: Vec<ClientToken>,
+    /// The limits of tokens that have some.
+    limits: HashMap<ClientName, Arc<TokenLimits>>,
     /// Oldest first.
     pub sessions: Vec<BrowserSession>,
 }
 
 impl Book {
     pub fn new(control: Fingerprint, clients: Vec<ClientToken>) -> Self {
+        let limited = clients.iter().filter(|client| !client.limits.is_nothing());
+        let limits = limited.map(|client| (client.name.clone(), Arc::clone(&client.limits)));
         Self {
             control,
+            limits: limits.collect(),
             clients,
             sessions: Vec::new(),
         }
+    }
+
+    pub fn clients(&self) -> &[ClientToken] {
+        &self.clients
+    }
+
+    /// The limits of a client's token. `None` if it has none.
+    pub fn limits_of(&self, client: &ClientName) -> Option<&Arc<TokenLimits>> {
+        self.limits.get(client)
     }
 
     /// The bearer of this token at this time.
@@ -114,6 +135,7 @@ impl Book {
         name: ClientName,
         token: &[u8],
         lifetime: Option<Duration>,
+        limits: TokenLimits,
         now: SystemTime,
     ) -> Result<ClientToken, TokenError> {
         if self.clients.iter().any(|client| client.name == name) {
@@ -130,7 +152,12 @@ impl Book {
             fingerprint: Fingerprint::new(token),
             created_at: now,
             expires_at: lifetime.map(|lifetime| now + lifetime),
+            limits: Arc::new(limits),
         };
+        if !client.limits.is_nothing() {
+            let limits = Arc::clone(&client.limits);
+            self.limits.insert(client.name.clone(), limits);
+        }
         self.clients.push(client.clone());
         Ok(client)
     }
@@ -138,7 +165,11 @@ impl Book {
     pub fn remove(&mut self, name: &str) -> Result<ClientToken, TokenError> {
         let is_named = |client: &ClientToken| client.name.as_str() == name;
         match self.clients.iter().position(is_named) {
-            Some(index) => Ok(self.clients.remove(index)),
+            Some(index) => {
+                let client = self.clients.remove(index);
+                self.limits.remove(&client.name);
+                Ok(client)
+            }
             None => Err(TokenError::Unknown(name.to_owned())),
         }
     }
@@ -160,6 +191,11 @@ struct StoredToken {
     /// Always written and always required. A missing time would mean that the token never expires.
     #[serde(deserialize_with = "Option::deserialize")]
     expires_unix_seconds: Option<u64>,
+    /// The names of profiles. An older version does not know the limits, and refuses the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    profiles: Vec<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    read_only: bool,
 }
 
 /// The content of `tokens.json` for these tokens.
@@ -169,6 +205,10 @@ pub fn to_json(clients: &[ClientToken]) -> serde_json::Result<Vec<u8>> {
         sha256: hex::encode(&client.fingerprint.0),
         created_unix_seconds: seconds(client.created_at),
         expires_unix_seconds: client.expires_at.map(seconds),
+        profiles: (client.limits.profiles.iter())
+            .map(ToString::to_string)
+            .collect(),
+        read_only: client.limits.is_read_only,
     };
     serde_json::to_vec_pretty(&StoredTokens {
         clients: clients.iter().map(to_stored).collect(),
@@ -178,11 +218,18 @@ pub fn to_json(clients: &[ClientToken]) -> serde_json::Result<Vec<u8>> {
 pub fn from_json(text: &[u8]) -> serde_json::Result<Vec<ClientToken>> {
     let client = |stored_tokens: StoredToken| {
         let fingerprint = bytes(&stored_tokens.sha256).map(Fingerprint);
+        let profiles = stored_tokens.profiles.iter();
+        let profiles: Result<_, _> = profiles.map(|name| ProfileName::new(name)).collect();
+        let limits = TokenLimits {
+            profiles: profiles.map_err(serde::de::Error::custom)?,
+            is_read_only: stored_tokens.read_only,
+        };
         Ok(ClientToken {
             fingerprint: fingerprint.ok_or_else(|| serde::de::Error::custom("a bad sha256"))?,
             name: stored_tokens.name,
             created_at: moment(stored_tokens.created_unix_seconds),
             expires_at: stored_tokens.expires_unix_seconds.map(moment),
+            limits: Arc::new(limits),
         })
     };
     let stored_tokens: StoredTokens = serde_json::from_slice(text)?;
@@ -221,9 +268,16 @@ mod tests {
     #[test]
     fn a_token_is_valid_until_it_expires_or_is_removed() {
         let (mut book, now) = (book(), UNIX_EPOCH + Duration::from_secs(1_800_000_000));
-        book.add(name("short"), b"mst_1", Some(HOUR), now)
+        book.add(
+            name("short"),
+            b"mst_1",
+            Some(HOUR),
+            TokenLimits::default(),
+            now,
+        )
+        .expect("added");
+        book.add(name("long"), b"mst_2", None, TokenLimits::default(), now)
             .expect("added");
-        book.add(name("long"), b"mst_2", None, now).expect("added");
         let bearer = |book: &Book, token: &[u8], now| {
             let pass = book.bearer(token, now);
             pass.map(|pass| pass.principal.to_string())
@@ -257,11 +311,12 @@ mod tests {
     #[test]
     fn names_are_unique_and_lifetimes_are_finite() {
         let (mut book, now) = (book(), SystemTime::now());
-        book.add(name("a"), b"1", None, now).expect("added");
-        let second_result = book.add(name("a"), b"2", None, now);
+        book.add(name("a"), b"1", None, TokenLimits::default(), now)
+            .expect("added");
+        let second_result = book.add(name("a"), b"2", None, TokenLimits::default(), now);
         assert!(matches!(second_result, Err(TokenError::Taken(_))));
         for lifetime in [Duration::ZERO, MAX_LIFETIME + HOUR, Duration::MAX] {
-            let added = book.add(name("b"), b"2", Some(lifetime), now);
+            let added = book.add(name("b"), b"2", Some(lifetime), TokenLimits::default(), now);
             assert!(
                 matches!(added, Err(TokenError::Lifetime(_))),
                 "{lifetime:?}"
@@ -272,22 +327,34 @@ mod tests {
                 name(&format!("n{number}")),
                 &number.to_be_bytes(),
                 None,
+                TokenLimits::default(),
                 now,
             )
             .expect("room");
         }
-        let full_result = book.add(name("b"), b"2", None, now);
+        let full_result = book.add(name("b"), b"2", None, TokenLimits::default(), now);
         assert!(matches!(full_result, Err(TokenError::TooMany(MAX_CLIENTS))));
     }
 
     #[test]
     fn stored_clients_are_read_back_without_tokens() {
         let (mut book, now) = (book(), UNIX_EPOCH + Duration::from_secs(1_800_000_000));
-        book.add(name("a"), b"mst_secret", Some(HOUR), now)
+        let limits = TokenLimits {
+            profiles: vec![ProfileName::new("build").expect("a name")],
+            is_read_only: true,
+        };
+        book.add(name("a"), b"mst_secret", Some(HOUR), limits.clone(), now)
+            .expect("added");
+        book.add(name("free"), b"mst_free", None, TokenLimits::default(), now)
             .expect("added");
         let json = to_json(&book.clients).expect("JSON");
         assert!(!String::from_utf8_lossy(&json).contains("secret"));
-        book.clients = from_json(&json).expect("what was written");
+        book = Book::new(book.control, from_json(&json).expect("what was written"));
+        assert_eq!(
+            book.limits_of(&name("a")).map(|limits| &**limits),
+            Some(&limits)
+        );
+        assert_eq!(book.limits_of(&name("free")), None);
         assert!(book.bearer(b"mst_secret", now).is_some());
         assert!(book.bearer(b"mst_secret", now + HOUR).is_none());
         let text = String::from_utf8(json).expect("UTF-8");
@@ -299,6 +366,8 @@ mod tests {
             text.replace("expiresUnixSeconds", "expires"),
             text.replace(",\n      \"expiresUnixSeconds\": 1800003600", ""),
             text.replace("\"a\"", "\"a:b\""),
+            text.replace("\"build\"", "\"a b\""),
+            text.replace("readOnly", "onlyRead"),
         ] {
             from_json(damaged_text.as_bytes()).expect_err(&damaged_text);
         }

@@ -16,7 +16,9 @@ use std::{
 use arc_swap::ArcSwap;
 use mainstay_api as api;
 use mainstay_core::{
+    access::TokenLimits,
     config::Secret,
+    ids::{InvalidProfileName, ProfileName},
     principal::{ClientName, InvalidClientName},
 };
 use mainstay_platform::{
@@ -85,6 +87,8 @@ pub enum TokenError {
     Unknown(String),
     #[error("there are {0} tokens already; remove one first")]
     TooMany(usize),
+    #[error(transparent)]
+    Profile(#[from] InvalidProfileName),
     #[error("a token lasts from a second to {0} days, or until it is removed")]
     Lifetime(u64),
     /// The file of tokens cannot be read. An unreadable file is not an empty one, because without
@@ -104,6 +108,7 @@ impl TokenError {
         match self {
             Self::Name(_) => "invalid_token_name",
             Self::Lifetime(_) => "invalid_lifetime",
+            Self::Profile(_) => "profile_not_found",
             Self::Taken(_) => "token_exists",
             Self::Unknown(_) => "token_not_found",
             Self::TooMany(_) => "too_many_tokens",
@@ -152,11 +157,16 @@ impl Tokens {
     /// True if clients have tokens. Expired tokens count, because an expiry must not give every
     /// client access.
     pub fn has_clients(&self) -> bool {
-        !self.0.book.load().clients.is_empty()
+        !self.0.book.load().clients().is_empty()
+    }
+
+    /// The limits of a client's token. `None` if it has none.
+    pub fn limits_of(&self, client: &ClientName) -> Option<Arc<TokenLimits>> {
+        self.0.book.load().limits_of(client).cloned()
     }
 
     pub fn clients(&self) -> Vec<ClientToken> {
-        self.0.book.load().clients.clone()
+        self.0.book.load().clients().to_vec()
     }
 
     /// Notifies of every change of a token.
@@ -171,12 +181,22 @@ impl Tokens {
         name: &str,
         lifetime: Option<Duration>,
     ) -> Result<(Secret, ClientToken), TokenError> {
+        self.add_limited(name, lifetime, TokenLimits::default())
+    }
+
+    /// Creates a client's token with limits.
+    pub fn add_limited(
+        &self,
+        name: &str,
+        lifetime: Option<Duration>,
+        limits: TokenLimits,
+    ) -> Result<(Secret, ClientToken), TokenError> {
         let name = ClientName::new(name)?;
         let token = Secret::new(format!("{PREFIX}{}", state::random_token()?.expose()));
         self.change(|book, dir| {
             let bytes = token.expose().as_bytes();
-            let client = book.add(name, bytes, lifetime, SystemTime::now())?;
-            keep(dir, &book.clients)?;
+            let client = book.add(name, bytes, lifetime, limits, SystemTime::now())?;
+            keep(dir, book.clients())?;
             Ok((token.clone(), client))
         })
     }
@@ -184,7 +204,7 @@ impl Tokens {
     pub fn remove(&self, name: &str) -> Result<ClientToken, TokenError> {
         self.change(|book, dir| {
             let client = book.remove(name)?;
-            keep(dir, &book.clients)?;
+            keep(dir, book.clients())?;
             Ok(client)
         })
     }
@@ -313,6 +333,7 @@ impl From<&ClientToken> for api::ClientToken {
             created_at: utc::rfc3339(client.created_at),
             expires_at: client.expires_at.map(utc::rfc3339),
             expired: client.has_expired(SystemTime::now()),
+            limits: limits(client),
         }
     }
 }
@@ -324,7 +345,27 @@ pub fn added(token: &Secret, client: &ClientToken) -> api::AddedToken {
         token: token.expose().to_owned(),
         created_at: utc::rfc3339(client.created_at),
         expires_at: client.expires_at.map(utc::rfc3339),
+        limits: limits(client),
     }
+}
+
+/// The limits of a token, in the form of REST.
+pub fn limits(client: &ClientToken) -> api::TokenLimits {
+    let profiles = client.limits.profiles.iter();
+    api::TokenLimits {
+        profiles: profiles.map(ToString::to_string).collect(),
+        read_only: client.limits.is_read_only,
+    }
+}
+
+/// Reads the limits of a new token.
+pub fn read_limits(limits: &api::TokenLimits) -> Result<TokenLimits, TokenError> {
+    let profiles = limits.profiles.iter();
+    let profiles: Result<_, _> = profiles.map(|name| ProfileName::new(name)).collect();
+    Ok(TokenLimits {
+        profiles: profiles?,
+        is_read_only: limits.read_only,
+    })
 }
 
 /// The clients' tokens of a state directory. Empty without a file.

@@ -161,13 +161,10 @@ impl RuleReader<'_> {
         }
         let is_about_everyone =
             rule.subjects.is_empty() || rule.subjects.contains(&RuleSubject::Everyone);
-        let is_everything =
-            |globs: &[Glob]| globs.is_empty() || globs.contains(&Glob::everything());
         if self.final_rule.is_none()
             && is_about_everyone
             && rule.profiles.is_empty()
-            && is_everything(&rule.servers)
-            && rule.items.is_none()
+            && rule.concerns_everything()
         {
             self.final_rule = Some(rule.name.clone());
         }

@@ -67,9 +67,11 @@ pub(crate) fn allowed_tools(tools: &Option<Arc<[String]>>) -> Value {
 }
 
 pub(crate) fn access(access: &Option<Arc<AccessPolicy>>) -> Value {
-    let Some(policy) = access else {
-        return Value::Null;
-    };
+    access.as_deref().map_or(Value::Null, access_value)
+}
+
+/// Writes the rules of access in the words of the file.
+pub fn access_value(policy: &AccessPolicy) -> Value {
     let groups = policy.groups.iter();
     let groups = groups.map(|(name, members)| (name.to_string(), globs(members)));
     object([

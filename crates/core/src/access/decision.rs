@@ -16,6 +16,7 @@ pub struct PrincipalAccess {
     /// The indexes of the policy's rules that concern the principal here.
     rules: Box<[usize]>,
     is_read_only: bool,
+    is_operator: bool,
 }
 
 /// An item of a server, in question.
@@ -93,12 +94,30 @@ impl PrincipalAccess {
         if *principal == Principal::Operator || policy.is_none() && !is_read_only {
             return None;
         }
+        let access = Self::explained(policy, limits, principal, profile);
+        (!access.allows_everything()).then_some(access)
+    }
+
+    /// Like [`PrincipalAccess::new`], also for a principal that may use everything.
+    pub fn explained(
+        policy: Option<&Arc<AccessPolicy>>,
+        limits: Option<&TokenLimits>,
+        principal: &Principal,
+        profile: Option<&str>,
+    ) -> Self {
         let rules = policy.map(|policy| policy.rules_of(principal, profile));
-        Some(Self {
+        Self {
             rules: rules.unwrap_or_default(),
             policy: policy.cloned(),
-            is_read_only,
-        })
+            is_read_only: limits.is_some_and(|limits| limits.is_read_only),
+            is_operator: *principal == Principal::Operator,
+        }
+    }
+
+    fn allows_everything(&self) -> bool {
+        let first_rule = self.rules().next();
+        let by_rules = first_rule.map_or_else(|| self.allows_rest(), AccessRule::allows_everything);
+        self.is_operator || by_rules && !self.is_read_only
     }
 
     fn rules(&self) -> impl Iterator<Item = &AccessRule> {
@@ -112,9 +131,36 @@ impl PrincipalAccess {
 
     /// True if the principal may see the server: no rule refuses all of it.
     pub fn allows_server(&self, server: &str) -> bool {
+        self.server_rule(server)
+            .map_or_else(|| self.allows_rest(), |rule| rule.allows)
+    }
+
+    /// The rule that decides if a server is seen.
+    fn server_rule(&self, server: &str) -> Option<&AccessRule> {
         let mut rules = self.rules().filter(|rule| rule.concerns_server(server));
-        let deciding = rules.find(|rule| rule.allows || rule.items.is_none());
-        deciding.map_or_else(|| self.allows_rest(), |rule| rule.allows)
+        rules.find(|rule| rule.allows || rule.items.is_none())
+    }
+
+    /// The decision about a server, with its reason.
+    pub fn decide_server(&self, server: &str) -> Decision {
+        let rule = self.server_rule(server);
+        Decision {
+            is_allowed: self.is_operator || self.allows_server(server),
+            reason: match rule {
+                Some(rule) if !self.is_operator => DecisionReason::Rule(rule.name.clone()),
+                _ => self.reason_without_rule(),
+            },
+        }
+    }
+
+    fn reason_without_rule(&self) -> DecisionReason {
+        if self.is_operator {
+            DecisionReason::Operator
+        } else if self.policy.is_none() {
+            DecisionReason::NoRules
+        } else {
+            DecisionReason::Default
+        }
     }
 
     pub fn allows_item(&self, question: &ItemQuestion<'_>) -> bool {
@@ -135,9 +181,10 @@ impl PrincipalAccess {
 
     /// The decision about an item, with its reason.
     pub fn decide(&self, question: &ItemQuestion<'_>) -> Decision {
-        let is_allowed = self.allows_item(question);
+        let is_allowed = self.is_operator || self.allows_item(question);
         let rule = self.deciding_rule(question);
         let reason = match rule {
+            _ if self.is_operator => DecisionReason::Operator,
             _ if self.is_read_only
                 && !is_allowed
                 && rule.is_none_or(|rule| rule.allows(question)) =>
@@ -145,14 +192,17 @@ impl PrincipalAccess {
                 DecisionReason::TokenReadOnly
             }
             Some(rule) => rule.reason(question),
-            None if self.policy.is_none() => DecisionReason::NoRules,
-            None => DecisionReason::Default,
+            None => self.reason_without_rule(),
         };
         Decision { is_allowed, reason }
     }
 }
 
 impl AccessRule {
+    fn allows_everything(&self) -> bool {
+        self.allows && self.concerns_everything() && !self.read_only && !self.refuses_destructive
+    }
+
     fn allows(&self, question: &ItemQuestion<'_>) -> bool {
         if !self.allows || question.kind != ListKind::Tools {
             return self.allows;
@@ -354,6 +404,24 @@ mod tests {
             assert_eq!(access.allows_item(&question), is_allowed);
         }
         assert!(PrincipalAccess::new(Some(&policy), None, &Principal::Operator, None).is_none());
+    }
+
+    #[test]
+    fn a_client_that_may_use_everything_has_no_rules() {
+        let mut policy = AccessPolicy::clone(&policy());
+        policy.rules.truncate(1);
+        policy.rules.insert(0, rule("admins", &["anna"], &[]));
+        let is_free = |policy: &AccessPolicy, name: &str| {
+            let policy = Arc::new(policy.clone());
+            PrincipalAccess::new(Some(&policy), None, &client(name), None).is_none()
+        };
+        assert!(is_free(&policy, "anna") && !is_free(&policy, "bert"));
+        policy.rules[0].read_only = true;
+        assert!(!is_free(&policy, "anna"));
+        policy.rules.clear();
+        assert!(!is_free(&policy, "anna"));
+        policy.allows_rest = true;
+        assert!(is_free(&policy, "anna"));
     }
 
     #[test]

@@ -16,6 +16,14 @@ pub enum ToolEffect {
 }
 
 impl ToolEffect {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::Additive => "additive",
+            Self::Destructive => "destructive",
+        }
+    }
+
     /// Reads the effect from the JSON text of a tool.
     pub fn from_tool(tool: &str) -> Self {
         let Some(annotations) = message::member(tool, "annotations") else {

@@ -150,6 +150,12 @@ impl AccessPolicy {
 }
 
 impl AccessRule {
+    /// True if the rule is about all items of all servers.
+    pub fn concerns_everything(&self) -> bool {
+        let is_everywhere = self.servers.is_empty() || self.servers.contains(&Glob::everything());
+        is_everywhere && self.items.is_none()
+    }
+
     pub(super) fn concerns_server(&self, server: &str) -> bool {
         self.servers.is_empty() || matches_any(&self.servers, server)
     }

@@ -3,10 +3,12 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use mainstay_core::{
+    access::{ItemQuestion, ToolEffect},
     catalog::ListKind,
     era::LogLevel,
     ids::{ProfileName, ServerName},
     message::{self, Method},
+    principal::Principal,
 };
 use mainstay_gateway::{
     calls,
@@ -19,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     clients::McpClients,
     endpoint::isolation,
-    sessions::session::{Backend, ClientSession},
+    sessions::session::{Backend, ClientSession, EndpointScope},
 };
 
 /// Time between two searches for idle sessions.
@@ -54,6 +56,7 @@ impl McpClients {
                     Ok(Announcement::ServerListChanged(server, kind)) => self.notify_shared_sessions(&server, kind),
                     Ok(Announcement::ProfileGone(profile)) => self.end_profile(&profile),
                     Ok(Announcement::Switched(clients)) => self.notify_switched(&clients),
+                    Ok(Announcement::AccessChanged) => self.apply_access(),
                     Ok(Announcement::ServersChanged) => {}
                     Ok(Announcement::Opened(server)) => self.shared.restore_settings(&server),
                     Ok(Announcement::Notice(server, notice)) => self.relay(&server, &notice),
@@ -104,6 +107,34 @@ impl McpClients {
                 .listen_streams
                 .notify_change(method, now, |client| client.is_among(clients));
         }
+    }
+
+    /// Ends the sessions whose endpoint is closed to their client now, and notifies all others that
+    /// their lists may have changed. Listen streams end, because they may have subscriptions that
+    /// are not allowed any more. Their clients open new ones.
+    fn apply_access(&self) {
+        let access = &self.gateway().access;
+        let is_open = |principal: &Principal, scope: &EndpointScope| match scope {
+            EndpointScope::Profile(profile) => access.opens(principal, Some(&profile.name)),
+            EndpointScope::One(server) => access.allows_server(principal, None, &server.name),
+        };
+        let changes = [
+            Method::ToolsChanged,
+            Method::PromptsChanged,
+            Method::ResourcesChanged,
+        ];
+        for session in self.shared.sessions.all() {
+            if is_open(&session.client.principal, &session.scope) {
+                for method in changes {
+                    session
+                        .outbox
+                        .push(message::request(None, method.name(), None));
+                }
+            } else {
+                self.end(&session.id, "the client may not use this endpoint any more");
+            }
+        }
+        self.stateless.listen_streams.close();
     }
 
     /// Ends the sessions and streams of a removed profile.
@@ -196,8 +227,24 @@ impl McpClients {
     /// True if the client of a session may see this server. Switches are ignored, because they
     /// apply to names only.
     fn allows(&self, session: &ClientSession, server: &ServerName) -> bool {
-        let principal = &session.client.principal;
-        self.gateway().allows_server(principal, server)
+        let (principal, profile) = (&session.client.principal, session.scope.profile_name());
+        self.gateway()
+            .access
+            .allows_server(principal, profile, server)
+    }
+
+    /// True if the client of a session may see this resource of a server.
+    fn allows_resource(&self, session: &ClientSession, server: &ServerName, uri: &str) -> bool {
+        let (principal, profile) = (&session.client.principal, session.scope.profile_name());
+        let access = self.gateway().access.access_of(principal, profile);
+        access.is_none_or(|access| {
+            access.allows_item(&ItemQuestion {
+                kind: ListKind::Resources,
+                server: server.as_str(),
+                original: uri,
+                effect: ToolEffect::default(),
+            })
+        })
     }
 
     fn relay_update(&self, server: &ServerName, frame: &Frame) {
@@ -210,7 +257,7 @@ impl McpClients {
                 let may_receive = match &session.backend {
                     Backend::Aggregate(profile) => profile.has_server(server),
                     Backend::Transparent(_) | Backend::Shared(_) => true,
-                } && self.allows(&session, server);
+                } && self.allows_resource(&session, server, &uri);
                 if !may_receive {
                     continue;
                 }

@@ -22,6 +22,8 @@ pub enum Announcement {
     ServersChanged,
     /// The switches of clients with these names have changed.
     Switched(Vec<String>),
+    /// The rules of access, or the limits of a token, have changed.
+    AccessChanged,
     /// A log message or a changed resource of the server.
     Notice(ServerName, Notice),
 }

@@ -24,10 +24,10 @@ use mainstay_command_line::{
     screen, style,
 };
 use mainstay_commands::{
-    Add, Approve, Auth, CallCommand, Completions, ConfigCommand, Disable, Doctor, Enable,
-    EventsCommand, Export, Get, Health, HistoryCommand, Import, List, LogsCommand, ManPages,
-    ObjectCommand, Prompts, ReadCommand, Reconnect, Records, Reload, Remove, Requests, Resolve,
-    ResourcesCommand, Restart, Search, SecretCommand, Service, Setup, Start, Stats, Stop,
+    AccessCommand, Add, Approve, Auth, CallCommand, Completions, ConfigCommand, Disable, Doctor,
+    Enable, EventsCommand, Export, Get, Health, HistoryCommand, Import, List, LogsCommand,
+    ManPages, ObjectCommand, Prompts, ReadCommand, Reconnect, Records, Reload, Remove, Requests,
+    Resolve, ResourcesCommand, Restart, Search, SecretCommand, Service, Setup, Start, Stats, Stop,
     SwitchesCommand, Token, Tools, Ui, Validate,
 };
 use mainstay_front::Connect;
@@ -191,6 +191,8 @@ commands! {
         Secret(SecretCommand),
         /// Manage client tokens and rotate the control token
         Token(Token),
+        /// List what clients may use, or explain a decision
+        Access(AccessCommand),
     }
     "Use" {
         /// List tools, or show one

@@ -17,6 +17,7 @@ use mainstay_command_line::{
 };
 use mainstay_commands::{own_entry, warn_of_unread_rules};
 use mainstay_core::config::Config;
+use mainstay_doorway::token_limits::LimitsOfTokens;
 use mainstay_gateway::{
     GatewayOptions,
     reload::{Reloaded, Reloader},
@@ -153,6 +154,7 @@ impl RunCommand for Serve {
                     origin: (!self.demo).then_some(origin),
                     config_history: Some(state.dir().clone()),
                     lineage,
+                    token_limits: Some(Arc::new(LimitsOfTokens(tokens.clone()))),
                     ..GatewayOptions::default()
                 },
                 session_key: Some(state.session_key.clone()),

@@ -40,6 +40,7 @@ mod rogue;
 mod world;
 
 mod about;
+mod access;
 mod addressed;
 mod bad_input;
 mod bends;

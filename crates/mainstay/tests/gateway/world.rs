@@ -1,9 +1,13 @@
 //! A configuration file with a gateway, and checks of REST answers.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use mainstay_core::config::Secret;
+use mainstay_doorway::token_limits::LimitsOfTokens;
 use mainstay_gateway::GatewayOptions;
 use mainstay_platform::environment::ConfigurationSource;
+use mainstay_tokens::Tokens;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -52,6 +56,12 @@ impl TestConfig {
 
     /// Starts with other daemon options.
     pub async fn run_with(&self, options: GatewayOptions) -> Gateway {
+        self.run_with_tokens(options, Tokens::from(Secret::new(TOKEN)))
+            .await
+    }
+
+    /// Starts with these tokens of clients, and their limits.
+    pub async fn run_with_tokens(&self, options: GatewayOptions, tokens: Tokens) -> Gateway {
         let origin = ConfigurationSource {
             flag: Some(self.folder.path().join(self.name)),
             ..ConfigurationSource::default()
@@ -59,9 +69,10 @@ impl TestConfig {
         let config = origin.load().expect("a usable file").config;
         let options = GatewayOptions {
             origin: Some(origin),
+            token_limits: Some(Arc::new(LimitsOfTokens(tokens.clone()))),
             ..options
         };
-        Gateway::run(&config, options, Secret::new(TOKEN), |address| address).await
+        Gateway::run(&config, options, tokens, |address| address).await
     }
 }
 

@@ -1,12 +1,17 @@
 //! Routes of credentials: browser sessions and tokens.
 
 use mainstay_api as api;
+use mainstay_core::failure::FailureKind;
 use serde_json::json;
 
 use crate::{
-    code::Code::{
-        InvalidLifetime, InvalidTokenName, MissingParameter, StateUnusable, TokenExists,
-        TooManyTokens, UnknownRoute, UnknownToken, WrongSignIn,
+    access,
+    code::{
+        Code::{
+            Failed, InvalidLifetime, InvalidTokenName, MissingParameter, StateUnusable,
+            TokenExists, TooManyTokens, UnknownRoute, UnknownToken, WrongSignIn,
+        },
+        SERVER_NOT_FOUND,
     },
     operation::{Operation, delete, get, post},
     sign_in, tokens,
@@ -32,11 +37,22 @@ post(api::SESSION_DOWNLOADS, sign_in::make_ticket).summary("Make an address that
         .accepts::<api::Download>()
         .answers::<api::DownloadTicket>()
         .fails(&[MissingParameter, StateUnusable]),
+get(api::ACCESS, access::overview).summary("The rules of access, and which servers each client sees")
+        .answers::<api::AccessOverview>(),
+get(api::EXPLAIN_ACCESS, access::explain).summary("Whether a client may use a server or an item, and the rule that decides")
+        .query_needed("principal", "The name of a token, `anonymous` or `operator`", &json!({"type": "string"}))
+        .query("profile", "The profile at whose endpoint the client asks. Without it, the endpoint of the server itself", &json!({"type": "string"}))
+        .query_needed("server", "The server", &json!({"type": "string"}))
+        .query("tool", "A tool, by the server's own name", &json!({"type": "string"}))
+        .query("prompt", "A prompt, by the server's own name", &json!({"type": "string"}))
+        .query("resource", "The URI of a resource", &json!({"type": "string"}))
+        .answers::<api::AccessExplanation>()
+        .fails(&[MissingParameter, SERVER_NOT_FOUND, Failed(FailureKind::ProfileNotFound)]),
 get(api::TOKENS, tokens::list).summary("The clients that have a token").answers::<api::ClientTokens>(),
 post(api::TOKENS, tokens::add).summary("Make a client's token, which is said once")
             .accepts::<api::AddToken>()
             .answers::<api::AddedToken>()
-            .fails(&[MissingParameter, InvalidTokenName, InvalidLifetime])
+            .fails(&[MissingParameter, InvalidTokenName, InvalidLifetime, Failed(FailureKind::ProfileNotFound)])
             .fails(&[TokenExists, TooManyTokens, StateUnusable]),
 delete(api::TOKEN, tokens::remove).summary("Have a client's token open nothing any more")
             .answers::<api::RemovedToken>()

@@ -3,6 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use mainstay_core::{
+    access::ToolEffect,
     catalog::{ListKind, without_output_schema},
     era::{Era, LogLevel, code, listen::ListenFilter, modern},
     failure::{Failure, FailureKind},
@@ -123,7 +124,10 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
     match answer {
         Ok(answer) => {
             let reply = RpcReply::answer(id, &answer);
-            let is_hidden = |kind, original: &str| view.hides_item(kind, &server.name, original);
+            let is_hidden = |kind, original: &str, item: &str| {
+                let effect = ToolEffect::from_tool(item);
+                view.hides_listed(kind, &server.name, original, effect)
+            };
             let text = edited_kind
                 .and_then(|kind| edited(&answer.frame, id, kind, is_hidden, cuts_results));
             match text {
@@ -241,7 +245,7 @@ fn edited(
     answer: &Frame,
     id: &str,
     kind: ListKind,
-    is_hidden: impl Fn(ListKind, &str) -> bool,
+    is_hidden: impl Fn(ListKind, &str, &str) -> bool,
     cuts_results: bool,
 ) -> Option<String> {
     let MessageKind::Response { id: span, body, .. } = answer.envelope().kind else {
@@ -252,7 +256,7 @@ fn edited(
         .into_iter()
         .filter(|item| {
             let original = message::text_member(item, kind.key());
-            !original.is_some_and(|original| is_hidden(kind, &original))
+            !original.is_some_and(|original| is_hidden(kind, &original, item))
         })
         .map(|item| {
             if cuts_results && kind == ListKind::Tools {

@@ -12,7 +12,7 @@ use std::{
 use foldhash::HashMap;
 use mainstay_core::{
     era::{Caller, LogLevel, Revision},
-    ids::ServerName,
+    ids::{ProfileName, ServerName},
     principal::Principal,
     record::{CallOrigin, Door},
 };
@@ -39,6 +39,14 @@ pub enum EndpointScope {
 }
 
 impl EndpointScope {
+    /// The profile of an aggregate endpoint.
+    pub fn profile_name(&self) -> Option<&ProfileName> {
+        match self {
+            Self::Profile(profile) => Some(&profile.name),
+            Self::One(_) => None,
+        }
+    }
+
     /// A text that identifies the endpoint; empty for `/mcp`.
     pub fn endpoint(&self) -> Cow<'_, str> {
         match self {
