@@ -1,6 +1,6 @@
-//! Decides from the events of servers when to send an alert (`alerts` in the configuration).
+//! Turns the events of servers into alerts (`alerts` in the configuration).
 //!
-//! Each configured alert has one [`Watch`]. The watch gets every event, and a call at its deadline.
+//! Each configured alert has one [`AlertWatch`]. It gets every event, and a call at its deadline.
 //! Each alarm is sent once, and so is its end.
 
 use std::{
@@ -17,7 +17,7 @@ use crate::{
     ids::ServerName,
 };
 
-/// A message about a server, for the receiver of an alert.
+/// A message to the receiver of an alert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alarm {
     pub server: ServerName,
@@ -44,10 +44,10 @@ pub enum AlarmContent {
         reason: Option<String>,
     },
     ToolsVanished {
-        /// Names of removed tools, not all of them.
+        /// Names of some of the removed tools.
         removed: Vec<String>,
     },
-    /// The problem of an earlier alarm ended after this time.
+    /// The problem of an earlier alarm has ended. It lasted for `after`.
     Recovered {
         from: AlertKind,
         #[serde(rename = "afterMs", serialize_with = "millis")]
@@ -70,7 +70,7 @@ impl AlarmContent {
     }
 }
 
-/// Writes a sentence for people.
+/// Writes the alarm as a sentence.
 impl fmt::Display for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let server = &self.server;
@@ -112,23 +112,23 @@ impl fmt::Display for Alarm {
     }
 }
 
-/// Turns the events of all servers into alarms of one configured alert.
+/// The state of one configured alert, for all servers.
 #[derive(Debug)]
 pub struct AlertWatch {
     alert: Alert,
     servers: BTreeMap<ServerName, ServerTrouble>,
 }
 
-/// The problems of one server.
+/// The current problems of one server.
 #[derive(Debug, Default)]
 struct ServerTrouble {
     up: bool,
     down: Option<Down>,
-    /// The latest losses within the window, oldest first, up to the limit.
+    /// The last losses, oldest first. At most the number that counts as flapping.
     losses: VecDeque<Instant>,
-    /// Time of the first loss of the flapping that was reported.
+    /// Time of the first loss of the reported flapping.
     flapping: Option<Instant>,
-    /// Time at which vanished tools were reported.
+    /// Time at which the loss of all tools was reported.
     vanished: Option<Instant>,
 }
 
@@ -147,7 +147,7 @@ impl AlertWatch {
         }
     }
 
-    /// Returns the alarms that follow from an event of `server` at `now`.
+    /// Returns the alarms for an event of `server` at `now`.
     pub fn see(&mut self, server: &ServerName, event: &EventKind, now: Instant) -> Vec<Alarm> {
         let about = |kind| self.alert.is_about(kind, server);
         let server_problems = self.servers.entry(server.clone()).or_default();
@@ -157,7 +157,7 @@ impl AlertWatch {
                 was_intentional: true,
                 ..
             } => {
-                // The operator wants the server to be down, so there is no alert.
+                // The operator stopped the server, so no alarm is due.
                 server_problems.up = false;
                 server_problems.down = None;
             }
@@ -231,7 +231,7 @@ impl AlertWatch {
             .collect()
     }
 
-    /// Time at which [`Watch::tick`] is due, if no event comes before.
+    /// Time at which [`AlertWatch::tick`] is due, if no event comes first.
     pub fn deadline(&self) -> Option<Instant> {
         let deadlines = self.servers.iter().flat_map(|(server, server_problems)| {
             [
@@ -274,7 +274,7 @@ impl ServerTrouble {
         }
     }
 
-    /// Counts a loss. Returns the alarm if there are too many.
+    /// Records a loss. Returns an alarm if the server is flapping now.
     fn record_loss(&mut self, alert: &Alert, now: Instant) -> Option<AlarmContent> {
         let (losses, within) = (alert.flapping.losses, alert.flapping.within);
         self.losses.push_back(now);
@@ -295,7 +295,7 @@ impl ServerTrouble {
         })
     }
 
-    /// Time at which the server's absence must be reported.
+    /// Time at which a server that is down must be reported.
     fn down_due(&self, alert: &Alert, server: &ServerName) -> Option<Instant> {
         let down = self.down.as_ref().filter(|down| !down.is_reported)?;
         alert
@@ -303,7 +303,7 @@ impl ServerTrouble {
             .then_some(down.since + alert.after)
     }
 
-    /// Time at which a server that flapped counts as steady, if the server stays up.
+    /// Time at which a flapping server has recovered, if it stays up.
     fn steady_due(&self, alert: &Alert) -> Option<Instant> {
         self.flapping.filter(|_| self.up)?;
         self.losses

@@ -1,17 +1,17 @@
-//! Mainstay's own tools, in groups that a profile selects by `ownTools`.
+//! Mainstay's own tools. A profile selects groups of them (`ownTools`).
 
 /// A group of Mainstay's own tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OwnToolGroup {
-    /// Search, describe and execute any tool. A client lists six tools in place of a thousand.
+    /// Search, describe and execute all tools. Clients list these six instead of a thousand.
     Meta,
     /// The five `external_` tools.
     External,
-    /// Events, and questions of servers for clients that cannot answer them.
+    /// Events, and answers to questions of servers for clients that cannot answer.
     Activity,
-    /// Records of calls, and their objects.
+    /// Records of calls, and stored objects.
     Records,
-    /// Add, remove, enable and disable servers. Only with the operator's token.
+    /// Add, remove, enable and disable servers. Requires the operator's token.
     Control,
 }
 
@@ -35,7 +35,7 @@ impl OwnToolGroup {
         }
     }
 
-    /// The names of the group's tools, in list order.
+    /// The names of the group's tools, in the order of lists.
     pub fn tools(self) -> &'static [&'static str] {
         match self {
             Self::Meta => &[
@@ -93,7 +93,7 @@ impl OwnToolGroup {
     }
 }
 
-/// True if one of Mainstay's own tools has this name, even if no profile offers the tool.
+/// True for the name of an own tool of Mainstay, even if no profile offers the tool.
 pub fn is_tool(name: &str) -> bool {
     OwnToolGroup::ALL.iter().any(|group| group.has_tool(name))
 }

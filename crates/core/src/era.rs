@@ -1,9 +1,9 @@
 //! Differences between protocol revisions, as data and as translations of JSON text. Other modules
-//! ask for features of a revision and never compare revisions.
+//! query a feature of a revision and never compare revisions.
 //!
 //! *Legacy* revisions open a session with `initialize`. *Modern* revisions have no session: `_meta`
 //! of every request describes the client (specification 2026-07-28, "Versioning"). A translation
-//! keeps all other bytes (invariant 5).
+//! leaves all other bytes unchanged (invariant 5).
 
 mod caller;
 mod capabilities;
@@ -31,14 +31,14 @@ pub use self::{
     revision::{Era, Revision},
 };
 
-/// Error codes of MCP, followed by those of JSON-RPC.
+/// Error codes of MCP and of JSON-RPC.
 pub mod code {
     pub const HEADER_MISMATCH: i64 = -32020;
     pub const MISSING_CAPABILITY: i64 = -32021;
     pub const UNSUPPORTED_VERSION: i64 = -32022;
-    /// Only in legacy revisions. Modern revisions use −32602.
+    /// Only in legacy revisions. Modern revisions use `INVALID_PARAMS`.
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
-    /// Only in 2025-11-25. Modern revisions use `input_required`.
+    /// Only in 2025-11-25. Modern revisions answer with `input_required`.
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;
 
     pub const PARSE_ERROR: i64 = -32700;

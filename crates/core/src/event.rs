@@ -1,8 +1,8 @@
 //! Events of servers, in the format of `mainstay events` and `/api/events`
 //! (docs/dev/requirements.md, section I).
 //!
-//! Each server has an [`Observer`]. It receives every status in order. It returns events only for
-//! real changes, and one event for several triggers.
+//! Each server has an [`Observer`]. It gets every status in order, and returns one event for each
+//! real change, even if the change has several triggers.
 
 mod observer;
 
@@ -14,33 +14,32 @@ use serde_json::Value;
 pub use self::observer::Observer;
 use crate::{ids::ServerName, lifecycle::SessionState, suspects::Arguments};
 
-/// Maximum number of names in one `tools_changed`. Further names are only counted, so that a
-/// thousand tools do not fill the ring.
+/// Maximum number of names in `tools_changed`. The others are only counted, so that a thousand
+/// tools do not fill the ring of events.
 pub const MAX_NAMES: usize = 100;
 
 /// Maximum length of a name in `tools_changed`, in characters.
 const MAX_NAME: usize = 256;
 
-/// The position of an event among all events. The text form has a fixed width, so that texts sort
-/// in the same order. An id consists of the milliseconds since 1970 and a counter, so ids keep
-/// growing after a restart of Mainstay.
+/// The id of an event: milliseconds since 1970 and a counter. Ids grow, also across restarts. The
+/// text has a fixed width, so texts sort like ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId(u64);
 
-/// Ids in one millisecond. More ids borrow from the next millisecond.
+/// Number of ids in one millisecond. If it is exceeded, ids continue in the next millisecond.
 const IDS_PER_MILLI: u64 = 10_000;
-/// Decimal digits of an id, enough until the year 2286.
+/// Number of decimal digits of an id. It is enough until the year 2286.
 const DIGITS: usize = 17;
 
 impl EventId {
-    /// The id after this one, for an event at `unix_millis`. Ids grow even if the clock was set
-    /// back.
+    /// Returns the id of the next event, at `unix_millis`. It is greater than this id, even if the
+    /// clock was set back.
     #[must_use]
     pub fn next(self, unix_millis: u64) -> Self {
         Self((self.0 + 1).max(unix_millis.saturating_mul(IDS_PER_MILLI)))
     }
 
-    /// Time of the event.
+    /// Time of the event, in milliseconds since 1970.
     pub fn unix_millis(self) -> u64 {
         self.0 / IDS_PER_MILLI
     }
@@ -75,7 +74,7 @@ pub struct ServerEvent {
     pub kind: EventKind,
 }
 
-/// The kind of an event, with its data. On the wire, `data` also has the server's `name`.
+/// The kind of an event, with its data. In JSON, `data` also contains the server's `name`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     tag = "type",
@@ -84,47 +83,47 @@ pub struct ServerEvent {
     rename_all_fields = "camelCase"
 )]
 pub enum EventKind {
-    /// An operator or a client added the server while Mainstay runs.
+    /// An operator or a client added the server at run time.
     ServerAdded {},
     ServerRemoved {},
-    /// An attempt to start or connect the server has begun. In a long outage only some attempts are
-    /// announced.
+    /// An attempt has begun. During a long outage, only some attempts have an event.
     ServerStarting {},
-    /// The server is connected for the first time since the operator started it.
+    /// The server connected for the first time since the operator started it.
     ServerConnected {},
-    /// The session ended. The end is intentional if the operator stopped, removed or reconnected
+    /// The session ended. `was_intentional` is true if the operator stopped, removed or reconnected
     /// the server.
     ServerDisconnected {
         was_intentional: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// The server waits for the next attempt. In a long outage only some attempts are announced.
+    /// The server waits for the next attempt. During a long outage, only some attempts have an
+    /// event.
     ServerReconnecting {
         attempt: u32,
         next_retry_ms: u64,
         last_error: Option<String>,
     },
-    /// The server is back after [`EventKind::ServerDisconnected`].
+    /// The server connected again after [`EventKind::ServerDisconnected`].
     ServerReconnected {
         capabilities: Value,
         attempts_taken: u64,
     },
-    /// Probes or calls fail, so the server is degraded.
+    /// The server became degraded, because probes or calls failed.
     ServerHealthDegraded {
         consecutive_failures: u32,
         last_error: Option<String>,
     },
-    /// The server is healthy again after [`EventKind::ServerHealthDegraded`].
+    /// The server became healthy again after [`EventKind::ServerHealthDegraded`].
     ServerHealthRestored {},
-    /// The server is not retried without a person, or only rarely. `status` is `failed`, `error` or
+    /// Mainstay does not retry the server, or only rarely. `status` is `failed`, `error` or
     /// `crashed`.
     ServerFailed {
         status: SessionState,
         last_error: Option<String>,
     },
-    /// A call was in flight at this number of crashes and is refused for a while. `tool` is the
-    /// original name of the called tool, if the server's lists have it.
+    /// Mainstay refuses this call for a while, because it was in flight at `crashes` crashes.
+    /// `tool` is the original name, if the server's lists contain it.
     CallRefused {
         method: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -133,55 +132,55 @@ pub enum EventKind {
         crashes: u32,
         retry_after_ms: u64,
     },
-    /// The call is allowed again, because the time of the refusal has passed or the operator has
-    /// started the server.
+    /// Mainstay allows the call again. The time is over, or the operator started the server.
     CallAllowed {
         method: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
         arguments: Arguments,
     },
-    /// A request of the server waits for an answer of the operator (`GET /api/server-requests`).
+    /// A request of the server waits for the operator's answer (`GET /api/server-requests`).
     ServerRequestWaiting {
         id: u64,
         method: String,
     },
-    /// The request no longer waits.
+    /// The server's request does not wait any more.
     ServerRequestSettled {
         id: u64,
         method: String,
         outcome: Settled,
     },
-    /// The server's list of tools differs from the last known one. `added` and `removed` have at
-    /// most [`MAX_NAMES`] names each. `count` is the present number of tools.
+    /// The list of tools has changed. `added` and `removed` have at most [`MAX_NAMES`] names each.
+    /// `count` is the number of tools now.
     ToolsChanged {
         added: Vec<String>,
         removed: Vec<String>,
         count: usize,
     },
-    /// A new configuration is in force. It added, removed or changed these servers.
+    /// A new configuration is in force. The members are the servers that it added, removed or
+    /// changed.
     ConfigReloaded {
         added: Vec<ServerName>,
         removed: Vec<ServerName>,
         changed: Vec<ServerName>,
     },
-    /// A new configuration is invalid. The old one stays in force.
+    /// A new configuration is invalid and was ignored.
     ConfigRejected {
         reason: String,
     },
 }
 
-/// The end of a request that waited for an answer of the operator.
+/// The outcome of a server's request that waited for the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Settled {
     Answered,
     Refused,
-    /// There was no answer in time.
+    /// The time limit passed without an answer.
     Expired,
-    /// The server is gone.
+    /// The server disconnected.
     Disconnected,
-    /// The server has cancelled the request.
+    /// The server cancelled the request.
     TakenBack,
 }
 
@@ -198,7 +197,7 @@ impl Settled {
 }
 
 impl EventKind {
-    /// True if the event is about a request of a server, which may be for one client only.
+    /// True for events about a request of a server. Such a request may concern only one client.
     pub const fn is_about_request(&self) -> bool {
         matches!(
             self,
@@ -206,7 +205,7 @@ impl EventKind {
         )
     }
 
-    /// The changes between two lists of tools. `None` if there are none.
+    /// Compares two lists of tools. `None` if they have the same names.
     pub fn tools_changed<'a>(
         before: impl IntoIterator<Item = &'a str>,
         after: impl IntoIterator<Item = &'a str>,
@@ -225,7 +224,7 @@ impl EventKind {
     }
 }
 
-/// At most [`MAX_NAMES`] names, each of a limited length.
+/// Returns at most [`MAX_NAMES`] names, each shortened to a maximum length.
 pub fn listed_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let first_names = names.take(MAX_NAMES);
     first_names

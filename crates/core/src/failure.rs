@@ -1,5 +1,5 @@
-//! The failures of a call in one table: kind → MCP error, REST status, exit code (requirements K2
-//! and M13).
+//! The kinds of failed calls, in one table with their error codes, REST statuses and exit codes
+//! (requirements K2 and M13).
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -7,15 +7,15 @@ use serde_json::{Map, Value, json};
 
 use crate::{ids::ServerName, redact::Secrets};
 
-/// The note about a call that was sent and has no answer (invariant 6).
+/// The note about a call that was sent but not answered (invariant 6).
 pub const MAY_HAVE_RUN: &str = "It may or may not have run; check before you call again";
 
-/// The member of a failure for [`MAY_HAVE_RUN`], where the message does not include it.
+/// The member for [`MAY_HAVE_RUN`] in a failure whose message does not contain the note.
 pub const NOTE: &str = "note";
 
-/// A time limit in whole seconds (`30s`), or in milliseconds if it is not whole (requirement M3).
+/// Formats a time limit in seconds (`30s`), or in milliseconds if it is not whole (requirement M3).
 pub fn limit_words(limit: Duration) -> String {
-    // The remaining time of a limit may be a few milliseconds shorter than the limit, so round up.
+    // The time that remains of a limit may be a few milliseconds less than the limit. Round it up.
     let millis = match limit.as_millis() {
         millis @ 0..1000 => millis,
         millis => (millis + 5) / 10 * 10,
@@ -27,7 +27,7 @@ pub fn limit_words(limit: Duration) -> String {
     }
 }
 
-/// An error with its causes: `cannot read x.json: there is no such file`.
+/// Formats an error with its sources: `cannot read x.json: there is no such file`.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut sentence = error.to_string();
     let mut cause = error.source();
@@ -44,24 +44,24 @@ pub enum FailureKind {
     ServerNotFound,
     ProfileNotFound,
     ServerNotConnected,
-    /// The server is connected, but has left several calls in a row without an answer. Calls are
-    /// refused until it sends a message.
+    /// The server is connected, but did not answer several calls in a row. Calls are refused until
+    /// the server sends a message.
     ServerNotAnswering,
-    /// The call was in flight at several crashes of the server, and is refused for a while.
+    /// The call was in flight at several crashes of the server. It is refused for a while.
     CallCrashesServer,
     ToolNotFound,
     PromptNotFound,
     ResourceNotFound,
-    /// The server's request waits no longer, or never waited.
+    /// No request of a server with this id waits for an answer.
     RequestNotFound,
     /// The server did not answer within the time limit.
     CallTimeout,
     /// The connection was lost after the request had been sent. The call may have run.
     OutcomeUnknown,
-    /// The server could not be reached, or refused the whole request.
+    /// The server could not be reached, or refused the request as a whole.
     CallFailed,
     ConnectFailed,
-    /// The client has no login of its own at the server. The call was refused.
+    /// The client has no own login at the server, so the call was refused.
     LoginRequired,
     /// A message was larger than `maxMessageBytes`.
     MessageTooLarge,
@@ -71,53 +71,53 @@ pub enum FailureKind {
     TooManyConnections,
     Cancelled,
     ShuttingDown,
-    /// Calls are not recorded (`journal.enabled`).
+    /// Calls are not recorded (`journal.enabled` is false).
     NoJournal,
     /// The journal cannot be read.
     JournalUnreadable,
     RecordNotFound,
     CidNotFound,
-    /// The version of the configuration is not stored.
+    /// The requested version of the configuration is not stored.
     VersionNotFound,
     /// The call requires a record (`journal.durability: strict`), and the record could not be
     /// written.
     NotRecorded,
     InvalidRequest,
-    /// Another server has the name of a new server.
+    /// Another server has this name.
     DuplicateName,
-    /// The server to approve is not pending.
+    /// The server does not wait for approval.
     NotPending,
-    /// The server has changed since the person saw the details to approve.
+    /// The server has changed since its details were shown for approval.
     NotAsShown,
-    /// A configuration, or an entry of one, is refused.
+    /// A configuration or an entry is invalid.
     InvalidConfig,
     /// The configuration file has changed since the edit was prepared.
     ConfigChanged,
     /// A file cannot be written.
     NotSaved,
-    /// There is neither a configuration nor a server.
+    /// There is no configuration and no server.
     NotConfigured,
 }
 
-/// A row of the table of failures.
+/// The codes of one kind of failure.
 struct Row {
     code: &'static str,
     /// REST status.
     status: u16,
-    /// Exit code of a call on the command line.
+    /// Exit code of a command that fails for this reason.
     exit: u8,
-    /// JSON-RPC code, if the failure is a protocol error.
+    /// JSON-RPC error code, for doors that answer with a protocol error.
     rpc: i64,
 }
 
 const INVALID_PARAMS: i64 = -32602;
 const INTERNAL_ERROR: i64 = -32603;
-/// `Resource not found` in every legacy revision (specification, server/resources, "Error
+/// `Resource not found` in all legacy revisions (specification, server/resources, "Error
 /// Handling").
 const LEGACY_RESOURCE_NOT_FOUND: i64 = -32002;
 
 impl FailureKind {
-    /// All kinds, in the order of their numbers (`kind as usize`), which index counters.
+    /// All kinds in the order of their discriminants, which index counters.
     pub const ALL: [Self; 33] = [
         Self::ServerNotFound,
         Self::ProfileNotFound,
@@ -198,13 +198,13 @@ impl FailureKind {
         }
     }
 
-    /// The code that programs compare: `call_timeout`.
+    /// The code for programs, such as `call_timeout`.
     pub const fn code(self) -> &'static str {
         self.row().code
     }
 
-    /// The member `error` of a REST error. A call that timed out is `call_failed`, with
-    /// `call_timeout` as `code`.
+    /// The member `error` of a REST error. For a timeout it is `call_failed`, and the member `code`
+    /// is `call_timeout`.
     pub const fn rest_code(self) -> &'static str {
         match self {
             Self::CallTimeout => Self::CallFailed.code(),
@@ -231,9 +231,9 @@ impl FailureKind {
 pub struct Failure {
     pub kind: FailureKind,
     pub message: String,
-    /// Members besides `kind`: `server`, `tool`, `uri`, `status`, …
+    /// More members for the reader: `server`, `tool`, `uri`, `status`, …
     pub details: Map<String, Value>,
-    /// The secrets of the server that the message is about, to redact its record.
+    /// The secrets of the failed server, to redact the record.
     pub secrets: Option<Arc<Secrets>>,
 }
 
@@ -265,8 +265,8 @@ impl Failure {
         Value::Object(data)
     }
 
-    /// The result of a `tools/call` whose server failed: `isError`, the error as JSON text, and its
-    /// kind in `_meta`.
+    /// The `tools/call` result for this failure: `isError`, the failure as JSON text, and its data
+    /// in `_meta`.
     pub fn tool_result(&self) -> String {
         let mut text = Map::new();
         text.insert("error".to_owned(), self.message.clone().into());
@@ -315,7 +315,7 @@ mod tests {
         for (number, kind) in FailureKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, number, "{kind:?}");
         }
-        // `NotConfigured` is the last kind, so the length of `ALL` is its number plus one.
+        // `NotConfigured` is the last kind. This fails if a new kind is missing in `ALL`.
         assert_eq!(
             FailureKind::NotConfigured as usize + 1,
             FailureKind::ALL.len()
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(codes.len(), FailureKind::ALL.len());
     }
 
-    /// Over REST a timeout is `call_failed`, and its `code` is `call_timeout`.
+    /// In REST, a timeout has the error `call_failed` and the code `call_timeout`.
     #[test]
     fn a_time_limit_reads_both_ways() {
         let failure = Failure::new(FailureKind::CallTimeout, "timeout after 30s");

@@ -1,9 +1,9 @@
 //! Judges the health of a connected server from evidence.
 //!
-//! Ordinary traffic is the first evidence. A protocol message shows that the server is healthy. A
-//! call without a protocol answer shows that the server is not. A probe is sent only after an
-//! interval of silence or a failed call. A probe uses the live session, and is never sent while the
-//! server may be at work on a call.
+//! Ordinary traffic is the first evidence. A message of the protocol shows that the server is
+//! healthy. A call without a protocol answer shows that the server is not. A probe is sent only
+//! after an interval of silence or a failed call. A probe uses the live session. No probe is sent
+//! while the server may be at work on a call.
 
 mod failing;
 
@@ -16,33 +16,32 @@ use crate::{
     words::words,
 };
 
-/// The settings of probes: their times, their kind, and the consequences of a failure.
+/// Settings of probes: when and how to probe, and the action after failures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthPolicy {
     /// Silence after which a probe is sent. `None` sends no probes.
     pub interval: Option<Duration>,
-    /// Fraction by which the interval varies, so that many servers are not probed at the same
-    /// moment.
+    /// Fraction by which the interval varies, so that probes of many servers spread over time.
     pub jitter: f64,
     /// Time limit for the answer to a probe.
     pub timeout: Duration,
     pub method: ProbeMethod,
-    /// Failures in a row after which a server is degraded.
+    /// Number of failures in a row after which a server is degraded.
     pub threshold: u32,
     pub action: HealthAction,
-    /// Silence after which a server without any other sign of life counts as hanging.
+    /// Silence after which a server that does not answer a probe counts as hanging.
     pub hang_after: Duration,
-    /// Number of calls in a row without an answer, and without any other message, after which calls
-    /// are refused until the server sends a message. `None` never refuses calls.
+    /// Limit of unanswered calls in a row. At the limit, calls are refused until the server sends a
+    /// message. `None` never refuses calls.
     pub unanswered_calls: Option<u32>,
 }
 
-/// A server's processes count as busy if their CPU time reaches this fraction of the observed time.
-/// The housekeeping of an idle runtime uses less.
+/// A server's processes are busy if they use at least this fraction of a processor. An idle runtime
+/// uses less.
 pub const BUSY_SHARE: f64 = 0.05;
 
-/// Pause between two probes of a server whose calls are refused. Only a probe can show that the
-/// server is back.
+/// Pause between two probes while calls to a server are refused. Without calls, only a probe can
+/// show that the server is back.
 const STALL_PROBE_PAUSE: Duration = Duration::from_secs(1);
 
 impl Default for HealthPolicy {
@@ -62,8 +61,8 @@ impl Default for HealthPolicy {
 }
 
 impl HealthPolicy {
-    /// True if calls to the server are refused: the last `calls` calls have no answer, no other
-    /// message came since, and the server used the CPU time `spent` in the time `watched`.
+    /// True if calls to the server are refused. `calls` is the number of unanswered calls since the
+    /// server's last message. `spent` is the CPU time of the server during `watched`.
     pub fn stalls(&self, calls: u32, spent: Duration, watched: Duration) -> bool {
         let is_busy = spent > watched.mul_f64(BUSY_SHARE);
         self.unanswered_calls.is_some_and(|limit| calls >= limit) && !is_busy
@@ -73,26 +72,26 @@ impl HealthPolicy {
 /// The kind of probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeMethod {
-    /// MCP's `ping`. Any answer proves life, even −32601.
+    /// `ping`. Any answer is a sign of life, even the error −32601.
     Ping,
     ToolsList,
-    /// GET of the configured health URL, or `ping` if there is none.
+    /// GET of the health URL, or `ping` if none is configured.
     Http,
 }
 
 words!(ProbeMethod { "ping" => Ping, "tools_list" => ToolsList, "http" => Http });
 
-/// The action at the threshold.
+/// The action when a server reaches the threshold of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HealthAction {
-    /// Set `degraded` and probe once more. Reconnect only on hard evidence: errors of the
-    /// connection, a response to that last probe that is no protocol message, or a hang.
+    /// Set `degraded` and probe once more. Reconnect only on hard evidence: a connection error, an
+    /// answer to that last probe that is no protocol message, or a hang.
     Verify,
     /// Reconnect.
     Reconnect,
-    /// Set `degraded` and emit its event, and nothing else.
+    /// Set `degraded` and emit an event. Never reconnect because of missed probes.
     Event,
-    /// Write a line to the log.
+    /// Write a log line. Never reconnect because of missed probes.
     Log,
 }
 
@@ -101,20 +100,19 @@ words!(HealthAction { "verify" => Verify, "reconnect" => Reconnect, "event" => E
 /// The outcome of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeOutcome {
-    /// An answer came after this time. Any answer proves life.
+    /// The server answered after this time. Any answer is a sign of life.
     Answered(Duration),
-    /// The server reported an error, or the probe could not be sent.
+    /// The server answered with an error, or the probe could not be sent.
     Failed(String),
-    /// A response that is no protocol answer.
+    /// The response was no protocol answer.
     Broken(Fault),
-    /// No answer came in time. The excuse, if any, is the reason that the server may still be
-    /// healthy.
+    /// No answer within the time limit. An excuse is a reason that the server may still be healthy.
     Unanswered(Option<Excuse>),
     /// No probe was sent, because the server is at work on a call.
     Busy,
 }
 
-/// A failure in place of a protocol answer, to a probe or to a call.
+/// A failure of a probe or a call that is no protocol answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub kind: FaultKind,
@@ -124,9 +122,9 @@ pub struct Fault {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// The connection was cut. This is evidence for a reconnect with every action.
+    /// The connection was cut. With every action, this can lead to a reconnect.
     Cut,
-    /// No connection can be made. This is the same evidence as `Cut`. The reason names the cause.
+    /// No connection can be made. Judged like `Cut`. The reason names the cause.
     Unreachable,
     /// An error status, or a body that is no message.
     Foreign,
@@ -136,35 +134,35 @@ pub enum FaultKind {
     Throttled,
 }
 
-/// The reason that a server may be healthy although it does not answer.
+/// A reason that a server may be healthy although it does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excuse {
-    /// A call within its deadline, which the server may be at work on.
+    /// A call within its deadline. The server may be at work on it.
     Call,
     /// The server's processes have used CPU time since the probe was sent.
     Cpu,
 }
 
-/// The evidence about a server's health since it came up.
+/// The evidence about a server's health since its session opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// Time of the last message from the server.
     last_message_at: Instant,
-    /// Probes in a row that failed.
+    /// Failed probes in a row.
     probes: u32,
-    /// Failed calls in a row.
+    /// Failed calls since the last message.
     calls: u32,
-    /// Calls in a row that failed, even if probes succeeded between them.
+    /// Failed calls in a row. Successful probes do not end the row.
     row: Row,
-    /// Number of unanswered calls in a row, while calls are refused.
+    /// Number of unanswered calls in a row. Set while calls are refused.
     stalled: Option<u32>,
-    /// Time at which the first of the current failures was noticed.
+    /// Time at which the first failure of the current row was noticed.
     failing_since: Option<Instant>,
     last_error: Option<String>,
-    /// The fault of the latest failure. `None` if the latest failure was silence or an error
-    /// message.
+    /// The fault of the latest failure. `None` if the probe was not answered, or answered with an
+    /// error.
     last_fault: Option<FaultKind>,
-    /// True if the latest failure was silence, and not an error message or a refused connection.
+    /// True if the latest failure was a missing answer, and not an error or a refused connection.
     is_unanswered: bool,
     last_ping: Option<Duration>,
     next_probe: NextProbe,
@@ -173,7 +171,7 @@ pub struct Tally {
 /// Time of the next probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum NextProbe {
-    /// One interval after this time of the last evidence.
+    /// One interval after the last evidence, which arrived at this time.
     After(Instant),
     /// At this exact time.
     At(Instant),
@@ -185,15 +183,15 @@ enum NextProbe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HealthVerdict {
     Keep,
-    /// The session is beyond repair. Only a new connection can help.
+    /// The session cannot recover. Open a new session.
     Reconnect,
 }
 
-/// The health of a connected server, for people.
+/// The health of a connected server, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     pub degraded: bool,
-    /// The failed calls that make the server degraded. Answered probes do not change this row.
+    /// The row of failed calls, if it makes the server degraded. Answered probes do not end it.
     pub failing_calls: Option<FailingRow>,
     pub last_message_at: Instant,
     pub failures: u32,
@@ -218,8 +216,7 @@ impl Tally {
         }
     }
 
-    /// Time at which a probe is due. Each call computes the time anew, so that changes of the
-    /// policy apply.
+    /// Time at which a probe is due. It is not stored, so that changes of the policy apply at once.
     pub fn due(&self, policy: &HealthPolicy, seed: u64) -> Option<Instant> {
         match self.next_probe {
             NextProbe::After(time) => {
@@ -231,8 +228,8 @@ impl Tally {
         }
     }
 
-    /// Tolerated delay of a due probe, so that probes are sent together. The interval still varies
-    /// by no more than the policy's jitter.
+    /// Tolerated delay of a due probe, so that one wake-up can send many probes. The delay keeps
+    /// the interval within the policy's jitter.
     pub fn leeway(&self, policy: &HealthPolicy, seed: u64) -> Duration {
         let (NextProbe::After(time), Some(interval)) = (&self.next_probe, policy.interval) else {
             return Duration::ZERO;
@@ -242,8 +239,7 @@ impl Tally {
         due.map_or(Duration::ZERO, |due| latest.saturating_duration_since(due))
     }
 
-    /// Handles a message of the server. If the message is later than the last evidence, it counts
-    /// as a success.
+    /// Handles a message of the server. A message that is newer than the last one is a success.
     pub fn message_received(&mut self, time: Instant) {
         if time <= self.last_message_at {
             return;
@@ -254,31 +250,30 @@ impl Tally {
         self.succeed();
         match self.next_probe {
             NextProbe::After(_) => self.next_probe = NextProbe::After(time),
-            // A message that is older than the doubt proves nothing.
+            // A message from before the doubt proves nothing.
             NextProbe::At(since) if time > since => self.next_probe = NextProbe::After(time),
             NextProbe::At(_) | NextProbe::InFlight => {}
         }
     }
 
-    /// Handles an incident that puts all older evidence in doubt. A probe is due, even if the
-    /// policy sends no probes.
+    /// Handles an incident after which older evidence does not count. A probe is due at once, even
+    /// if the policy sends no probes.
     pub fn doubt(&mut self, now: Instant) {
-        // If a probe is in flight, its outcome decides.
+        // The outcome of a probe in flight decides, so no further probe is needed.
         match self.next_probe {
             NextProbe::After(_) => self.next_probe = NextProbe::At(now),
             NextProbe::At(_) | NextProbe::InFlight => {}
         }
     }
 
-    /// Notes that a probe is being sent.
+    /// Notes that the due probe is sent now.
     pub fn probing(&mut self) {
         self.next_probe = NextProbe::InFlight;
     }
 
-    /// Handles failed calls. `calls` is the number of calls in a row that have failed by now, the
-    /// last one with `fault`. A new failure makes a probe due at once. Calls alone lead to a
-    /// verdict only after they failed for as long as a probe may take, because many failures in one
-    /// moment are no evidence.
+    /// Handles failed calls. `calls` counts the failed calls in a row, and `fault` is the fault of
+    /// the last one. A new failure makes a probe due at once. Failed calls alone lead to a verdict
+    /// only after the policy's `timeout`, because many failures in one moment are weak evidence.
     pub fn calls_failed(
         &mut self,
         calls: u32,
@@ -306,14 +301,14 @@ impl Tally {
         self.judge_fault(fault.kind, was_degraded, now, policy)
     }
 
-    /// Handles calls that fail in a row. The server is degraded until it answers a call, even if it
+    /// Handles a row of failed calls. The server stays degraded until it answers a call, even if it
     /// answers probes. Its session stays open.
     pub fn calls_failed_in_row(&mut self, calls: FailingCalls, now: Instant) {
         self.row.note(calls, now);
     }
 
-    /// Handles unanswered calls. `calls` is their number in a row, if calls are refused because of
-    /// them until the server sends a message. A probe is due at once.
+    /// Handles a change of `calls`, the number of unanswered calls in a row. It is `None` if calls
+    /// are not refused. A new number makes a probe due at once.
     pub fn stall(&mut self, calls: Option<u32>, now: Instant) {
         let previous_calls = std::mem::replace(&mut self.stalled, calls);
         match calls {
@@ -345,7 +340,8 @@ impl Tally {
             ProbeOutcome::Busy => return HealthVerdict::Keep,
             ProbeOutcome::Answered(elapsed) => {
                 self.last_message_at = self.last_message_at.max(now);
-                // Only a message forgives failed calls. An answer of the health URL does not.
+                // Only a message of the server resets the failed calls. An answer of the health URL
+                // does not.
                 if self.calls == 0 && self.stalled.is_none() {
                     self.succeed();
                 }
@@ -384,7 +380,8 @@ impl Tally {
             (HealthAction::Verify, ProbeFailure::Unwell | ProbeFailure::Slow) => {
                 HealthVerdict::Keep
             }
-            // One late answer is no evidence, whatever the threshold.
+            // With a threshold of one, a single late answer would be enough. It is too weak as
+            // evidence.
             (HealthAction::Reconnect, ProbeFailure::Slow) if policy.threshold <= 1 => {
                 HealthVerdict::Keep
             }
@@ -394,7 +391,7 @@ impl Tally {
         }
     }
 
-    /// The verdict after a fault in place of an answer.
+    /// The verdict after a probe or a call got a fault in place of an answer.
     fn judge_fault(
         &mut self,
         kind: FaultKind,
@@ -427,8 +424,8 @@ impl Tally {
         }
     }
 
-    /// True if the number of failures exceeds the threshold of a degraded server by `extra_failures`. With
-    /// a threshold of one, a single failed call is not enough: the next probe decides.
+    /// True if the failures reach the threshold plus `extra_failures`. Even with a threshold of
+    /// one, a single failed call is not enough: the next probe decides.
     fn exceeds(&self, policy: &HealthPolicy, extra_failures: u32) -> bool {
         let total = self.failures();
         self.probes >= policy.threshold.max(1) + extra_failures
@@ -454,7 +451,7 @@ impl Tally {
         self.last_fault = None;
     }
 
-    /// The loss of a session that ends because of the current evidence.
+    /// The loss to report when this evidence ends the session.
     pub fn loss(&self) -> Loss {
         let reason = self.last_error.clone().unwrap_or_default();
         match self.last_fault {
@@ -468,12 +465,12 @@ impl Tally {
         }
     }
 
-    /// True if the session may survive the latest fault.
+    /// True if the latest failure was a fault, which may be temporary, and not silence.
     pub fn may_pass(&self) -> bool {
         self.last_fault.is_some()
     }
 
-    /// The calls that failed in a row, if there are enough to make the server degraded.
+    /// The row of failed calls, if it is long enough to make the server degraded.
     fn row(&self, policy: &HealthPolicy) -> Option<&Row> {
         Some(&self.row).filter(|row| row.length() >= policy.threshold.max(2))
     }
@@ -504,14 +501,14 @@ impl Tally {
     }
 }
 
-/// The meaning of a failed probe.
+/// The conclusion from a failed probe.
 enum ProbeFailure {
     Unwell,
-    /// The answer is late. There is no other evidence.
+    /// The answer is late, and nothing else is wrong.
     Slow,
-    /// The answer is late, but the server has an excuse.
+    /// The answer is late, but there is an [`Excuse`].
     Excused,
-    /// The answer is late, the server was silent for `hang_after`, and there is no excuse.
+    /// The answer is late without an excuse, and the server was silent for `hang_after`.
     Hangs,
 }
 

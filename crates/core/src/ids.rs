@@ -1,4 +1,4 @@
-//! Types for identifiers that must not be confused.
+//! Types of identifiers, so that the compiler tells them apart.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerName(std::sync::Arc<str>);
 
-/// The error of a text that is not a server name.
+/// The reason that a text is no server name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidServerName {
     #[error("a server name must not be empty")]
@@ -34,8 +34,8 @@ impl ServerName {
         Ok(Self(text.into()))
     }
 
-    /// True if `server__tool` can be split in one way only: the name has no `__`, and no `_` at
-    /// either end.
+    /// True if `server__tool` can be split in only one way. The name then has no `__` inside and no
+    /// `_` at either end.
     pub fn is_separable(&self) -> bool {
         !(self.0.contains("__") || self.0.starts_with('_') || self.0.ends_with('_'))
     }
@@ -64,7 +64,8 @@ impl<'de> Deserialize<'de> for ServerName {
     }
 }
 
-/// The name of a profile, which is part of a path: `[a-zA-Z0-9_-]+`, no `__`, no `_` at either end.
+/// The name of a profile, which is also a path segment: `[a-zA-Z0-9_-]+`, without `__`, and without
+/// `_` at either end.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProfileName(std::sync::Arc<str>);
 
@@ -77,11 +78,11 @@ pub struct InvalidProfileName(String);
 impl ProfileName {
     /// The profile at `/mcp`.
     pub const DEFAULT: &str = "default";
-    /// The built-in profile that shows Mainstay's own tools instead of the servers' tools.
+    /// The built-in profile with Mainstay's own tools instead of the servers' tools.
     pub const META: &str = "meta";
 
-    /// The name that REST shows for a profile with all servers. The name is not valid in a
-    /// configuration, so no profile of a file has the same name.
+    /// The name in REST of a profile with all servers. It is invalid in a configuration, so no
+    /// configured profile has this name.
     pub fn everything() -> Self {
         Self("*".into())
     }
@@ -114,8 +115,8 @@ impl fmt::Display for ProfileName {
     }
 }
 
-/// The number of an attempt to open one upstream session. Every report carries its epoch, and a
-/// report of a past epoch has no effect (invariant 3).
+/// The number of an attempt to open an upstream session. Each report carries an epoch, and reports
+/// of past epochs are ignored (invariant 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Epoch(pub u64);

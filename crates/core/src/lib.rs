@@ -1,7 +1,8 @@
-//! Mainstay's decisions, without I/O: no function waits, opens or spawns.
+//! Mainstay's decisions, without I/O: no function waits, opens a file or socket, or starts a
+//! process.
 //!
-//! The packages above carry out the decisions. The manifest has no async runtime on purpose, so
-//! that no decision can hide an await (ARCHITECTURE.md, invariant 1).
+//! Other packages carry out the decisions. The manifest has no async runtime, so that no decision
+//! can hide an await (ARCHITECTURE.md, invariant 1).
 
 pub mod access;
 pub mod alert;

@@ -1,8 +1,8 @@
-//! The lifecycle of one upstream session: pure decisions about when to open, close, wait and give
-//! up.
+//! The lifecycle of one upstream session: pure decisions to open, close, wait and give up.
 //!
-//! [`Lifecycle::step`] takes an event and returns the new state with at most one effect. Time is an
-//! argument. The driver sleeps until [`Lifecycle::deadline`] and then steps with [`Event::Tick`].
+//! [`Lifecycle::step`] takes an event and returns the new state and at most one effect. Time is an
+//! argument. The supervisor sleeps until [`Lifecycle::deadline`] and then steps with
+//! [`Event::Tick`].
 
 mod ends;
 mod evidence;
@@ -23,12 +23,12 @@ use crate::{
     ids::Epoch,
 };
 
-/// The reason that a session is down and stays down until a person starts it.
+/// The reason that a session is down. No timer opens it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DownReason {
     /// The session was never started, or the operator stopped it.
     Stopped,
-    /// The session was lost, and the policy does not reopen the session without a request.
+    /// The session was lost, and the policy does not reopen it by itself.
     Lost(Loss),
     /// An attempt failed, and the policy does not retry.
     Refused(Loss),
@@ -36,51 +36,51 @@ pub enum DownReason {
     Failed(Loss),
 }
 
-/// The phase of a session. Statuses are derived from it and never stored (invariant 2).
+/// The phase of a session. The status is derived from the phase and never stored (invariant 2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     Down(DownReason),
     Connecting {
-        /// Time at which the attempt began. `None` while it waits for its turn among the attempts
-        /// of other servers.
+        /// Time at which the attempt began. `None` while it waits for a slot or for the attempt
+        /// limiter.
         since: Option<Instant>,
         /// Time of the last sign of work of the attempt's processes.
         last_work_at: Option<Instant>,
-        /// The time for which the attempt was planned, if a call brought it forward.
+        /// The planned time of this attempt, if a call brought it forward.
         planned: Option<Instant>,
     },
     Up {
         since: Instant,
         tally: Tally,
-        /// The time for which the session's attempt was planned, if a call brought it forward.
+        /// The planned time of the attempt that opened this session, if a call brought it forward.
         planned: Option<Instant>,
     },
-    /// The old session must end before another attempt begins (invariant 9).
+    /// The old session must end before the next attempt begins (invariant 9).
     Closing {
         kill_at: Option<Instant>,
         then: Then,
     },
     Waiting {
         until: Instant,
-        /// Earliest time of the attempt if a call brings the attempt forward.
+        /// Earliest time of the attempt, if a call brings it forward.
         earliest: Instant,
-        /// The time for which the attempt was planned, if a call has brought it forward.
+        /// The original value of `until`, if a call has brought the attempt forward.
         planned: Option<Instant>,
         loss: Loss,
     },
 }
 
-/// The next step after the session has closed.
+/// The next step after a session has closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Then {
     Stay,
     Reopen,
-    /// A new attempt. The session had never come up, so its end counts as a loss.
+    /// Make a new attempt. The closed session was never up, so its end is a failed attempt.
     Retry {
         loss: Loss,
         planned: Option<Instant>,
     },
-    /// A new attempt. The session was up since this time, so its end counts as a loss.
+    /// Make a new attempt. The closed session was up since `since`, so its end is a loss.
     Lose {
         loss: Loss,
         since: Instant,
@@ -90,11 +90,10 @@ enum Then {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The operator starts the server. In any phase but `Up` and `Connecting` this opens a session
-    /// at once.
+    /// The operator starts the server. Opens a session, unless one is up or being opened.
     Start,
     Stop,
-    /// The operator requests a new session, in any phase.
+    /// The operator requests a new session. Valid in any phase.
     Reconnect,
     /// A call waits for a session.
     CallWaiting,
@@ -107,27 +106,26 @@ pub enum Event {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionReport {
-    /// The attempt's turn has come. The attempt begins, and its time limit runs.
+    /// The attempt has its slot or its turn, and begins. Its time limit starts now.
     Begun,
-    /// Time of a sign of work of the attempt's processes.
+    /// The attempt's processes showed a sign of work at this time.
     AtWork(Instant),
     Opened,
-    /// Time of the server's last message. Traffic is the first evidence of health.
+    /// The server sent its last message at this time.
     MessageReceived(Instant),
-    /// Number of calls in a row that have failed since the last message, and the fault of the last
-    /// one.
+    /// The number of failed calls since the server's last message, and the fault of the last call.
     Failed(u32, Option<Fault>),
     /// The calls that have failed since the last answered call.
     FailedInRow(FailingCalls),
-    /// Number of unanswered calls in a row, if the connection refuses calls because of them.
+    /// The number of unanswered calls in a row, or `None` if the connection does not refuse calls.
     Stalled(Option<u32>),
-    /// An incident puts older evidence in doubt. A probe is due at once.
+    /// An incident after which older evidence does not count. A probe is due at once.
     Doubted,
     Probe(ProbeOutcome),
-    /// The session has ended, and so has its process with the whole process tree.
+    /// The session has ended, and its whole process tree is gone.
     Ended(Loss),
-    /// Like `Ended`, for a crash that was caused by calls that are refused from now on. The number
-    /// is that of all crashes by the same calls, including this one.
+    /// Like `Ended`, for a crash whose suspect calls are refused from now on. The number counts all
+    /// crashes by these calls, including this one.
     Poisoned(Loss, u32),
 }
 
@@ -143,19 +141,18 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
     epoch: Epoch,
-    /// Losses in a row that are not forgiven yet.
+    /// Losses in a row that are not yet forgiven.
     losses: u32,
-    /// Crashes in a row that are not forgiven yet, if the policy counts crashes apart.
+    /// Crashes in a row that are not yet forgiven, if the policy counts crashes separately.
     crashes: u32,
-    /// True if the session has been up since the operator started it.
+    /// True if a session has been up since the operator started the server.
     was_up: bool,
-    /// True after an expired session was reopened without a wait, until a later session has lived
-    /// for [`ends::ATTEMPT_SPACING`].
+    /// True after an expired session was reopened without a wait. Reset by a later session that
+    /// lives for [`ends::ATTEMPT_SPACING`].
     reopened_expired: bool,
-    /// Time at which the last attempt began, or was queued for its turn.
+    /// Time at which the last attempt began or was queued.
     last_attempt_at: Option<Instant>,
-    /// The loss of the last session or attempt, until a session opens. The status shows it during
-    /// the next attempt.
+    /// The loss of the last session or attempt. The status shows it until a session opens.
     last_loss: Option<Loss>,
     phase: Phase,
 }
@@ -178,7 +175,7 @@ impl Default for Lifecycle {
 type Step = (Lifecycle, Option<Effect>);
 
 impl Lifecycle {
-    /// A new lifecycle whose epochs are all later than `past`.
+    /// Returns a new lifecycle whose epochs are all later than `past`.
     pub fn after(past: Epoch) -> Self {
         Self {
             epoch: past,
@@ -190,7 +187,7 @@ impl Lifecycle {
         self.epoch
     }
 
-    /// Returns the state after `event` at `now`, and at most one effect to carry out.
+    /// Returns the state after `event` at `now`, and at most one effect for the supervisor.
     #[must_use]
     pub fn step(self, event: Event, now: Instant, policy: &Policy) -> Step {
         match event {
@@ -219,7 +216,7 @@ impl Lifecycle {
         }
     }
 
-    /// Time at which the driver must step with [`Event::Tick`], if no other event comes first.
+    /// Time at which the supervisor must step with [`Event::Tick`] if no event comes first.
     pub fn deadline(&self, policy: &Policy) -> Option<Instant> {
         match &self.phase {
             Phase::Down(_) => None,
@@ -240,8 +237,7 @@ impl Lifecycle {
         }
     }
 
-    /// Tolerated delay of the driver's step after the deadline, so that one wake-up serves many
-    /// sessions.
+    /// Tolerated delay of the tick after the deadline, so that one wake-up serves many sessions.
     pub fn leeway(&self, policy: &Policy) -> Duration {
         match &self.phase {
             Phase::Up { tally, .. } => tally.leeway(&policy.health, self.seed(policy)),
@@ -274,7 +270,7 @@ impl Lifecycle {
         )
     }
 
-    /// Forgets all losses, because a person requested a session.
+    /// Forgives all losses, because a person requested a session.
     fn forgive_losses(self) -> Self {
         Self {
             losses: 0,
@@ -285,7 +281,7 @@ impl Lifecycle {
         }
     }
 
-    /// Forgets everything, because the operator starts the server.
+    /// Forgets the history, because the operator starts the server.
     fn reset(self) -> Self {
         Self {
             was_up: false,
@@ -305,7 +301,7 @@ impl Lifecycle {
         )
     }
 
-    /// The number of the next or current attempt, counted since the last success.
+    /// The number of the next or current attempt since the last success.
     fn attempt(&self) -> u32 {
         let total_losses = self.losses.saturating_add(self.crashes);
         total_losses.max(u32::from(self.last_loss.is_some()))
@@ -341,7 +337,7 @@ impl Lifecycle {
         }
     }
 
-    /// Extends the time limit of a start, which counts only time without work.
+    /// Extends the time limit of a start. The limit counts only time without a sign of work.
     fn handle_work(mut self, time: Instant) -> Step {
         if let Phase::Connecting { last_work_at, .. } = &mut self.phase {
             *last_work_at = (*last_work_at).max(Some(time));
@@ -400,8 +396,8 @@ impl Lifecycle {
     fn reconnect(self, now: Instant, policy: &Policy) -> Step {
         match self.phase {
             Phase::Up { .. } => self.close(Then::Reopen, now, policy),
-            // The attempt under way is recent enough. From now on it counts as requested by a
-            // person.
+            // The current attempt already opens a new session. `planned: None` marks the attempt as
+            // requested by a person.
             Phase::Connecting {
                 since,
                 last_work_at,
@@ -455,8 +451,8 @@ impl Lifecycle {
         }
     }
 
-    /// True if a call starts an attempt. No call starts one from `failed`, or after a loss that no
-    /// retry can cure.
+    /// True if a call can start an attempt. No call starts one after the policy gave up, or after a
+    /// loss that a retry cannot cure.
     fn opens_on_call(&self, policy: &Policy) -> bool {
         let on_call = policy.reconnect.on_call;
         match &self.phase {
@@ -471,8 +467,8 @@ impl Lifecycle {
         }
     }
 
-    /// Handles the wake-up of the machine. During the sleep, the cause of the last loss may have
-    /// passed, and connections may have died.
+    /// Handles the machine's wake-up. During the sleep, the cause of the last loss may have passed,
+    /// and connections may have died.
     fn handle_resume(self, now: Instant) -> Step {
         match self.phase {
             Phase::Waiting { .. } => self.open(None, now),

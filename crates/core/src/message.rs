@@ -1,10 +1,9 @@
-//! The JSON-RPC envelope. Mainstay reads it without parsing the rest, and changes it by splices, so
-//! that all other bytes stay unchanged.
+//! The JSON-RPC envelope. Mainstay reads the envelope without parsing the rest of a message, and
+//! changes a message by splices. All other bytes stay unchanged.
 //!
 //! A [`peek`] finds the spans of a message's members. It parses nothing inside `params`, `result`
-//! or `error`. A later peek of the same kind may parse these. [`splice`] replaces spans of a
-//! message's text. So the order of keys, the spelling of numbers and unknown members survive
-//! (invariant 5).
+//! or `error`, except a few members that route a request. [`splice`] replaces spans of the text. So
+//! the order of keys, the spelling of numbers and unknown members stay the same (invariant 5).
 
 mod address;
 mod envelope;
@@ -31,15 +30,15 @@ pub use self::{
     },
 };
 
-/// The byte range of a JSON value in its message. A `Span` is half the size of a range of `usize`,
-/// because every message carries a dozen spans.
+/// The byte range of a JSON value in its message. `u32` halves its size, because every message
+/// carries a dozen spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     start: u32,
     end: u32,
 }
 
-/// Maximum length of a text that a [`Span`] can address.
+/// Maximum length of a message, because a [`Span`] has `u32` offsets.
 const MAX_TEXT: usize = u32::MAX as usize;
 
 impl Span {
@@ -79,7 +78,7 @@ impl Span {
     }
 }
 
-/// True if this JSON text may be the id of a request: a string or a number, not `null` (MCP, base
+/// True if this JSON value is a legal request id: a string or a number, not `null` (MCP, base
 /// protocol).
 fn is_id(text: &str) -> bool {
     matches!(text.as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))

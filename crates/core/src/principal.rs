@@ -1,28 +1,26 @@
-//! The principal of a request: the operator, a named client, or a client without a token. The token
-//! of the request determines it. Sessions and calls store it.
+//! The principal of a request: the operator, a named client, or an anonymous client. The request's
+//! token decides. Sessions and calls store the principal.
 
 use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// The sender of a request, proved by a token. A session, a suspended call or a task belongs only
-/// to the principal that began it. A clone needs no allocation. Claims of the client about itself
-/// are no part of the principal, and no two principals are equal by chance.
+/// The sender of a request, according to the token. A session, a suspended call or a task belongs
+/// only to the principal that began it. The client's own claims, such as `clientInfo`, have no
+/// influence. Cloning needs no allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Principal {
-    /// No token was required or presented: a program on this machine, or the client on stdio. All
-    /// such senders are one principal.
+    /// No token was needed or sent: a program on this machine, or the client on stdio. All of these
+    /// are the same principal.
     #[default]
     Anonymous,
-    /// The bearer of a client token, with the name that the operator gave the token. A client may
-    /// use only the MCP paths.
+    /// The bearer of a client token, with the token's name. A client may use only the MCP paths.
     Client(ClientName),
-    /// The bearer of the control token, or a signed-in browser session.
+    /// The bearer of the control token, or a browser session that is signed in.
     Operator,
 }
 
-/// Writes the text form for records and seals. A client name contains no colon, so two principals
-/// never have the same text.
+/// Writes the text for records and seals. It is unique, because a client name has no colon.
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -33,7 +31,7 @@ impl fmt::Display for Principal {
     }
 }
 
-/// The name of a client's token: `[a-zA-Z0-9._-]`, 1 to 64 characters.
+/// The name of a client token: 1 to 64 characters of `[a-zA-Z0-9._-]`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientName(Arc<str>);
 
@@ -41,7 +39,7 @@ pub struct ClientName(Arc<str>);
 #[error("{0:?} is not a client's name; it has 1 to {MAX_NAME} letters, digits, '.', '_' and '-'")]
 pub struct InvalidClientName(String);
 
-/// Maximum length of a name. The column of a table shows the full name.
+/// Maximum length of a name. Tables show the full name.
 const MAX_NAME: usize = 64;
 
 impl ClientName {

@@ -8,12 +8,12 @@ pub use self::caches::{BrokenCache, CachedPackage};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Package {
     pub name: &'static str,
-    /// The page of its documentation about the installation.
+    /// The page with installation instructions.
     pub url: &'static str,
 }
 
-/// The package that installs `program`, a name without a folder. File extensions of Windows are
-/// ignored.
+/// Returns the package that installs `program`, which is a name without a folder. Windows file
+/// extensions are ignored.
 pub fn package_for(program: &str) -> Option<Package> {
     let program = stem(program).to_ascii_lowercase();
     let (name, url) = match &*program {
@@ -37,7 +37,7 @@ pub fn package_for(program: &str) -> Option<Package> {
     Some(Package { name, url })
 }
 
-/// The name of a command's program, without its folder and a file extension of Windows.
+/// Returns the program of a command, without folder and Windows file extension.
 pub fn program_name(command: &str) -> &str {
     let name = command.rsplit(['/', '\\']).next().unwrap_or(command);
     stem(name)

@@ -1,5 +1,5 @@
-//! Proxies between Mainstay and remote servers: their URLs, the environment variables that name them, and the
-//! servers that need none.
+//! Proxies between Mainstay and remote servers: their URLs, the environment variables that name
+//! them, and the hosts that are reached directly.
 
 use std::{fmt, net::IpAddr};
 
@@ -7,15 +7,16 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use crate::config::{ProxyChoice, Secret};
 
-/// Variables that name a proxy for each scheme, in the order of curl.
+/// The environment variables for the proxy of each scheme, in the order of curl.
 const HTTPS_VARIABLES: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
 const HTTP_VARIABLES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 const EXCEPTIONS: [&str; 2] = ["no_proxy", "NO_PROXY"];
 
-/// The variable that a web server sets for a CGI program. There a client can set `HTTP_PROXY`, by a header.
+/// A web server sets this variable for a CGI program. There, a header of a client can set
+/// `HTTP_PROXY` (CVE-2016-5385), so that variable is ignored.
 const CGI_VARIABLE: &str = "REQUEST_METHOD";
 
-/// The host and port of a request.
+/// The destination of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'p> {
     pub is_encrypted: bool,
@@ -25,7 +26,7 @@ pub struct Place<'p> {
 }
 
 impl<'p> Place<'p> {
-    /// The place of a URL. `None` if Mainstay cannot use the URL.
+    /// Parses a URL. `None` if Mainstay cannot use the URL.
     pub fn from_url(url: &'p str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let is_encrypted = scheme.eq_ignore_ascii_case("https");
@@ -46,19 +47,20 @@ impl<'p> Place<'p> {
     }
 }
 
-/// A proxy that forwards requests. `Debug` and `Display` show no password.
+/// A proxy. `Debug` and `Display` hide the password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
-    /// True if the connection to the proxy itself has TLS.
+    /// True if the connection to the proxy uses TLS.
     pub is_encrypted: bool,
     /// A host name or an address, without brackets.
     pub host: String,
     pub port: u16,
-    /// The value of `Proxy-Authorization`.
+    /// The value of the `Proxy-Authorization` header.
     authorization: Option<Secret>,
 }
 
-/// The reason that a proxy's URL cannot be used. It never contains the URL, which may hold a password.
+/// The reason that the URL of a proxy is invalid. It never quotes the URL, which may hold a
+/// password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidProxy {
     #[error("the URL of a proxy must begin with http:// or https://")]
@@ -74,7 +76,7 @@ pub enum InvalidProxy {
 }
 
 impl Proxy {
-    /// Parses `http://[USER:PASSWORD@]HOST[:PORT]`. A path is ignored, as curl does.
+    /// Parses `http://[USER:PASSWORD@]HOST[:PORT]`. Ignores a path, like curl.
     pub fn parse(url: &str) -> Result<Self, InvalidProxy> {
         let (scheme, rest) = url.split_once("://").ok_or(InvalidProxy::NoScheme)?;
         let is_encrypted = match scheme.to_ascii_lowercase().as_str() {
@@ -87,7 +89,7 @@ impl Proxy {
         if rest.bytes().any(is_bad) {
             return Err(InvalidProxy::Character);
         }
-        // A password may contain a slash or a question mark that was not encoded.
+        // The password may contain `/` or `?` without percent-encoding.
         let (credentials, rest) = match rest.rsplit_once('@') {
             Some((credentials, rest)) => (Some(credentials), rest),
             None => (None, rest),
@@ -103,7 +105,7 @@ impl Proxy {
         let port = match port.strip_prefix(':') {
             None if !port.is_empty() => return Err(InvalidProxy::Host),
             None | Some("") => default_port(is_encrypted),
-            // `parse` would also accept a sign.
+            // `parse` also accepts a sign.
             Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
                 let port = digits.parse().map_err(|_| InvalidProxy::Port)?;
                 if port == 0 {
@@ -125,7 +127,7 @@ impl Proxy {
         })
     }
 
-    /// Parses the value of a variable. Without a scheme it is `http://`, as for curl.
+    /// Parses the value of an environment variable. The default scheme is `http://`, like in curl.
     fn parse_variable(value: &str) -> Result<Self, InvalidProxy> {
         match value.trim() {
             url if url.contains("://") => Self::parse(url),
@@ -133,13 +135,13 @@ impl Proxy {
         }
     }
 
-    /// The value of `Proxy-Authorization`, if the URL has a user.
+    /// The value of the `Proxy-Authorization` header, if the URL has a user.
     pub fn authorization(&self) -> Option<&str> {
         self.authorization.as_ref().map(Secret::expose)
     }
 }
 
-/// The URL without user and password.
+/// Writes the URL without user and password.
 impl fmt::Display for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_encrypted { "https" } else { "http" };
@@ -162,7 +164,8 @@ const fn default_port(is_encrypted: bool) -> u16 {
     if is_encrypted { 443 } else { 80 }
 }
 
-/// The credentials of basic authentication (RFC 7617). Those of a URL are percent-encoded.
+/// Encodes `USER:PASSWORD` of a URL for basic authentication (RFC 7617). Percent-encoding is
+/// decoded first.
 fn basic(of_url: &str) -> Result<String, InvalidProxy> {
     let (user, password) = of_url.split_once(':').unwrap_or((of_url, ""));
     let mut credentials = percent_decoded(user)?;
@@ -171,7 +174,7 @@ fn basic(of_url: &str) -> Result<String, InvalidProxy> {
     Ok(STANDARD.encode(credentials))
 }
 
-/// Decodes `%40` and its like. A percent sign that begins no code stands for itself.
+/// Decodes percent-encoding such as `%40`. A percent sign without two hex digits stays.
 pub(crate) fn percent_decoded(text: &str) -> Result<Vec<u8>, InvalidProxy> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -181,7 +184,7 @@ pub(crate) fn percent_decoded(text: &str) -> Result<Vec<u8>, InvalidProxy> {
             _ => None,
         };
         match code {
-            // No line break gets into a header, and no end of a text.
+            // Refuse control characters. A line break would end the header.
             Some((high, low)) if high * 16 + low < 0x20 => return Err(InvalidProxy::Character),
             Some((high, low)) => {
                 decoded.push(high * 16 + low);
@@ -201,7 +204,7 @@ fn hex_digit(byte: u8) -> Option<u8> {
     u8::try_from(digit).ok()
 }
 
-/// The password in a proxy's URL, decoded.
+/// The decoded password in a proxy's URL.
 pub fn password(url: &str) -> Option<String> {
     let authorization = Proxy::parse(url).ok()?.authorization?;
     let credentials = authorization.expose().strip_prefix("Basic ")?;
@@ -210,7 +213,7 @@ pub fn password(url: &str) -> Option<String> {
     (!password.is_empty()).then(|| password.to_owned())
 }
 
-/// The proxies that an environment names, for each scheme, and their exceptions.
+/// The proxies from environment variables, and the hosts without a proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProxyVariables {
     https: Option<ProxyVariable>,
@@ -218,7 +221,7 @@ pub struct ProxyVariables {
     exceptions: String,
 }
 
-/// A variable that names a proxy.
+/// An environment variable that names a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ProxyVariable {
     name: &'static str,
@@ -226,7 +229,7 @@ struct ProxyVariable {
 }
 
 impl ProxyVariables {
-    /// Reads the variables of an environment. An empty variable is one that is not set.
+    /// Reads the environment variables. An empty variable counts as unset.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let value = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let is_cgi = value(CGI_VARIABLE).is_some();
@@ -246,7 +249,8 @@ impl ProxyVariables {
         }
     }
 
-    /// The variable that names a proxy for this place. `NO_PROXY` and this machine are exceptions.
+    /// Returns the variable for this destination. `None` for loopback and for entries of
+    /// `NO_PROXY`.
     fn variable_for(&self, place: Place<'_>) -> Option<&ProxyVariable> {
         let variable = if place.is_encrypted {
             self.https.as_ref()?
@@ -260,14 +264,14 @@ impl ProxyVariables {
     }
 }
 
-/// A proxy, and the setting or variable that names it.
+/// A proxy, and the setting or variable that it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChosenProxy {
     pub proxy: Proxy,
     pub source: ProxySource,
 }
 
-/// The words for people, with the variable that names the proxy.
+/// Describes the proxy, with its environment variable.
 impl fmt::Display for ChosenProxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { proxy, source } = self;
@@ -278,7 +282,7 @@ impl fmt::Display for ChosenProxy {
     }
 }
 
-/// The place where a proxy is named.
+/// The source of a proxy's URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxySource {
     /// The server's setting `proxy`.
@@ -287,7 +291,7 @@ pub enum ProxySource {
     Variable(&'static str),
 }
 
-/// The words for people.
+/// The name of the setting or variable, for messages.
 impl fmt::Display for ProxySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -297,7 +301,7 @@ impl fmt::Display for ProxySource {
     }
 }
 
-/// A proxy is named that cannot be used.
+/// The URL of a proxy is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{source_of_url} names a proxy that cannot be used: {reason}; `\"proxy\": false` does without one"
@@ -307,7 +311,7 @@ pub struct UnusableProxy {
     pub reason: InvalidProxy,
 }
 
-/// The proxy of requests to a place. `None` if they need none.
+/// Chooses the proxy for a destination. `None` connects directly.
 pub fn choose(
     choice: &ProxyChoice,
     variables: &ProxyVariables,
@@ -336,7 +340,7 @@ pub fn choose(
 /// The host of a place.
 enum Host {
     Address(IpAddr),
-    /// A name in lower case, without a dot at the end.
+    /// A name in lower case, without a trailing dot.
     Name(String),
 }
 
@@ -351,7 +355,7 @@ impl Host {
         }
     }
 
-    /// True if the host is this machine.
+    /// True if the host is this machine: a loopback or unspecified address, or `localhost`.
     fn is_here(&self) -> bool {
         match self {
             Self::Address(address) => {
@@ -362,15 +366,15 @@ impl Host {
         }
     }
 
-    /// True if an entry of `NO_PROXY` matches: `*`, a domain with its subdomains, an address, or a
-    /// network. All but `*` may have a port.
+    /// True if an entry of `NO_PROXY` matches: `*`, a domain (with its subdomains), an address, or
+    /// a network. All but `*` may end with a port.
     fn is_excepted(&self, entry: &str, port: u16) -> bool {
         let entry = entry.trim();
         if entry == "*" {
             return true;
         }
         let entry = match entry.rsplit_once(':') {
-            // An IPv6 address without brackets has colons, but no port.
+            // An IPv6 address without brackets cannot have a port.
             Some((host, of_entry)) if !host.contains(':') || host.ends_with(']') => {
                 if of_entry.parse() != Ok(port) {
                     return false;
@@ -393,7 +397,7 @@ impl Host {
     }
 }
 
-/// True if the address equals `entry`, or lies in the network `entry` (`10.0.0.0/8`).
+/// True if the address equals `entry`, or is in the network `entry` (`10.0.0.0/8`).
 fn is_within(address: IpAddr, entry: &str) -> bool {
     let (network, bits) = match entry.split_once('/') {
         Some((network, bits)) => (network, bits.parse::<u32>().ok()),
@@ -426,7 +430,7 @@ mod tests {
         })
     }
 
-    /// The proxy and the variable for this URL.
+    /// Returns the variable and the proxy for this URL.
     fn chosen(url: &str, set: &[(&str, &str)]) -> Option<String> {
         let place = Place::from_url(url).expect("a URL");
         let chosen = choose(&ProxyChoice::OfEnvironment, &variables(set), place);
@@ -476,14 +480,14 @@ mod tests {
             ),
             ("https://api.example", &[("https_proxy", " ")], None),
             ("https://api.example", &[], None),
-            // A web server gives a CGI program a variable for each header of its client.
+            // In a CGI program, a header of a client sets `HTTP_PROXY`.
             ("http://api.example", &[http, (CGI_VARIABLE, "GET")], None),
             (
                 "http://api.example",
                 &[("http_proxy", "low:1"), (CGI_VARIABLE, "GET")],
                 Some("http_proxy http://low:1"),
             ),
-            // No proxy of the environment is used for this machine.
+            // Loopback hosts are reached directly.
             ("https://localhost", &[https], None),
             ("https://a.localhost.", &[https], None),
             ("https://127.0.0.1", &[https], None),

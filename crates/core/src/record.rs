@@ -8,10 +8,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{ids::ServerName, redact::Redactor};
 
-/// The source in every record of a call.
+/// The `source` of every record of a call.
 pub const SOURCE: &str = "mcp_client";
 
-/// A closed set of words. Their numbers are stored, so new words go to the end.
+/// Defines an enum of words. The database stores their numbers, so new words go to the end.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$doc])*
@@ -55,7 +55,7 @@ macro_rules! words {
 }
 
 words! {
-    /// The entrance of a call.
+    /// The door of a call: the entrance of the daemon that received it.
     Door {
         McpHttp = "mcp_http",
         McpStdio = "mcp_stdio",
@@ -63,14 +63,14 @@ words! {
         Rest = "rest",
         Cli = "cli",
         Bridge = "bridge",
-        /// One of Mainstay's own tools. Only records of earlier versions have this door. Later
-        /// records have the door of the client.
+        /// An own tool of Mainstay. Only records of earlier versions have this door. Newer records
+        /// have the client's door.
         Own = "own",
     }
 }
 
 words! {
-    /// The progress of a call.
+    /// The call state: how far the call got.
     State {
         /// The server cannot have received the call.
         NotSent = "not_sent",
@@ -98,18 +98,18 @@ words! {
 }
 
 impl Door {
-    /// True for a door of MCP clients, whose models read the answers.
+    /// True for MCP doors, whose answers are read by models.
     pub fn is_mcp(self) -> bool {
         matches!(self, Self::McpHttp | Self::McpStdio | Self::McpSse)
     }
 }
 
-/// The client of a call, and its door. A session has one origin for all its calls.
+/// The client and the door of a call. All calls of a client session have the same origin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CallOrigin {
     pub door: Door,
     pub profile: Option<String>,
-    /// The client's description of itself.
+    /// The name and version that the client reported.
     pub client: Option<ClientInfo>,
     /// The name of the client's token.
     pub principal: Option<String>,
@@ -117,7 +117,7 @@ pub struct CallOrigin {
 }
 
 impl CallOrigin {
-    /// The origin of an unknown caller.
+    /// The origin of a call whose client is unknown.
     pub const fn from_door(door: Door) -> Self {
         Self {
             door,
@@ -136,7 +136,7 @@ pub struct ClientInfo {
 }
 
 impl ClientInfo {
-    /// Removes secrets. `None` without any.
+    /// Returns a copy without secrets. `None` if there are no secrets.
     pub fn redacted(&self, redactor: &Redactor) -> Option<Self> {
         let name = redactor.redact(&self.name, None);
         let version = redactor.redact(&self.version, None);
@@ -150,15 +150,15 @@ impl ClientInfo {
     }
 }
 
-/// The called server, method and item.
+/// The server, method and item that a call names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
     /// `None` if the name is unknown.
     pub server: Option<ServerName>,
     /// `tools/call`, `resources/read`, `prompts/get`, …
     pub method: Cow<'static, str>,
-    /// The original name of the tool or prompt, or the URI of the resource. If the name is unknown,
-    /// the name that the client sent, without the server's name.
+    /// The original name of the tool or prompt, or the URI of the resource. For an unknown name:
+    /// the client's name without the server's name.
     pub tool: Arc<str>,
 }
 
@@ -172,7 +172,7 @@ impl Target {
     }
 }
 
-/// The number of a record. Numbers grow with time and are never used twice in one journal.
+/// The number of a record. Numbers grow with time, and a journal never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordId(pub i64);
 
@@ -196,20 +196,20 @@ pub struct Record {
     pub id: RecordId,
     pub origin: CallOrigin,
     pub target: Target,
-    /// Number of attempts. A call is retried only if it was not sent or only reads.
+    /// Number of attempts. A call is sent again only if it was not sent, or only reads.
     pub attempts: u32,
-    /// The attempts before the last one. Records of journals before version 4 have none.
+    /// The attempts before the last one. Empty in records of journals before version 4.
     pub earlier: Vec<CallAttempt>,
     pub arguments: Option<Payload>,
-    /// The stored arguments. Long arguments are stored as an object instead and are found by their
-    /// identifier.
+    /// The stored arguments. `None` if they are long and stored as an object; `arguments` has its
+    /// CID.
     pub arguments_text: Option<String>,
     pub result: Option<Payload>,
-    /// Time of arrival, in microseconds.
+    /// Time at which the call arrived, with a precision of a microsecond.
     pub started_at: SystemTime,
-    /// Time that the call waited for the server. All durations have a precision of a microsecond.
+    /// Time from the arrival of the call until it was sent, with a precision of a microsecond.
     pub queue: Duration,
-    /// Time that the server needed.
+    /// Time that the server took.
     pub upstream: Duration,
     /// Time from the arrival of the call to its end. `None` while it is open.
     pub duration: Option<Duration>,
@@ -222,18 +222,18 @@ pub struct Record {
 /// Arguments or a result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payload {
-    /// The identifier of the stored object, after redaction. `None` if payloads are not stored.
+    /// The CID of the stored object, computed after redaction. `None` if payloads are not stored.
     pub cid: Option<Cid>,
     /// The original size, in bytes.
     pub size: u64,
 }
 
-/// An attempt at a call that failed and was followed by a retry.
+/// A failed attempt that was followed by another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallAttempt {
     /// Time from the arrival of the call to the end of the attempt.
     pub ended: Duration,
-    /// The progress of the attempt. `Sent` only if the call may run twice.
+    /// The progress of the attempt. `Sent` only if the call may safely run twice.
     pub state: State,
     pub error: RecordError,
 }
@@ -241,13 +241,12 @@ pub struct CallAttempt {
 /// The error of a failed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordError {
-    /// [`crate::failure::FailureKind::code`], or `tool_error` if the server's own result reports
-    /// the error.
+    /// [`crate::failure::FailureKind::code`], or `tool_error` for a result with `isError`.
     pub kind: Cow<'static, str>,
     pub text: String,
 }
 
-/// The trace that a call belongs to (W3C Trace Context).
+/// The id of the trace of a call (W3C Trace Context).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TraceId(pub [u8; 16]);
 
@@ -260,7 +259,7 @@ impl TraceId {
         (version != "ff").then(|| Self::parse(trace))?
     }
 
-    /// Reads 32 hexadecimal digits that are not all 0.
+    /// Parses 32 hexadecimal digits, at least one of which is not 0.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
@@ -276,14 +275,14 @@ impl fmt::Display for TraceId {
     }
 }
 
-/// The prefix of the URI by which a stored object can be read as a resource.
+/// The prefix of the resource URIs of stored objects.
 pub const OBJECTS: &str = "mainstay://objects/";
 
-/// Multicodec codes: the content is the raw bytes, hashed by SHA2-256.
+/// Multicodec codes of the content (raw bytes) and of its hash (SHA2-256).
 const RAW: u64 = 0x55;
 const SHA2_256: u64 = 0x12;
 
-/// A content identifier: `CIDv1`, raw, sha2-256, written in base32. Only the digest is stored.
+/// A content identifier (`CIDv1`, raw, sha2-256), written in base32. Only the digest is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cid([u8; 32]);
 
@@ -300,7 +299,7 @@ impl Cid {
         &self.0
     }
 
-    /// The URI by which the object can be read as a resource.
+    /// The resource URI of the object.
     pub fn uri(&self) -> String {
         format!("{OBJECTS}{self}")
     }
@@ -319,7 +318,7 @@ impl Serialize for Cid {
     }
 }
 
-/// The error of a text that identifies no object of Mainstay.
+/// The text is not the CID of an object of Mainstay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCid {
     #[error("not a CID")]
@@ -331,7 +330,7 @@ pub enum InvalidCid {
 impl FromStr for Cid {
     type Err = InvalidCid;
 
-    /// Reads a CID in any base.
+    /// Parses a CID in any multibase encoding.
     fn from_str(text: &str) -> Result<Self, InvalidCid> {
         let cid = CidGeneric::<64>::try_from(text).map_err(|_| InvalidCid::Malformed)?;
         let is_ours = cid.version() == Version::V1 && cid.codec() == RAW;
@@ -350,8 +349,7 @@ mod tests {
 
     use super::*;
 
-    /// IPFS tools compute the same identifiers for the same bytes (`ipfs add --cid-version 1
-    /// --raw-leaves`).
+    /// IPFS computes the same CIDs for the same bytes (`ipfs add --cid-version 1 --raw-leaves`).
     #[test]
     fn cids_equal_those_of_other_tools() {
         for (content, expected) in [
@@ -390,7 +388,7 @@ mod tests {
         }
         assert_eq!(Status::from_code(200), None);
         assert_eq!(Door::parse("window"), None);
-        // The numbers are stored in databases and never change.
+        // The numbers are stored in databases and must never change.
         assert_eq!((Status::Open.code(), Status::Unknown.code()), (0, 5));
         assert_eq!((State::NotSent.code(), State::Answered.code()), (0, 2));
         assert_eq!((Door::McpHttp.code(), Door::Own.code()), (0, 6));

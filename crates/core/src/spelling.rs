@@ -1,9 +1,9 @@
-//! Finds the most similar name to a misspelt one.
+//! Finds the known name that is most similar to a misspelt one.
 
-/// The name in `names` that is most similar to `key`. `None` if they differ in more than a third of
-/// the name. Case, `_` and `-` do not count.
+/// Returns the name in `names` that is most similar to `key`, ignoring case, `_` and `-`. `None` if
+/// more than a third of the name differs.
 pub fn nearest<'k>(key: &str, names: &[&'k str]) -> Option<&'k str> {
-    // The time is proportional to the product of the lengths, and no misspelt key is longer.
+    // The time grows with the product of both lengths. Real keys are shorter.
     if key.len() > 64 {
         return None;
     }
@@ -16,7 +16,7 @@ pub fn nearest<'k>(key: &str, names: &[&'k str]) -> Option<&'k str> {
     (distance * 3 <= candidate.len()).then_some(candidate)
 }
 
-/// The Levenshtein distance in bytes: insertions, deletions and replacements.
+/// Returns the Levenshtein distance, in bytes.
 fn distance(left: &str, right: &str) -> usize {
     let mut row: Vec<usize> = (0..=right.len()).collect();
     for (i, a) in left.bytes().enumerate() {

@@ -1,35 +1,34 @@
-//! Starts of processes: the activity of a process before its handshake, and the number of
-//! simultaneous starts.
+//! Starts of processes: the load of a process before its handshake, and the limit for simultaneous
+//! starts.
 
 use std::time::{Duration, Instant};
 
 use crate::health::BUSY_SHARE;
 
-/// Time without CPU time, I/O or output after which a start hangs. Its slot is then free for
-/// another start.
+/// Time without CPU time, I/O and output after which a start hangs. A start that hangs does not
+/// occupy a slot.
 pub const HANG_AFTER: Duration = Duration::from_secs(2);
 
-/// Time after which a start no longer occupies a slot, even if it works, so that a process that
-/// computes forever does not block other starts. Few starts take so long, even if several share a
-/// processor.
+/// Time after which a start no longer occupies a slot, even if it works. Otherwise a process that
+/// computes forever would block other starts. Few starts take longer, even on a shared processor.
 pub const LASTS_AFTER: Duration = Duration::from_secs(20);
 
-/// Fraction of the time between two looks. A start with this much CPU time occupies a processor.
+/// A start occupies a processor if it uses at least this fraction of the time as CPU time.
 const COMPUTING_SHARE: f64 = 0.25;
 
 /// Number of bytes read and written that count as a sign of work. Mainstay itself writes less to a
 /// process before its handshake.
 const MIN_IO: u64 = 4096;
 
-/// The pause before the first look at a start. Most servers connect earlier. Each further pause
-/// doubles, up to [`MAX_PAUSE`].
+/// The pause before the first look at a start. Most servers connect earlier. Each pause is twice as
+/// long as the one before, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_millis(500);
 
 /// The pause before the next look at a start that hangs.
 const PAUSE_AT_HANG: Duration = Duration::from_secs(1);
 
-/// Maximum number of simultaneous starts for each processor, even of starts that do not compute,
+/// Maximum number of simultaneous starts for each processor. It also counts starts that wait,
 /// because each start is a process.
 const MAX_STARTS_PER_CORE: usize = 32;
 
@@ -44,16 +43,16 @@ pub struct Tree {
     pub is_runnable: bool,
 }
 
-/// The observations of a start at one moment.
+/// A measurement of a start at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StartSample {
-    /// `None` if the processes cannot be observed, or there are none yet.
+    /// `None` if the processes cannot be observed, or no process exists yet.
     pub tree: Option<Tree>,
     /// Bytes written to stderr so far.
     pub stderr_bytes: u64,
 }
 
-/// The load of a start on the machine.
+/// The use of a processor by a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     /// The start occupies a processor, or its load is unknown.
@@ -62,7 +61,7 @@ pub enum Load {
     Waits,
     /// The start has done nothing for [`HANG_AFTER`].
     Hangs,
-    /// The start works, and has taken longer than [`LASTS_AFTER`].
+    /// The start still works after [`LASTS_AFTER`].
     Lasts,
 }
 
@@ -74,7 +73,7 @@ pub struct StartFinding {
     pub load: Load,
 }
 
-/// Observes one start, from its beginning to its handshake.
+/// Measures one start, from the spawn to the handshake.
 #[derive(Clone, Debug)]
 pub struct Watch {
     begun_at: Instant,
@@ -88,10 +87,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Observes a start from now on. The start will be ended after `silence` without a sign of
-    /// work.
+    /// Begins to observe a start at `now`. `silence` is the time limit without a sign of work.
     pub fn new(silence: Duration, now: Instant) -> Self {
-        // Several looks within `silence` ensure that no sign of work is missed.
+        // Look several times within `silence`, so that no sign of work is missed.
         let longest_pause = (silence / 4).clamp(FIRST_PAUSE, MAX_PAUSE);
         Self {
             begun_at: now,
@@ -112,7 +110,7 @@ impl Watch {
         self.last_look_at + self.pause
     }
 
-    /// Evaluates a new observation.
+    /// Compares a new measurement with the last one.
     pub fn look(&mut self, sample: StartSample, now: Instant) -> StartFinding {
         let last_sample = std::mem::replace(&mut self.last_sample, sample);
         let time = now.saturating_duration_since(self.last_look_at);
@@ -121,11 +119,11 @@ impl Watch {
             (true, sample.stderr_bytes != last_sample.stderr_bytes);
         match (last_sample.tree, sample.tree) {
             (Some(last_sample), Some(tree)) => {
-                // The CPU time falls when a process of the tree ends.
+                // The CPU time of the tree falls when one of its processes exits.
                 let cpu = tree.cpu.abs_diff(last_sample.cpu);
                 computes = tree.is_runnable || cpu >= time.mul_f64(COMPUTING_SHARE);
-                // A process that waits for a processor is runnable at every look. A process that
-                // wakes up briefly is not.
+                // A process that waits for a processor is runnable at two looks in a row. A process
+                // that wakes up briefly is not.
                 has_worked |= tree.is_runnable && last_sample.is_runnable;
                 has_worked |= !cpu.is_zero() && cpu >= time.mul_f64(BUSY_SHARE);
                 has_worked |= tree.io.abs_diff(self.io) >= MIN_IO;
@@ -157,7 +155,7 @@ impl Watch {
     }
 }
 
-/// The priority of a start. Lower values begin first.
+/// The priority of a start. Lower values start first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
     /// A client or a person waits for the server.
@@ -172,12 +170,12 @@ pub enum Rank {
 pub enum Limit {
     /// A fixed number of starts, regardless of their load.
     Fixed(usize),
-    /// Enough starts to keep this number of processors busy. A start that waits makes room for
-    /// another start.
+    /// Enough starts to keep this number of processors busy. A start that waits does not occupy a
+    /// processor.
     Cores(usize),
 }
 
-/// Counts the current starts, and limits further ones.
+/// Counts the current starts and limits new ones.
 #[derive(Debug)]
 pub struct Slots {
     limit: Limit,
@@ -194,8 +192,8 @@ impl Slots {
         }
     }
 
-    /// True if another start of this rank may begin. The limit is one higher if a client or person
-    /// waits for the server.
+    /// True if another start of this rank may begin. A requested start gets one extra slot when the
+    /// limit follows the processors.
     pub fn has_room(&self, rank: Rank) -> bool {
         let total = self.computing + self.waiting;
         match self.limit {
@@ -215,7 +213,8 @@ impl Slots {
         }
     }
 
-    /// Stops counting a start with this load, because it has ended or its load has changed.
+    /// Stops counting a start with this load. Called when the start has ended or its load has
+    /// changed.
     pub fn leave(&mut self, load: Load) {
         if let Some(count) = self.count(load) {
             *count = count.saturating_sub(1);
@@ -268,7 +267,7 @@ mod tests {
             self.watch.look(self.sample, self.now)
         }
 
-        /// The findings of all looks within `time`. `act` changes the observation before each look.
+        /// The findings of all looks within `time`. `act` changes the measurement before each look.
         fn during(
             &mut self,
             time: Duration,
@@ -325,7 +324,7 @@ mod tests {
         for (activity, act, load) in acts {
             let mut course = Course::new();
             let findings = course.during(MINUTE, act);
-            // The first look cannot show that a process waits for a processor.
+            // It takes two looks to see that a process waits for a processor.
             let at_work = findings[1..].iter().all(|finding| finding.worked);
             assert!(at_work, "{activity}: {findings:?}");
             let quiet_looks = findings.iter().take_while(|finding| finding.load == load);
@@ -344,7 +343,7 @@ mod tests {
     #[test]
     fn a_start_that_does_nothing_hangs_after_two_seconds() {
         let mut course = Course::new();
-        // The I/O of Mainstay's requests, and a process that wakes up now and then.
+        // Mainstay's own requests to the process count as I/O, but are too few bytes.
         course.tree().io += 500;
         let findings = course.during(SHORT_SILENCE, |_, _| {});
         let waits = StartFinding {
@@ -362,7 +361,7 @@ mod tests {
             tree.is_runnable = looks % 3 == 0;
             tree.cpu += time / 50;
         });
-        // One look may precede the end of the two seconds.
+        // The first look may come before the two seconds are over.
         let hanging = StartFinding {
             worked: false,
             load: Load::Hangs,
@@ -371,7 +370,7 @@ mod tests {
             findings[1..].iter().all(|finding| *finding == hanging),
             "{findings:?}"
         );
-        // The process may have waited for a resource.
+        // A start that waited for a resource can work again.
         course.tree().cpu += MINUTE;
         let working = StartFinding {
             worked: true,
@@ -380,7 +379,7 @@ mod tests {
         assert_eq!(course.look(), working);
     }
 
-    /// A slow download also counts as work.
+    /// The I/O of several looks is added up, so a slow download also counts as work.
     #[test]
     fn slow_output_adds_up() {
         let mut course = Course::new();
@@ -389,7 +388,7 @@ mod tests {
         assert!(signs >= 10, "{findings:?}");
     }
 
-    /// If processes cannot be observed, only output counts as a sign of work.
+    /// The load of processes that cannot be observed counts as computing.
     #[test]
     fn an_unobservable_start_computes_until_it_is_silent() {
         let mut course = Course::new();
@@ -415,7 +414,7 @@ mod tests {
         );
     }
 
-    /// All starts get equally frequent looks, and a short time limit still gets several.
+    /// Pauses grow, but a short time limit still gets several looks.
     #[test]
     fn looks_become_rarer() {
         let mut course = Course::new();
@@ -439,7 +438,8 @@ mod tests {
         assert!(slots.has_room(Rank::Known));
         slots.enter(Load::Computes);
         assert!(!slots.has_room(Rank::Known));
-        // One start ends its work, and another begins. From here on both may compute.
+        // A waiting start does not occupy a processor. If both starts compute again, no slot is
+        // free.
         slots.leave(Load::Computes);
         slots.enter(Load::Waits);
         assert!(slots.has_room(Rank::Known));
@@ -450,7 +450,7 @@ mod tests {
         assert!(!slots.has_room(Rank::Known), "two still compute");
         slots.leave(Load::Computes);
         assert!(slots.has_room(Rank::Known));
-        // The number of starts is limited, even if they do not compute.
+        // The total number of starts is limited, even if all of them wait.
         let additional_starts = std::iter::repeat_with(|| {
             slots.enter(Load::Waits);
             slots.has_room(Rank::Known)
@@ -461,8 +461,8 @@ mod tests {
         );
     }
 
-    /// Two processes compute forever. A server that a person waits for starts at once. Other
-    /// servers start when the two have used up their time.
+    /// Two processes compute forever. A requested server starts at once. Other servers start when
+    /// the two have lasted too long.
     #[test]
     fn a_requested_start_has_an_extra_slot() {
         let mut slots = Slots::new(Limit::Cores(2));

@@ -1,15 +1,14 @@
 //! Finds the calls that crash their server, and refuses them for a while.
 //!
-//! A call here is a method, a name and arguments. Every call in flight when the server's process
-//! exits by itself is a suspect. An answer acquits the call. A call that was in flight at
-//! [`CRASHES`] crashes without an answer between them is refused for [`REFUSED_FOR`]. So a frequent
-//! call that is in flight at each crash by chance stays allowed, and two calls that crash the
-//! server in turn are both refused.
+//! A call is identified by method, name and arguments. If a server's process exits by itself, each
+//! call in flight becomes a suspect. An answer clears the suspect. A suspect that was in flight at
+//! [`CRASHES`] crashes without an answer in between is refused for [`REFUSED_FOR`]. So a frequent
+//! call that happens to be in flight at each crash stays allowed. Two calls that crash the server
+//! in turn are both refused.
 //!
-//! The name without arguments is a suspect as well, because callers may vary the arguments. A crash
-//! is charged to the name only if all calls with that name in flight were new. The name is refused
-//! only if no call explains the crash. So one harmful argument does not make the tool unavailable
-//! to all clients.
+//! Because callers may vary the arguments, the name alone is a suspect too. A crash counts for the
+//! name only if all calls in flight with that name are new suspects. The name is refused only if no
+//! single call explains the crash. So one harmful argument does not block a tool for all clients.
 
 use std::{
     cell::LazyCell,
@@ -24,14 +23,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::message::Method;
 
-/// Number of crashes with a call in flight, and without an answer between them, after which the
-/// call is refused.
+/// Number of crashes, without an answer in between, after which a suspect is refused.
 pub const CRASHES: u32 = 3;
 
-/// Time for which a call is refused. A call in flight at a crash is a suspect for the same time.
+/// Time for which a call is refused. A suspect is remembered for the same time.
 pub const REFUSED_FOR: Duration = Duration::from_mins(10);
 
-/// Maximum number of suspects of one server, and of examined calls in flight at one crash.
+/// Maximum number of suspects of one server, and of calls in flight that are examined at a crash.
 pub const MAX_SUSPECTS: usize = 256;
 
 /// Identifies a call to a server.
@@ -40,11 +38,11 @@ pub struct CallSignature<'a> {
     pub method: Method,
     /// The original name of the tool or prompt, or the URI of the resource.
     pub name: &'a str,
-    /// JSON text.
+    /// The arguments, as JSON text.
     pub arguments: &'a str,
 }
 
-/// The arguments with which a call is refused.
+/// The arguments for which a call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arguments {
@@ -52,37 +50,37 @@ pub enum Arguments {
     Any,
 }
 
-/// A call that is refused.
+/// A refused call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedCall {
     pub method: Method,
     pub name: Arc<str>,
     pub arguments: Arguments,
-    /// Number of crashes with the call in flight and without an answer between them.
+    /// Number of crashes with this call in flight, without an answer in between.
     pub crashes: u32,
     pub until: Instant,
 }
 
-/// The consequences of a crash.
+/// The outcome of a crash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CrashVerdict {
     /// The calls that are refused from now on.
     pub refused: Vec<RefusedCall>,
-    /// Number of crashes that these calls explain, including this one. They do not count against
-    /// the server.
+    /// Number of crashes, including this one, that these calls explain. The lifecycle does not
+    /// count them.
     pub crashes: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Scope {
-    /// Calls whose arguments have this digest.
+    /// Calls whose arguments have this SHA-256 digest.
     Same([u8; 32]),
     Any,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// Suspected until this time.
+    /// A suspect until this time, if no other crash follows.
     Suspected(Instant),
     RefusedCall(Instant),
 }
@@ -93,12 +91,12 @@ struct Suspect {
     name: Arc<str>,
     scope: Scope,
     crashes: u32,
-    /// Number of crashes by this suspect that do not count against the server.
+    /// Number of this suspect's crashes that the lifecycle does not count.
     excused: u32,
     standing: Standing,
 }
 
-/// The suspects of one server. An immutable snapshot: each change makes a new one.
+/// The suspects of one server. The value is immutable: each change returns a new one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Suspects(Vec<Suspect>);
 
@@ -107,12 +105,12 @@ impl Suspects {
         self.0.is_empty()
     }
 
-    /// Time of the next change by [`Suspects::passed`].
+    /// Time at which [`Suspects::passed`] has something to do.
     pub fn due(&self) -> Option<Instant> {
         self.0.iter().map(Suspect::until).min()
     }
 
-    /// The refusal of a call. `None` if the call is allowed.
+    /// Returns the refusal of a call. `None` if the call is allowed.
     pub fn refusal(&self, call: CallSignature<'_>, now: Instant) -> Option<RefusedCall> {
         let digest = LazyCell::new(|| digest(call.arguments));
         let is_refusing = |suspect: &&Suspect| {
@@ -125,7 +123,7 @@ impl Suspects {
             .map(Suspect::to_refused_call)
     }
 
-    /// Handles a crash of the server with these calls in flight, the latest first.
+    /// Handles a crash. `in_flight` are the calls in flight, latest first.
     #[must_use]
     pub fn crashed(&self, in_flight: &[CallSignature<'_>], now: Instant) -> (Self, CrashVerdict) {
         let mut next_suspects = self.passed(now).0;
@@ -138,8 +136,8 @@ impl Suspects {
         (next_suspects, verdict)
     }
 
-    /// Handles an answer to a call. `None` if nothing changes. A refused call stays refused,
-    /// because a late answer belongs to an earlier call.
+    /// Handles an answer to a call, which clears the suspect. `None` if nothing changes. A refused
+    /// call stays refused, because a late answer may be for an earlier call.
     #[must_use]
     pub fn answered(&self, call: CallSignature<'_>) -> Option<Self> {
         let digest = LazyCell::new(|| digest(call.arguments));
@@ -157,8 +155,8 @@ impl Suspects {
         })
     }
 
-    /// Removes expired suspects. Returns the calls that are allowed again. These stay suspects:
-    /// after one more crash they are refused again.
+    /// Removes expired suspects. Returns the calls that are allowed again. They stay suspects, and
+    /// one more crash refuses them again.
     #[must_use]
     pub fn passed(&self, now: Instant) -> (Self, Vec<RefusedCall>) {
         let (mut next_suspects, mut allowed) = (Vec::with_capacity(self.0.len()), Vec::new());
@@ -180,13 +178,13 @@ impl Suspects {
         (Self(next_suspects), allowed)
     }
 
-    /// All calls that are refused.
+    /// All refused calls.
     pub fn all_refused(&self) -> Vec<RefusedCall> {
         let refused_suspects = self.0.iter().filter(|suspect| suspect.is_refused());
         refused_suspects.map(Suspect::to_refused_call).collect()
     }
 
-    /// Charges each call in flight with a crash, once. Returns the indexes of the suspects.
+    /// Counts the crash for each distinct call in flight. Returns the indexes of the suspects.
     fn charge(&mut self, in_flight: &[CallSignature<'_>], now: Instant) -> Vec<usize> {
         let (mut charged_indexes, mut seen_calls) = (Vec::new(), HashSet::new());
         let mut names: Vec<(CallSignature<'_>, bool)> = Vec::new();
@@ -237,14 +235,14 @@ impl Suspects {
         (index, position.is_none())
     }
 
-    /// Refuses the suspects that were charged too often. Crashes that these explain are not charged
-    /// to others.
+    /// Refuses the suspects with too many crashes. The other suspects are cleared, because the
+    /// refused ones explain the crash.
     fn judge(&mut self, charged_indexes: &[usize], now: Instant) -> CrashVerdict {
         let mut guilty: Vec<usize> = charged_indexes.to_vec();
         guilty.retain(|index| self.0[*index].crashes >= CRASHES && !self.0[*index].is_refused());
         let is_name = |index: &usize| self.0[*index].scope == Scope::Any;
         let (names, calls): (Vec<_>, Vec<_>) = guilty.into_iter().partition(is_name);
-        // With several names, the guilty one is unknown.
+        // If several names have too many crashes, the harmful one is unknown.
         let guilty = match names.len() {
             1 if calls.is_empty() => names,
             _ => calls,
@@ -282,7 +280,7 @@ impl Suspect {
         }
     }
 
-    /// `digest` is computed only if the name matches.
+    /// True if the suspect includes this call. `digest` is computed only if the name matches.
     fn covers(&self, call: CallSignature<'_>, digest: &impl Deref<Target = [u8; 32]>) -> bool {
         self.is_named(call)
             && match &self.scope {

@@ -1,4 +1,4 @@
-//! Servers and tools that are switched off for one client. Everything is on by default.
+//! Servers and tools that are switched off for single clients. Everything is on by default.
 
 use std::{
     borrow::Cow,
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ids::ServerName, message, principal::Principal};
 
-/// The name under which a client's switches are stored: the name of its token, or the name that the
-/// client declares (`clientInfo`, JSON text). A client without a token chooses its name, so
-/// switches are a convenience and no protection.
+/// Returns the name under which a client's switches are stored: the name of its token, or the name
+/// in its `clientInfo` (JSON text). A client without a token chooses its own name, so switches are
+/// a convenience and not an access control.
 pub fn client_name<'c>(principal: &'c Principal, client_info: Option<&'c str>) -> Cow<'c, str> {
     match principal {
         Principal::Client(name) => Cow::Borrowed(name.as_str()),
@@ -21,7 +21,7 @@ pub fn client_name<'c>(principal: &'c Principal, client_info: Option<&'c str>) -
     }
 }
 
-/// The switches that are off, by client name. Clients with everything on have no entry.
+/// The servers and tools that are off, by client name. A client with everything on has no entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClientSwitches(BTreeMap<String, Off>);
@@ -40,7 +40,7 @@ pub struct Off {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
     pub server: ServerName,
-    /// `None` switches the whole server.
+    /// `None` is the switch of the whole server.
     pub tool: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl Off {
         self.servers.contains(server)
     }
 
-    /// True if a tool is off, alone or with its server.
+    /// True if the tool or its whole server is off.
     pub fn has_tool(&self, server: &ServerName, tool: &str) -> bool {
         let tools = self.tools.get(server);
         self.has_server(server) || tools.is_some_and(|tools| tools.contains(tool))
@@ -88,7 +88,7 @@ impl ClientSwitches {
         }
     }
 
-    /// True if the switch is on. If a server is off, its tools are off as well.
+    /// True if the switch is on. If a server is off, all of its tools are off.
     pub fn is(&self, client: &str, switch: &Switch) -> bool {
         let client_switches = self.0.get(client);
         !client_switches.is_some_and(|client_switches| match &switch.tool {
@@ -97,7 +97,7 @@ impl ClientSwitches {
         })
     }
 
-    /// Switches everything on for this client.
+    /// Switches everything on for one client.
     pub fn clear(&mut self, client: &str) {
         self.0.remove(client);
     }
@@ -112,7 +112,7 @@ impl ClientSwitches {
             .map(|(client, client_switches)| (client.as_str(), client_switches))
     }
 
-    /// The clients whose switches differ.
+    /// The names of clients whose switches are different in `other`.
     pub fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a str> {
         let names: BTreeSet<&str> = self
             .0
@@ -136,8 +136,7 @@ mod tests {
         }
     }
 
-    /// Everything is on by default. A switch can be set, read and cleared, for one client and for
-    /// all clients.
+    /// Everything is on by default. Switches can be set, read and cleared, for one client or all.
     #[test]
     fn everything_is_on_except_switched_off_tools() {
         let (server, tool) = (switch("fs", None), switch("git", Some("push")));

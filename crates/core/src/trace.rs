@@ -7,15 +7,15 @@ use crate::{
     record::TraceId,
 };
 
-/// The members of `_meta`, and the headers, that carry the context.
+/// The trace context: keys of `_meta`, and names of headers.
 pub const TRACEPARENT: &str = "traceparent";
 pub const TRACESTATE: &str = "tracestate";
 
-/// Maximum size of a propagated `tracestate`, in bytes. Longer values need not be propagated (W3C
-/// Trace Context, 3.3.1.5), and are not sent to the collector.
+/// Maximum size of a `tracestate`, in bytes. W3C Trace Context, 3.3.1.5, requires no more. A longer
+/// one is neither forwarded nor exported.
 const MAX_STATE: usize = 512;
 
-/// The number of a span in its trace. Never 0.
+/// The id of a span within its trace. Never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SpanId(pub u64);
 
@@ -25,17 +25,17 @@ impl fmt::Display for SpanId {
     }
 }
 
-/// The parent of the next span.
+/// The trace context of a caller, which becomes the parent of the next span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     pub trace: TraceId,
     pub span: SpanId,
-    /// True if the origin of the trace records it.
+    /// True if the sender records the trace.
     pub sampled: bool,
 }
 
 impl TraceContext {
-    /// Reads `00-TRACE-SPAN-FLAGS`. Later versions may append fields.
+    /// Parses `00-TRACE-SPAN-FLAGS`. Later versions may have more fields.
     pub fn parse(traceparent: &str) -> Option<Self> {
         let trace = TraceId::from_traceparent(traceparent)?;
         let mut fields = traceparent.split('-').skip(2);
@@ -69,7 +69,7 @@ fn hex(text: &str, length: usize) -> Option<u64> {
     number.flatten()
 }
 
-/// The context in a request's `_meta`, and its `tracestate` of up to 512 bytes.
+/// Reads the trace context from a request's `_meta`, with a `tracestate` of at most 512 bytes.
 pub fn from_meta(meta: &str) -> Option<(TraceContext, Option<String>)> {
     let text = |member| message::text_member(meta, member);
     let context = TraceContext::parse(&text(TRACEPARENT)?)?;
@@ -77,8 +77,8 @@ pub fn from_meta(meta: &str) -> Option<(TraceContext, Option<String>)> {
     Some((context, state.map(String::from)))
 }
 
-/// Sets the context in a request's `_meta`. Returns the text unchanged if the request has no place
-/// for it.
+/// Writes the trace context to the `_meta` of a request. Returns the text unchanged if the request
+/// has no `params`, or has two `_meta`.
 pub fn put(text: String, traceparent: &str, tracestate: Option<&str>) -> String {
     let edit = message::peek(&text).ok().and_then(|envelope| {
         meta::change(&text, &envelope, |meta| {

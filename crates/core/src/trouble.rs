@@ -1,5 +1,5 @@
-//! Explains to people the failure of a server: the reason, the last output of the process, and the
-//! next step.
+//! Explains why a server failed: the reason, the last output of its process, and the next step for
+//! a person.
 
 mod telling_line;
 
@@ -7,8 +7,8 @@ use self::telling_line::shortened;
 pub use self::telling_line::{is_error, telling_line};
 use crate::{display::escapes, lifecycle::SessionState};
 
-/// The reason, with the line of stderr that best explains the exit, or else with the last line of
-/// stdout that is no message.
+/// Adds the output of the process to a reason: the line of stderr that best explains the exit, or
+/// else the last line of stdout that is no message.
 pub fn explained(reason: &str, stderr: &[impl AsRef<str>], stdout: Option<&str>) -> String {
     match (telling_line(stderr), stdout) {
         (Some(line), _) if !reason.contains(&line) => format!("{reason}: {line}"),
@@ -17,51 +17,52 @@ pub fn explained(reason: &str, stderr: &[impl AsRef<str>], stdout: Option<&str>)
     }
 }
 
-/// The complaint about this line on stdout, as a predicate.
+/// Describes a line on stdout that is no message, as a predicate.
 pub fn misplaced(line: &str) -> String {
     let line = escapes::without(line);
     let line = shortened(line.trim());
     format!("writes to stdout what is no MCP message: \"{line}\"")
 }
 
-/// The place of a server's entry.
+/// The place of a server's entry in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryPlace {
-    /// In this file. Changes take effect at once.
+    /// In this file. Mainstay reads a changed file at once.
     File(String),
-    /// In a configuration that is not a watched file.
+    /// In a configuration that Mainstay does not watch.
     Configuration,
-    /// In an `--mcp-client` option of the command that started Mainstay.
+    /// In an `--mcp-client` option of the command line.
     CommandLine,
 }
 
-/// The next step for a person if a server is not connected. Terminals show the text of a step, and
-/// the REST API shows its code.
+/// The next step for a person if a server is not connected. Terminals show words for it, and the
+/// REST API shows a code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextStep {
     /// The server waits for a person's approval.
     Approve,
     Enable,
-    /// The server's entry cannot be used.
+    /// The server's entry is invalid.
     CorrectEntry(EntryPlace),
-    /// The operator has stopped the server, or it does not start by itself.
+    /// The operator stopped the server, or it does not start by itself.
     Start,
-    /// The server is down, and its process has written no log.
+    /// The server is down. Its process has written nothing to its log.
     TryAgain,
-    /// The server is down, and its process has written a log.
+    /// The server is down. The log of its process may explain why.
     SeeLogAndStart,
-    /// The server is retried without a person, and its process has written a log.
+    /// Mainstay retries the server. The log of its process may explain the failure.
     SeeLog,
-    /// The server is retried without a person.
+    /// Mainstay retries the server.
     Wait,
-    /// The server accepts no credentials of the entry.
+    /// The server refused Mainstay's credentials.
     SetCredentials,
-    /// The server requires a login. The reason of its state names the command.
+    /// The server requires a login. The status's reason names the command.
     LogIn,
 }
 
 impl NextStep {
-    /// The step for a server that should be up. `has_log` is true if its process has written a log.
+    /// The step for a server that should be connected. `has_log` is true if its process has written
+    /// a log.
     pub fn for_state(state: SessionState, unauthorized: bool, has_log: bool) -> Option<Self> {
         match (state, has_log) {
             (SessionState::Connected | SessionState::Connecting | SessionState::Stopping, _) => {
@@ -87,7 +88,7 @@ impl NextStep {
         }
     }
 
-    /// The words for a person, with `name` as the server. `None` if there is nothing to do.
+    /// Describes the step for the server `name`. `None` if there is nothing to do.
     pub fn words(&self, name: &str) -> Option<String> {
         let start = format!("\"mainstay start {name}\"");
         let log = format!("\"mainstay logs {name}\"");

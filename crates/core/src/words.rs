@@ -1,13 +1,13 @@
-//! Settings with a closed set of words.
+//! Settings whose values are a fixed set of words.
 
-/// A type whose values are words in a configuration.
+/// A type whose values have words in the configuration.
 pub trait SettingWords: Copy + 'static {
-    /// The words, in the order of [`SettingWords::VALUES`].
+    /// The word of each value, in the order of [`SettingWords::VALUES`].
     const WORDS: &'static [&'static str];
     const VALUES: &'static [Self];
 }
 
-/// `words!(Naming { "slash" => Slash, … })` defines the words of a type in a configuration.
+/// Defines the words of a type in the configuration: `words!(Naming { "slash" => Slash, … })`.
 macro_rules! words {
     ($type:ty { $($word:literal => $variant:ident),+ $(,)? }) => {
         impl $type {

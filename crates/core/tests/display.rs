@@ -1,11 +1,11 @@
-//! Tests text for a terminal against an independent list of dangerous characters.
+//! Tests that text for a terminal is safe, with an independent list of dangerous characters.
 
 use std::fmt::Write as _;
 
 use mainstay_core::display::{self, MAX_MARKS, lookalike::lookalikes};
 use proptest::prelude::*;
 
-/// True for a character that a terminal interprets or does not show.
+/// True for a character that a terminal interprets or hides.
 fn is_dangerous(c: char) -> bool {
     let code = u32::from(c);
     (code < 0x20 && !matches!(c, '\n' | '\t'))
@@ -28,7 +28,7 @@ fn longest_run_of_marks(text: &str) -> usize {
         .unwrap_or_default()
 }
 
-/// Texts that consist mostly of dangerous characters.
+/// Generates texts of mostly dangerous characters.
 fn nasty() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => (0u32..0xa0).prop_filter_map("a character", char::from_u32),
@@ -39,13 +39,13 @@ fn nasty() -> impl Strategy<Value = String> {
         ]),
         1 => any::<char>(),
         1 => proptest::sample::select(vec!['a', '漢', '🦀', 'é', 'ß', '⚠', 'א']),
-        // Runs of marks.
+        // Runs of combining marks.
         2 => Just('\u{336}'),
     ];
     proptest::collection::vec(piece, 0..60).prop_map(String::from_iter)
 }
 
-/// Decodes escapes. The shown form of a text without backslashes contains the whole text.
+/// Decodes escapes. For a text without backslashes, this returns the original text.
 fn unescape(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -92,7 +92,7 @@ proptest! {
     #[test]
     fn different_words_are_shown_differently(one in nasty(), other in nasty()) {
         prop_assert_eq!(one == other, display::word(&one) == display::word(&other));
-        // A quoted word parses like JSON, except for the form of its escapes.
+        // A quoted word has the syntax of JSON, except for its escapes.
         let word = display::word(&one);
         if !word.starts_with('"') {
             prop_assert_eq!(word.trim_matches('\''), &one, "as it is");
@@ -120,7 +120,7 @@ proptest! {
     fn json_keeps_its_meaning(text in nasty(), key in nasty()) {
         let value = serde_json::json!({key: [text, {"n": 1.5}]});
         for raw in [value.to_string(), format!("{value:#}"), value.to_string().replace(':', " :\r\n\t")] {
-            // The last form is only valid JSON if no string changed.
+            // This replacement breaks the JSON if a string contains a colon.
             let Ok(value) = serde_json::from_str::<serde_json::Value>(&raw) else { continue };
             let safe_text = display::json(&raw);
             prop_assert!(!safe_text.contains(is_dangerous), "{safe_text:?}");
@@ -141,7 +141,7 @@ proptest! {
     }
 }
 
-/// Tests each dangerous character, because a property test may not generate all of them.
+/// Tests each dangerous character, because the property tests may not generate all of them.
 #[test]
 fn every_character_is_shown_or_escaped() {
     for c in ('\0'..=char::MAX).filter(|c| is_dangerous(*c)) {
@@ -181,11 +181,11 @@ fn marks_are_limited_and_need_a_base_character() {
         safe_text.starts_with(&format!("a{}\\u{{336}}", "\u{336}".repeat(MAX_MARKS))),
         "{safe_text}"
     );
-    // A mark after nothing, a blank, a sign, or an escape.
+    // A mark at the beginning, or after a blank, a sign or an escape.
     assert_eq!(display::line("\u{301}"), "\\u{301}");
     assert_eq!(display::line(" \u{301}\"\u{338}"), " \\u{301}\"\\u{338}");
     assert_eq!(display::line("\u{1b}\u{301}"), "\\u{1b}\\u{301}");
-    // Form selectors hide data if they come in runs or after letters.
+    // A run of style selectors, or one after a letter, can hide data.
     assert_eq!(
         display::line("⚠\u{fe0f}\u{fe0f}x\u{fe0f}"),
         "⚠\u{fe0f}\\u{fe0f}x\\u{fe0f}"
@@ -215,25 +215,25 @@ fn similar_words_are_distinguished() {
         // Cyrillic letters in a Latin word.
         ("n\u{440}x", "\"n\\u{440}x\""),
         ("https://p\u{430}ypal.com", "\"https://p\\u{430}ypal.com\""),
-        // A word with only such letters.
+        // A word of only such letters.
         (
             "\u{430}\u{440}\u{440}\u{4cf}\u{435}.com",
             "\"\\u{430}\\u{440}\\u{440}\\u{4cf}\\u{435}.com\"",
         ),
         ("ｎｐｘ", "\"\\u{ff4e}\\u{ff50}\\u{ff58}\""),
-        // Signs that look like the end of a host or the beginning of an option.
+        // Signs that look like the end of a host, or like the dash of an option.
         (
             "https://example.com\u{2044}x",
             "\"https://example.com\\u{2044}x\"",
         ),
         ("\u{2013}y", "\"\\u{2013}y\""),
-        // A letter of another script that resembles no ASCII letter.
+        // A letter of another script in a Latin word, without a similar ASCII letter.
         ("ls\u{5d0}", "\"ls\\u{5d0}\""),
         (
             "x\u{202e}y\u{a0}\u{3164}e\u{301}",
             "\"x\\u{202e}y\\u{a0}\\u{3164}e\\u{301}\"",
         ),
-        // Ordinary words of people.
+        // Normal words.
         ("/home/zoë/пользователь/漢字", "/home/zoë/пользователь/漢字"),
     ] {
         assert_eq!(display::word(text), expected);
@@ -253,7 +253,7 @@ fn similar_words_are_distinguished() {
     );
 }
 
-/// A shell parses a pasted word as one word, and runs nothing in it.
+/// A shell reads a pasted word as one argument, and executes nothing in it.
 #[cfg(unix)]
 #[test]
 fn a_word_is_one_word_for_a_shell() {
@@ -301,7 +301,7 @@ fn a_word_is_one_word_for_a_shell() {
             !printed_word.replace("echo run", "").contains("run"),
             "{word}"
         );
-        // A word with both kinds of quotes, or with characters that are not printable, is escaped.
+        // A word with both kinds of quotes or with unprintable characters is escaped.
         assert!(
             printed_word == text || word.contains("\\u{"),
             "{word} is printed as {printed_word}"

@@ -1,4 +1,4 @@
-//! Courses of events, and the alarms that follow.
+//! Tests of alarms for sequences of events.
 
 use super::*;
 use crate::config::{AlertCommand, Flapping, Glob, Receiver};
@@ -15,7 +15,7 @@ struct World {
 }
 
 impl World {
-    /// An alert on all kinds of events: down after 60 s, flapping after 3 losses within 600 s.
+    /// An alert of all kinds: down after 60 s, flapping after 3 losses within 600 s.
     fn new() -> Self {
         Self::with(|_| {})
     }
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// Advances the clock to this second, and calls the watch at each deadline.
+    /// Advances the clock to this second. Calls the watch at each deadline.
     fn advance_to(&mut self, second: u64) -> &mut Self {
         let target_time = self.start + Duration::from_secs(second);
         while let Some(due) = self.watch.deadline().filter(|due| *due <= target_time) {

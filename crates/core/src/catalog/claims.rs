@@ -1,5 +1,5 @@
-//! Claims: names and URIs that belong to a server, even while the server does not offer them. A
-//! claimed name never leads to another server.
+//! Claims: the names and URIs of a server, including those that it no longer offers. A claimed name
+//! never leads to another server.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,22 +9,22 @@ use crate::{
     names::{NamedServer, ServerNames},
 };
 
-/// Maximum number of former servers. The latest ones are retained. Mainstay is designed for a
+/// Maximum number of former servers to remember. The latest ones stay. Mainstay is designed for a
 /// thousand servers.
 pub const MAX_FORMER: usize = 1000;
 
-/// Maximum size of the dropped names or URIs of one list that are remembered, in bytes. The latest
-/// ones stay. More than twenty thousand names fit, so all names of a stopped server do. The memory
-/// for a server that changes its list forever is bounded.
+/// Maximum size of the dropped names or URIs of one list, in bytes. The latest ones stay. All names
+/// of a stopped server fit (more than 20,000). The limit matters for a server that keeps changing
+/// its list.
 const MAX_GONE_BYTES: usize = 2 << 20;
 
-/// Memory cost of a name besides its bytes.
+/// Memory that a name needs besides its bytes.
 const ENTRY_BYTES: usize = 32;
 
-/// All present and former servers, and the items that present servers offered in this run.
+/// All present and former servers, and the names and URIs that present servers no longer offer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
-    /// All configured servers in configuration order, in any state.
+    /// All configured servers, in configuration order, in any state.
     configured: Vec<ServerName>,
     /// Former servers, oldest first.
     former: Vec<ServerName>,
@@ -32,12 +32,12 @@ pub struct Claims {
     dropped_keys: HashMap<ServerName, Gone>,
 }
 
-/// The keys of a server's lists that were offered earlier in this run, oldest first.
+/// The keys that a server offered earlier in this run, for each kind of list, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Gone([Vec<Box<str>>; ListKind::ALL.len()]);
 
 impl Claims {
-    /// The claims at the start of a run, when only the servers of earlier runs are known.
+    /// The claims at the start of a run. `former` are the servers of earlier runs.
     pub fn new(former: Vec<ServerName>, configured: Vec<ServerName>) -> Self {
         let claims = Self {
             former,
@@ -46,8 +46,8 @@ impl Claims {
         claims.reconfigured(configured)
     }
 
-    /// The claims after these servers are configured and their offers changed from `before` to
-    /// `now`. `None` if nothing changes.
+    /// Returns the claims after a change of the configured servers, and of the offered items from
+    /// `before` to `now`. `None` if nothing changes.
     pub fn updated(
         &self,
         configured: Vec<ServerName>,
@@ -98,12 +98,12 @@ impl Claims {
         }
     }
 
-    /// All servers that a name can contain.
+    /// All servers, configured and former, that a name can contain.
     pub fn names(&self) -> &ServerNames {
         &self.names
     }
 
-    /// The server in this name, configured or former.
+    /// The server that this name contains, configured or former.
     pub fn named_by(&self, name: &str) -> Option<&ServerName> {
         match self.names.named_by(name) {
             NamedServer::Server(server) => Some(server),
@@ -116,8 +116,8 @@ impl Claims {
         self.names.server(name)
     }
 
-    /// The keys that are not offered any more, in the order of their servers. Former servers come
-    /// first, because their place in the order is unknown.
+    /// The keys that are no longer offered, in configuration order of their servers. Former servers
+    /// have no position and come first.
     pub fn dropped_keys(&self, kind: ListKind) -> impl Iterator<Item = (&ServerName, &str)> {
         let servers = self.former.iter().chain(&self.configured);
         let dropped_keys =
@@ -128,7 +128,7 @@ impl Claims {
         })
     }
 
-    /// The places of the configured servers in the file. Former servers have none.
+    /// The positions of the configured servers in the file, from 1. Former servers have none.
     pub fn places(&self) -> HashMap<&ServerName, usize> {
         self.configured
             .iter()

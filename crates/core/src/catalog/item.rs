@@ -1,4 +1,4 @@
-//! One list of a server. Only the key (name or URI) and its position are read from each item.
+//! The items of a server's lists. Of each item, only the key (name or URI) is read.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::{
     message::{self, Method, Span},
 };
 
-/// The four lists of MCP.
+/// A kind of list in MCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ListKind {
     Tools,
@@ -27,7 +27,7 @@ pub enum ListKind {
 impl ListKind {
     pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
 
-    /// The list that this method requests.
+    /// The list that this method requests. `None` for other methods.
     pub fn for_method(method: Method) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.method() == method)
     }
@@ -41,7 +41,7 @@ impl ListKind {
         }
     }
 
-    /// The member of the result that holds the items.
+    /// The member of the result with the items.
     pub fn member(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -60,7 +60,7 @@ impl ListKind {
         }
     }
 
-    /// The notification of a server that this list changed.
+    /// The notification that this list has changed.
     pub fn changed(self) -> Method {
         match self {
             Self::Tools => Method::ToolsChanged,
@@ -79,11 +79,11 @@ impl ListKind {
     }
 }
 
-/// Memory cost of an item besides its text: its places in the lists and name tables of all
-/// profiles. The cost also limits lists of many tiny items.
+/// Memory that an item needs besides its text: entries in the lists and name tables of all
+/// profiles. It also limits lists of many tiny items.
 pub const ITEM_OVERHEAD: usize = 512;
 
-/// One tool, prompt, resource or template, on one line.
+/// One tool, prompt, resource or template, as JSON text on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogItem {
     /// The name, URI or URI template.
@@ -113,7 +113,7 @@ impl CatalogItem {
         })
     }
 
-    /// The item with another key.
+    /// Returns the item as JSON text with another key.
     pub(super) fn with_key(&self, key: &str) -> Box<str> {
         if *key == *self.key {
             return self.raw.clone();
@@ -121,17 +121,17 @@ impl CatalogItem {
         message::splice(&self.raw, &mut [(self.key_span, &message::quote(key))]).into()
     }
 
-    /// Approximate size of the item, in bytes.
+    /// Approximate memory of the item, in bytes.
     pub fn size(&self) -> usize {
         self.key.len() + self.raw.len() + ITEM_OVERHEAD
     }
 
-    /// The value of a string member.
+    /// The value of a string member, for display.
     pub fn text(&self, member: &str) -> Option<String> {
         message::shown_member(&self.raw, member).map(std::borrow::Cow::into_owned)
     }
 
-    /// A member, as JSON text.
+    /// The value of a member, as JSON text.
     pub fn member(&self, member: &str) -> Option<&str> {
         message::member(&self.raw, member)
     }
@@ -141,11 +141,11 @@ impl CatalogItem {
 #[derive(Debug)]
 pub struct ListPage {
     pub items: Vec<CatalogItem>,
-    /// Items without a key, which cannot be addressed.
+    /// Number of items without a key. They cannot be used.
     pub unusable: usize,
-    /// True if there were more items than the limit.
+    /// True if items beyond the limit were dropped.
     pub is_cut: bool,
-    /// The cursor as JSON text, which is sent back unchanged. It need not be a string.
+    /// The cursor as JSON text, to send back unchanged. It may be any JSON value.
     pub next_cursor: Option<String>,
 }
 
@@ -157,7 +157,7 @@ pub struct NotAList {
     source: Option<serde_json::Error>,
 }
 
-/// Reads one page of a list from a result, up to `max` items.
+/// Reads one page of a list from a result (JSON text), with at most `max` items.
 pub fn page(kind: ListKind, result: &str, max: usize) -> Result<ListPage, NotAList> {
     let not_a_list = |source| NotAList { kind, source };
     let list = message::member(result, kind.member()).ok_or_else(|| not_a_list(None))?;
@@ -172,12 +172,12 @@ pub fn page(kind: ListKind, result: &str, max: usize) -> Result<ListPage, NotALi
     })
 }
 
-/// The cursor of the next page in this result (JSON text).
+/// The cursor of the next page (JSON text), from a result (JSON text).
 pub fn next_cursor(result: &str) -> Option<&str> {
     message::member(result, "nextCursor").filter(|cursor| *cursor != "null")
 }
 
-/// Reads the items of an array one by one, so that those beyond `max` use no memory.
+/// Reads an array item by item, so that items beyond `max` need no memory.
 struct Items {
     kind: ListKind,
     max: usize,
@@ -215,7 +215,7 @@ impl<'de> Visitor<'de> for Items {
     }
 }
 
-/// A short digest that differs if any part differs.
+/// Returns a short digest of the parts. Different splits of the same text have different digests.
 pub fn digest_of(parts: &[&str]) -> String {
     use std::fmt::Write as _;
     let mut hash = Sha256::new();

@@ -1,4 +1,4 @@
-//! A list as clients of a profile see it: items with their exposed keys.
+//! A list with exposed keys, as the clients of a profile see it.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -12,15 +12,15 @@ use crate::{
     names::{NameOrigin, NameTable, Rules},
 };
 
-/// One list as clients see it.
+/// One list of a profile.
 #[derive(Debug, Default)]
 pub struct Listing {
     pub targets: Vec<ItemTarget>,
-    /// The items with their exposed keys, parallel to `targets`.
+    /// The items as JSON text with exposed keys, in the order of `targets`.
     pub items: Vec<Box<str>>,
-    /// Size of all items together, in bytes.
+    /// Total size of the items, in bytes.
     pub bytes: usize,
-    /// A digest that changes exactly when the list does.
+    /// A digest that changes if and only if the list changes.
     pub digest: [u8; 32],
 }
 
@@ -111,15 +111,15 @@ pub fn without_output_schema(tool: &str) -> Cow<'_, str> {
     }
 }
 
-/// Replaces the description of an item.
+/// Replaces the description of an item (JSON text).
 fn with_description(item: &str, description: &str) -> Box<str> {
     let mut object = JsonObjectEditor::read(item).unwrap_or_default();
     object.set_text("description", description);
     object.to_string().into()
 }
 
-/// The original names in a profile's `claims` that are not offered now, without those that name
-/// another server.
+/// The original names that a profile's servers no longer offer. Names that contain another server
+/// are left out.
 fn dropped_names(
     claims: &Claims,
     kind: ListKind,

@@ -1,7 +1,7 @@
-//! Catalogs: the lists of one server, and the lists of all servers merged into what a client sees.
+//! Catalogs: the lists of one server, and the merged lists that clients see.
 //!
-//! Items keep their bytes. Only the key (name or URI) of each item is read. It is replaced if the
-//! exposed key differs (invariant 5).
+//! Items keep their bytes. Only the key (name or URI) of an item is read, and replaced if the
+//! exposed key is different (invariant 5).
 
 mod claims;
 mod item;
@@ -36,7 +36,7 @@ use crate::{
     names::{NameTable, Unresolved},
 };
 
-/// Everything that one server offered at its last listing.
+/// All items that a server offered when it was last listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerCatalog {
     pub capabilities: Capabilities,
@@ -57,7 +57,7 @@ impl ServerCatalog {
         }
     }
 
-    /// Sets a list. If items have the same key, the first one counts.
+    /// Sets a list. Of items with the same key, only the first one stays.
     pub fn set(&mut self, kind: ListKind, mut items: Vec<CatalogItem>) {
         let mut seen_keys = std::collections::HashSet::new();
         items.retain(|item| seen_keys.insert(item.key.clone()));
@@ -69,13 +69,13 @@ impl ServerCatalog {
         }
     }
 
-    /// Describes the names in the deny and allow lists that match none of the server's tools, one
-    /// line for each name.
+    /// Returns a line for each name in `disabledTools` and `allowedTools` that is no tool of this
+    /// server.
     pub fn unmatched(&self, withheld: &Withheld) -> Vec<String> {
         withheld.unmatched(self.tools.iter().map(|tool| &*tool.key))
     }
 
-    /// The items of a list without the tools that are hidden from clients.
+    /// The items of a list, without hidden tools.
     pub fn visible_items<'a>(
         &'a self,
         kind: ListKind,
@@ -85,13 +85,13 @@ impl ServerCatalog {
         items.filter(move |item| kind != ListKind::Tools || !withheld.has(&item.key))
     }
 
-    /// The tools that are hidden only because of their names.
+    /// The tools that `strictToolNames` hides.
     pub fn refused_names<'a>(&'a self, withheld: &'a Withheld) -> impl Iterator<Item = &'a str> {
         let names = self.tools.iter().map(|tool| &*tool.key);
         names.filter(|name| withheld.refuses_name(name))
     }
 
-    /// Approximate size of a list, in bytes.
+    /// Approximate memory of a list, in bytes.
     pub fn size(&self, kind: ListKind) -> usize {
         self.list(kind).iter().map(CatalogItem::size).sum()
     }
@@ -101,11 +101,11 @@ impl ServerCatalog {
     }
 }
 
-/// The server and item behind a name or URI of the merged catalog.
+/// The server and the original name or URI of an exposed item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemTarget {
     pub server: ServerName,
-    /// The original name or URI of the item.
+    /// The original name or URI.
     pub original: Arc<str>,
     /// The effect of a tool. Items of other kinds have the default, which means nothing there.
     pub effect: ToolEffect,
@@ -122,31 +122,31 @@ impl ItemTarget {
     }
 }
 
-/// The contribution of one server to a merged catalog.
+/// One server's part of a merged catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     pub server: ServerName,
     pub catalog: Arc<ServerCatalog>,
     pub withheld: Withheld,
-    /// True if results of its tools may be cut (`result.maxInlineBytes`). A cut result may violate
-    /// the tool's `outputSchema`, which clients check.
+    /// True if results of the server's tools may be cut (`result.maxInlineBytes`). A cut result may
+    /// violate the tool's `outputSchema`, which clients check.
     pub cuts_results: bool,
 }
 
 impl Part {
-    /// The items of a list without the tools that are hidden from clients.
+    /// The items of a list, without hidden tools.
     pub fn visible_items(&self, kind: ListKind) -> impl Iterator<Item = &CatalogItem> {
         self.catalog.visible_items(kind, &self.withheld)
     }
 
-    /// The tools that are hidden only because of their names.
+    /// The tools that `strictToolNames` hides.
     pub fn refused_names(&self) -> impl Iterator<Item = &str> {
         self.catalog.refused_names(&self.withheld)
     }
 }
 
-/// The items of a profile's servers, under the names that clients see. It is a snapshot that is
-/// replaced as a whole.
+/// The items of a profile's servers with their exposed names. A snapshot: a change replaces the
+/// whole catalog.
 #[derive(Debug, Default)]
 pub struct Catalog {
     parts: Vec<Part>,
@@ -159,9 +159,8 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Merges the parts that the profile has. `parts` are in configuration order. `naming` applies
-    /// if the profile has no naming of its own. `claims` covers all servers, even those without a
-    /// part.
+    /// Merges the parts of the profile's servers. `parts` are in configuration order. `naming` is
+    /// used if the profile sets none. `claims` covers all servers, including those without a part.
     pub fn merge(
         mut parts: Vec<Part>,
         profile: &ProfileConfig,
@@ -184,7 +183,7 @@ impl Catalog {
         }
     }
 
-    /// An empty catalog with these claims.
+    /// Returns a catalog with these claims and no items.
     pub fn empty(claims: &Arc<Claims>) -> Self {
         Self {
             claims: Arc::clone(claims),
@@ -192,7 +191,7 @@ impl Catalog {
         }
     }
 
-    /// The claims that this catalog was merged with.
+    /// The claims that were used for the merge.
     pub fn claims(&self) -> &Arc<Claims> {
         &self.claims
     }
@@ -210,17 +209,17 @@ impl Catalog {
         }
     }
 
-    /// The items of a list, as JSON texts with their exposed keys.
+    /// The items of a list, as JSON text with exposed keys.
     pub fn items(&self, kind: ListKind) -> &[Box<str>] {
         &self.listing(kind).items
     }
 
-    /// The size of all items of a list, in bytes.
+    /// Total size of the items of a list, in bytes.
     pub fn bytes(&self, kind: ListKind) -> usize {
         self.listing(kind).bytes
     }
 
-    /// The exposed name of each tool or prompt, with its target.
+    /// The exposed name and the target of each tool or prompt.
     pub fn names(&self, kind: ListKind) -> impl Iterator<Item = (&str, &ItemTarget)> {
         let table = if kind == ListKind::Prompts {
             &self.prompt_names
@@ -238,7 +237,7 @@ impl Catalog {
             .map(|(index, target)| (table.exposed(index), target))
     }
 
-    /// The tool at an index of the list: its exposed name, its target and its JSON text.
+    /// The exposed name, the target and the JSON text of the tool at an index of the list.
     pub fn tool_at(&self, index: usize) -> (&str, &ItemTarget, &str) {
         (
             self.tool_names.exposed(index),
@@ -247,7 +246,7 @@ impl Catalog {
         )
     }
 
-    /// The tools that did not get their name from the profile, with their actual exposed names.
+    /// The tools whose `rename` was refused, with their actual exposed names.
     pub fn refused_renames(&self) -> impl Iterator<Item = (&ItemTarget, &str)> {
         let refused_indexes = self.tool_names.refused_renames().iter();
         refused_indexes.map(|&index| (&self.tools.targets[index], self.tool_names.exposed(index)))
@@ -258,7 +257,7 @@ impl Catalog {
         &self.listing(kind).targets
     }
 
-    /// A digest that changes exactly when the list does.
+    /// A digest that changes if and only if the list changes.
     pub fn digest(&self, kind: ListKind) -> [u8; 32] {
         self.listing(kind).digest
     }
@@ -275,7 +274,7 @@ impl Catalog {
             .map(|index| &self.prompts.targets[index])
     }
 
-    /// The server in the name of a tool or prompt, even if the profile excludes the server.
+    /// The server that a tool's or prompt's name contains, even if the profile excludes the server.
     pub fn named_by(&self, name: &str) -> Option<&ServerName> {
         self.claims.named_by(name)
     }
@@ -285,7 +284,7 @@ impl Catalog {
         self.resources.owner(uri)
     }
 
-    /// The server with this template (`completion/complete` names templates literally).
+    /// The target of a template, by its exact text, as `completion/complete` names it.
     pub fn template(&self, template: &str) -> Option<&ItemTarget> {
         self.resources.template(template)
     }

@@ -1,6 +1,6 @@
-//! Pages of tools (MCP Apps): resources whose URIs begin with `ui://`. A tool refers to its page by
-//! a URI without a server name. If several servers have a page with the same URI, the URI does not
-//! identify the page. A page of another server must not show the tool's data.
+//! Pages of tools (MCP Apps): resources with `ui://` URIs. A tool refers to its page by a URI
+//! without a server. If several servers have a page with this URI, the URI alone is ambiguous. A
+//! page of one server must not show data of another server's tool.
 
 use std::collections::HashMap;
 
@@ -12,25 +12,25 @@ use crate::{
 
 const SCHEME: &str = "ui://";
 
-/// The servers of each page, by URI.
+/// The servers that have each page, by URI.
 #[derive(Debug, Default)]
 pub struct Pages(HashMap<Box<str>, Vec<PageServer>>);
 
 #[derive(Debug)]
 pub struct PageServer {
     pub name: ServerName,
-    /// True if the server offers the page now.
+    /// False if the server no longer offers the page.
     pub is_offered: bool,
 }
 
-/// True if this is the URI of a page, or a template of such URIs.
+/// True if this is the URI or URI template of a page.
 pub fn is_page(uri: &str) -> bool {
     let prefix = uri.as_bytes().get(..SCHEME.len());
     prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(SCHEME.as_bytes()))
 }
 
 impl Pages {
-    /// Adds the server of a page. Other resources are ignored.
+    /// Adds a server to a page. Ignores resources that are no pages.
     pub fn add(&mut self, uri: &str, server: &ServerName, is_offered: bool) {
         if !is_page(uri) {
             return;
@@ -45,7 +45,7 @@ impl Pages {
         }
     }
 
-    /// Adds the pages that a tool refers to.
+    /// Adds the pages that a tool refers to. All of them count as offered.
     pub fn add_of_tool(&mut self, tool: &CatalogItem, server: &ServerName) {
         if memchr::memmem::find(tool.raw.as_bytes(), SCHEME.as_bytes()).is_none() {
             return;
@@ -53,7 +53,7 @@ impl Pages {
         let Some(meta) = member(&tool.raw, "_meta") else {
             return;
         };
-        // Member names of the extension, of its draft, and of earlier clients.
+        // The members of the extension, of its draft, and of older clients.
         let page_uris = [
             member(meta, "ui").and_then(|ui| text_member(ui, "resourceUri")),
             text_member(meta, "ui/resourceUri"),
@@ -68,7 +68,7 @@ impl Pages {
         self.0.get(uri).map_or(&[], Vec::as_slice)
     }
 
-    /// True if several servers have the page.
+    /// True if more than one server has the page.
     pub fn is_shared(&self, uri: &str) -> bool {
         self.servers(uri).len() > 1
     }

@@ -1,4 +1,4 @@
-//! Finds the owner of a resource by listed URIs, Mainstay's own addresses, and templates.
+//! Finds the owner of a resource: by the lists, by Mainstay's own addresses, or by templates.
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
@@ -9,26 +9,26 @@ use super::{
 };
 use crate::{config::ProfileConfig, ids::ServerName};
 
-/// The scheme of Mainstay's own URIs: `mainstay+SERVER:URI` is an address, `mainstay://objects/CID`
-/// an object.
+/// The scheme of Mainstay's own URIs. `mainstay+SERVER:URI` is the address of a resource, and
+/// `mainstay://objects/CID` is an object.
 const SCHEME: &str = "mainstay";
 
-/// The owner of a URI in a profile.
+/// The server of a profile to which a URI belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     Server(ItemTarget),
-    /// The URI belongs to this server, which does not offer the URI now. `None` if the URI belongs
-    /// to no server of the profile. No other server may get the request.
+    /// The URI belongs to this server, which does not offer it now. `None` if the URI has
+    /// Mainstay's scheme and names no server of the profile. No other server may get the request.
     Absent(Option<ServerName>),
-    /// Each of these servers has a page with the URI. No server may get a request for the page of
-    /// another server.
+    /// Each of these servers has a page with the URI. The URI alone does not tell which page is
+    /// meant, so no server gets the request.
     Shared(Vec<ServerName>),
-    /// No list has the URI. Only a request to the servers can find the owner.
+    /// The URI is in no list. Only the servers themselves know it.
     Unlisted,
 }
 
 impl Owner {
-    /// The target of a request for the URI, if it is known.
+    /// The target of requests for the URI, if it is known.
     pub fn target(self) -> Option<ItemTarget> {
         match self {
             Self::Server(target) => Some(target),
@@ -37,25 +37,24 @@ impl Owner {
     }
 }
 
-/// The resources and templates of a merged catalog.
+/// The resources and templates of a merged catalog, with the owners of their URIs.
 #[derive(Debug, Default)]
 pub struct MergedResources {
     pub listing: Listing,
     by_uri: HashMap<Box<str>, usize>,
     pub templates: Listing,
     by_template: HashMap<Box<str>, usize>,
-    /// Patterns, most specific first and then in configuration order. They include those of former
-    /// servers.
+    /// Templates, most specific first, then in configuration order. Includes dropped templates.
     patterns: Vec<Pattern>,
-    /// The owners of URIs and templates that are not offered any more.
+    /// The servers that offered a URI or template earlier in this run.
     gone: HashMap<Box<str>, ServerName>,
     pages: Pages,
-    /// The servers that an address can name.
+    /// The servers that an address may name.
     servers: HashMap<Box<str>, ServerName>,
     claims: Arc<Claims>,
 }
 
-/// A template and its server.
+/// A template with its server.
 #[derive(Debug)]
 struct Pattern {
     server: ServerName,
@@ -64,7 +63,7 @@ struct Pattern {
 }
 
 impl MergedResources {
-    /// Merges the parts that the profile has, in configuration order.
+    /// Merges the parts of the profile's servers, which are in configuration order.
     pub fn merge(parts: &[Part], profile: &ProfileConfig, claims: &Arc<Claims>) -> Self {
         let mut resources = Self {
             claims: Arc::clone(claims),
@@ -98,7 +97,7 @@ impl MergedResources {
         }
         let places = claims.places();
         for part in parts {
-            // The first server in the file owns a URI, even if it does not offer it now.
+            // A URI belongs to the first server in the file that offers it or has offered it.
             let is_others = |uri: &str| {
                 let owner = resources.gone.get(uri);
                 resources.pages.is_shared(uri)
@@ -140,7 +139,7 @@ impl MergedResources {
         resources
     }
 
-    /// Finds the owner of a URI: in the listing, then by its address, then by the templates.
+    /// Finds the owner of a URI: in the list, by its address, or by a template.
     pub fn owner(&self, uri: &str) -> Owner {
         if is_page(uri) {
             return self.page_owner(uri);
@@ -165,8 +164,8 @@ impl MergedResources {
         }
     }
 
-    /// Finds the owner of a page: the only server that lists it or whose tools name it, else the
-    /// only server with a matching template.
+    /// Finds the owner of a page: the only server that lists the page or whose tools refer to it,
+    /// or else the only server with a matching template.
     fn page_owner(&self, uri: &str) -> Owner {
         let mut servers: Vec<(&ServerName, bool)> = self
             .pages
@@ -205,7 +204,7 @@ impl MergedResources {
         Some(&self.templates.targets[*index])
     }
 
-    /// Resolves an address `mainstay+<server>:<uri>`.
+    /// Finds the server of an address `mainstay+SERVER:URI`.
     fn find_by_address(&self, uri: &str) -> Owner {
         let address = uri
             .strip_prefix(SCHEME)
@@ -220,13 +219,13 @@ impl MergedResources {
     }
 }
 
-/// The address of a resource of this server. No other server has the address.
+/// Returns the address of a server's resource. Addresses of different servers differ.
 pub fn address(server: &ServerName, uri: &str) -> String {
     format!("{SCHEME}+{server}:{uri}")
 }
 
-/// Adds an item under its own URI. If the URI belongs to another server or resembles one of
-/// Mainstay's URIs, the item gets its address.
+/// Adds an item under its URI. The item gets its address if another server owns the URI, or if the
+/// URI looks like one of Mainstay's.
 fn add(
     (listing, indexes): (&mut Listing, &mut HashMap<Box<str>, usize>),
     server: &ServerName,
@@ -243,15 +242,15 @@ fn add(
     indexes.insert(exposed, listing.targets.len() - 1);
 }
 
-/// True if a lenient parser would find Mainstay's scheme in the URI.
+/// True if a lenient parser would read Mainstay's scheme in this URI.
 fn is_ours(uri: &str) -> bool {
     let uri = uri.trim_start_matches(|c: char| !c.is_ascii_graphic());
     let (scheme, rest) = uri.split_at_checked(SCHEME.len()).unwrap_or_default();
     scheme.eq_ignore_ascii_case(SCHEME) && rest.starts_with(['+', ':'])
 }
 
-/// True if a URI may come from this template (RFC 6570): its literal parts occur in order, and each
-/// expression stands for at least one character.
+/// True if a URI matches a template (RFC 6570): the literal parts occur in order, with at least one
+/// character for each expression.
 pub fn template_matches(template: &str, uri: &str) -> bool {
     let mut literals = Vec::new();
     let mut rest = template;

@@ -1,4 +1,4 @@
-//! The text form of a server's catalog and eras, stored for the next run.
+//! The JSON text of a server's catalog and eras, stored for the next run.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -6,17 +6,17 @@ use serde_json::value::RawValue;
 use super::{CatalogItem, ListKind, NotAList, ServerCatalog, page};
 use crate::era::{Capabilities, Eras, bounded_instructions};
 
-/// A stored catalog, with a digest of the launch of its server.
+/// A stored catalog, with the digest of the server's launch.
 #[derive(Debug)]
 pub struct StoredCatalog {
     pub launch: String,
-    /// Digests of the client capabilities for which the server offered this catalog.
+    /// Digests of the client capabilities that the server saw when it offered this catalog.
     pub declared: Vec<String>,
     pub catalog: ServerCatalog,
     pub eras: Eras,
 }
 
-/// The error of a text that holds no catalog.
+/// The error of a text that is no stored catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum UnusableCatalog {
     #[error("not a kept catalog")]
@@ -25,7 +25,7 @@ pub enum UnusableCatalog {
     List(#[from] NotAList),
 }
 
-/// The members of the text besides the lists.
+/// The members of the text other than the lists.
 #[derive(Serialize, Deserialize)]
 struct Head {
     launch: String,
@@ -49,7 +49,7 @@ struct Text<'a> {
 }
 
 impl StoredCatalog {
-    /// Reads a stored catalog, up to `max_items` items of each list.
+    /// Reads a stored catalog, with at most `max_items` items in each list.
     pub fn read(text: &str, max_items: usize) -> Result<Self, UnusableCatalog> {
         let head: Head = serde_json::from_str(text)?;
         let mut catalog = ServerCatalog {
@@ -86,7 +86,7 @@ impl StoredCatalog {
     }
 }
 
-/// The JSON texts of the items. Each text was parsed earlier, so no item is skipped.
+/// The items as JSON. Each item was parsed before, so none is skipped.
 fn raw(items: &[CatalogItem]) -> Vec<&RawValue> {
     items
         .iter()

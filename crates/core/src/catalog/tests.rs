@@ -38,7 +38,7 @@ fn merged_by(parts: Vec<Part>, claims: &Arc<Claims>) -> Catalog {
     Catalog::merge(parts, &profile, Naming::DoubleUnderscore, 48, claims)
 }
 
-/// The owner of a resource as text. `None` if only the servers can find it.
+/// Returns the owner of a resource as text. `None` for [`Owner::Unlisted`].
 fn owner(catalog: &Catalog, uri: &str) -> Option<String> {
     match catalog.resource(uri) {
         Owner::Server(ItemTarget {
@@ -64,7 +64,7 @@ fn with_tool(mut part: Part, tool: &str) -> Part {
     part
 }
 
-/// A page URI of two servers belongs to neither server. Each page is reached by its address.
+/// A URI that is a page of two servers belongs to neither. Each page has its address.
 #[test]
 fn a_page_of_two_servers_has_no_owner() {
     let page = "ui://app/main";
@@ -86,7 +86,7 @@ fn a_page_of_two_servers_has_no_owner() {
     }
 }
 
-/// Tools may name pages that no list has. Templates may match them.
+/// A tool may refer to a page that is in no list.
 #[test]
 fn a_page_belongs_to_the_server_whose_tools_refer_to_it() {
     for meta in [
@@ -109,7 +109,7 @@ fn a_page_belongs_to_the_server_whose_tools_refer_to_it() {
             owner(&page_catalog, "ui://app/main").as_deref(),
             Some("shared a b")
         );
-        // A tool that names the page takes precedence over a template.
+        // A tool's reference takes precedence over a template.
         let template = "ui://{app}/main";
         let template = merged_catalog(vec![part("a", &[], &[], &[template]), part_with_tool("b")]);
         assert_eq!(
@@ -133,8 +133,7 @@ fn a_page_belongs_to_the_server_whose_tools_refer_to_it() {
     );
 }
 
-/// J4: two servers have a tool with the same name, and both are listed. Invariant 5: only the name
-/// changes.
+/// J4: both of two tools with the same name are listed. Invariant 5: only the name changes.
 #[test]
 fn tools_are_listed_under_their_exposed_names_and_are_otherwise_untouched() {
     let catalog = merged_catalog(vec![
@@ -164,7 +163,7 @@ fn disabled_tools_are_neither_listed_nor_callable() {
     assert_eq!(catalog.tool("a__shut"), Err(Unresolved::Unknown));
 }
 
-/// J12, Y4: no spelling reaches a tool that is hidden because of its name.
+/// J12, Y4: no spelling of its name reaches a hidden tool.
 #[test]
 fn strict_names_hide_tools_with_other_names() {
     let mut part = part("a", &["open", "not open"], &["x://1"], &[]);
@@ -194,7 +193,7 @@ fn strict_names_hide_tools_with_other_names() {
     );
 }
 
-/// The first server in configuration order answers. Each is reached by an address.
+/// The first server in the file owns the URI. Each server's resource has an address.
 #[test]
 fn a_uri_of_two_servers_leads_to_the_first_and_each_is_addressable() {
     let catalog = merged_catalog(vec![
@@ -245,7 +244,7 @@ fn templates_claim_the_uris_they_can_produce() {
     assert_eq!(owner(&catalog, "y://9"), None);
 }
 
-/// A URI that one server offered never leads to another server, whatever the other server lists.
+/// A URI of one server never leads to another server, whatever that server lists.
 #[test]
 fn a_uri_of_a_removed_server_leads_to_no_other_server() {
     let greedy_part = part(
@@ -307,7 +306,7 @@ fn a_uri_of_a_removed_server_leads_to_no_other_server() {
         assert_eq!(catalog.template("mainstay+victim:{+uri}"), None);
         assert_eq!(catalog.template("x://{id}"), None);
     }
-    // A server earlier in the file keeps its URIs, even if others had them.
+    // A server earlier in the file keeps its URIs, even if a later server offered them before.
     let parts = vec![victim];
     let configured = vec![name("victim"), name("evil")];
     let claims = claims_after(&configured, &before, &parts);
@@ -418,6 +417,6 @@ fn a_page_is_read_up_to_the_limit() {
         );
         assert_eq!(list_page.next_cursor.as_deref(), Some(r#""d""#));
     }
-    // The rest of the text is parsed as well: an incomplete list is an error.
+    // The whole text is parsed: an incomplete list is an error, even after `max` items.
     assert!(page(ListKind::Tools, r#"{"tools":[{"name":"a"},{"name":"#, 1).is_err());
 }

@@ -14,7 +14,7 @@ use super::{Glob, Secret};
 pub struct Alert {
     /// The events to report (`on`, default all). Never empty.
     pub on: Vec<AlertKind>,
-    /// The servers to report on (`servers`, default all).
+    /// Patterns for the names of the servers to report on (`servers`). Empty selects all servers.
     pub servers: Vec<Glob>,
     pub to: Receiver,
     /// Time that a server must be down before the alert (`afterMs`, default 60 s; 0 is at once).
@@ -39,11 +39,11 @@ impl Alert {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertKind {
-    /// The server is not connected for [`Alert::after`], although it should be.
+    /// The server has been down for [`Alert::after`], although it should be connected.
     ServerDown,
     /// The server was lost several times; see [`Flapping`].
     Flapping,
-    /// The server is connected, but its list of tools is empty now.
+    /// The server is connected, but no longer lists any tools.
     ToolsVanished,
     /// The problem of an earlier alert is over.
     Recovered,
@@ -68,15 +68,15 @@ impl AlertKind {
     }
 }
 
-/// Number of losses and the period from which a server counts as flapping (`flapping.losses`,
-/// default 3, within `flapping.withinMs`, default 10 min).
+/// The rule for flapping: at least `losses` losses (`flapping.losses`, default 3) within `within`
+/// (`flapping.withinMs`, default 10 min).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flapping {
     pub losses: u32,
     pub within: Duration,
 }
 
-/// The receiver of an alert.
+/// The destination of an alert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Receiver {
     Webhook(Webhook),
@@ -86,9 +86,10 @@ pub enum Receiver {
 /// A URL that receives a POST with the alert as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// A checked `http://` or `https://` URL. Chat services put their key into its path.
+    /// A valid `http://` or `https://` URL. It is a secret, because chat services put a key into
+    /// the path.
     pub url: Secret,
-    /// Checked like the headers of [`super::HttpLaunch`].
+    /// Valid names and values, as in [`super::HttpLaunch::headers`].
     pub headers: Vec<(String, Secret)>,
 }
 

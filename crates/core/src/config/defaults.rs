@@ -1,42 +1,41 @@
-//! Defaults of the settings that a file leaves out.
+//! Defaults of the settings that the configuration file leaves out.
 
 use std::time::Duration;
 
-/// With the client's own prefix `mcp__mainstay__`, a tool's name stays below the 64 characters that
-/// model APIs allow.
+/// Clients add a prefix such as `mcp__mainstay__`. The result must stay below the limit of 64
+/// characters that model APIs set.
 pub const MAX_NAME_LENGTH: usize = 48;
-/// Many clients list tools once and ignore `list_changed`, so the first list is worth a wait.
+/// Many clients list tools once and ignore `list_changed`, so the first list waits for the servers.
 pub const STARTUP_WAIT: Duration = Duration::from_secs(5);
-/// Enough for a large file as base64, and a limit for the memory that one client can use.
+/// Large enough for a big file in base64, and small enough to limit the memory of one client.
 pub const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
-/// Four of the largest bodies at once. One client gets two of them.
+/// Room for four bodies of maximum size. One client can use half of it.
 pub const MAX_BODIES_BYTES: usize = 4 * MAX_BODY_BYTES;
 pub const MAX_UNREAD_BYTES: usize = 4 * MAX_BODY_BYTES;
 /// Enough for the largest body over a slow line: 64 MiB at 2 Mbit/s.
 pub const BODY_TIMEOUT: Duration = Duration::from_mins(5);
-/// An idle session costs at most 20 kB, so this number costs at most 400 MB. A large deployment
-/// whose clients share one proxy has 10,000 sessions. The same number remains for clients at other
-/// addresses.
+/// 20,000 idle sessions use at most 400 MB (20 kB each). One token or address gets half of them,
+/// which is enough for a large deployment whose clients share one proxy.
 pub const MAX_CLIENT_SESSIONS: usize = 20_000;
 pub const MAX_SESSIONS_PER_CLIENT: usize = 10_000;
-/// One address leaves a quarter of the connections to other addresses.
+/// One address can use three quarters of the connections. The rest stays free for other addresses.
 pub const MAX_CONNECTIONS: usize = 4096;
 pub const MAX_CONNECTIONS_PER_ADDRESS: usize = 3072;
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
-/// The limit of preset `desktop`.
+/// [`MAX_MESSAGE_BYTES`] of preset `desktop`.
 pub const MAX_MESSAGE_BYTES_DESKTOP: usize = 1024 * 1024;
-/// Enough for a useful beginning of the result and the link to the whole.
+/// Minimum of `result.maxInlineBytes`: room for a useful beginning of the result and the link.
 pub const LEAST_INLINE_BYTES: u32 = 1024;
-/// Less than the ten seconds that container engines give a program and its servers to exit.
+/// Container engines kill a program after 10 seconds. The servers need some of this time to exit.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Prevents a storm of attempts when many servers come back at once.
+/// Prevents a burst of attempts when many servers come back at the same time.
 pub const MAX_ATTEMPTS_PER_SECOND: u32 = 50;
 /// Each session of a stdio server is a process.
 pub const MAX_SESSIONS_STDIO: usize = 8;
 pub const MAX_SESSIONS_HTTP: usize = 64;
 
-/// Default limit to which progress may extend a call with this timeout.
+/// The default of `maxTimeoutMs`: the limit to which progress may extend a call with this timeout.
 pub fn max_call_timeout(call_timeout: Duration) -> Duration {
     (call_timeout * 10).max(Duration::from_secs(600))
 }

@@ -1,5 +1,5 @@
-//! Errors of a configuration, with their positions. They never contain expanded text, which may be
-//! secret.
+//! Errors of a configuration, with their positions. An error never contains the value of a
+//! placeholder such as `${NAME}`, because the value may be a secret.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub struct ConfigError {
     pub hint: Option<String>,
     /// 1-based line and column (in characters), if known.
     pub position: Option<(usize, usize)>,
-    /// True if a file or secret that the entry refers to cannot be read now. It may come back later.
+    /// True if a file or secret of the entry cannot be read now. A later read may succeed.
     pub awaits_file: bool,
 }
 
@@ -27,7 +27,7 @@ impl ConfigError {
     }
 
     /// The JSON for answers: `{"severity": "error", "path", "line", "column", "message", "hint"}`.
-    /// Unknown members are left out.
+    /// Members without a value are left out.
     pub fn to_json(&self) -> Value {
         let members = [
             ("severity", Some("error".into())),
@@ -43,7 +43,8 @@ impl ConfigError {
         Value::Object(present_members.collect::<Map<_, _>>())
     }
 
-    /// Removes the position, for a text that the reader cannot see in lines.
+    /// Removes the position. For an entry that was not read from a file, line and column mean
+    /// nothing.
     #[must_use]
     pub fn without_position(self) -> Self {
         Self {
@@ -66,7 +67,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// An error with the file that it is in. Made by [`ConfigError::at`].
+/// Displays an error with the name of its file. Made by [`ConfigError::at`].
 #[derive(Debug)]
 pub struct Located<'a, F> {
     file: F,

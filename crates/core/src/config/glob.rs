@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A pattern in which `*` matches any text, including an empty text and slashes.
+/// A pattern for whole names. `*` matches any text, including an empty text and slashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob(String);
 

@@ -19,10 +19,10 @@ pub struct Journal {
     pub enabled: bool,
     pub durability: Durability,
     pub payloads: Payloads,
-    /// Older records are deleted (`retentionDays`, default 30).
+    /// Age after which records are deleted (`retentionDays`, default 30).
     pub retention: Duration,
-    /// Beyond this size the oldest records are deleted (`maxBytes`, default 2 GiB). Objects in
-    /// files count.
+    /// Size of the journal above which the oldest records are deleted (`maxBytes`, default 2 GiB).
+    /// Objects in separate files count.
     pub max_bytes: u64,
     pub redact: Redact,
 }
@@ -58,7 +58,7 @@ pub enum Payloads {
     /// All bytes.
     #[default]
     Full,
-    /// Only the content identifiers, which can be compared with those of known content.
+    /// Only the CIDs (content hashes), which show whether two payloads are equal.
     Digest,
     /// Only the sizes.
     Off,
@@ -67,8 +67,8 @@ pub enum Payloads {
 /// The secrets to remove from arguments and results before they are hashed or stored (`redact`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redact {
-    /// `defaults` (default true): values with the name of a secret, and texts that look like one
-    /// (see [`crate::redact`]).
+    /// True to remove the values of members with a secret's name, and text that looks like a secret
+    /// (`defaults`, default true; see [`crate::redact`]).
     pub defaults: bool,
     /// Names of members whose values are removed, at any depth and in any case.
     pub keys: Vec<String>,
@@ -89,7 +89,7 @@ impl Default for Redact {
 words!(Durability { "relaxed" => Relaxed, "strict" => Strict });
 words!(Payloads { "full" => Full, "digest" => Digest, "off" => Off });
 
-/// Compiles a pattern of `redact`.
+/// Compiles a pattern of `redact`, with a limit for the size of the compiled pattern.
 pub fn redact_pattern(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).size_limit(MAX_PATTERN).build()
 }

@@ -73,7 +73,7 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Accepted origins, besides loopback origins (`http.allowedOrigins`).
     pub allowed_origins: Vec<String>,
-    /// The address at which browsers reach Mainstay, if it is another one than that of the listener
+    /// The URL at which browsers reach Mainstay, if it is not the listen address
     /// (`http.publicUrl`).
     pub public_url: Option<String>,
     /// True if the MCP paths require a token (`http.requireToken`). `None` requires one if there
@@ -84,11 +84,11 @@ pub struct Config {
     pub page: bool,
     /// True if the web page shows tools of servers (`ui.externalTools`, default true).
     pub external_tools: bool,
-    /// Attempts to reach servers over the network, per second and for all servers together
+    /// Maximum number of attempts per second to reach remote servers, for all servers together
     /// (`maxAttemptsPerSecond`, default 50).
     pub max_attempts_per_second: u32,
-    /// Processes that may start at the same time (`startup.maxConcurrent`). `None` follows the
-    /// load.
+    /// Maximum number of processes that start at the same time (`startup.maxConcurrent`). `None`
+    /// limits starts by the load of the processors.
     pub max_concurrent_starts: Option<usize>,
     /// The rules of access (`access`). `None` allows everything.
     pub access: Option<Arc<AccessPolicy>>,
@@ -100,13 +100,14 @@ pub struct Config {
     pub telemetry: Option<Telemetry>,
     /// The MCP registry for `mainstay add` and `search`. `None` is the official one.
     pub registry_url: Option<String>,
-    /// The profiles (`profiles`): that of `/mcp` first, then `meta`, then those of the file.
+    /// The profiles (`profiles`): the profile of `/mcp`, then `meta`, then the profiles of the
+    /// file.
     pub profiles: Vec<ProfileConfig>,
 }
 
 impl Config {
-    /// Keeps the launch in force of each server whose only problem is a file that its entry refers
-    /// to and that cannot be read. Returns these servers with their problems.
+    /// Keeps the current launch of each server whose new entry fails only because a file or secret
+    /// cannot be read. Returns these servers with their problems.
     pub fn keep_launches(&mut self, in_force: &Self) -> Vec<(ServerName, Vec<ConfigError>)> {
         let mut kept_launches = Vec::new();
         for server in &mut self.servers {
@@ -120,7 +121,7 @@ impl Config {
         kept_launches
     }
 
-    /// True if an enabled server waits for a file that its entry refers to.
+    /// True if an enabled server has no problem except a file or secret that cannot be read now.
     pub fn awaits_files(&self) -> bool {
         self.servers
             .iter()
@@ -152,8 +153,8 @@ impl Config {
         self
     }
 
-    /// Sets the interval of probes where the file does not state it (`--health-interval`). `None`
-    /// sends no probes. The interval of a preset does not count as stated.
+    /// Sets the probe interval of each server whose entry sets none (`--health-interval`). It
+    /// overrides the interval of a preset. `None` disables probes.
     #[must_use]
     pub fn with_health_interval(mut self, interval: Option<Duration>) -> Self {
         for server in &mut self.servers {
@@ -208,7 +209,7 @@ pub enum Naming {
     DoubleUnderscore,
     /// `server/tool`
     Slash,
-    /// `tool`. A name that two servers claim gets a prefix.
+    /// `tool`. If two servers claim the same name, a prefix tells the tools apart.
     None,
     /// `mcp__server__tool`
     McpPrefix,

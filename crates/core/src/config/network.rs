@@ -1,23 +1,26 @@
-//! The way to a remote server through the network.
+//! Network settings for a remote server.
 
 use std::path::PathBuf;
 
 use super::Secret;
 
-/// The proxy and the certificates of requests to one remote server.
+/// The proxy and the certificates for requests to one remote server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkSettings {
     pub proxy: ProxyChoice,
-    /// A file of PEM with certificates that are trusted beside those of the system. An absolute path.
+    /// Absolute path of a PEM file with CA certificates. They are trusted in addition to the
+    /// system's.
     pub ca_file: Option<PathBuf>,
-    /// A file of PEM with the certificate that the client shows, and those of its issuers. An absolute path.
+    /// Absolute path of a PEM file with the client certificate and the certificates of its issuers.
     pub client_cert: Option<PathBuf>,
-    /// A file of PEM with the key of that certificate. `None` if the key is in the certificate's file.
+    /// Absolute path of a PEM file with the client's private key. `None` if the key is in
+    /// `client_cert`.
     pub client_key: Option<PathBuf>,
 }
 
 impl NetworkSettings {
-    /// The settings for another origin than the server's: it does not get to see the client's certificate.
+    /// Returns the settings for another origin, such as a proxy. They leave out the client
+    /// certificate.
     #[must_use]
     pub fn without_client_certificate(&self) -> Self {
         Self {
@@ -28,14 +31,14 @@ impl NetworkSettings {
     }
 }
 
-/// The proxy of requests to one server.
+/// The proxy for requests to one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ProxyChoice {
-    /// The proxy that Mainstay's environment names, if any.
+    /// The proxy from the environment variables of Mainstay, if they name one.
     #[default]
     OfEnvironment,
-    /// No proxy, whatever the environment says.
+    /// No proxy, even if the environment variables name one.
     None,
-    /// The proxy with this URL. It was checked, and may hold a password.
+    /// The proxy with this valid URL, which may contain a password.
     Through(Secret),
 }

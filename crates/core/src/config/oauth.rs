@@ -1,4 +1,4 @@
-//! Credentials of requests to a remote server, in addition to its headers.
+//! Credentials for requests to a remote server, in addition to the headers of its entry.
 
 use std::time::Duration;
 
@@ -49,19 +49,19 @@ pub struct OAuth {
     pub client_id: Option<String>,
     /// The secret of that client.
     pub client_secret: Option<Secret>,
-    /// The URL of a Client ID Metadata Document. The URL is the client's id if the authorization
-    /// server accepts such documents.
+    /// The URL of a Client ID Metadata Document. The URL is used as the client id if the
+    /// authorization server accepts such documents.
     pub client_metadata_url: Option<String>,
-    /// The authorization server, if the server names several or none.
+    /// The URL of the authorization server. Needed if the server names several or none.
     pub issuer: Option<String>,
     /// Scopes to request instead of those that the server names.
     pub scopes: Vec<String>,
     pub grant: Grant,
-    /// True if each client with a token has a login of its own.
+    /// True if each client with a token has its own login.
     pub per_principal: bool,
     /// A private key in PEM, for the authentication of the client (RFC 7523).
     pub private_key: Option<Secret>,
-    /// The port of the redirect on the loopback address, if a registration fixes the port.
+    /// The port of the loopback redirect URI. Needed if the client's registration fixes the port.
     pub callback_port: Option<u16>,
 }
 

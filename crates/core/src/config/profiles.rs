@@ -10,20 +10,20 @@ use crate::{
 use super::{Glob, Naming};
 
 /// The servers and tools that the clients of one endpoint see. An invalid profile makes the whole
-/// file invalid, so that no tool is exposed that should be denied.
+/// file invalid. Otherwise a denied tool could be exposed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileConfig {
     pub name: ProfileName,
     /// The servers whose tools, prompts and resources the profile has (`servers`, default all).
     pub servers: Vec<Glob>,
     pub tools: ToolFilter,
-    /// Edits by server and the tool's original name.
+    /// Edits of tools, by server and original name of the tool.
     edits: BTreeMap<ServerName, BTreeMap<Box<str>, ToolEdit>>,
     pub expose: Expose,
-    /// `naming`. `None` uses the setting of the file.
+    /// The naming of tools (`naming`). `None` uses the naming of the whole file.
     pub naming: Option<Naming>,
     /// Mainstay's own tools, in order and without duplicates (`ownTools`). The default is none, or
-    /// [`Group::Meta`] if only own tools are exposed.
+    /// [`OwnToolGroup::Meta`] if only own tools are exposed.
     pub own_tools: Vec<OwnToolGroup>,
 }
 
@@ -39,7 +39,7 @@ pub struct ToolFilter {
 /// A profile's edit of one tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolEdit {
-    /// The full exposed name (`rename`), without the prefix of `naming`.
+    /// The exposed name (`rename`). `naming` adds no prefix to it.
     pub name: Option<String>,
     pub description: Option<String>,
 }
@@ -98,7 +98,7 @@ impl ProfileConfig {
         matches_any(&self.tools.allow) && !matches_any(&self.tools.deny)
     }
 
-    /// The edit of a tool, for changes. A missing edit is created.
+    /// Returns the edit of a tool, for changes. Creates a missing edit.
     pub fn edit_mut(&mut self, server: &ServerName, tool: &str) -> &mut ToolEdit {
         let tools = self.edits.entry(server.clone()).or_default();
         tools.entry(tool.into()).or_default()
@@ -117,7 +117,7 @@ impl ProfileConfig {
         })
     }
 
-    /// True if both profiles have the same items of servers under the same names.
+    /// True if both profiles expose the same items of servers under the same names.
     pub fn selects_like(&self, other: &Self) -> bool {
         self.servers == other.servers
             && self.tools == other.tools
@@ -126,8 +126,8 @@ impl ProfileConfig {
             && self.reserved() == other.reserved()
     }
 
-    /// Mainstay's own tools that are listed together with tools of servers. No tool of a server may
-    /// have their names.
+    /// Mainstay's own tools that are listed together with tools of servers. Tools of servers cannot
+    /// use their names.
     fn reserved(&self) -> &[OwnToolGroup] {
         match self.expose {
             Expose::Direct => &self.own_tools,
@@ -135,7 +135,7 @@ impl ProfileConfig {
         }
     }
 
-    /// True if an own tool that is listed together with tools of servers has this name.
+    /// True if a listed own tool has this name, so that no tool of a server can use it.
     pub fn is_reserved(&self, name: &str) -> bool {
         self.reserved().iter().any(|group| group.has_tool(name))
     }

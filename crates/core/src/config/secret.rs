@@ -1,8 +1,8 @@
-//! Texts that must not be shown (invariant 12).
+//! Secrets whose text `Debug` and `Display` hide (invariant 12).
 
 use std::fmt;
 
-/// A text that is never shown. `Debug` and `Display` print `***`.
+/// A secret text. `Debug` and `Display` print `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -11,7 +11,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The secret text, only for the code that sends it.
+    /// The secret text. Only code that sends the secret may call this.
     pub fn expose(&self) -> &str {
         &self.0
     }

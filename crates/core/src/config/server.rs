@@ -17,7 +17,7 @@ use crate::{
 
 use super::{ConfigError, NetworkSettings, OAuth, Secret, SignIn, Withheld, defaults};
 
-/// The entry of one server, complete with defaults.
+/// The entry of one server. Missing settings have their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     pub name: ServerName,
@@ -38,16 +38,16 @@ pub struct ServerConfig {
     pub policy: Policy,
     /// True if the file states the interval of probes, so that `--health-interval` does not apply.
     pub health_interval_stated: bool,
-    /// True if the server's `idempotentHint` also allows a retry of a call (`callRetry`, invariant
-    /// 6).
+    /// True to make a call with an unknown outcome once more if the tool has `idempotentHint`
+    /// (`callRetry`, invariant 6).
     pub call_retry: bool,
     /// The reaction to `list_changed` of the server (`listChanged`).
     pub list_changed: ListChanged,
     /// Maximum size of a message that the server may send, in bytes (`maxMessageBytes`, default 64
     /// MiB).
     pub max_message_bytes: usize,
-    /// Size above which a tool result is cut to its beginning, with a link to the whole result
-    /// (`result.maxInlineBytes`). `None` never cuts.
+    /// Size above which a tool result is cut, in bytes (`result.maxInlineBytes`). The client gets
+    /// the beginning and a link to the whole result. `None` never cuts.
     pub max_inline_bytes: Option<usize>,
     /// The tools that are neither listed nor callable (`disabledTools`, `strictToolNames`).
     pub withheld: Withheld,
@@ -68,13 +68,13 @@ pub struct ServerConfig {
     /// True if values of the entry are read from files (`${file:…}`, `envFile`) or from the vault
     /// (`${keyring:…}`), which may change at any time.
     pub reads_files: bool,
-    /// The values that come from the vault, wherever they stand. They are hidden everywhere.
+    /// The entry's values from the vault. Mainstay masks them in every text about the server.
     pub vault_secrets: Vec<Secret>,
 }
 
 impl ServerConfig {
-    /// The owner of the login that a principal's sessions of this server have. `None` for the login
-    /// of Mainstay itself, which programs without a token and the operator always have.
+    /// Returns the client whose own login the principal's sessions use. `None` for the login of
+    /// Mainstay, which the operator and anonymous clients always use.
     pub fn login_owner<'p>(&self, principal: &'p Principal) -> Option<&'p ClientName> {
         let Launch::Http(launch) = &self.launch else {
             return None;
@@ -119,8 +119,8 @@ impl ServerConfig {
         }
     }
 
-    /// Time limit of an attempt with all extensions. Only a process shows signs of work that extend
-    /// an attempt.
+    /// Time limit of an attempt with all extensions. Only a process can extend an attempt, by signs
+    /// of work.
     pub fn longest_start(&self) -> Duration {
         match self.launch {
             Launch::Stdio(_) => self.policy.longest_start(),
@@ -133,7 +133,7 @@ impl ServerConfig {
         self.enabled && self.auto_start
     }
 
-    /// `stdio`, `http` or `sse`. `unknown` if the entry does not even show the transport.
+    /// `stdio`, `http` or `sse`. `unknown` if the entry does not tell the transport.
     pub fn transport(&self) -> &'static str {
         match &self.launch {
             Launch::Stdio(_) => "stdio",
@@ -144,12 +144,12 @@ impl ServerConfig {
         }
     }
 
-    /// True if a session opened with this entry cannot be used with `other`.
+    /// True if a session that was opened with this entry cannot serve `other`.
     pub fn is_reached_otherwise(&self, other: &Self) -> bool {
         self.launch != other.launch || self.protocol != other.protocol
     }
 
-    /// This entry with values that were read again from its files.
+    /// Returns this entry with the values of `new_entry` that can come from files or the vault.
     #[must_use]
     pub fn refreshed(&self, new_entry: Self) -> Self {
         Self {
@@ -161,7 +161,7 @@ impl ServerConfig {
         }
     }
 
-    /// A text of this entry with `***` in the places of secrets of the vault.
+    /// Replaces the vault's secrets of this entry in `text` by `***`.
     pub fn without_vault_secrets(&self, text: &str) -> String {
         let secrets = self.vault_secrets.iter().map(Secret::expose);
         let full = secrets.filter(|secret| !secret.is_empty());
@@ -174,8 +174,8 @@ impl ServerConfig {
         problems.peek().is_some() && problems.all(|problem| problem.awaits_file)
     }
 
-    /// Keeps the launch in force if only a file is missing, so that a running server stays. Returns
-    /// the problems of the new launch.
+    /// Keeps the launch of `running` if the new entry fails only because a file cannot be read. So
+    /// a reload does not stop a running server. Returns the problems if the launch was kept.
     pub(super) fn keep_launch(&mut self, running: &Self) -> Vec<ConfigError> {
         if !self.enabled || matches!(running.launch, Launch::Broken(_)) || !self.awaits_files() {
             return Vec::new();
@@ -187,7 +187,7 @@ impl ServerConfig {
         problems
     }
 
-    /// Removes the positions of the entry's problems.
+    /// Removes line and column of the problems, for an entry that was not read from a file.
     pub fn unplace(&mut self) {
         if let Launch::Broken(broken_entry) = &mut self.launch {
             broken_entry.problem.position = None;
@@ -289,7 +289,7 @@ pub struct HttpLaunch {
     /// A checked `http://` or `https://` URL. Its query may hold a secret, which `Debug` leaves
     /// out.
     pub url: String,
-    /// Names are lower-case and valid, values have no line breaks. `bearerToken` becomes
+    /// Names are valid and in lower case. Values have no line breaks. `bearerToken` becomes
     /// `authorization`.
     pub headers: Vec<(String, Secret)>,
     pub transport: HttpTransport,
@@ -298,7 +298,7 @@ pub struct HttpLaunch {
 }
 
 impl HttpLaunch {
-    /// The settings of the login. `None` if the credentials are of another kind.
+    /// The settings of the login. `None` if the entry uses other credentials.
     pub fn oauth(&self) -> Option<&OAuth> {
         match &self.sign_in {
             SignIn::OAuth(oauth) if !self.has_authorization() => Some(oauth),
@@ -306,7 +306,7 @@ impl HttpLaunch {
         }
     }
 
-    /// True if the headers of the entry already say who Mainstay is.
+    /// True if the entry sets the `authorization` header.
     pub fn has_authorization(&self) -> bool {
         self.headers.iter().any(|(name, _)| name == "authorization")
     }
@@ -350,7 +350,7 @@ pub enum ListChanged {
     Ignore,
 }
 
-/// The clients that share an upstream session.
+/// The number of clients that share an upstream session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
     /// One upstream session for all clients.
@@ -361,7 +361,7 @@ pub enum Isolation {
 
 words!(Isolation { "shared" => Shared, "session" => Session });
 
-/// The protocol revision to use with a server.
+/// The choice of the protocol revision for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Protocol {
     /// The revision that the server supports.
@@ -371,14 +371,14 @@ pub enum Protocol {
     At(Revision),
 }
 
-/// The treatment of requests that a server makes of its client: sampling, elicitation, roots.
+/// The treatment of a server's requests to its client: sampling, elicitation, roots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerRequests {
     /// Forward the request to the client whose call caused it.
     Forward,
-    /// Like `Forward`, but a request that no client can take waits for an answer of the operator.
+    /// Like `Forward`, but a request that no client can answer waits for the operator.
     Queue,
-    /// Refuse the request, and declare no capability that invites it.
+    /// Refuse the request. Mainstay declares no capability for such requests.
     Reject,
 }
 
@@ -389,7 +389,7 @@ pub struct Root {
     pub name: Option<String>,
 }
 
-/// A URL without its query and fragment, because people put keys into them.
+/// Returns a URL without its query and fragment, because they often contain keys.
 pub fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or_default()
 }

@@ -2,18 +2,18 @@
 
 use super::Webhook;
 
-/// The collector of traces, and their content.
+/// The collector of traces, and the attributes of their spans.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Telemetry {
     /// The full URL of the collector, and the headers for its authentication.
     pub collector: Webhook,
     /// `service.name` of all spans (`serviceName`, default `mainstay`).
     pub service_name: String,
-    /// Fraction of the traces begun by Mainstay that is recorded (`sampleRatio`, 0 to 1, default
+    /// Fraction of recorded traces among those that Mainstay begins (`sampleRatio`, 0 to 1, default
     /// 1).
     pub sample_ratio: f64,
-    /// More attributes of this process (`OTEL_RESOURCE_ATTRIBUTES`).
+    /// Additional resource attributes (`OTEL_RESOURCE_ATTRIBUTES`).
     pub attributes: Vec<(String, String)>,
-    /// The protocol that the environment sets for its collector, if Mainstay does not support it.
+    /// The value of `OTEL_EXPORTER_OTLP_PROTOCOL`, if Mainstay does not support this protocol.
     pub other_protocol: Option<String>,
 }

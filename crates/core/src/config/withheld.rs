@@ -11,13 +11,13 @@ use crate::{
 /// Stands for all tools in `allowedTools`.
 pub const ALL_TOOLS: &str = "*";
 
-/// The hint for a name with a `*`.
+/// The hint for a name that contains `*`.
 pub const NO_PATTERNS: &str = "names are whole, without patterns";
 
-/// Maximum number of names of one list that are reported.
+/// Maximum number of unknown names to report for each list.
 const MAX_UNMATCHED: usize = 20;
 
-/// Maximum number of tools that are searched for a similar name.
+/// Maximum number of tools to compare with an unknown name.
 const MAX_COMPARED: usize = 1000;
 
 /// The tools of a server that are hidden from clients, by their original names.
@@ -49,8 +49,8 @@ impl Withheld {
             || !self.allowed.as_deref().is_none_or(is_allowed)
     }
 
-    /// Allows only these tools among those allowed so far. `*` stands for all tools. Arguments in
-    /// parentheses after a name, as in Gemini CLI, are ignored.
+    /// Allows only these names. Tools that an earlier list excluded stay excluded. `*` stands for
+    /// all tools. Arguments in parentheses after a name, as in Gemini CLI, are ignored.
     pub fn allow(&mut self, names: &[String]) {
         if names.iter().any(|name| name == ALL_TOOLS) {
             return;
@@ -68,7 +68,7 @@ impl Withheld {
         self.allowed = Some(allowed_names.into());
     }
 
-    /// Describes the names that match none of these tools of a server, one line for each name.
+    /// Returns a line for each listed name that is none of the server's `tools`.
     pub fn unmatched<'t>(&self, tools: impl Iterator<Item = &'t str>) -> Vec<String> {
         let lists = [
             ("disabledTools", &self.disabled[..]),
@@ -87,7 +87,7 @@ impl Withheld {
             for name in unknown_names.take(MAX_UNMATCHED) {
                 let short_name = shortened(name, LONGEST_NAME);
                 let mut line = format!("{list}: {short_name:?} is no tool of this server");
-                // An exposed name begins with the server's name.
+                // The user may have written the exposed name, which begins with the server's name.
                 let original = name
                     .rsplit_once("__")
                     .map_or(name.as_str(), |(_, rest)| rest);
@@ -107,7 +107,7 @@ impl Withheld {
         lines
     }
 
-    /// True if only the tool's name hides the tool. Such tools are reported.
+    /// True if `strictToolNames` hides the tool. Such tools are reported.
     pub fn refuses_name(&self, tool: &str) -> bool {
         self.strict_names && !names::is_strict(tool)
     }

@@ -1,18 +1,18 @@
-//! Escape sequences of terminals (ECMA-48): colours, cursor movements, window titles.
+//! Terminal escape sequences (ECMA-48): colours, cursor movements, window titles.
 
 use std::borrow::Cow;
 
 const ESCAPE: u8 = 0x1B;
 const BELL: u8 = 0x07;
 
-/// Maximum length of a recognised sequence, in bytes. A longer sequence counts as text.
+/// Maximum length of a sequence to recognise, in bytes. A longer one counts as text.
 const MAX_LENGTH: usize = 4096;
 
 /// The length of the escape sequence at the beginning of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     Whole(usize),
-    /// The sequence may continue after the text.
+    /// The sequence is not complete in this text.
     Unfinished,
     /// The text does not begin with a sequence.
     None,
@@ -82,7 +82,7 @@ pub fn without(text: &str) -> Cow<'_, str> {
     while !rest.is_empty() {
         let skipped_bytes = match length(rest.as_bytes()) {
             Length::Whole(length) => length,
-            // For a sequence that was cut off, or no sequence, remove only the escape character.
+            // Remove only the escape character of a sequence that is incomplete or unknown.
             Length::Unfinished | Length::None => 1,
         };
         rest = &rest[skipped_bytes..];

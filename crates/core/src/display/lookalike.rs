@@ -1,14 +1,15 @@
-//! Characters that look like others, in text that a person must approve: commands, hosts, names.
+//! Finds characters that look like other characters, in text that a person approves: commands,
+//! hosts and names.
 
 use std::fmt;
 
 use super::{Effect, effect};
 
-/// A character that looks like another one.
+/// A character that may be mistaken for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookalike {
     pub character: char,
-    /// The ASCII character that this character resembles.
+    /// The ASCII character that it resembles. `None` if it is only of another script.
     pub like: Option<char>,
 }
 
@@ -23,12 +24,12 @@ impl fmt::Display for Lookalike {
     }
 }
 
-/// Characters that a shell interprets within double quotes.
+/// Characters with a meaning for a shell, also inside double quotes.
 const SHELL_ACTIVE: [char; 5] = ['"', '\\', '$', '`', '!'];
 
-/// Quotes a word for a shell (POSIX or PowerShell). Plain words stay unchanged. Marks, invisible
-/// and similar characters are escaped, so that two different words never look the same. A shell
-/// does not read such an escape back as the original.
+/// Quotes a word for a shell (POSIX or PowerShell). A plain word stays unchanged. Combining marks,
+/// invisible characters and lookalikes are escaped, so that different words never look the same. A
+/// shell does not decode these escapes.
 pub fn word(text: &str) -> String {
     let doubtful_characters = lookalikes(text);
     let is_shown = |c: char| {
@@ -71,10 +72,10 @@ fn is_clear(c: char) -> bool {
     effect(c) == Effect::Shown && (c == ' ' || !c.is_whitespace())
 }
 
-/// The doubtful characters of a text, without duplicates and in order: signs that look like ASCII;
-/// letters that look like ASCII, in a word with ASCII letters or with only such letters; and
-/// letters of another script in a word with ASCII letters. A word in another script is not doubtful
-/// because some of its letters look like ASCII.
+/// Returns the doubtful characters of a text, in order and without duplicates: signs that look like
+/// ASCII; letters that look like ASCII, if the word also has ASCII letters or has no other letters;
+/// and letters of another script in a word with ASCII letters. A normal word in another script is
+/// not doubtful.
 pub fn lookalikes(text: &str) -> Vec<Lookalike> {
     let mut doubtful_characters: Vec<Lookalike> = Vec::new();
     if text.is_ascii() {
@@ -102,13 +103,13 @@ pub fn lookalikes(text: &str) -> Vec<Lookalike> {
     doubtful_characters
 }
 
-/// Blocks of Latin letters with accents.
+/// True for a character in the Unicode blocks of Latin letters with diacritics.
 fn is_latin(c: char) -> bool {
     matches!(c, '\u{aa}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}')
 }
 
-/// The ASCII character that a character resembles (the common ones of Unicode's `confusables.txt`,
-/// <https://www.unicode.org/reports/tr39/>).
+/// Returns the ASCII character that `c` resembles, for the common cases of Unicode's
+/// `confusables.txt` (<https://www.unicode.org/reports/tr39/>).
 fn looks_like(c: char) -> Option<char> {
     let code = u32::from(c);
     match c {
@@ -136,7 +137,7 @@ fn letter(index: u32) -> char {
     char::from_u32(u32::from(first_letter) + index).unwrap_or(first_letter)
 }
 
-/// Characters that look like each ASCII character: Cyrillic, Greek, Armenian, Cherokee, rare Latin
+/// The lookalikes of each ASCII character: Cyrillic, Greek, Armenian, Cherokee and rare Latin
 /// letters, Roman numerals, and punctuation.
 const LOOKALIKES: &[(char, &str)] = &[
     ('a', "\u{430}\u{3b1}\u{251}\u{ff41}"),

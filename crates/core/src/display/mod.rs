@@ -1,12 +1,11 @@
 //! Makes text from outside safe to show on a terminal.
 //!
-//! A terminal interprets control characters: they move the cursor, rename the window, or write the
-//! clipboard (OSC 52). Direction marks reorder the text, and invisible characters hide in it. All
-//! of these are replaced by an escape such as `\u{1b}`, so that the reader sees them. A second
-//! replacement changes nothing.
+//! A terminal interprets control characters: they move the cursor, rename the window or write the
+//! clipboard (OSC 52). Direction marks reorder text, and invisible characters hide text. Each of
+//! these becomes a visible escape such as `\u{1b}`. A second pass changes nothing.
 //!
-//! [`word`] is for text that a person must approve. It quotes the text, and also escapes characters
-//! that look like others ([`lookalike`]).
+//! [`word`] is for text that a person approves. It adds quotes, and also escapes characters that
+//! look like others ([`lookalike`]).
 
 pub mod escapes;
 pub mod lookalike;
@@ -15,27 +14,27 @@ use std::{borrow::Cow, fmt::Write as _};
 
 pub use lookalike::word;
 
-/// Maximum number of marks on one letter that are shown unchanged. Living scripts need at most four
-/// (Hebrew with cantillation). Hundreds on one letter would cover the lines above and below.
+/// Maximum number of marks on one letter. Living scripts need at most four (Hebrew with
+/// cantillation). Hundreds of marks would cover the lines above and below.
 pub const MAX_MARKS: usize = 4;
 
-/// Shows text of several lines. Line breaks and tabs stay. CR LF is one line break.
+/// Makes text of several lines safe. Line breaks and tabs stay. CR LF becomes one line break.
 pub fn lines(text: &str) -> Cow<'_, str> {
     show(text, Form::Lines)
 }
 
-/// Shows text in one line. Each run of line breaks and tabs becomes a blank.
+/// Makes text safe in one line. Each run of line breaks and tabs becomes a blank.
 pub fn line(text: &str) -> Cow<'_, str> {
     show(text, Form::Line)
 }
 
-/// Shows a valid JSON text. It stays valid and keeps its meaning, because escapes are those of JSON
-/// (`\u001b`). Only strings can contain characters that need them.
+/// Makes a valid JSON text safe. It stays valid JSON with the same meaning, because it gets JSON
+/// escapes (`\u001b`). Dangerous characters occur only in strings.
 pub fn json(text: &str) -> Cow<'_, str> {
     show(text, Form::Json)
 }
 
-/// Like [`lines`], for bytes. Bytes that are no UTF-8 are shown as `\xff`.
+/// Like [`lines`], for bytes. Bytes that are not UTF-8 become `\xff`.
 pub fn bytes(bytes: &[u8]) -> String {
     let mut out = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -55,16 +54,16 @@ enum Form {
     Json,
 }
 
-/// The effect of a character on a terminal.
+/// The treatment of a character by a terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// The character has its own place.
+    /// The character takes a place of its own.
     Shown,
-    /// The character is drawn onto the previous character.
+    /// The character is drawn onto the character before it.
     Mark,
-    /// The character selects the text or picture form of the previous symbol.
+    /// The character selects text or emoji style for the symbol before it.
     Form,
-    /// The character is invisible, or an instruction to the terminal.
+    /// The character is invisible, or controls the terminal.
     Hidden,
 }
 
@@ -72,11 +71,11 @@ fn effect(c: char) -> Effect {
     match c {
         ' '..='~' => Effect::Shown,
         '\0'..='\u{9f}' => Effect::Hidden,
-        // Spaces of French and of Chinese text.
+        // Spaces in French and Chinese text.
         '\u{a0}' | '\u{202f}' | '\u{3000}' => Effect::Shown,
         '\u{fe0e}' | '\u{fe0f}' => Effect::Form,
-        // Letters and marks that are not drawn: joiners, fillers of Hangul, inherent vowels of
-        // Khmer, Mongolian and other variation selectors, an empty pattern of Braille, a note
+        // Letters and marks that are not drawn: joiners, Hangul fillers, inherent vowels of Khmer,
+        // variation selectors (also of Mongolian), the empty Braille pattern, a musical note
         // without a head.
         '\u{34f}'
         | '\u{115f}'
@@ -97,9 +96,9 @@ fn effect(c: char) -> Effect {
     }
 }
 
-/// True if the standard library's `Debug` shows the character unchanged after another one. `Debug`
-/// escapes controls, formats (direction marks, zero-width characters, tags), separators of lines
-/// and paragraphs, private and unassigned characters.
+/// True if `Debug` of the standard library shows the character unchanged inside a text. It escapes
+/// controls, format characters (direction marks, zero-width characters, tags), line and paragraph
+/// separators, and private or unassigned characters.
 fn is_printable(c: char) -> bool {
     let mut buffer = [b'a'; 5];
     let length = c.encode_utf8(&mut buffer[1..]).len();
@@ -107,8 +106,8 @@ fn is_printable(c: char) -> bool {
     text.escape_debug().nth(1) == Some(c)
 }
 
-/// True if a printable character extends the one before it. `Debug` escapes such a character if it
-/// stands alone.
+/// True if a printable character extends the character before it. `Debug` escapes such a character
+/// at the beginning of a text.
 fn is_mark(c: char) -> bool {
     c.escape_debug().next() != Some(c)
 }
@@ -118,7 +117,7 @@ fn show(text: &str, form: Form) -> Cow<'_, str> {
     let Some(start) = text.bytes().position(|byte| !is_plain(byte)) else {
         return text.into();
     };
-    // A mark needs the character before it.
+    // The first special character may be a mark, which needs the character before it.
     let start = text[..start]
         .char_indices()
         .next_back()
@@ -130,7 +129,7 @@ fn show(text: &str, form: Form) -> Cow<'_, str> {
     while let Some(c) = rest.next() {
         match (c, form) {
             ('\r', Form::Lines | Form::Line) if rest.peek() == Some(&'\n') => {}
-            // In JSON text, raw `\r`, `\n` and `\t` occur only between tokens.
+            // In JSON, a raw `\r`, `\n` or `\t` stands only between tokens.
             ('\r', Form::Json) => out.push(' '),
             ('\n' | '\t', Form::Lines | Form::Json) => {
                 out.push(c);
@@ -153,7 +152,7 @@ fn show(text: &str, form: Form) -> Cow<'_, str> {
     out.into()
 }
 
-/// Escapes a character as `\u{1b}`, or as `\r` for the well-known carriage return.
+/// Escapes a character as `\u{1b}`. A carriage return becomes `\r`, which people know.
 fn escape_character(c: char) -> impl Iterator<Item = char> {
     let short_escape = (c == '\r').then_some("\\r".chars());
     let unicode_escape = short_escape.is_none().then(|| c.escape_unicode());
@@ -163,19 +162,19 @@ fn escape_character(c: char) -> impl Iterator<Item = char> {
         .chain(unicode_escape.into_iter().flatten())
 }
 
-/// The characters before the current one.
+/// The state of the text before the current character.
 #[derive(Default)]
 struct PrecedingText {
-    /// The last character with its own place.
+    /// The last character that takes a place of its own.
     base: Option<char>,
     marks: usize,
     has_form: bool,
 }
 
 impl PrecedingText {
-    /// Adds a character. Returns true if the character may be shown unchanged after the previous
-    /// ones. A mark needs a base character of the same text. Otherwise a terminal would draw the
-    /// mark onto Mainstay's text, such as an opening quotation mark.
+    /// Adds a character. Returns true if it may be shown unchanged. A mark needs a base character
+    /// in the same text. Otherwise a terminal would draw it onto Mainstay's text, such as an
+    /// opening quote.
     fn accepts(&mut self, c: char) -> bool {
         let is_accepted = match effect(c) {
             Effect::Shown => {
@@ -198,18 +197,18 @@ impl PrecedingText {
             }
         };
         if !is_accepted {
-            // No mark may be drawn onto an escape.
+            // A mark after an escape would be drawn onto the escape.
             self.base = None;
         }
         is_accepted
     }
 }
 
-/// Maximum length of a key or name in a message, in characters. The paths of all members contain
-/// the name, so a long name would be copied once for each member.
+/// Maximum length of a key or name in a message, in characters. Each member's path contains the
+/// name, so a long name would be repeated many times.
 pub const LONGEST_NAME: usize = 64;
 
-/// Shortens a text to its first `max_characters` characters.
+/// Cuts a text after `max_characters` characters and adds `…`. Returns a shorter text unchanged.
 pub fn shortened(text: &str, max_characters: usize) -> String {
     match text.char_indices().nth(max_characters) {
         Some((end, _)) => format!("{}…", &text[..end]),

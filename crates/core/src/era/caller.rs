@@ -9,18 +9,18 @@ use super::{
 };
 use crate::message::{self, JsonObjectEditor, Method, Span, meta::CLIENT_CAPABILITIES};
 
-/// The client of a call, as described by its session, or by the request if there is no session.
+/// The client of a call, as its session describes it, or the request if there is no session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub revision: Revision,
     pub capabilities: Arc<ClientCapabilities>,
     /// `clientInfo`, as JSON text.
     pub client_info: Option<Arc<str>>,
-    /// Minimum severity of the log messages that the client requests.
+    /// Minimum level of log messages for the client. `None` if it set no level.
     pub log_level: Option<LogLevel>,
 }
 
-/// Mainstay itself, for its own requests. It declares no capability, so a server cannot ask
+/// Mainstay itself, for its own requests. It declares no capabilities, so that servers ask no
 /// questions.
 impl Default for Caller {
     fn default() -> Self {
@@ -29,7 +29,7 @@ impl Default for Caller {
 }
 
 impl Caller {
-    /// A client of which only the revision is known.
+    /// A client whose revision is known, but nothing else.
     pub fn at(revision: Revision) -> Self {
         Self {
             revision,
@@ -39,14 +39,14 @@ impl Caller {
         }
     }
 
-    /// The client that sent `initialize` with these params (JSON text), at the revision that
-    /// Mainstay answers.
+    /// The client that sent `initialize` with these params (JSON text). Its revision is the one
+    /// that Mainstay answers.
     pub fn from_initialize(params: &str) -> Self {
         let requested_version = message::text_member(params, "protocolVersion").unwrap_or_default();
         Self::initialized(params, Revision::negotiate(&requested_version))
     }
 
-    /// The client that sent `initialize` with these params (JSON text) and got this revision.
+    /// The client that sent `initialize` with these params (JSON text), at the negotiated revision.
     pub fn initialized(params: &str, revision: Revision) -> Self {
         Self {
             revision,
@@ -72,7 +72,7 @@ impl Caller {
         })
     }
 
-    /// True if the client gets log messages without asking for them.
+    /// True if the client gets log messages without a request for them.
     pub fn logs_by_default(&self) -> bool {
         self.era() == Era::Legacy
     }
@@ -81,7 +81,8 @@ impl Caller {
         self.revision.era()
     }
 
-    /// This caller with the tasks extension, as servers see the caller. Mainstay polls the tasks.
+    /// Returns this caller with the tasks extension. Servers see this caller, and Mainstay polls
+    /// their tasks.
     #[must_use]
     pub fn with_tasks(&self) -> Self {
         Self {
@@ -90,16 +91,16 @@ impl Caller {
         }
     }
 
-    /// True if the client accepts this question with these params (JSON text): its revision defines
-    /// the question, and the client declared the capability. A question that the protocol does not
-    /// define belongs to an extension, and the client decides.
+    /// True if the client accepts a question with these params (JSON text). Its revision must
+    /// define the question, and the client must have declared the capability. Questions of
+    /// extensions are always accepted, because only the client knows them.
     pub fn accepts(&self, question: Method, params: &str) -> bool {
         Need::for_question(question, params).is_none_or(|need| {
             need.known_to(self.revision) && self.capabilities.allows(question, params)
         })
     }
 
-    /// The `params` of an `initialize` in the name of this client, at this revision.
+    /// The `params` of an `initialize` on behalf of this client, at this revision.
     pub fn initialize_params(&self, revision: Revision) -> String {
         let mut params = JsonObjectEditor::default();
         params.set_text("protocolVersion", revision.as_str());
@@ -113,24 +114,23 @@ impl Caller {
     }
 }
 
-/// Maximum size of a `clientInfo` that is stored unchanged, in bytes. No real client sends more.
+/// Maximum size of a `clientInfo` to store unchanged, in bytes. Real clients send less.
 const MAX_UNCHANGED_INFO: usize = 256;
 
-/// Maximum size of the name in a larger `clientInfo`, in bytes. Records and logs show the name to
-/// people.
+/// Maximum size of the name in a larger `clientInfo`, in bytes. Records and logs show the name.
 const MAX_NAME: usize = 128;
 const MAX_VERSION: usize = 64;
-/// Limit with members that are never shown, such as a description or icons.
+/// Maximum size with members that are never shown, such as a description or icons.
 const MAX_INFO: usize = 4 * 1024;
 
-/// Maximum size of a client's capabilities, in bytes. They are stored as long as the session lives.
+/// Maximum size of a client's capabilities, in bytes. They are stored until the session ends.
 const MAX_CAPABILITIES: usize = 16 * 1024;
 
-/// Maximum size of an `initialize`, in bytes. The message is stored for the isolated sessions of
-/// the client.
+/// Maximum size of the params of `initialize`, in bytes. They are stored for the client's isolated
+/// sessions.
 const MAX_INITIALIZE: usize = 64 * 1024;
 
-/// The part of an `initialize` that is too large.
+/// The part of an `initialize` that exceeds its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExcessiveInitialize {
     #[error("\"capabilities\" may have {MAX_CAPABILITIES} bytes")]
@@ -139,7 +139,7 @@ pub enum ExcessiveInitialize {
     Params,
 }
 
-/// The params of an `initialize` (JSON text) with a shortened `clientInfo`.
+/// Returns the params of an `initialize` (JSON text), with a shortened `clientInfo`.
 pub fn bounded_initialize(params: &str) -> Result<Cow<'_, str>, ExcessiveInitialize> {
     let locate = |member| message::locate(params, Span::whole(params), &[member]);
     if locate("capabilities").is_some_and(|span| span.get(params).len() > MAX_CAPABILITIES) {
@@ -158,7 +158,7 @@ pub fn bounded_initialize(params: &str) -> Result<Cow<'_, str>, ExcessiveInitial
     Ok(bounded_params)
 }
 
-/// The shortened `clientInfo` (JSON text).
+/// Shortens a `clientInfo` (JSON text) to its limits.
 fn client_info(text: &str) -> Arc<str> {
     if text.len() <= MAX_UNCHANGED_INFO {
         return message::one_line(text).into();

@@ -11,7 +11,7 @@ use crate::message::{self, JsonObjectEditor, Method, foreign, meta::SERVER_INFO}
 /// The name of the tasks extension.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-/// The capabilities of a server that a gateway must know.
+/// The capabilities of a server that Mainstay uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Capabilities {
@@ -24,7 +24,7 @@ pub struct Capabilities {
     pub tools_changed: bool,
     pub prompts_changed: bool,
     pub resources_changed: bool,
-    /// The tasks extension of 2026-07-28 (SEP-2663), not the `tasks` of 2025-11-25.
+    /// The tasks extension of 2026-07-28 (SEP-2663). The `tasks` of 2025-11-25 do not count.
     pub tasks: bool,
 }
 
@@ -49,9 +49,8 @@ impl Capabilities {
     }
 }
 
-/// Maximum size of a server's `instructions`, in bytes. The answer to a client's `initialize` joins
-/// the instructions of all servers of a profile, and models read them. A longer text would not
-/// help.
+/// Maximum size of a server's `instructions`, in bytes. The answer to `initialize` joins the
+/// instructions of all servers of a profile for models, which cannot use longer texts.
 pub const MAX_INSTRUCTIONS: usize = 64 * 1024;
 
 /// Maximum size of a server's name or version, in bytes.
@@ -62,18 +61,17 @@ pub fn bounded_instructions(text: String) -> String {
     message::shortened(text, MAX_INSTRUCTIONS)
 }
 
-/// The relevant parts of a server's answer to `initialize` or `server/discover`.
+/// The parts of a server's answer to `initialize` or `server/discover` that Mainstay uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Greeting {
-    /// The revision to use from now on. After `initialize`, this is the server's choice. After
-    /// `server/discover`, this is the latest of `supported`. If the latest revision is a legacy
-    /// one, `initialize` follows.
+    /// The revision to use. After `initialize`, it is the server's choice. After `server/discover`,
+    /// it is the latest one in `supported`. If that is a legacy revision, `initialize` follows.
     pub revision: Revision,
-    /// The revisions that the server is known to support, in its order.
+    /// The revisions that the server supports, as far as known, in the server's order.
     pub supported: Vec<Revision>,
     pub capabilities: Capabilities,
     pub instructions: Option<String>,
-    /// `serverInfo.name` and `serverInfo.version`, for people.
+    /// `serverInfo.name` and `serverInfo.version`, for display.
     pub server_info: Option<(String, String)>,
 }
 
@@ -106,7 +104,7 @@ impl Greeting {
     }
 
     /// Reads the result of `server/discover`. A result without `supportedVersions` comes from a
-    /// legacy server that does not know the method.
+    /// legacy server that does not know this method.
     pub fn discovered(result: &str) -> Result<Self, InvalidGreeting> {
         let value: Value = foreign::read(result).map_err(|_| InvalidGreeting::NotDiscovered)?;
         let versions = value["supportedVersions"].as_array();
@@ -146,24 +144,24 @@ impl Greeting {
     }
 }
 
-/// The capabilities of a client: the questions that it accepts, and their JSON text.
+/// The capabilities of a client: the JSON text, and the questions that it accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCapabilities {
     raw: Box<str>,
     pub sampling: bool,
     /// Tools in `sampling/createMessage`.
     pub sampling_tools: bool,
-    /// Elicitation by form. An empty `elicitation` includes it.
+    /// Elicitation with a form. An empty `elicitation` includes it.
     pub elicitation: bool,
     pub elicitation_url: bool,
     pub roots: bool,
-    /// The tasks extension of 2026-07-28 (SEP-2663), not the `tasks` of 2025-11-25.
+    /// The tasks extension of 2026-07-28 (SEP-2663). The `tasks` of 2025-11-25 do not count.
     pub tasks: bool,
 }
 
 impl ClientCapabilities {
-    /// Reads `capabilities` of an `initialize` or of a modern `_meta` (JSON text). A text that is
-    /// no object declares nothing.
+    /// Reads the `capabilities` of an `initialize` or of a modern `_meta` (JSON text). Text that is
+    /// no object declares no capabilities.
     pub fn read(raw: &str) -> Self {
         let Ok(capabilities @ Value::Object(_)) = foreign::read::<Value>(raw) else {
             return Self::none();
@@ -193,13 +191,13 @@ impl ClientCapabilities {
         }
     }
 
-    /// These capabilities with the tasks extension.
+    /// Returns these capabilities with the tasks extension.
     #[must_use]
     pub fn with_tasks(&self) -> Self {
         Self::read(&with_tasks(&self.raw))
     }
 
-    /// The capabilities of a client that accepts every question.
+    /// Returns the capabilities of a client that accepts every question.
     pub fn all() -> Self {
         Self::read(r#"{"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"roots":{}}"#)
     }
@@ -208,7 +206,7 @@ impl ClientCapabilities {
         Self::read(r#"{"roots":{}}"#)
     }
 
-    /// These capabilities with `roots`, for the roots of the configuration.
+    /// Returns these capabilities with `roots`. Mainstay then answers with the configured roots.
     #[must_use]
     pub fn with_roots(&self) -> Self {
         if self.roots {
@@ -219,12 +217,12 @@ impl ClientCapabilities {
         Self::read(&editor.to_string())
     }
 
-    /// True if the client accepts any question.
+    /// True if the client accepts at least one question.
     pub fn can_be_asked(&self) -> bool {
         self.sampling || self.elicitation || self.elicitation_url || self.roots
     }
 
-    /// The accepted questions as bits, for places that do not store the JSON text.
+    /// Returns the accepted questions as bits, for places that do not store the JSON text.
     pub fn bits(&self) -> u8 {
         let answers = [
             self.sampling,
@@ -239,7 +237,7 @@ impl ClientCapabilities {
             .fold(0, |bits, answer| bits << 1 | u8::from(answer))
     }
 
-    /// The capabilities that these bits stand for.
+    /// Returns the capabilities for these bits.
     pub fn from_bits(bits: u8) -> Self {
         let has_bit = |bit: u8| bits & 1 << bit != 0;
         let mut capabilities = Map::new();
@@ -259,13 +257,13 @@ impl ClientCapabilities {
         Self::read(&Value::Object(capabilities).to_string())
     }
 
-    /// The JSON text as the client sent it.
+    /// The JSON text from the client, in one line.
     pub fn raw(&self) -> &str {
         &self.raw
     }
 
-    /// True if the client declared that it accepts a question with these params (JSON text).
-    /// [`Caller::takes`](super::Caller::takes) also checks the client's revision.
+    /// True if the client declared the capability for a question with these params (JSON text).
+    /// [`Caller::accepts`](super::Caller::accepts) also checks the client's revision.
     pub fn allows(&self, question: Method, params: &str) -> bool {
         match Need::for_question(question, params) {
             Some(Need::Sampling) => self.sampling,
@@ -277,7 +275,8 @@ impl ClientCapabilities {
         }
     }
 
-    /// The JSON text for a server of this era, without members that only the other era defines.
+    /// Returns the JSON text for a server of this era, without members that only the other era
+    /// defines.
     pub fn for_era(&self, era: Era) -> Cow<'_, str> {
         if !self.roots && !self.raw.contains("tasks") {
             return Cow::Borrowed(&self.raw);
@@ -287,7 +286,7 @@ impl ClientCapabilities {
         };
         let mut has_changed = false;
         if self.roots && editor.get("roots") != Some("{}") {
-            // Remove `listChanged`, because its notification is not translated between eras.
+            // Remove `listChanged`, because Mainstay does not translate its notification.
             editor.set("roots", "{}");
             has_changed = true;
         }
@@ -312,7 +311,7 @@ impl ClientCapabilities {
     }
 }
 
-/// The capability that a question needs.
+/// The capability that a question requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     Sampling,
@@ -342,7 +341,7 @@ impl Need {
         }
     }
 
-    /// True if this revision defines the capability.
+    /// True if `revision` defines the capability.
     pub(super) fn known_to(self, revision: Revision) -> bool {
         match self {
             Self::Sampling | Self::Roots => true,
@@ -352,7 +351,7 @@ impl Need {
         }
     }
 
-    /// The capability in the form of `requiredCapabilities`.
+    /// Returns the capability as in `requiredCapabilities`.
     pub(super) fn capabilities(self) -> Value {
         match self {
             Self::Sampling => json!({"sampling": {}}),
@@ -382,7 +381,7 @@ fn with_tasks(capabilities: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The name of a server may contain half a surrogate pair.
+    /// Half a surrogate pair in a server's name is no error.
     #[test]
     fn a_greeting_with_half_a_surrogate_pair_is_read() {
         let greeting = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"a\ud800","version":"1"},"x":1e400}"#;
@@ -424,7 +423,7 @@ mod tests {
     fn bits_restore_the_accepted_questions() {
         for bits in 0..32 {
             let capabilities = ClientCapabilities::from_bits(bits);
-            // Bit 1 (tools in sampling) means nothing without bit 0 (sampling).
+            // Bit 1 (tools in sampling) has no meaning without bit 0 (sampling).
             let expected = if bits & 1 == 0 { bits & !2 } else { bits };
             assert_eq!(capabilities.bits(), expected, "{}", capabilities.raw());
         }

@@ -1,4 +1,4 @@
-//! Translates a server's answer to `initialize` or `server/discover` for the other era.
+//! Translates a server's answer to `initialize` or `server/discover` to the other era.
 
 use serde_json::json;
 
@@ -9,9 +9,9 @@ use super::{
 };
 use crate::message::{JsonObjectEditor, meta::SERVER_INFO};
 
-/// Translates a legacy server's result of `initialize` (JSON text) to the result of
-/// `server/discover`. The result lists every revision that Mainstay supports, because Mainstay
-/// translates. The result forbids caching, because the server may be replaced.
+/// Translates the result of `initialize` (JSON text) to a result of `server/discover`. It lists all
+/// revisions of Mainstay, because Mainstay translates. It forbids caching, because another server
+/// may replace this one.
 pub fn from_initialize(result: &str) -> String {
     let greeting = JsonObjectEditor::read(result).unwrap_or_default();
     let versions = json!(supported_versions()).to_string();
@@ -22,7 +22,7 @@ pub fn from_initialize(result: &str) -> String {
         .get("capabilities")
         .and_then(JsonObjectEditor::read)
         .unwrap_or_default();
-    // The `tasks` of 2025-11-25 is another capability.
+    // The `tasks` of 2025-11-25 is not the tasks extension.
     capabilities.remove("tasks");
     discovery.set("capabilities", &capabilities.to_string());
     let mut meta = greeting
@@ -41,8 +41,8 @@ pub fn from_initialize(result: &str) -> String {
     discovery.to_string()
 }
 
-/// Translates a modern server's result of `server/discover` (JSON text) to the result of
-/// `initialize` at this revision.
+/// Translates the result of `server/discover` (JSON text) to a result of `initialize` at this
+/// revision.
 pub fn to_initialize(discovery: &str, revision: Revision) -> String {
     let discovery = JsonObjectEditor::read(discovery).unwrap_or_default();
     let mut greeting = JsonObjectEditor::default();
@@ -51,7 +51,7 @@ pub fn to_initialize(discovery: &str, revision: Revision) -> String {
         .get("capabilities")
         .and_then(JsonObjectEditor::read)
         .unwrap_or_default();
-    // A translated session cannot carry extensions.
+    // Mainstay does not translate extensions.
     capabilities.remove("extensions");
     greeting.set("capabilities", &capabilities.to_string());
     let meta = discovery.get("_meta").and_then(JsonObjectEditor::read);

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Era, Revision};
 
-/// For each era: true if a server supports the era, `None` if that is unknown. The sources are the
-/// pinned revision, the server's own statements, and the outcome of `initialize`.
+/// The eras that a server supports: true, false, or `None` if unknown. Known from the configured
+/// revision, from the server's own lists, and from the outcome of `initialize`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Eras {
@@ -19,7 +19,7 @@ impl Eras {
         legacy: None,
     };
 
-    /// Only this era. The other one is never tried.
+    /// Supports only this era. The other era is never tried.
     pub fn only(era: Era) -> Self {
         Self {
             modern: Some(era == Era::Modern),
@@ -27,7 +27,7 @@ impl Eras {
         }
     }
 
-    /// The eras of the revisions that a server lists. It may support others as well.
+    /// The eras of the revisions that a server lists. The server may also support the other era.
     pub fn named(revisions: &[Revision]) -> Self {
         let has_era = |era| revisions.iter().any(|revision| revision.era() == era);
         let known_support = |era| has_era(era).then_some(true);
@@ -37,7 +37,7 @@ impl Eras {
         }
     }
 
-    /// These eras, completed with `before` where they are unknown.
+    /// Returns these eras. Unknown ones are taken from `before`.
     #[must_use]
     pub fn or(self, before: Self) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Eras {
         }
     }
 
-    /// The era to try first. `None` if a probe must find the era.
+    /// The era to try first. `None` if a probe has to detect it.
     pub fn first(self) -> Option<Era> {
         match self.modern {
             Some(true) => Some(Era::Modern),
@@ -60,7 +60,7 @@ impl Eras {
 mod tests {
     use super::*;
 
-    /// New knowledge of an era replaces the old, and leaves the other era as it was.
+    /// New knowledge about one era does not change the other.
     #[test]
     fn each_era_keeps_its_own_knowledge() {
         let dual_support = Eras::named(&[Revision::V2025_06_18, Revision::V2026_07_28]);

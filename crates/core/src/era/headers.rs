@@ -1,6 +1,6 @@
-//! Headers that repeat a request's body, so that intermediaries can route without reading the body
-//! (specification 2026-07-28, "Streamable HTTP: Request Metadata"; SEP-2243). Mainstay compares
-//! inbound headers with the body, and derives outbound headers from the body.
+//! Headers that repeat parts of a request's body. With them, intermediaries can route without
+//! reading the body (specification 2026-07-28, "Streamable HTTP: Request Metadata"; SEP-2243).
+//! Mainstay compares inbound headers with the body, and derives outbound headers from the body.
 
 mod param;
 mod value;
@@ -17,14 +17,14 @@ use crate::message::Method;
 pub const VERSION: &str = "mcp-protocol-version";
 pub const METHOD: &str = "mcp-method";
 pub const NAME: &str = "mcp-name";
-/// The prefix of a parameter's header.
+/// The prefix of a header that repeats a tool's parameter.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 
-/// The header of a front of Mainstay (`mainstay connect`). A front forwards messages of stdio
-/// clients, which repeat no tool parameter in a header.
+/// Marks requests from `mainstay connect`. It forwards messages of stdio clients, which do not
+/// repeat tool parameters in headers.
 pub const FRONT: &str = "mainstay-front";
 
-/// The member of `params` that `Mcp-Name` repeats.
+/// The member of `params` that `Mcp-Name` repeats. `None` if the method has no such member.
 fn name_member(method: Method) -> Option<&'static str> {
     match method {
         Method::ToolsCall | Method::PromptsGet => Some("name"),
@@ -34,8 +34,8 @@ fn name_member(method: Method) -> Option<&'static str> {
     }
 }
 
-/// The standard headers of a request to a modern server. [`values`] returns the headers of a tool's
-/// parameters. `string_param` returns a string member of `params`.
+/// Returns the standard headers of a request to a modern server. [`values`] returns those of tool
+/// parameters. `string_param` reads a string member of `params`.
 pub fn standard<'a>(
     method: &str,
     string_param: impl FnOnce(&'static str) -> Option<Cow<'a, str>>,
@@ -50,7 +50,7 @@ pub fn standard<'a>(
     headers
 }
 
-/// A header contradicts the body.
+/// The error of a header that contradicts the body.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderMismatch {
     #[error("header mismatch: {0} is missing")]
@@ -73,7 +73,7 @@ impl HeaderMismatch {
     }
 }
 
-/// The headers of one request that repeat its body.
+/// The headers of a request that repeat parts of the body.
 #[derive(Clone, Debug, Default)]
 pub struct InboundHeaders<'a> {
     /// Names in lower case.
@@ -101,7 +101,7 @@ impl<'a> InboundHeaders<'a> {
         }
     }
 
-    /// The value of a header, before decoding.
+    /// The value of a header, still encoded.
     fn get(&self, name: &str) -> Result<Option<&'a str>, HeaderMismatch> {
         let mut matching_headers = self.headers.iter().filter(|(header, _)| *header == name);
         let Some((_, value)) = matching_headers.next() else {
@@ -123,8 +123,8 @@ impl<'a> InboundHeaders<'a> {
             .transpose()
     }
 
-    /// Compares the standard headers with a request's body. `string_param` returns a string member of its
-    /// `params`. `version` is the version in its `_meta`.
+    /// Compares the standard headers with the body. `string_param` reads a string member of
+    /// `params`. `version` is the version in `_meta`.
     pub fn check<'b>(
         &self,
         method: &str,
@@ -147,7 +147,8 @@ impl<'a> InboundHeaders<'a> {
         let header = self.decode_value(NAME)?;
         match (header, string_param(member)) {
             (None, None) => Ok(()),
-            // Only the extension requires this header. The core specification does not define it.
+            // The core specification does not require this header for tasks; only the extension
+            // does.
             (None, Some(_)) if member == "taskId" => Ok(()),
             (None, Some(_)) => Err(HeaderMismatch::Missing(NAME.to_owned())),
             (Some(header), Some(body)) if header == body => Ok(()),
@@ -155,7 +156,7 @@ impl<'a> InboundHeaders<'a> {
         }
     }
 
-    /// Compares the headers of a tool's parameters with the `arguments` (JSON text) of a call.
+    /// Compares the headers of tool parameters with a call's `arguments` (JSON text).
     pub fn check_params(
         &self,
         params: &[ParamHeader],

@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: the changes that a client asks for, and the notifications that it gets
+//! `subscriptions/listen`: the changes that a client subscribes to, and the notifications for them
 //! (2026-07-28, "Subscriptions").
 
 use serde_json::{Map, Value, json};
@@ -9,28 +9,28 @@ use super::{
 };
 use crate::message::{self, InvalidParams, JsonObjectEditor, Method, meta::SUBSCRIPTION_ID};
 
-/// Maximum number of resources and tasks in one stream, and maximum size of their names in bytes.
-/// They are stored as long as the stream lives.
+/// Limits for one stream: the number of resources and tasks, and the total size of their names in
+/// bytes. The names are stored until the stream ends.
 const MAX_NAMED: usize = 1000;
 const MAX_NAMED_BYTES: usize = 1024 * 1024;
 
-/// The member of a filter that lists tasks.
+/// The member of a filter with the ids of tasks.
 pub(super) const TASKS: &str = "taskIds";
 
-/// The notifications that a stream carries.
+/// The notifications that a listen stream carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListenFilter {
     pub tools: bool,
     pub prompts: bool,
     pub resources: bool,
-    /// Resources whose updates the client asks for.
+    /// Resources whose updates are requested.
     pub uris: Vec<String>,
-    /// Tasks whose changes the client asks for. They need the tasks extension.
+    /// Tasks whose changes are requested. This needs the tasks extension.
     pub tasks: Vec<String>,
 }
 
 impl ListenFilter {
-    /// Reads the `params` (JSON text) of the request. Unknown kinds of notifications are ignored.
+    /// Reads the `params` (JSON text) of the request. Ignores unknown kinds of notifications.
     pub fn read(params: &str) -> Result<Self, InvalidParams> {
         let missing_filter = InvalidParams("\"notifications\" must be an object");
         let notifications =
@@ -60,7 +60,7 @@ impl ListenFilter {
         })
     }
 
-    /// The part of this filter that a server with these capabilities can honour.
+    /// Returns the part of this filter that a legacy server with these capabilities supports.
     #[must_use]
     pub fn supported_by(self, server: &Capabilities) -> Self {
         Self {
@@ -72,13 +72,12 @@ impl ListenFilter {
             } else {
                 Vec::new()
             },
-            // Only a filter for a legacy server comes here. Legacy servers have no tasks of the
-            // extension (SEP-2663).
+            // Legacy servers do not have the tasks of the extension (SEP-2663).
             tasks: Vec::new(),
         }
     }
 
-    /// True if the client asks for this change of a list.
+    /// True if the filter includes this change of a list.
     pub fn includes(&self, notification: Method) -> bool {
         match notification {
             Method::ToolsChanged => self.tools,
@@ -88,7 +87,7 @@ impl ListenFilter {
         }
     }
 
-    /// The first notification of the stream, with the filter that is honoured. `id` is the
+    /// Returns the first notification of the stream, which names the accepted filter. `id` is the
     /// request's id (JSON text).
     pub fn acknowledged(&self, id: &str) -> String {
         let mut honoured = Map::new();
@@ -112,8 +111,8 @@ impl ListenFilter {
     }
 }
 
-/// A request for changes of these tasks of a server (JSON text), in the name of a client. `id` is
-/// JSON text.
+/// Returns a request for changes of these tasks of one server (JSON text), on behalf of a client.
+/// `id` is JSON text.
 pub fn to_tasks(id: &str, tasks: &[&str], caller: &Caller) -> String {
     let params = json!({"notifications": {TASKS: tasks}});
     let method = message::quote(Method::Listen.name());
@@ -121,7 +120,8 @@ pub fn to_tasks(id: &str, tasks: &[&str], caller: &Caller) -> String {
     request::to_modern(&text, caller)
 }
 
-/// The tasks whose changes an acknowledgement promises. `acknowledged` is its `params` (JSON text).
+/// Returns the tasks in the accepted filter. `acknowledged` is the `params` of the first
+/// notification (JSON text).
 pub fn honoured_tasks(acknowledged: &str) -> Vec<String> {
     message::member(acknowledged, "notifications")
         .and_then(|honoured| message::member(honoured, TASKS))
@@ -129,8 +129,8 @@ pub fn honoured_tasks(acknowledged: &str) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// A notification of the stream whose request had this id, with the id in `_meta`. `params` and
-/// `id` are JSON texts.
+/// Returns a notification of the stream, with the id of the stream's request in `_meta`. `params`
+/// and `id` are JSON text.
 pub fn tagged(method: Method, params: &str, id: &str) -> String {
     let mut params = JsonObjectEditor::read(params).unwrap_or_default();
     let meta = params.get("_meta").map(str::to_owned);
@@ -144,7 +144,7 @@ pub fn tagged(method: Method, params: &str, id: &str) -> String {
     message::request(None, method.name(), Some(&params.to_string()))
 }
 
-/// The result that ends a stream without an error.
+/// The result that ends a stream without an error. `id` is JSON text.
 pub fn completed(id: &str) -> String {
     let mut result = JsonObjectEditor::default();
     result.set_text(RESULT_TYPE, COMPLETE);

@@ -1,6 +1,6 @@
-//! The level of log messages that a client asks for.
+//! The level of log messages for a client.
 
-/// RFC 5424 severities, most verbose first (specification, "Logging").
+/// The severities of RFC 5424, most verbose first (specification, "Logging").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogLevel {
     Debug,

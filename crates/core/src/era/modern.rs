@@ -16,20 +16,20 @@ use crate::message::{
     meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, REQUEST_KEYS},
 };
 
-/// True if a message is modern: its `_meta` has a key that modern revisions reserve, or its
-/// `MCP-Protocol-Version` header names something other than a legacy revision. `Mcp-Method` proves nothing,
-/// because clients also send it at legacy revisions.
+/// True if a message is modern: `_meta` has a key that modern revisions reserve, or the
+/// `MCP-Protocol-Version` header does not name a legacy revision. `Mcp-Method` does not count,
+/// because legacy clients send it too.
 pub fn is_modern(envelope: &Envelope, version_header: Option<&str>) -> bool {
     envelope.has_request_meta()
         || version_header.is_some_and(|version| Revision::parse_legacy(version).is_none())
 }
 
-/// True if Mainstay supports this version without a session.
+/// True if Mainstay supports this version, and the version has no session.
 pub fn is_spoken(version: &str) -> bool {
     Revision::parse(version).is_some_and(|revision| revision.era() == Era::Modern)
 }
 
-/// True if modern revisions have removed this request.
+/// True if modern revisions no longer have this request.
 pub fn is_removed(method: Method) -> bool {
     matches!(
         method,
@@ -43,18 +43,18 @@ pub fn is_removed(method: Method) -> bool {
     )
 }
 
-/// The description of the client in a modern request.
+/// The client's description in a modern request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestMeta<'a> {
     pub protocol_version: Cow<'a, str>,
-    /// JSON text, like `client_capabilities`.
+    /// JSON text, as is `client_capabilities`.
     pub client_info: Option<&'a str>,
     pub client_capabilities: &'a str,
     pub log_level: Option<LogLevel>,
 }
 
 impl RequestMeta<'_> {
-    /// The revision that the request names. It must be one without a session.
+    /// Returns the revision that the request names. It must be a modern one.
     pub fn revision(&self) -> Result<Revision, BadMeta> {
         let version = &*self.protocol_version;
         match Revision::parse(version) {
@@ -66,7 +66,7 @@ impl RequestMeta<'_> {
     }
 }
 
-/// The reason that a `_meta` is not accepted.
+/// The reason to refuse a `_meta`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadMeta {
     #[error("_meta lacks \"{0}\"")]
@@ -109,7 +109,7 @@ pub fn supported_versions() -> Vec<&'static str> {
     versions(|_| true)
 }
 
-/// The versions that a modern request may name. Versions with a session require the handshake.
+/// The versions that a modern request may name. The others require `initialize`.
 fn stateless_versions() -> Vec<&'static str> {
     versions(|revision| revision.era() == Era::Modern)
 }
@@ -122,8 +122,8 @@ fn versions(is_listed: impl Fn(&Revision) -> bool) -> Vec<&'static str> {
         .collect()
 }
 
-/// Reads the `_meta` of a request. [`RequestMeta::revision`] checks the version later, after the
-/// headers.
+/// Reads the `_meta` of a request. The caller checks the headers first, and then the version with
+/// [`RequestMeta::revision`].
 pub fn request_meta<'a>(text: &'a str, envelope: &Envelope) -> Result<RequestMeta<'a>, BadMeta> {
     let meta = message::meta::raw(text, envelope).map_err(|_| BadMeta::Invalid("_meta"))?;
     let meta = meta.ok_or(BadMeta::Missing(PROTOCOL_VERSION))?;
@@ -133,7 +133,7 @@ pub fn request_meta<'a>(text: &'a str, envelope: &Envelope) -> Result<RequestMet
         let Some(index) = REQUEST_KEYS.iter().position(|name| *name == key) else {
             continue;
         };
-        // Two readers of one message must not see different callers.
+        // A key that occurs twice is an error, because two parsers could see different callers.
         if values[index].replace(value).is_some() {
             return Err(BadMeta::Invalid(REQUEST_KEYS[index]));
         }
@@ -160,7 +160,7 @@ pub fn request_meta<'a>(text: &'a str, envelope: &Envelope) -> Result<RequestMet
     })
 }
 
-/// The reason that a modern request is refused.
+/// The reason to refuse a modern request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestRefusal {
     #[error(transparent)]
@@ -193,8 +193,8 @@ impl RequestRefusal {
 }
 
 /// Checks a modern request in the order of the specification: `_meta` is complete, the headers
-/// equal the body, the version is supported. The method is checked later. Over stdio there are no
-/// headers.
+/// match the body, the version is supported. The caller checks the method. `headers` is `None` on
+/// stdio.
 pub fn admit<'a>(
     text: &'a str,
     envelope: &Envelope,
@@ -210,8 +210,8 @@ pub fn admit<'a>(
     Ok((meta, revision))
 }
 
-/// Message and data of the error −32021: a question cannot be asked, because the client did not
-/// declare the capability.
+/// Message and data of the error −32021: the question needs a capability that the client did not
+/// declare.
 pub fn missing_capability(question: Method, params: &str) -> (String, Value) {
     let required =
         Need::for_question(question, params).map_or_else(|| json!({}), Need::capabilities);
@@ -221,7 +221,7 @@ pub fn missing_capability(question: Method, params: &str) -> (String, Value) {
     )
 }
 
-/// The HTTP status of a modern error response, where the specification sets one.
+/// The HTTP status that the specification sets for an error code. `None` if it sets none.
 pub fn http_status(code: i64) -> Option<u16> {
     match code {
         code::HEADER_MISMATCH
@@ -234,7 +234,7 @@ pub fn http_status(code: i64) -> Option<u16> {
     }
 }
 
-/// True if only a modern server answers with this `error` (JSON text).
+/// True if this `error` (JSON text) shows that the server is modern.
 pub fn is_modern_error(error: &str) -> bool {
     let number = message::member(error, "code").and_then(|code| code.parse::<i64>().ok());
     matches!(
@@ -243,7 +243,7 @@ pub fn is_modern_error(error: &str) -> bool {
     )
 }
 
-/// The supported revisions that an `error` −32022 (JSON text) lists, in its order.
+/// The revisions that an error −32022 (JSON text) lists as supported, in its order.
 pub fn offered_instead(error: &str) -> Vec<Revision> {
     let value: Value = message::foreign::read(error).unwrap_or_default();
     let supported = value["data"]["supported"].as_array();

@@ -1,6 +1,6 @@
-//! Questions of a server to its client during a call. A legacy server sends requests. A modern
-//! server answers with a result that asks for input, and the client repeats the call ("Multi
-//! Round-Trip Requests", SEP-2322).
+//! Questions that a server asks its client during a call. A legacy server sends requests. A modern
+//! server ends the call with a result that asks for input, and the client repeats the call with the
+//! answers ("Multi Round-Trip Requests", SEP-2322).
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) const REQUESTS: &str = "inputRequests";
 pub(super) const RESPONSES: &str = message::ANSWERS[0];
 const STATE: &str = message::ANSWERS[1];
 
-/// True if a server may answer this method with questions.
+/// True if a server may ask questions during this method.
 pub fn may_ask(method: Method) -> bool {
     matches!(
         method,
@@ -28,16 +28,16 @@ pub fn may_ask(method: Method) -> bool {
     )
 }
 
-/// Time that a question waits if the client answers it without a person.
+/// Time limit for questions that a client answers without a person.
 pub const PATIENCE_WITH_PROGRAMS: Duration = Duration::from_secs(10);
 
-/// True if a person may have to act before the question is answered. A client answers `roots/list`
-/// without a person.
+/// True if a person may have to answer. A client answers `roots/list` by itself.
 pub fn needs_person(question: Method) -> bool {
     question != Method::RootsList
 }
 
-/// `sampling/createMessage`, `elicitation/create` or `roots/list`, in the form of modern revisions.
+/// A question in the form of modern revisions: `sampling/createMessage`, `elicitation/create` or
+/// `roots/list`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputRequest {
     pub method: Method,
@@ -46,7 +46,7 @@ pub struct InputRequest {
 }
 
 impl InputRequest {
-    /// Asks a person to open a URL ("URL Mode Elicitation").
+    /// Returns a question that asks a person to open a URL ("URL Mode Elicitation").
     pub fn to_open(url: &str, message: &str) -> Self {
         let mut params = JsonObjectEditor::default();
         params.set_text("mode", "url");
@@ -58,12 +58,12 @@ impl InputRequest {
         }
     }
 
-    /// Reads a legacy server's request (JSON text). `None` for any other method.
+    /// Reads the request of a legacy server (JSON text). `None` if it is no question.
     pub fn from_request(request: &str) -> Option<Self> {
         let mut question = Self::read(request)?;
         if let Some(mut params) = JsonObjectEditor::read(&question.params) {
-            // The elicitation's id and the progress token belong to notifications that never reach
-            // a modern client.
+            // The elicitation's id and the progress token belong to notifications that modern
+            // clients do not get.
             let mut has_changed = params.remove("elicitationId");
             if let Some(mut meta) = params.get("_meta").and_then(JsonObjectEditor::read)
                 && meta.remove("progressToken")
@@ -79,7 +79,7 @@ impl InputRequest {
         Some(question)
     }
 
-    /// Reads an object with `method` and `params`.
+    /// Reads an object with `method` and `params`. `None` if it is no question.
     fn read(text: &str) -> Option<Self> {
         let method = Method::from_name(&message::text_member(text, "method")?);
         let params = message::member(text, "params").unwrap_or("{}");
@@ -93,14 +93,14 @@ impl InputRequest {
         })
     }
 
-    /// True if the question sends a person to a URL.
+    /// True if the question asks a person to open a URL.
     pub fn is_url(&self) -> bool {
         self.method == Method::Elicit
             && message::text_member(&self.params, "mode").as_deref() == Some("url")
     }
 
-    /// The request for a legacy client. `id` is JSON text. `elicitation_id` is set if the question
-    /// opens a URL.
+    /// Returns the request for a legacy client. `id` is JSON text. A question that opens a URL gets
+    /// `elicitation_id` if it has no id.
     pub fn to_request(&self, id: &str, revision: Revision, elicitation_id: &str) -> String {
         let params = self.legacy_params(revision, elicitation_id);
         format!(
@@ -128,8 +128,8 @@ impl InputRequest {
         params.to_string()
     }
 
-    /// The entry in `inputResponses` for a question that the client answered with an error, because
-    /// `inputResponses` cannot hold errors. `None` if no entry means a refusal, so that the call
+    /// The entry in `inputResponses` after the client answered with an error. `inputResponses`
+    /// cannot hold an error. `None` if the question has no entry for a refusal. The call then
     /// fails.
     pub fn unanswered(&self) -> Option<&'static str> {
         (self.method == Method::Elicit).then_some(r#"{"action":"cancel"}"#)
@@ -144,8 +144,8 @@ impl InputRequest {
     }
 }
 
-/// Before 2025-11-25 a message holds one block. A message with several blocks becomes several
-/// messages.
+/// Before 2025-11-25, a message has a single block. Splits a message with several blocks into
+/// several messages.
 fn single_blocks(params: &JsonObjectEditor<'_>) -> Option<String> {
     let messages = params.get("messages").and_then(items)?;
     let mut single_block_messages = Vec::new();
@@ -167,13 +167,13 @@ fn single_blocks(params: &JsonObjectEditor<'_>) -> Option<String> {
 /// A result that asks for input (`input_required`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InputRequired {
-    /// The questions by the server's keys, in its order.
+    /// The questions with the server's keys, in the server's order.
     pub requests: Vec<(String, InputRequest)>,
-    /// `requestState` as JSON text, with its quotes. Only the server interprets the state.
+    /// `requestState` as JSON text, with quotes. Its content is opaque to everyone but the server.
     pub state: Option<Box<str>>,
 }
 
-/// The error of a result that asks for input against the specification.
+/// The error of an `input_required` result that violates the specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadInputRequired {
     #[error("the result has neither inputRequests nor requestState")]
@@ -185,7 +185,7 @@ pub enum BadInputRequired {
 }
 
 impl InputRequired {
-    /// Reads a result (JSON text). `None` if it has another type.
+    /// Reads a result (JSON text). `None` if the result is not `input_required`.
     pub fn read(result: &str) -> Result<Option<Self>, BadInputRequired> {
         if message::text_member(result, RESULT_TYPE).as_deref() != Some(INPUT_REQUIRED) {
             return Ok(None);
@@ -214,7 +214,7 @@ impl InputRequired {
         }))
     }
 
-    /// The result (JSON text) that asks these questions.
+    /// Returns the `input_required` result as JSON text.
     pub fn result(&self) -> String {
         let mut requests = JsonObjectEditor::default();
         for (key, question) in &self.requests {
@@ -231,8 +231,8 @@ impl InputRequired {
         result.to_string()
     }
 
-    /// Reads a legacy `error` −32042 (JSON text): URLs to open before the call is repeated. The id
-    /// of an elicitation becomes its key.
+    /// Reads a legacy `error` −32042 (JSON text), which lists URLs to open before the call is
+    /// repeated. The id of each elicitation becomes its key.
     pub fn from_error(error: &str) -> Option<Self> {
         if error_code(error) != Some(code::URL_ELICITATION_REQUIRED) {
             return None;
@@ -256,9 +256,9 @@ impl InputRequired {
         (!required.requests.is_empty()).then_some(required)
     }
 
-    /// The questions as an `error` −32042 (JSON text) for a client of 2025-11-25, with ids from
-    /// `mint`. `None` unless all of them are URLs and there is no state, because such a client
-    /// repeats the bare call.
+    /// Returns the questions as an `error` −32042 (JSON text) for a client of 2025-11-25, with ids
+    /// from `mint`. `None` if a question is no URL, or if there is a state, which such a client
+    /// would not send back.
     pub fn to_error(&self, mut mint: impl FnMut() -> String) -> Option<String> {
         let urls = self.requests.iter().all(|(_, question)| question.is_url());
         if !urls || self.requests.is_empty() || self.state.is_some() {
@@ -277,8 +277,8 @@ impl InputRequired {
     }
 }
 
-/// The next attempt of a request (JSON text): the same params, with the answers (JSON texts) by
-/// their keys, and the state (JSON text). The caller replaces the id.
+/// Returns the next attempt of a request (JSON text), with the answers (JSON text, by key) and the
+/// state (JSON text) in its params. The caller replaces the id.
 pub fn answer(request: &str, responses: &[(String, Box<str>)], state: Option<&str>) -> String {
     let Some(mut message) = JsonObjectEditor::read(request) else {
         return request.to_owned();
@@ -303,7 +303,7 @@ pub fn answer(request: &str, responses: &[(String, Box<str>)], state: Option<&st
     message.to_string()
 }
 
-/// The result of `roots/list` (JSON text).
+/// Writes the result of `roots/list` (JSON text).
 pub fn roots(roots: &[Root]) -> String {
     let roots: Vec<Value> = roots
         .iter()
@@ -315,10 +315,10 @@ pub fn roots(roots: &[Root]) -> String {
     json!({ "roots": roots }).to_string()
 }
 
-/// The answers in a client's next attempt.
+/// The answers in the next attempt of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuestionAnswers {
-    /// The answers (JSON texts) by their keys.
+    /// The answers (JSON text) by key.
     pub responses: Vec<(String, Box<str>)>,
     pub state: Option<String>,
 }
@@ -330,7 +330,7 @@ impl QuestionAnswers {
     }
 }
 
-/// Reads the answers in a request's `params` (JSON text). `None` if it is a first attempt.
+/// Reads the answers in a request's `params` (JSON text). `None` for the first attempt.
 pub fn answers(params: &str) -> Result<Option<QuestionAnswers>, message::InvalidParams> {
     let responses = message::member(params, RESPONSES);
     let state = message::member(params, STATE);
@@ -353,9 +353,9 @@ pub fn answers(params: &str) -> Result<Option<QuestionAnswers>, message::Invalid
     }))
 }
 
-/// Replaces the state of a result (JSON text) that asks for input. `None` if it has no state.
+/// Replaces the state of an `input_required` result (JSON text). `None` if there is no state.
 pub fn restated(result: &str, rename: impl Fn(&str) -> Option<String>) -> Option<String> {
-    // Search before parsing: most results ask for nothing, and some are large.
+    // Search before parsing, because most results have no state and some are large.
     memchr::memmem::find(result.as_bytes(), STATE.as_bytes())?;
     if message::text_member(result, RESULT_TYPE).as_deref() != Some(INPUT_REQUIRED) {
         return None;
@@ -373,7 +373,7 @@ pub fn with_state(params: &str, state: &str) -> Option<String> {
     Some(editor.to_string())
 }
 
-/// Removes the answers from a request's params.
+/// Removes answers and state from a request's params.
 pub(super) fn strip(params: &mut JsonObjectEditor<'_>) {
     params.remove(RESPONSES);
     params.remove(STATE);

@@ -3,10 +3,9 @@
 use super::{Caller, Era, Revision, questions};
 use crate::message::{Envelope, JsonObjectEditor, Method, Span, meta};
 
-/// Translates a legacy client's request for a modern server. `_meta` gets the description of the
-/// client; its other members (progress token, trace context) stay. A legacy client answers
-/// questions with responses, so a `requestState` in its request would belong to another client and
-/// is removed.
+/// Translates a legacy client's request for a modern server. Adds the client's description to
+/// `_meta` and keeps the other members (progress token, trace context). Removes a `requestState`: a
+/// legacy client gets none, so it would belong to another client.
 pub fn to_modern(request: &str, caller: &Caller) -> String {
     change(request, |method, params, request_meta| {
         if questions::may_ask(method) {
@@ -16,8 +15,8 @@ pub fn to_modern(request: &str, caller: &Caller) -> String {
     })
 }
 
-/// The edit that translates a legacy client's request for a modern server, with the progress token
-/// `token`. `None` if the request has no `params`, or needs more than one edit.
+/// Like [`to_modern`], as one edit that also sets the progress token. `None` if the request has no
+/// `params`, or needs several edits.
 pub fn edit_to_modern(
     request: &str,
     envelope: &Envelope,
@@ -48,9 +47,9 @@ fn introduce(request_meta: &mut JsonObjectEditor<'_>, caller: &Caller) {
     }
 }
 
-/// Translates a modern client's request for a legacy server. The description of the client is
-/// removed, because the session has it. Answers to questions go to the server's own requests, not
-/// into this one.
+/// Translates a modern client's request for a legacy server. Removes the client's description,
+/// which the session already has. Removes answers to questions, which are sent as responses to the
+/// server's own requests.
 pub fn to_legacy(request: &str) -> String {
     change(request, |method, params, request_meta| {
         if questions::may_ask(method) {
@@ -62,9 +61,8 @@ pub fn to_legacy(request: &str) -> String {
     })
 }
 
-/// The edit that translates a modern client's request for a legacy server, with the progress token
-/// `token`. `None` if `_meta` holds more than the client's description, or the request needs more
-/// than one edit.
+/// Like [`to_legacy`], as one edit that also sets the progress token. `None` if `_meta` has members
+/// besides the progress token and the client's description, or the request needs several edits.
 pub fn edit_to_legacy(
     request: &str,
     envelope: &Envelope,
@@ -103,7 +101,7 @@ fn change(
     message.to_string()
 }
 
-/// Reads an object. Without a text, the object is empty.
+/// Reads an object. `None` and other text become an empty object.
 fn object(text: Option<&str>) -> JsonObjectEditor<'_> {
     text.and_then(JsonObjectEditor::read).unwrap_or_default()
 }

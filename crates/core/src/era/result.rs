@@ -1,4 +1,4 @@
-//! Translates a server's answer for a client of the other era or of an older revision.
+//! Translates a server's result or error for a client of the other era, or of an older revision.
 
 mod content;
 mod head;
@@ -11,12 +11,12 @@ pub use self::head::{Whole, head};
 use super::{Revision, code};
 use crate::message::{self, JsonObjectEditor, Method, array, items, quote};
 
-/// The member that names the type of a result.
+/// The member with the type of a result.
 pub const RESULT_TYPE: &str = "resultType";
 pub const COMPLETE: &str = "complete";
 const CACHE_HINTS: [(&str, &str); 2] = [("ttlMs", "0"), ("cacheScope", r#""private""#)];
 
-/// True if a result of this method carries cache hints (SEP-2549).
+/// True if results of this method have cache hints (SEP-2549).
 pub fn is_cacheable(method: Method) -> bool {
     matches!(
         method,
@@ -29,8 +29,8 @@ pub fn is_cacheable(method: Method) -> bool {
     )
 }
 
-/// Translates a modern result (JSON text) for a client of this legacy revision. The result type and
-/// the cache hints are removed, and content blocks are replaced by those that the revision defines.
+/// Translates a modern result (JSON text) for a client of this legacy revision. Removes the result
+/// type and the cache hints, and replaces content blocks that the revision does not define.
 pub fn to_legacy(method: Method, result: &str, revision: Revision) -> Cow<'_, str> {
     let Some(mut editor) = JsonObjectEditor::read(result) else {
         return Cow::Borrowed(result);
@@ -57,8 +57,8 @@ pub fn to_legacy(method: Method, result: &str, revision: Revision) -> Cow<'_, st
     }
 }
 
-/// Removes a `structuredContent` that is no object, which revisions before 2026-07-28 do not
-/// define. If there is no content, the value becomes a text.
+/// Removes a `structuredContent` that is no object, because revisions before 2026-07-28 do not
+/// allow it. If there is no `content`, the value becomes a text block.
 fn plain_structure(result: &mut JsonObjectEditor<'_>) -> bool {
     let Some(structure) = result.get("structuredContent") else {
         return false;
@@ -78,8 +78,8 @@ fn plain_structure(result: &mut JsonObjectEditor<'_>) -> bool {
     true
 }
 
-/// Before 2026-07-28 an `outputSchema` describes an object. One tool with another schema would
-/// spoil the whole list.
+/// Removes each `outputSchema` that is not for an object. Clients before 2026-07-28 would refuse
+/// the whole list.
 fn tools(result: &mut JsonObjectEditor<'_>) -> bool {
     let Some(tools) = result.get("tools").and_then(items) else {
         return false;
@@ -106,7 +106,7 @@ fn tools(result: &mut JsonObjectEditor<'_>) -> bool {
     has_changed
 }
 
-/// Replaces newer content blocks in the messages of a prompt, which hold one block each.
+/// Replaces content blocks in the messages of a prompt that the revision does not define.
 fn messages(result: &mut JsonObjectEditor<'_>, revision: Revision) -> bool {
     let Some(messages) = result.get("messages").and_then(items) else {
         return false;
@@ -136,8 +136,8 @@ fn messages(result: &mut JsonObjectEditor<'_>, revision: Revision) -> bool {
     has_changed
 }
 
-/// Translates a legacy result (JSON text) for a modern client. It adds the result type `complete`
-/// and, for methods with cache hints, hints that forbid caching.
+/// Translates a legacy result (JSON text) for a modern client. Adds the result type `complete`. For
+/// methods with cache hints, adds hints that forbid caching.
 pub fn to_modern(method: Method, result: &str) -> Cow<'_, str> {
     let [(ttl, _), (scope, _)] = CACHE_HINTS;
     let Some([has_kind, has_ttl, has_scope]) =
@@ -170,9 +170,9 @@ pub fn to_modern(method: Method, result: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{unclosed_text}{added}}}"))
 }
 
-/// Translates a modern `error` (JSON text) for a legacy client. Legacy revisions have a code for a
-/// missing resource. `uri` is the requested URI. The error concerns this URI only if `data` repeats
-/// it. Codes that legacy revisions do not define become an internal error.
+/// Translates a modern `error` (JSON text) for a legacy client. If `data` names the requested
+/// `uri`, the error becomes "resource not found", which has its own code in legacy revisions. Codes
+/// that legacy revisions do not define become an internal error.
 pub fn error_to_legacy<'a>(method: Method, uri: Option<&str>, error: &'a str) -> Cow<'a, str> {
     match error_code(error) {
         Some(code::INVALID_PARAMS) if method == Method::ResourcesRead => {
@@ -191,9 +191,9 @@ pub fn error_to_legacy<'a>(method: Method, uri: Option<&str>, error: &'a str) ->
     }
 }
 
-/// Translates a legacy `error` (JSON text) for a modern client. It replaces codes that are
-/// forbidden since then, or have another meaning. (−32042 is first read as questions,
-/// [`InputRequired::from_error`](super::questions::InputRequired::from_error).)
+/// Translates a legacy `error` (JSON text) for a modern client. Replaces codes that modern
+/// revisions forbid or use differently. The caller handles −32042 before, with
+/// [`InputRequired::from_error`](super::questions::InputRequired::from_error).
 pub fn error_to_modern<'a>(method: Method, uri: Option<&str>, error: &'a str) -> Cow<'a, str> {
     match error_code(error) {
         Some(code::RESOURCE_NOT_FOUND) => {
@@ -217,7 +217,7 @@ pub fn error_to_modern<'a>(method: Method, uri: Option<&str>, error: &'a str) ->
             editor.set("data", &required.to_string());
             Cow::Owned(editor.to_string())
         }
-        // Reserved since 2026-07-28, and free for any use before.
+        // Modern revisions reserve these codes. Legacy servers may use them freely.
         Some(-32099..=code::HEADER_MISMATCH) => with_code(error, code::INTERNAL_ERROR),
         _ => Cow::Borrowed(error),
     }

@@ -1,11 +1,11 @@
-//! The revisions, and the features of each.
+//! The protocol revisions and their features.
 
-/// The way to open communication (specification 2026-07-28, "Versioning").
+/// The way in which client and server begin (specification 2026-07-28, "Versioning").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Era {
     /// `initialize` opens a session.
     Legacy,
-    /// There is no session. `_meta` of every request describes the client.
+    /// No session. `_meta` of every request describes the client.
     Modern,
 }
 
@@ -28,7 +28,7 @@ impl Revision {
         Self::V2025_11_25,
         Self::V2026_07_28,
     ];
-    /// The revisions that open a session with `initialize`.
+    /// The legacy revisions, oldest first.
     pub const LEGACY: [Self; 4] = [
         Self::V2024_11_05,
         Self::V2025_03_26,
@@ -37,7 +37,7 @@ impl Revision {
     ];
     pub const LATEST: Self = Self::V2026_07_28;
     pub const LATEST_LEGACY: Self = Self::V2025_11_25;
-    /// The revision of an HTTP request without `MCP-Protocol-Version` and without a session.
+    /// The revision of an HTTP request that has neither `MCP-Protocol-Version` nor a session.
     pub const ASSUMED: Self = Self::V2025_03_26;
 
     pub fn parse(text: &str) -> Option<Self> {
@@ -65,36 +65,35 @@ impl Revision {
         }
     }
 
-    /// Like [`parse`](Self::parse), but only for revisions that open a session with `initialize`.
+    /// Like [`parse`](Self::parse), but accepts only legacy revisions.
     pub fn parse_legacy(text: &str) -> Option<Self> {
         Self::parse(text).filter(|revision| revision.era() == Era::Legacy)
     }
 
-    /// The revision of the answer to an `initialize` that asks for `requested`: `requested` itself
-    /// if it is a legacy revision, else the latest legacy revision (specification 2025-11-25,
-    /// "Lifecycle").
+    /// Returns the revision to answer to an `initialize`: `requested` if it is a legacy revision,
+    /// else the latest legacy revision (specification 2025-11-25, "Lifecycle").
     pub fn negotiate(requested: &str) -> Self {
         Self::parse_legacy(requested).unwrap_or(Self::LATEST_LEGACY)
     }
 
-    /// True if a client of this revision may not understand the messages of a server of revision
-    /// `server`.
+    /// True if messages of a server of revision `server` need translation for a client of this
+    /// revision.
     pub fn differs_from(self, server: Self) -> bool {
         self.era() != server.era() || self < server && !self.has_resource_link()
     }
 
-    /// True if JSON-RPC batches are accepted. 2025-03-26 requires them, later revisions have
-    /// removed them.
+    /// True if JSON-RPC batches are accepted. 2025-03-26 requires them. Later revisions removed
+    /// them.
     pub const fn accepts_batches(self) -> bool {
         matches!(self, Self::V2025_03_26)
     }
 
-    /// True if HTTP requests carry `MCP-Protocol-Version`.
+    /// True if HTTP requests have the header `MCP-Protocol-Version`.
     pub fn sends_version_header(self) -> bool {
         self >= Self::V2025_06_18
     }
 
-    /// True if event streams over HTTP begin with an event for resumption, and carry a retry time
+    /// True if HTTP event streams begin with an event for resumption and set a retry time
     /// (SEP-1699).
     pub const fn resumes_streams(self) -> bool {
         matches!(self, Self::V2025_11_25)
@@ -108,7 +107,7 @@ impl Revision {
         self >= Self::V2025_11_25
     }
 
-    /// Tools in `sampling/createMessage`, and several blocks in one of its messages (SEP-1577).
+    /// True for tools in `sampling/createMessage`, and several blocks in one message (SEP-1577).
     pub fn has_sampling_tools(self) -> bool {
         self >= Self::V2025_11_25
     }
@@ -125,8 +124,8 @@ impl Revision {
         self >= Self::V2025_06_18
     }
 
-    /// True if completion has a capability. In earlier revisions, any server with prompts or
-    /// resources may complete.
+    /// True if servers declare completion as a capability. In earlier revisions, each server with
+    /// prompts or resources may offer completion.
     pub fn has_completions_capability(self) -> bool {
         self >= Self::V2025_03_26
     }

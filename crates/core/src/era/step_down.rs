@@ -1,15 +1,14 @@
-//! Chooses the next revision to try after a server has refused `initialize` because of the
-//! revision.
+//! Chooses the next revision after a server refused the revision of `initialize`.
 //!
-//! A server that does not support the requested revision answers with one that it supports
-//! (specification 2025-11-25, "Lifecycle"). Some servers refuse `initialize` instead: with an
-//! error, with a text, or by exiting.
+//! A server should answer an unsupported revision with a supported one (specification 2025-11-25,
+//! "Lifecycle"). Some servers refuse `initialize` instead: with an error, with a text, or by
+//! exiting.
 
 use super::{Revision, code};
 use crate::message::{self, Span};
 
-/// The revision to try next after the servers refused those in `tried_revisions`. `refusal` is the text of the
-/// last refusal. `None` if the text is not about the revision, or no revision is left.
+/// Returns the revision to try after the server refused `tried_revisions`. `refusal` is the text of
+/// the last refusal. `None` if the text is not about the revision, or all revisions were tried.
 pub fn next_revision(tried_revisions: &[Revision], refusal: &str) -> Option<Revision> {
     let is_open = |revision: &Revision| !tried_revisions.contains(revision);
     let is_named = |revision: &Revision| refusal.contains(revision.as_str());
@@ -32,14 +31,14 @@ pub fn next_revision(tried_revisions: &[Revision], refusal: &str) -> Option<Revi
     newest_first.next()
 }
 
-/// The revision in these `initialize` parameters (JSON text), or the latest if the revision is
-/// unknown. `None` without a revision.
+/// Returns the revision in the params of `initialize` (JSON text), or the latest one if the text
+/// names an unknown revision. `None` if the params have no revision.
 pub fn requested_revision(params: &str) -> Option<Revision> {
     let version = message::text_member(params, "protocolVersion")?;
     Some(Revision::parse(&version).unwrap_or(Revision::LATEST))
 }
 
-/// Replaces the revision in these `initialize` parameters (JSON text).
+/// Replaces the revision in the params of `initialize` (JSON text).
 pub fn with_revision(params: &str, revision: Revision) -> String {
     let version = message::quote(revision.as_str());
     match message::locate(params, Span::whole(params), &["protocolVersion"]) {
@@ -74,7 +73,7 @@ mod tests {
                 r#"{"code":-32602,"message":"Invalid params"}"#,
                 Some(Revision::V2025_06_18),
             ),
-            // A server without any revision that opens with `initialize`.
+            // A server that supports only modern revisions.
             (
                 r#"{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"]}}"#,
                 None,

@@ -1,5 +1,5 @@
-//! The tasks extension (SEP-2663, `io.modelcontextprotocol/tasks`): a server answers a call with
-//! the id of a task before the work is done.
+//! The tasks extension (SEP-2663, `io.modelcontextprotocol/tasks`): a server answers a call with a
+//! task id before the work is done.
 
 mod names;
 
@@ -17,23 +17,23 @@ use super::{
 };
 use crate::message::{self, JsonObjectEditor, Method};
 
-/// The member that names a task, in requests, results and notifications.
+/// The member with the id of a task, in requests, results and notifications.
 pub const ID: &str = "taskId";
 
-/// The result type of a task.
+/// The result type of a result that is a task.
 const TASK: &str = "task";
 
-/// Poll interval of a task without its own interval, and the bounds of a task's own interval.
+/// Poll interval of a task that sets none, and the bounds for an interval that a task sets.
 const POLL: Duration = Duration::from_secs(1);
 const MIN_POLL: Duration = Duration::from_millis(20);
 const MAX_POLL: Duration = Duration::from_secs(30);
 
-/// The capability in the form that clients and servers declare.
+/// The capability as clients and servers declare it.
 pub fn capability() -> Value {
     json!({"extensions": {EXTENSION: {}}})
 }
 
-/// Message and data of the error −32021, for a client that does not declare the extension.
+/// Message and data of the error −32021 for a client without the extension.
 pub fn undeclared() -> (&'static str, Value) {
     (
         "the client does not declare the tasks extension",
@@ -41,8 +41,8 @@ pub fn undeclared() -> (&'static str, Value) {
     )
 }
 
-/// True if an `error` (JSON text) refuses a call because the client does not declare the extension.
-/// The call has not run.
+/// True if this `error` (JSON text) says that the client did not declare the extension. The call
+/// did not run.
 pub fn is_undeclared(error: &str) -> bool {
     error_code(error) == Some(code::MISSING_CAPABILITY)
         && message::member(error, "data")
@@ -56,31 +56,30 @@ pub fn is_task(result: &str) -> bool {
     message::text_member(result, RESULT_TYPE).as_deref() == Some(TASK)
 }
 
-/// The id of the task in a result or in `params` (JSON text).
+/// The task id in a result or in `params` (JSON text).
 pub fn id(object: &str) -> Option<Cow<'_, str>> {
     message::text_member(object, ID)
 }
 
-/// True if `params` (JSON text) contain two task ids. Otherwise two readers could see different
-/// tasks.
+/// True if `params` (JSON text) have two task ids. Two parsers could then read different tasks.
 pub fn is_doubled(params: &str) -> bool {
     JsonObjectEditor::read(params).is_some_and(|params| params.count(ID) > 1)
 }
 
-/// Replaces the task's id in a result (JSON text).
+/// Replaces the task id in a result (JSON text).
 pub fn renamed(result: &str, id: &str) -> String {
     let mut editor = JsonObjectEditor::read(result).unwrap_or_default();
     editor.set_text(ID, id);
     editor.to_string()
 }
 
-/// Mainstay's request about a task (JSON text), in the name of a client with the extension. `id` is
-/// JSON text.
+/// Returns Mainstay's own request about a task (JSON text), on behalf of a client with the
+/// extension. `id` is JSON text.
 pub fn request(id: &str, method: Method, task: &str, caller: &Caller) -> String {
     about(id, method, task, None, caller)
 }
 
-/// The request that sends answers (JSON texts) to the task's questions.
+/// Returns the request that sends answers (JSON text, by key) to the questions of a task.
 pub fn update(id: &str, task: &str, answers: &[(String, Box<str>)], caller: &Caller) -> String {
     let mut responses = JsonObjectEditor::default();
     for (key, answer) in answers {
@@ -101,32 +100,32 @@ fn about(id: &str, method: Method, task: &str, responses: Option<&str>, caller: 
     request::to_modern(&text, caller)
 }
 
-/// The status message of a task, for people.
+/// The status message of a task, for display.
 pub fn status_message(task: &str) -> Option<Cow<'_, str>> {
     message::shown_member(task, "statusMessage")
 }
 
-/// Turns the answer to `tasks/get` (JSON text) into the `params` of a notification.
+/// Converts the result of `tasks/get` (JSON text) to the `params` of a notification.
 pub fn as_news(state: &str) -> String {
     let mut notification_params = JsonObjectEditor::read(state).unwrap_or_default();
     notification_params.remove(RESULT_TYPE);
     notification_params.to_string()
 }
 
-/// The progress of a task.
+/// The state of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskProgress {
-    /// Poll again after this time.
+    /// The task works. Poll again after this time.
     Working(Duration),
     Asks(InputRequired, Duration),
-    /// The result of the call, JSON text.
+    /// The result of the call, as JSON text.
     Completed(Box<str>),
-    /// The error of the call, JSON text.
+    /// The error of the call, as JSON text.
     Failed(Box<str>),
     Cancelled,
 }
 
-/// The error of a task whose shape contradicts the extension.
+/// The error of a task that violates the extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadTask {
     #[error("the task has no \"taskId\"")]
@@ -140,7 +139,7 @@ pub enum BadTask {
 }
 
 impl TaskProgress {
-    /// Reads a task (JSON text) from the answer to `tasks/get` or to a call.
+    /// Reads a task (JSON text) from the result of `tasks/get` or of a call.
     pub fn read(task: &str) -> Result<Self, BadTask> {
         let object = |name| {
             let value = message::member(task, name).filter(|value| value.starts_with('{'));

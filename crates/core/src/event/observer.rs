@@ -1,4 +1,4 @@
-//! Derives a server's events from its statuses.
+//! Derives the events of a server from its statuses.
 
 use std::time::{Duration, Instant};
 
@@ -10,23 +10,23 @@ use crate::{
     lifecycle::{SessionState, SessionStatus},
 };
 
-/// Number of attempts that are announced one by one at the beginning of an outage. Later attempts
-/// are announced at an interval. The counters in the status are always current.
+/// Number of attempts that get an event at the beginning of an outage. Later, only one attempt per
+/// interval gets an event. The status always shows the real number.
 const MAX_ANNOUNCED_ATTEMPTS: u32 = 5;
 const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_mins(10);
 
-/// The announced state of one server.
+/// The state of one server, as far as its events have announced it.
 #[derive(Clone, Debug)]
 pub struct Observer {
     /// The state in the latest status.
     state: SessionState,
     epoch: Epoch,
     degraded: bool,
-    /// True if the server is down as the operator asked, and that has been announced.
+    /// True if the operator stopped the server and the stop was announced.
     at_rest: bool,
-    /// The attempt whose session was lost or replaced. The server was up until then.
+    /// The epoch of the session that ended. Set until the server connects again.
     lost: Option<Epoch>,
-    /// The latest attempt whose beginning was noticed.
+    /// The epoch of the latest attempt that has begun.
     starting: Epoch,
     retries: Retries,
 }
@@ -46,8 +46,8 @@ impl Default for Observer {
 }
 
 impl Observer {
-    /// Returns the events that follow from a new status. `capabilities` are those of the live
-    /// session, as the server declared them.
+    /// Returns the events for a new status. `capabilities` returns the server's capabilities in the
+    /// live session.
     pub fn observe(
         &mut self,
         status: &SessionStatus,
@@ -73,8 +73,8 @@ impl Observer {
             let is_announced = match status.state {
                 SessionState::Connecting => true,
                 SessionState::Reconnecting => self.retries.is_followed_by(status.epoch),
-                // Mainstay retries a server that refuses its credentials many times. These attempts
-                // are not announced.
+                // An attempt of a server that refuses the credentials. There may be many, so they
+                // get no event.
                 _ => false,
             };
             events.extend(is_announced.then_some(EventKind::ServerStarting {}));
@@ -96,7 +96,7 @@ impl Observer {
                 }
             }
             SessionState::Stopping | SessionState::Disconnected if is_intended(status) => {
-                // No other event announces the stop or removal of a server that reconnects.
+                // If the server was reconnecting, no event has announced the stop yet.
                 if !self.at_rest && !was_up {
                     events.push(EventKind::ServerDisconnected {
                         was_intentional: true,
@@ -130,7 +130,7 @@ impl Observer {
         }
     }
 
-    /// Announces degraded health once, and restored health only after that.
+    /// Announces that health is degraded, and later that it is restored, once each.
     fn health(&mut self, status: &SessionStatus) -> Option<EventKind> {
         let health = status.health.as_ref()?;
         let was_degraded = std::mem::replace(&mut self.degraded, health.degraded);
@@ -145,13 +145,13 @@ impl Observer {
     }
 }
 
-/// True if the operator caused the end of the session. Otherwise the status contains the reason of
-/// the loss, or an attempt is already under way.
+/// True if the operator ended the session. After a loss, the status has a reason, or an attempt is
+/// under way.
 fn is_intended(status: &SessionStatus) -> bool {
     match status.state {
         SessionState::Stopping | SessionState::Connecting => true,
         SessionState::Disconnected => status.reason.is_none(),
-        // A forced reconnect closes the session and opens another.
+        // A reconnect by the operator closes the session and opens another one.
         SessionState::Reconnecting => status.reason.is_none() && !status.attempting,
         SessionState::Connected
         | SessionState::Error
@@ -160,7 +160,7 @@ fn is_intended(status: &SessionStatus) -> bool {
     }
 }
 
-/// The announced attempts of one outage.
+/// The attempts of one outage that were announced.
 #[derive(Clone, Debug, Default)]
 struct Retries {
     announced: u32,
@@ -168,13 +168,14 @@ struct Retries {
 }
 
 impl Retries {
-    /// True if this attempt follows a failure that was announced, or is the first one of an outage.
+    /// True for the first attempt of an outage, and for an attempt right after an announced one.
     fn is_followed_by(&self, attempt: Epoch) -> bool {
         self.last
             .is_none_or(|(announced, _)| announced.next() == attempt)
     }
 
-    /// Announces each failed attempt and each loss once, up to [`MAX_ANNOUNCED_ATTEMPTS`].
+    /// Announces a failed attempt or a loss once. After [`MAX_ANNOUNCED_ATTEMPTS`], only one per
+    /// interval.
     fn announce(&mut self, status: &SessionStatus, now: Instant) -> Option<EventKind> {
         let next_retry = status.next_retry?;
         let is_due = self.last.is_none_or(|(epoch, announced_at)| {

@@ -1,5 +1,5 @@
-//! Tests of the events that follow from statuses: the courses in docs/dev/requirements.md,
-//! "Events", and random histories.
+//! Tests of the events for sequences of statuses: the sequences of docs/dev/requirements.md,
+//! "Events", and random ones.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::{
     lifecycle::{Effect, Event as Happening, Lifecycle, Loss, Policy, RestartMode, SessionReport},
 };
 
-/// One server's lifecycle, and its events.
+/// A lifecycle of one server with an observer.
 struct Server {
     life: Lifecycle,
     policy: Policy,
@@ -66,13 +66,13 @@ impl Server {
         server
     }
 
-    /// Advances the clock to the deadline of the lifecycle, and steps.
+    /// Advances the clock to the lifecycle's deadline, and steps.
     fn step_when_due(&mut self) -> Option<Effect> {
         self.now = self.life.deadline(&self.policy).expect("a deadline");
         self.is(Happening::Tick)
     }
 
-    /// The events since the last call, as lines.
+    /// Returns the events since the last call, as lines.
     fn new_events(&mut self) -> Vec<String> {
         let events = std::mem::take(&mut self.events);
         events.iter().map(line).collect()
@@ -88,7 +88,7 @@ fn line(kind: &EventKind) -> String {
     )
 }
 
-/// I1, I2, I3, G19: several triggers of one loss cause one event.
+/// I1, I2, I3, G19: one loss with several triggers has one event.
 #[test]
 fn a_loss_its_attempts_and_its_end_are_announced_once() {
     let mut server = Server::connected();
@@ -117,8 +117,8 @@ fn a_loss_its_attempts_and_its_end_are_announced_once() {
     );
 }
 
-/// An attempt is announced once, when its turn comes. During a long outage, only attempts whose failures are
-/// announced have an event.
+/// An attempt is announced once, when it begins. During a long outage, most attempts are not
+/// announced.
 #[test]
 fn the_beginning_of_an_attempt_is_announced_once() {
     const STARTING_EVENT: &str = "server_starting {}";
@@ -150,7 +150,7 @@ fn the_beginning_of_an_attempt_is_announced_once() {
         (failures - 1..=failures).contains(&count(STARTING_EVENT)),
         "{attempts:?}"
     );
-    // A start by a person is announced, whatever came before.
+    // A start by the operator is always announced.
     server.is(Happening::Stop);
     server.reports(SessionReport::Ended(Loss::Disconnected(
         "stopped".to_owned(),
@@ -161,7 +161,7 @@ fn the_beginning_of_an_attempt_is_announced_once() {
     assert_eq!(server.new_events(), [STARTING_EVENT]);
 }
 
-/// A server that was never up is neither disconnected nor reconnected.
+/// A server that was never up has no `disconnected` and no `reconnected` event.
 #[test]
 fn a_failed_first_attempt_is_no_loss() {
     let mut server = Server::steady();
@@ -178,7 +178,7 @@ fn a_failed_first_attempt_is_no_loss() {
     );
 }
 
-/// I9: also for a server that is up.
+/// I9: a stop of a connected server is intentional, and is announced once.
 #[test]
 fn a_stop_by_the_operator_is_intentional_and_announced_once() {
     let stop_events = [r#"server_disconnected {"wasIntentional":true}"#];
@@ -217,7 +217,7 @@ fn a_forced_reconnect_is_an_intentional_disconnect_and_a_reconnect() {
     );
 }
 
-/// E11: the operator did not cause the immediate attempt after an expired session.
+/// E11: the session expired and was reopened at once. The operator did not cause this.
 #[test]
 fn an_expired_session_is_a_loss() {
     let mut server = Server::connected();
@@ -258,7 +258,7 @@ fn a_server_without_further_attempts_has_failed() {
     );
 }
 
-/// I12: with 180 s between attempts, an outage of a day would be 480 events.
+/// I12: with 180 s between attempts, a day has 480 attempts.
 #[test]
 fn a_long_outage_is_announced_less_often() {
     let mut server = Server::connected();
@@ -270,7 +270,7 @@ fn a_long_outage_is_announced_less_often() {
         server.lose_session("gone");
     }
     let lines = server.new_events();
-    // The disconnect, attempts 1 to 5, and at most one event per 10 min.
+    // The disconnect, five attempts, and then at most one event per 10 minutes.
     assert!((140..=150).contains(&lines.len()), "{}", lines.len());
     for (attempt, line) in (1..=5).zip(&lines[1..]) {
         assert!(line.contains(&format!(r#""attempt":{attempt},"#)), "{line}");
@@ -338,7 +338,7 @@ fn ids_sort_as_text_and_always_grow() {
     }
 }
 
-/// An event in its wire format is parsed back unchanged, with the server's name added.
+/// An event in JSON, with the server's name added, is parsed back unchanged.
 #[test]
 fn events_are_read_back_unchanged() {
     let kinds = [
@@ -366,7 +366,7 @@ fn events_are_read_back_unchanged() {
 enum Act {
     Operator(Happening),
     Report(SessionReport),
-    /// A step of the driver, this long after the deadline.
+    /// A tick, this long after the deadline.
     Due(u64),
 }
 
@@ -399,7 +399,7 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    /// The events alone show if a server is up, and the reason if the server is down.
+    /// The events alone tell if a server is up and healthy.
     #[test]
     fn events_tell_the_truth_over_any_history(
         acts in prop::collection::vec(act(), 1..120),
@@ -451,7 +451,7 @@ proptest! {
             let status = server.life.status(&server.policy);
             prop_assert_eq!(is_up, status.state == SessionState::Connected);
             prop_assert_eq!(is_ill, status.is_degraded());
-            // The event after a loss is announced as soon as the next attempt is planned.
+            // The event that follows a loss comes at the latest when the next attempt is planned.
             if status.next_retry.is_some() || status.state == SessionState::Failed {
                 prop_assert!(was_down, "lost, and not a word of what follows");
             }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-/// The connection's count of failed calls.
+/// The failed and total calls of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailingCalls {
     /// Calls that failed since the last answered call.
@@ -13,7 +13,7 @@ pub struct FailingCalls {
     pub reason: String,
 }
 
-/// The failed calls that make a server degraded.
+/// The row of failed calls that makes a server degraded, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailingRow {
     /// Calls that failed since the last answered call.
@@ -24,8 +24,7 @@ pub struct FailingRow {
     pub since: Instant,
 }
 
-/// Failed calls without an answered call between them. Other messages of the server do not reset
-/// the count.
+/// A row of failed calls. An answered call ends the row. Other messages of the server do not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Row {
     calls: FailingCalls,

@@ -1,4 +1,4 @@
-//! Tests of verdicts from evidence, for each policy.
+//! Tests of health verdicts, for each action and threshold.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn policy(action: HealthAction, threshold: u32) -> HealthPolicy {
     }
 }
 
-/// The verdicts after this outcome occurred `count` times, once a second.
+/// Returns the verdicts after `count` probes with this outcome, one per second.
 fn verdicts(policy: &HealthPolicy, outcome: &ProbeOutcome, count: u32) -> Vec<HealthVerdict> {
     let start = Instant::now();
     let mut tally = Tally::new(start);
@@ -30,8 +30,8 @@ const LATE_ANSWER: ProbeOutcome = ProbeOutcome::Unanswered(None);
 const KEEP_VERDICT: HealthVerdict = HealthVerdict::Keep;
 const RECONNECT: HealthVerdict = HealthVerdict::Reconnect;
 
-/// Y2: a server that answers late is degraded, and not reconnected. A message from the server
-/// restores its health (H6).
+/// Y2: a slow server becomes degraded, but keeps its connection. A message restores its health
+/// (H6).
 #[test]
 fn y2_verify_degrades_a_slow_server_and_keeps_its_connection() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
@@ -52,7 +52,7 @@ fn y2_verify_degrades_a_slow_server_and_keeps_its_connection() {
     assert_eq!(health.last_error, None);
 }
 
-/// Y2: unless the server hangs, the action decides at the threshold.
+/// Y2: at the threshold, the action decides, unless the server hangs.
 #[test]
 fn y2_the_action_decides_at_the_threshold() {
     let check = |action, outcome: &ProbeOutcome, expected: [HealthVerdict; 4]| {
@@ -78,9 +78,8 @@ fn fault(kind: FaultKind) -> Fault {
     }
 }
 
-/// A fault in place of an answer leads to a reconnect at the threshold if the connection was cut,
-/// or if the policy reconnects at the threshold. With `verify`, the reconnect follows only if the
-/// server was degraded and another probe also failed.
+/// A fault leads to a reconnect at the threshold, if the connection was cut or the action is
+/// `reconnect`. With `verify`, the server must be degraded and fail one more probe.
 #[test]
 fn a_fault_in_place_of_an_answer_causes_a_reconnect() {
     let check = |action, kind, expected: [HealthVerdict; 4]| {
@@ -115,7 +114,7 @@ fn a_fault_in_place_of_an_answer_causes_a_reconnect() {
     );
 }
 
-/// With `verify`, a server that has become degraded is probed once more at once.
+/// With `verify`, a server that becomes degraded gets one more probe at once.
 #[test]
 fn verify_probes_once_more_at_once() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
@@ -134,7 +133,7 @@ fn verify_probes_once_more_at_once() {
     assert_eq!(tally.loss(), Loss::Disconnected("HTTP 503".to_owned()));
 }
 
-/// The reason of an unreachable server contains "unreachable" once.
+/// The reason contains "unreachable" only once.
 #[test]
 fn the_reason_contains_unreachable_once() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
@@ -149,7 +148,7 @@ fn the_reason_contains_unreachable_once() {
     assert_eq!(tally.loss().to_string(), "cannot connect: refused");
 }
 
-/// Failed calls count like failed probes, and make a probe due at once. A message resets the count.
+/// Failed calls count like failed probes, and make a probe due at once. A message resets them.
 #[test]
 fn calls_that_fail_in_a_row_degrade_a_server() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
@@ -177,8 +176,8 @@ fn calls_that_fail_in_a_row_degrade_a_server() {
     }
 }
 
-/// Calls alone cause a reconnect only after they failed for as long as a probe may take. The number
-/// of failures in one moment does not matter.
+/// Failed calls alone lead to a reconnect only after the probe timeout, however many fail in one
+/// moment.
 #[test]
 fn calls_that_fail_in_one_moment_are_no_evidence() {
     for (action, kind) in [
@@ -198,7 +197,7 @@ fn calls_that_fail_in_one_moment_are_no_evidence() {
     }
 }
 
-/// With a threshold of one, the probe after a failed call decides.
+/// With a threshold of one, a failed call is not enough: the next probe decides.
 #[test]
 fn one_failed_call_is_never_enough() {
     let (policy, start) = (policy(HealthAction::Reconnect, 1), Instant::now());
@@ -215,7 +214,7 @@ fn one_failed_call_is_never_enough() {
     }
 }
 
-/// An answer of the health URL does not forgive failed calls.
+/// An answer of the health URL does not reset failed calls.
 #[test]
 fn a_health_url_forgives_no_calls() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
@@ -225,7 +224,7 @@ fn a_health_url_forgives_no_calls() {
     assert!(tally.health(&policy).degraded);
 }
 
-/// Calls are refused after several in a row without an answer, unless the server is at work.
+/// Calls are refused after several unanswered calls in a row, unless the server is busy.
 #[test]
 fn calls_in_a_row_without_an_answer_stall_a_server() {
     let policy = policy(HealthAction::Verify, 3);
@@ -242,7 +241,7 @@ fn calls_in_a_row_without_an_answer_stall_a_server() {
     assert!(!unlimited_policy.stalls(99, Duration::ZERO, SECOND));
 }
 
-/// A server whose calls are refused is degraded, and is probed until it sends a message.
+/// While calls are refused, the server is degraded, and is probed until it sends a message.
 #[test]
 fn a_stalled_server_is_probed_until_it_sends_a_message() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
@@ -294,8 +293,8 @@ fn h2_a_success_resets_the_count() {
     );
 }
 
-/// "One failed probe removes a server": even with a threshold of one, a late answer alone causes no
-/// reconnect. An error message of the server causes one, and so does a hang.
+/// Even with a threshold of one, a late answer alone leads to no reconnect. A server's error does,
+/// and so does a hang.
 #[test]
 fn a_late_answer_alone_does_not_reach_a_threshold_of_one() {
     let policy = HealthPolicy {
@@ -311,7 +310,7 @@ fn a_late_answer_alone_does_not_reach_a_threshold_of_one() {
     }
 }
 
-/// A hang without an excuse is hard evidence. Only a policy that never reconnects ignores it.
+/// A hang without an excuse leads to a reconnect, unless the policy never reconnects.
 #[test]
 fn a_hang_requires_silence_without_an_excuse() {
     let start = Instant::now();
@@ -349,7 +348,7 @@ fn a_hang_requires_silence_without_an_excuse() {
     }
 }
 
-/// A message within the time limit ends the silence, whatever the probes show.
+/// A message ends the silence, even if probes fail.
 #[test]
 fn a_server_that_sends_messages_does_not_hang() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
@@ -361,7 +360,7 @@ fn a_server_that_sends_messages_does_not_hang() {
     assert_eq!(verdict, RECONNECT);
 }
 
-/// A probe that was not sent is neither a success nor a failure.
+/// An unsent probe is neither a success nor a failure.
 #[test]
 fn a_busy_server_is_probed_later() {
     let (policy, start) = (policy(HealthAction::Verify, 1), Instant::now());
@@ -396,8 +395,7 @@ fn h5_the_interval_varies_by_its_jitter() {
     assert!(longest <= Some(&(SECOND * 132)) && longest > Some(&(SECOND * 131)));
 }
 
-/// The reason for refused calls stays as long as calls are refused. A failed call does not replace
-/// the reason.
+/// The reason for refused calls stays while calls are refused, even after a failed call.
 #[test]
 fn the_reason_of_a_stall_is_retained() {
     let (policy, start) = (policy(HealthAction::Verify, 3), Instant::now());
@@ -418,8 +416,8 @@ fn the_reason_of_a_stall_is_retained() {
     assert_eq!((health.degraded, health.last_error), (false, None));
 }
 
-/// A server that answers every probe and fails every call is degraded, and keeps its session. Only
-/// an answered call restores its health, however long ago the last failure was.
+/// A server that answers every probe but no call is degraded, and keeps its session. Only an
+/// answered call restores its health, even after a long time.
 #[test]
 fn failed_calls_degrade_a_server_until_a_call_is_answered() {
     let (policy, start) = (policy(HealthAction::Reconnect, 3), Instant::now());
@@ -439,7 +437,7 @@ fn failed_calls_degrade_a_server_until_a_call_is_answered() {
         assert_eq!(health.degraded, calls >= 3, "{calls}");
         assert_eq!(health.failing_calls.is_some(), calls >= 3, "{calls}");
     }
-    // A day without calls, with an answer to each probe.
+    // A day without calls. Every probe is answered.
     for minute in 1..=24 * 60 {
         let now = start + SECOND * (60 * minute);
         assert_eq!(tally.judge(answer(), now, &policy), KEEP_VERDICT);
@@ -462,12 +460,12 @@ fn failed_calls_degrade_a_server_until_a_call_is_answered() {
     let summary = (health.degraded, health.failures, health.last_error);
     assert_eq!(summary, (false, 0, None));
     assert_eq!(health.failing_calls, None);
-    // The count of later failures begins at zero.
+    // After an answered call, the count begins at zero.
     tally.calls_failed_in_row(failing_calls(2, 14), start + SECOND * 90_001);
     assert!(!tally.health(&policy).degraded);
 }
 
-/// A probe may be delayed for others, within the variation of the interval.
+/// A probe may be delayed, so that one wake-up sends several, but only within the jitter.
 #[test]
 fn a_delayed_probe_stays_within_its_interval() {
     let start = Instant::now();
@@ -484,7 +482,7 @@ fn a_delayed_probe_stays_within_its_interval() {
             assert!((silence - 30.0 * (1.0 + jitter)).abs() < 0.001, "{silence}");
         }
     }
-    // A probe after a doubt is never delayed.
+    // A probe after a doubt must not be delayed.
     tally.doubt(start);
     assert_eq!(tally.leeway(&HealthPolicy::default(), 7), Duration::ZERO);
 }

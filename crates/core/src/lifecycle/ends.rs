@@ -1,24 +1,24 @@
-//! Decides on the next attempt after the end of a session or an attempt: at once, after a wait, or
-//! never.
+//! Decides what follows the end of a session or an attempt: a new attempt at once, a wait, or no
+//! attempt.
 
 use std::time::{Duration, Instant};
 
 use super::{DownReason, InitialFailure, Lifecycle, Loss, Phase, Policy, RestartMode, Step, Then};
 
-/// Minimum distance between the beginnings of two attempts, even if a waiting call brings the
-/// second one forward. A session with a shorter life proves nothing.
+/// Minimum time between the beginnings of two attempts, also if a call brings the second one
+/// forward. A session with a shorter life does not count as a success.
 pub(super) const ATTEMPT_SPACING: Duration = Duration::from_secs(1);
 
-/// Maximum `Retry-After` that is respected. A server with a longer one is tried after this time.
+/// Maximum wait for `Retry-After`. A longer `Retry-After` is cut to this time.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// The effect of a loss on the budget of attempts.
+/// The cost of a loss in the policy's budget of attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Charge {
     Counted,
     Free,
-    /// Free, because a call brought the attempt forward. The attempt of the policy stays due at
-    /// this time.
+    /// Free, because a call brought the attempt forward. The policy's own attempt stays due at this
+    /// time.
     Early(Instant),
 }
 
@@ -45,8 +45,8 @@ impl Lifecycle {
         }
     }
 
-    /// Handles the crash of a session that was up. `crashes` is the number of crashes, including
-    /// this one, caused by calls that are refused from now on. None of these crashes counts.
+    /// Handles a crash by calls that are refused from now on. `crashes` is the number of crashes by
+    /// these calls, including this one. If the session was up, none of them counts.
     pub(super) fn handle_poisoned_crash(
         mut self,
         loss: Loss,
@@ -66,7 +66,7 @@ impl Lifecycle {
         }
     }
 
-    /// Handles a failed attempt. An attempt that a call brought forward is free.
+    /// Handles a failed attempt. An attempt that a call brought forward does not count.
     fn handle_failed_attempt(
         self,
         loss: Loss,
@@ -82,7 +82,7 @@ impl Lifecycle {
         self.retry(loss, charge, now, policy)
     }
 
-    /// Handles the loss of a session that was up since `since`.
+    /// Handles the loss of a session that was up since this time.
     fn handle_loss(
         mut self,
         loss: Loss,
@@ -104,15 +104,15 @@ impl Lifecycle {
         if uptime >= ATTEMPT_SPACING {
             self.reopened_expired = false;
         }
-        // A server that forgot the session gets a new one without a wait, but only once in a row,
-        // even if the policy forgives every loss on connect.
+        // A server that forgot the session gets a new one without a wait. This happens only once in
+        // a row, even if the policy forgives losses on connect.
         if loss == Loss::SessionExpired && self.attempt() == 0 && !self.reopened_expired {
             self.losses = 1;
             self.reopened_expired = true;
             self.last_loss = Some(loss);
             return self.open(None, now);
         }
-        // Calls bring attempts forward, but do not spend the budget faster than the policy does.
+        // Attempts that calls bring forward must not use up the budget faster than the policy does.
         let is_first = *self.budget(&loss, policy).0 == 0;
         let future_plan = planned.filter(|planned| now < *planned && !is_first);
         self.retry(
@@ -123,7 +123,7 @@ impl Lifecycle {
         )
     }
 
-    /// The counter for this kind of loss, and the maximum number of such losses in a row.
+    /// The counter for this kind of loss, and the maximum of the counter.
     fn budget(&mut self, loss: &Loss, policy: &Policy) -> (&mut u32, Option<u32>) {
         let is_crash =
             matches!(loss, Loss::Crashed { .. }) && policy.restart.mode == RestartMode::OnCrash;
@@ -134,7 +134,7 @@ impl Lifecycle {
         }
     }
 
-    /// Waits for the next attempt, or gives up if the budget is spent.
+    /// Waits for the next attempt, or gives up if the budget is used up.
     fn retry(mut self, loss: Loss, charge: Charge, now: Instant, policy: &Policy) -> Step {
         if charge == Charge::Counted {
             let (counter, budget) = self.budget(&loss, policy);
@@ -164,7 +164,7 @@ impl Lifecycle {
         })
     }
 
-    /// Time from which a call may start an attempt after this loss.
+    /// Earliest time at which a call may start an attempt after this loss.
     fn earliest_call_attempt(&self, loss: &Loss, policy: &Policy) -> Option<Instant> {
         let spacing = if loss.is_unauthorized() {
             policy.reconnect.unauthorized_spacing
@@ -174,8 +174,8 @@ impl Lifecycle {
         Some(self.last_attempt_at? + spacing)
     }
 
-    /// Time before which no call starts an attempt, because the server has just refused the
-    /// credentials.
+    /// Earliest time at which a call may start an attempt after the server refused the credentials.
+    /// `None` if there was no such refusal.
     pub(super) fn calls_from(&self, policy: &Policy) -> Option<Instant> {
         match &self.phase {
             Phase::Waiting { earliest, loss, .. } if loss.is_unauthorized() => Some(*earliest),

@@ -54,8 +54,8 @@ impl Lifecycle {
         self.apply_verdict(verdict, now, policy)
     }
 
-    /// Carries out the verdict. A temporary fault does not end a session that only a person could
-    /// open again.
+    /// Carries out the verdict. A fault, which may be temporary, does not end a session that the
+    /// policy would not reopen.
     fn apply_verdict(self, verdict: HealthVerdict, now: Instant, policy: &Policy) -> Step {
         let (
             HealthVerdict::Reconnect,

@@ -1,10 +1,10 @@
-//! The losses of a session, and the failures to open one.
+//! The losses of a session, and the failures of an attempt.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// The first words of [`Loss::Unauthorized`], and of no other loss.
+/// The prefix of the text of [`Loss::Unauthorized`]. No other loss has it.
 const UNAUTHORIZED: &str = "unauthorized: ";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
@@ -17,17 +17,17 @@ pub enum Loss {
         code: Option<i32>,
         signal: Option<i32>,
     },
-    /// The process or connection lives, but does not answer.
+    /// The process or the connection is alive, but does not answer.
     #[error("the server hangs: {0}")]
     Unresponsive(String),
     #[error("no handshake within {} ms", .0.as_millis())]
     ConnectTimeout(Duration),
-    /// The server's processes worked, and then were idle for this time.
+    /// The server's processes worked, and then showed no sign of work for this time.
     #[error("no handshake within {} ms of its last sign of work", .0.as_millis())]
     SilentStart(Duration),
     #[error("cannot connect: {0}")]
     ConnectFailed(String),
-    /// The server asked for a pause (HTTP `Retry-After`).
+    /// The server requested a pause (HTTP `Retry-After`).
     #[error("cannot connect: {reason}; it asks to be tried again after {} s", retry_after.as_secs())]
     Unavailable {
         reason: String,
@@ -35,11 +35,11 @@ pub enum Loss {
     },
     #[error("the server ended the session")]
     SessionExpired,
-    /// The configuration is wrong. No attempt can succeed.
+    /// The configuration is wrong, so no attempt can succeed.
     #[error("cannot start: {0}")]
     Misconfigured(String),
-    /// A resource is missing that may come back: a program that is being replaced, memory, file
-    /// descriptors.
+    /// A resource is missing and may come back, such as memory, file descriptors, or a program that
+    /// is being replaced.
     #[error("cannot start: {0}")]
     CannotSpawn(String),
     #[error("initialize failed: {0}")]
@@ -57,7 +57,7 @@ fn exit_words(code: Option<i32>, signal: Option<i32>) -> String {
 }
 
 impl Loss {
-    /// Rewrites the texts that quote a server.
+    /// Applies `reword` to the texts that may quote a server.
     #[must_use]
     pub fn reworded(self, reword: impl Fn(String) -> String) -> Self {
         match self {
@@ -100,17 +100,17 @@ impl Loss {
         }
     }
 
-    /// True if the server refuses Mainstay's credentials.
+    /// True if the server refused Mainstay's credentials.
     pub(super) fn is_unauthorized(&self) -> bool {
         matches!(self, Self::Unauthorized(_))
     }
 
-    /// True if a stored text of a loss is that of [`Loss::Unauthorized`].
+    /// True if this stored text is the text of a [`Loss::Unauthorized`].
     pub fn is_unauthorized_text(text: &str) -> bool {
         text.starts_with(UNAUTHORIZED)
     }
 
-    /// The pause that the server requested. Zero without a request.
+    /// The pause that the server requested, or zero.
     pub(super) fn retry_after(&self) -> Duration {
         match self {
             Self::Unavailable { retry_after, .. } => *retry_after,
@@ -123,7 +123,7 @@ impl Loss {
 mod tests {
     use super::*;
 
-    /// The history stores a loss as text, so the prefix must be unique.
+    /// The history stores only the text of a loss, so the prefix must be unique.
     #[test]
     fn only_one_loss_begins_with_unauthorized() {
         let text = || "unauthorized: go away".to_owned();

@@ -1,29 +1,28 @@
-//! The retry policy of a session, and the presets that define a whole policy.
+//! The retry policy of a session, and the presets.
 
 use std::time::Duration;
 
 use super::Loss;
 use crate::{health, ids::Epoch, words::words};
 
-/// All settings that decide the life of a session. Explicit settings of a server override those of
-/// its preset.
+/// All settings of a session's life. Explicit settings of a server override its preset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Time limit for spawn or connect, with the handshake. Working time of the processes of a
-    /// start does not count.
+    /// Time limit from spawn or connect to the end of the handshake. For processes, only time
+    /// without a sign of work counts.
     pub connect_timeout: Duration,
-    /// Time limit for a start whose processes work; see [`Policy::longest_start`].
+    /// Time limit for a whole start, even if its processes work; see [`Policy::longest_start`].
     pub start_timeout: Duration,
-    /// Time after which a closing session is killed.
+    /// Time after which a session that does not close is killed.
     pub close_timeout: Duration,
     pub reconnect: Reconnect,
     pub restart: Restart,
     pub health: health::HealthPolicy,
-    /// The seed of the jitter, so that a history can be repeated.
+    /// The seed of the jitter. The same seed gives the same delays.
     pub seed: u64,
 }
 
-/// The settings for the time after a loss.
+/// Settings for attempts after a loss.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reconnect {
     pub mode: ReconnectMode,
@@ -32,25 +31,25 @@ pub struct Reconnect {
     pub initial_delay: Duration,
     pub max_delay: Duration,
     pub multiplier: f64,
-    /// Fraction by which a delay varies, up or down. It is applied after `max_delay`.
+    /// Fraction by which a delay varies up or down. Applied after `max_delay`.
     pub jitter: f64,
-    /// The wait after HTTP 401 or 403, in place of the growing delay.
+    /// The delay after HTTP 401 or 403. It does not grow.
     pub unauthorized_delay: Duration,
-    /// Minimum time between an attempt with HTTP 401 or 403 and an attempt for a call.
+    /// Minimum time from an attempt that got HTTP 401 or 403 to an attempt for a call.
     pub unauthorized_spacing: Duration,
     pub initial_failure: InitialFailure,
-    /// True if a call that finds the server down brings an attempt forward.
+    /// True if a call to a server that is down brings the next attempt forward.
     pub on_call: bool,
-    /// Uptime after which losses are forgiven. Zero forgives losses on connect. A longer time makes
-    /// a server that dies after each handshake back off.
+    /// Uptime after which losses are forgiven. Zero forgives them on connect. With a longer time,
+    /// the delay also grows for a server that dies soon after each handshake.
     pub forgive_after: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReconnectMode {
-    /// Retry after a delay, without a person.
+    /// Retry after a delay.
     Auto,
-    /// Retry on request. A call counts as a request if `on_call` is set.
+    /// Retry only on request. A call is a request if `on_call` is set.
     Manual,
     /// Open only when the operator starts the server.
     Off,
@@ -58,7 +57,7 @@ pub enum ReconnectMode {
 
 words!(ReconnectMode { "auto" => Auto, "manual" => Manual, "off" => Off });
 
-/// The reaction to a failed first attempt.
+/// The action after a failed first attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitialFailure {
     Retry,
@@ -67,9 +66,8 @@ pub enum InitialFailure {
 
 words!(InitialFailure { "retry" => Retry, "error" => Error });
 
-/// The settings for the time after a crash of a process. Crashes are counted apart from lost
-/// connections. So one policy can retry remote servers without limit, and give up after five
-/// crashes.
+/// Settings for restarts after a crash of a process. Crashes are counted apart from lost
+/// connections. So a policy can retry remote servers without limit, and give up after five crashes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Restart {
     pub mode: RestartMode,
@@ -82,30 +80,29 @@ pub struct Restart {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestartMode {
-    /// Crashes have their own budget, and the delays of `reconnect`.
+    /// Crashes have their own budget, but use the delays of `reconnect`.
     OnCrash,
-    /// A crash counts as any other loss.
+    /// A crash counts like any other loss.
     AsReconnect,
     Never,
 }
 
 words!(RestartMode { "on_crash" => OnCrash, "as_reconnect" => AsReconnect, "never" => Never });
 
-/// The presets of docs/configuration.md. All but the default reproduce the behaviour of an older
-/// program.
+/// The presets of docs/configuration.md. All except the default reproduce an older program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Preset {
     #[default]
     Default,
     /// Reconnects without limit.
     Persistent,
-    /// Five attempts. The probe is an HTTP request.
+    /// Gives up after five attempts. The probe is an HTTP request.
     Router,
-    /// Five attempts. One missed ping is enough for a reconnect.
+    /// Gives up after five attempts. One missed ping is enough for a reconnect.
     Bounded,
-    /// A person starts a crashed server.
+    /// Only a person restarts a crashed server.
     Desktop,
-    /// A person reconnects.
+    /// Only a person reconnects.
     Manual,
 }
 
@@ -134,7 +131,7 @@ impl Preset {
     pub fn policy(self) -> Policy {
         let base = Policy {
             connect_timeout: Duration::from_secs(30),
-            // The first start with npx or uvx includes downloads and builds.
+            // The first start with npx or uvx includes downloads and builds, which take minutes.
             start_timeout: Duration::from_mins(10),
             close_timeout: Duration::from_secs(10),
             reconnect: Reconnect {
@@ -214,7 +211,7 @@ impl Preset {
                     jitter: 0.0,
                     threshold: 1,
                     action: health::HealthAction::Reconnect,
-                    // One missed ping is enough if the other evidence also shows a hang.
+                    // One missed ping leads to a reconnect only if it shows a hang.
                     hang_after: Duration::from_secs(30),
                     unanswered_calls: None,
                     ..base.health
@@ -249,12 +246,12 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Time limit of a whole attempt: `start_timeout`, or `connect_timeout` if it is longer.
+    /// Time limit of a whole attempt: the longer one of `start_timeout` and `connect_timeout`.
     pub fn longest_start(&self) -> Duration {
         self.start_timeout.max(self.connect_timeout)
     }
 
-    /// True if the policy retries after this loss without a person.
+    /// True if the policy retries after this loss without a request.
     pub(super) fn comes_back(&self, loss: &Loss) -> bool {
         let is_crash = matches!(loss, Loss::Crashed { .. });
         self.reconnect.mode == ReconnectMode::Auto
@@ -262,7 +259,7 @@ impl Policy {
             && !(is_crash && self.restart.mode == RestartMode::Never)
     }
 
-    /// True if a lost session is opened again without a person: after a delay or for a call.
+    /// True if the policy reopens a lost session without a person: after a delay, or for a call.
     pub(super) fn reopens_alone(&self) -> bool {
         match self.reconnect.mode {
             ReconnectMode::Auto => true,
@@ -271,13 +268,13 @@ impl Policy {
         }
     }
 
-    /// The wait after the server refused the credentials, in whole milliseconds.
+    /// The delay after the server refused the credentials, in whole milliseconds.
     pub(super) fn unauthorized_delay(&self, epoch: Epoch) -> Duration {
         let seconds = self.reconnect.unauthorized_delay.as_secs_f64();
         add_jitter(seconds, self.reconnect.jitter, self.seed ^ epoch.0)
     }
 
-    /// The wait before attempt `attempt` (1, 2, …) of `epoch`, in whole milliseconds.
+    /// The delay before attempt `attempt` (1, 2, …) of `epoch`, in whole milliseconds.
     pub(super) fn delay(&self, attempt: u32, epoch: Epoch) -> Duration {
         let Reconnect {
             initial_delay,

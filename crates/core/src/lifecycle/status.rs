@@ -1,5 +1,5 @@
 //! The status of a session, derived from the phase and never stored (invariant 2), and the words
-//! for each state on each surface.
+//! for each state.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{DownReason, Lifecycle, Loss, Phase, Policy, ReconnectMode, Then};
 use crate::{health::Health, ids::Epoch, start::HANG_AFTER};
 
-/// Time without a sign of work after which a start counts as silent. On a busy machine, signs of
-/// work are read less often than once a second.
+/// Time without a sign of work after which a start counts as silent. It is longer than
+/// [`HANG_AFTER`], because Mainstay reads signs of work less often on a busy machine.
 const SILENCE: Duration = HANG_AFTER.saturating_add(Duration::from_secs(1));
 
 /// The states of a session.
@@ -26,19 +26,19 @@ pub enum SessionState {
     Stopping,
 }
 
-/// The words for one state on each surface that Mainstay is compatible with.
+/// The words for one state. Each surface keeps the words of an older program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
     /// Mainstay's own word.
     pub canonical: &'static str,
-    /// The word on a router's page, and the message that the page shows next to it.
+    /// The word on the page of a router, and the message next to it.
     pub page: &'static str,
     pub page_message: Option<&'static str>,
     /// The word in the tools `list_servers` and `reconnect_server`.
     pub tools: &'static str,
     /// The word in the routes under `/api/mcp-clients`.
     pub rest: &'static str,
-    /// The word in a desktop application.
+    /// The word in the desktop application.
     pub desktop: &'static str,
 }
 
@@ -122,7 +122,7 @@ impl SessionState {
         self.words().canonical
     }
 
-    /// True while a session may open without a person, so that a call should wait.
+    /// True while a session may open without a person. Calls wait for it.
     pub const fn is_hopeful(self) -> bool {
         matches!(self, Self::Connecting | Self::Reconnecting)
     }
@@ -134,44 +134,45 @@ impl std::fmt::Display for SessionState {
     }
 }
 
-/// A status always carries its reason, the attempt and the next retry (invariant 8).
+/// The status of a session, with its reason, the attempt and the next retry (invariant 8).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionStatus {
     pub state: SessionState,
     /// The number of the latest attempt.
     pub epoch: Epoch,
-    /// True while an attempt is under way.
+    /// True during an attempt.
     pub attempting: bool,
-    /// Time at which the current attempt began. `None` while the attempt waits for its turn.
+    /// Time at which the current attempt began. `None` while it waits for a slot or for the attempt
+    /// limiter.
     pub begun_at: Option<Instant>,
     /// Time of the last sign of work of the attempt's processes.
     pub last_work_at: Option<Instant>,
-    /// Limits of the attempt: the time without a handshake after the last sign of work
-    /// (`silence_limit`), and the whole time (`start_limit`).
+    /// Limits of the attempt: `silence_limit` without a sign of work or a handshake, and
+    /// `start_limit` for the whole attempt.
     pub silence_limit: Duration,
     pub start_limit: Duration,
-    /// Number of losses in a row that are not forgiven yet, which is also the number of the next or
+    /// Number of losses in a row that are not yet forgiven. It is also the number of the next or
     /// current attempt.
     pub attempt: u32,
     pub reason: Option<String>,
-    /// True if the server accepts none of the credentials in its entry.
+    /// True if the server refused Mainstay's credentials.
     pub unauthorized: bool,
-    /// True if an attempt is under way, or follows without a person.
+    /// True during an attempt, and if an attempt follows without a request.
     pub retried: bool,
     pub next_retry: Option<Instant>,
     /// True if a call can start an attempt.
     pub on_call: bool,
     /// Time before which no call can start an attempt.
     pub calls_from: Option<Instant>,
-    /// The state to show between the end of the session and the supervisor's report of the loss.
+    /// The state to show after a session has ended and before the supervisor has reported the loss.
     pub if_lost: SessionState,
-    /// Set while the server is connected.
+    /// `None` if the server is not connected.
     pub health: Option<Health>,
 }
 
 impl SessionStatus {
-    /// True while the server is connected, and while Mainstay will reconnect the server without a
-    /// person or for a call. Also true before the first attempt.
+    /// True while the server is connected, or if Mainstay connects it without a person: after a
+    /// delay, or for a call. Also true before the first attempt.
     pub fn is_kept_up(&self) -> bool {
         self.state == SessionState::Connected
             || self.retried
@@ -183,7 +184,7 @@ impl SessionStatus {
         self.health.as_ref().is_some_and(|health| health.degraded)
     }
 
-    /// Describes the start that is under way, in words.
+    /// Describes the current start in words. `None` outside of an attempt.
     pub fn start_words(&self, now: Instant) -> Option<String> {
         if !self.attempting {
             return None;

@@ -90,12 +90,12 @@ impl Course {
         effect
     }
 
-    /// Steps with a report of the current epoch.
+    /// Steps with a report that carries the current epoch.
     fn report(&mut self, report: SessionReport) -> Option<Effect> {
         self.step(Event::Io(self.life.epoch, report))
     }
 
-    /// Lets the current attempt succeed.
+    /// Makes the current attempt succeed.
     fn open_session(&mut self) {
         assert_eq!(self.report(SessionReport::Begun), None);
         assert_eq!(self.report(SessionReport::Opened), None);

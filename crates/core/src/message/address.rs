@@ -1,4 +1,4 @@
-//! The members of a request that routing and progress need.
+//! The members of a request that routing and progress notifications need.
 
 use std::borrow::Cow;
 
@@ -7,14 +7,14 @@ use serde_json::value::RawValue;
 
 use super::{Envelope, Span, is_id, text::text_member};
 
-/// A string member found by a peek: its value, and its span with the quotes.
+/// A string member: its decoded value, and its span including the quotes.
 #[derive(Clone, Debug)]
 pub struct Text<'a> {
     pub value: Cow<'a, str>,
     pub span: Span,
 }
 
-/// The members of a request's `params` that routing and progress need.
+/// The members of `params` that routing and progress notifications need.
 #[derive(Clone, Debug, Default)]
 pub struct Address<'a> {
     /// `params.name`: the tool or prompt.
@@ -33,7 +33,8 @@ pub enum Reference<'a> {
     Resource(Text<'a>),
 }
 
-/// The error of a member of `params` without the type that MCP requires (JSON-RPC −32602).
+/// A member of `params` does not have the type that MCP requires, or occurs twice (JSON-RPC
+/// −32602).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid params: {0}")]
 pub struct InvalidParams(pub &'static str);
@@ -65,7 +66,8 @@ pub fn address<'a>(text: &'a str, envelope: &Envelope) -> Result<Address<'a>, In
     })
 }
 
-/// A string member of a request's `params`. Errors in other members are ignored.
+/// Returns a string member of a request's `params`. `None` if it is absent or no string. Errors in
+/// other members are ignored.
 pub fn text_param<'a>(text: &'a str, envelope: &Envelope, member: &str) -> Option<Cow<'a, str>> {
     let span = match member {
         "name" => envelope.landmarks.name,

@@ -10,12 +10,12 @@ use super::{
     text::{splice, text as string},
 };
 
-/// Maximum depth of objects and arrays in the payload of a message. Recursive parsers stop at a
-/// hundred to a thousand levels (`serde_json` at 128, Python at about 1,000), and no tool's
-/// arguments need more. Mainstay itself parses messages without recursion.
+/// Maximum depth of objects and arrays in a payload. Recursive parsers stop at 100 to 1,000 levels
+/// (`serde_json` at 128, Python at about 1,000), and no tool's arguments need more. Mainstay itself
+/// parses without recursion.
 pub const MAX_DEPTH: usize = 512;
 
-/// Levels around `arguments` that do not count: `params` and the message itself.
+/// The levels around `arguments` that do not count: the message and `params`.
 const DEPTH_OF_ENVELOPE: usize = 2;
 
 /// The members of `params` that hold answers to questions.
@@ -29,8 +29,8 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// True if `params._meta` has a member that only a request without a session carries
-    /// (2026-07-28, "`_meta`").
+    /// True if `params._meta` has a member that only a stateless request carries (2026-07-28,
+    /// "`_meta`").
     pub fn has_request_meta(&self) -> bool {
         self.landmarks.stateless
     }
@@ -46,17 +46,18 @@ impl Envelope {
         self.landmarks.answers
     }
 
-    /// True if `params` asks for a task in place of the result (2025-11-25, "Tasks").
+    /// True if `params` requests a task instead of a result (2025-11-25, "Tasks").
     pub fn asks_for_task(&self) -> bool {
         self.landmarks.task
     }
 
-    /// True if `params._meta` holds more than a progress token and the description of the sender.
+    /// True if `params._meta` occurs twice, or has a member besides the progress token and
+    /// [`REQUEST_KEYS`].
     pub fn has_other_meta(&self) -> bool {
         self.landmarks.meta_has_more || self.landmarks.meta_doubled
     }
 
-    /// The envelope of the same message with a body of another length. `None` if the message is no
+    /// Returns the envelope after the body got this new length. `None` if the message is no
     /// response.
     fn with_body_length(self, length: usize) -> Option<Self> {
         let MessageKind::Response {
@@ -81,7 +82,7 @@ impl Envelope {
     }
 }
 
-/// Spans of the few members of `params` that a gateway may need, collected in the first pass.
+/// Spans of the members of `params` that Mainstay may need, collected while peeking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Landmarks {
     pub(super) name: Option<Span>,
@@ -89,14 +90,13 @@ pub(super) struct Landmarks {
     pub(super) arguments: Option<Span>,
     pub(super) progress_token: Option<Span>,
     pub(super) reference: Option<Span>,
-    /// True if a member occurs twice. Otherwise two readers of one message could see different
-    /// calls.
+    /// True if a member occurs twice. Two parsers could then read different calls.
     pub(super) doubled: bool,
     pub(super) meta: Option<Span>,
     pub(super) meta_doubled: bool,
-    /// True if `_meta` has a member that only requests of revisions without a handshake carry.
+    /// True if `_meta` has a member that only stateless requests carry.
     stateless: bool,
-    /// True if `_meta` has any other member besides a progress token.
+    /// True if `_meta` has a member besides the progress token and the stateless ones.
     pub(super) meta_has_more: bool,
     answers: bool,
     task: bool,
@@ -119,7 +119,7 @@ pub enum MessageKind {
     },
 }
 
-/// The error of a text that is no JSON-RPC message. It determines the error code of the answer.
+/// The text is not a JSON-RPC message that Mainstay accepts. The variant sets the error code.
 #[derive(Debug, thiserror::Error)]
 pub enum Malformed {
     #[error("not JSON: {0}")]
@@ -133,19 +133,19 @@ pub enum Malformed {
     Dangerous {
         danger: Danger,
         id: Option<String>,
-        /// True if the message answers a request of Mainstay.
+        /// True if the message is a response, which answers a request of Mainstay.
         is_response: bool,
-        /// The method of a request, and the requested name or URI (JSON text).
+        /// The method of a request, and its `name` or `uri` as JSON text.
         asked: Option<(Method, String)>,
     },
 }
 
-/// The error of a well-formed message that is not forwarded.
+/// The reason not to forward a well-formed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Danger {
     #[error("nested too deep: {MAX_DEPTH} levels of objects and arrays are the most")]
     TooDeep,
-    /// A case-insensitive parser would read another message (CVE-2026-27896).
+    /// A case-insensitive parser would read a different message (CVE-2026-27896).
     #[error(
         "ambiguous: a member's name differs from one of the protocol's only in case or by a look-alike"
     )]
@@ -153,7 +153,7 @@ pub enum Danger {
 }
 
 impl Malformed {
-    /// The code of JSON-RPC: −32700 parse error, −32600 invalid request.
+    /// The JSON-RPC error code: −32700 parse error, −32600 invalid request.
     pub fn code(&self) -> i64 {
         match self {
             Self::Json(_) => -32700,
@@ -161,7 +161,7 @@ impl Malformed {
         }
     }
 
-    /// The id of the message (JSON text), to be echoed. `None` if the message has no readable id.
+    /// The id of the message for the error response, as JSON text. `None` if it has no readable id.
     pub fn id(&self) -> Option<&str> {
         match self {
             Self::Json(_) => None,
@@ -170,7 +170,7 @@ impl Malformed {
     }
 }
 
-/// The spans of a message's members.
+/// The spans of the members of a message.
 #[derive(Default)]
 struct Members {
     jsonrpc: Option<Span>,
@@ -183,7 +183,7 @@ struct Members {
     is_ambiguous: bool,
 }
 
-/// The error of members of a message.
+/// The reason that a message's members cannot be read.
 enum Unreadable {
     Invalid,
     /// A member occurs twice or has the wrong type.
@@ -215,7 +215,7 @@ impl Members {
                     return Ok(());
                 }
             };
-            // A member with the value `null` counts as present.
+            // `null` is a value, so the member is present.
             set_once(member, scanner.value()?)
         })?;
         Ok(scanner.end()?)
@@ -235,7 +235,7 @@ impl Members {
                 "arguments" => &mut landmarks.arguments,
                 "ref" => &mut landmarks.reference,
                 "_meta" => {
-                    // An earlier `_meta` had a token.
+                    // An earlier `_meta` also had a progress token.
                     landmarks.doubled |= landmarks.progress_token.is_some();
                     let meta = read_meta(scanner, landmarks, is_ambiguous)?;
                     landmarks.meta_doubled |= landmarks.meta.replace(meta).is_some();
@@ -293,7 +293,7 @@ fn set_once(member: &mut Option<Span>, value: Span) -> Result<(), Unreadable> {
 /// The members of a message.
 const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// The members of `params` that identify the server and the item of a message.
+/// The members of `params` that name the server, the item or the request.
 const PARAMS: [&str; 12] = [
     "name",
     "uri",
@@ -309,8 +309,8 @@ const PARAMS: [&str; 12] = [
     ANSWERS[1],
 ];
 
-/// True if `name` is none of `names`, but a lenient parser would read it as one of them: a parser
-/// that ignores case, a NUL at the end, or the difference between letters with the same capital.
+/// True if `name` is none of `names`, but a lenient parser would read it as one: a parser that
+/// ignores the case of Unicode letters, or NULs at the end.
 fn is_lookalike(name: &str, names: &[&str]) -> bool {
     let trimmed = name.trim_end_matches('\0');
     let is_like = |candidate: &str| {
@@ -345,8 +345,8 @@ fn folded(letter: char) -> char {
     ascii.unwrap_or(letter)
 }
 
-/// Reads the envelope of one message. A member that occurs twice is an error. Otherwise two readers
-/// of one message could see different calls.
+/// Reads the envelope of one message. A member that occurs twice is an error, because two parsers
+/// could read different messages.
 pub fn peek(text: &str) -> Result<Envelope, Malformed> {
     if text.len() > MAX_TEXT {
         let reason = "a message has 4 GiB at most";
@@ -448,16 +448,17 @@ fn unusable() -> Malformed {
     }
 }
 
-/// The error of a text that is no object or no JSON. `serde_json` determines the position.
+/// The error of a text that is no object or no JSON. `serde_json` finds the position.
 fn not_json(text: &str) -> Malformed {
     let ignored = serde_json::from_str::<IgnoredAny>(text).err();
-    // `IgnoredAny` also ignores an invalid key, so `Value` is tried next.
+    // `IgnoredAny` accepts some invalid keys, which `Value` refuses.
     let error = ignored.or_else(|| serde_json::from_str::<serde_json::Value>(text).err());
     error.map_or_else(unusable, Malformed::Json)
 }
 
-/// Replaces the body of a response with `body` (JSON text in one line). Returns the response in one
-/// line, and its envelope. `None` if the envelope must be parsed again.
+/// Replaces the body of a response by `body` (JSON text in one line). Returns the response and its
+/// envelope. `None` if the text has line breaks, or is no response. The caller must then peek
+/// again.
 pub fn with_body(text: &str, envelope: &Envelope, body: &str) -> Option<(String, Envelope)> {
     let MessageKind::Response { body: span, .. } = envelope.kind else {
         return None;
@@ -469,7 +470,7 @@ pub fn with_body(text: &str, envelope: &Envelope, body: &str) -> Option<(String,
     Some((splice(text, &mut [(span, body)]), new_envelope))
 }
 
-/// True if this text is a batch. Only revision 2025-03-26 has batches.
+/// True if this text is a JSON-RPC batch. Only revision 2025-03-26 has batches.
 pub fn is_batch(text: &[u8]) -> bool {
     text.trim_ascii_start().starts_with(b"[")
 }

@@ -1,9 +1,8 @@
-//! Reads JSON of clients and servers as far as possible.
+//! Reads JSON from clients and servers, even if Rust's types cannot hold all of its values.
 //!
-//! Valid JSON may hold values that Rust's types cannot: strings with half of a surrogate pair
-//! (`"\ud800"`), numbers beyond a double (`1e400`), or more levels than a recursive parser accepts.
-//! Messages keep their bytes on the wire. For people, U+FFFD replaces the half surrogate pair, and
-//! the rest of the text stays readable.
+//! Valid JSON may contain strings with half of a surrogate pair (`"\ud800"`), numbers beyond a
+//! double (`1e400`), and more levels than a recursive parser accepts. On the wire, messages keep
+//! their bytes. For display, U+FFFD replaces half a surrogate pair, and the rest stays readable.
 
 use std::borrow::Cow;
 
@@ -15,30 +14,29 @@ use super::{
     surrogates::{self, HALF_LENGTH, REPLACEMENT},
 };
 
-/// Levels of objects and arrays that are read. Deeper values are left out. The limit of
-/// `serde_json` is 128 levels.
+/// Maximum depth that is read. Deeper values are replaced. `serde_json` stops at 128 levels.
 const MAX_LEVELS: usize = 100;
 
 /// The replacement of a value that is too deep (JSON text).
 const DEEP_VALUE: &str = r#""…""#;
 
-/// Significant digits that every double keeps.
+/// Number of significant digits that a double always keeps.
 const EXACT_DIGITS: usize = 15;
 
-/// The prefix of a number that is stored as a string so that no digit is lost. The first character
-/// is a private-use one.
+/// The prefix of a number that is stored as a string, so that no digit is lost. It begins with a
+/// private-use character.
 const NUMBER_MARK: &str = "\u{F8FF}#";
 
 /// The treatment of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Numbers {
-    /// Numbers beyond a double become strings.
+    /// Convert numbers beyond a double to strings.
     AsRead,
-    /// Numbers that would lose a digit become marked strings.
+    /// Convert numbers that would lose a digit to marked strings.
     Exact,
 }
 
-/// Reads JSON into a type, as far as possible.
+/// Deserializes JSON. Values that Rust's types cannot hold are replaced.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     let error = match serde_json::from_str(text) {
         Ok(typed_value) => return Ok(typed_value),
@@ -48,7 +46,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     if let Ok(typed_value) = serde_json::from_str(&mended) {
         return Ok(typed_value);
     }
-    // `Value` accepts a member that occurs twice.
+    // `Value` accepts a member that occurs twice. A struct does not.
     let value: Result<Value, _> = serde_json::from_str(&mended);
     let typed_value = value
         .ok()
@@ -56,7 +54,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     typed_value.ok_or(error)
 }
 
-/// Reads JSON as a value. [`Exact`] writes its numbers with all digits.
+/// Reads JSON as a value that keeps every digit. [`Exact`] writes its numbers.
 pub fn exact(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(&mend(text, Numbers::Exact))
 }
@@ -66,7 +64,7 @@ pub fn exact(text: &str) -> Result<Value, serde_json::Error> {
 pub struct Exact<'v>(pub &'v Value);
 
 impl Exact<'_> {
-    /// The string in this value. `None` for a number that is stored as a string.
+    /// The string. `None` if the value is another type, or a number that is stored as a string.
     pub fn as_str(&self) -> Option<&str> {
         let text = self.0.as_str()?;
         number(text).is_none().then_some(text)
@@ -91,20 +89,20 @@ impl Serialize for Exact<'_> {
     }
 }
 
-/// The number in a marked string.
+/// The number in a marked string, or `None`.
 fn number(text: &str) -> Option<&str> {
     text.strip_prefix(NUMBER_MARK)
         .filter(|number| is_number(number))
 }
 
-/// The JSON text with line breaks and indents, for people. Any other text stays unchanged.
+/// Formats JSON with line breaks and indents. Returns any other text unchanged.
 pub fn pretty(text: &str) -> Cow<'_, str> {
     let value = exact(text);
     let pretty = value.and_then(|value| serde_json::to_string_pretty(&Exact(&value)));
     pretty.map_or_else(|_| text.into(), Cow::Owned)
 }
 
-/// Replaces the unreadable parts of a JSON text. A text that is no JSON stays invalid.
+/// Replaces the parts of a JSON text that Rust's types cannot hold. Invalid JSON stays invalid.
 fn mend(text: &str, numbers: Numbers) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let mut edits: Vec<(usize, usize, Cow<'_, str>)> = Vec::new();
@@ -171,7 +169,7 @@ fn mend(text: &str, numbers: Numbers) -> Cow<'_, str> {
     out.into()
 }
 
-/// True if a number is beyond a double.
+/// True if a double cannot hold the number.
 fn is_infinite(number: &str) -> bool {
     number.parse().is_ok_and(f64::is_infinite)
 }
@@ -256,7 +254,7 @@ mod tests {
         assert!(read::<Value>(&brackets).is_err());
     }
 
-    /// A type is read even if a member occurs twice, or holds a value beyond Rust's types.
+    /// A duplicate member or a value beyond Rust's types does not prevent reading.
     #[test]
     fn types_are_read() {
         #[derive(Debug, serde::Deserialize, PartialEq)]
@@ -274,7 +272,7 @@ mod tests {
     }
 
     proptest! {
-        /// No text makes a reader panic. A text that `serde_json` accepts gives the same value.
+        /// No text causes a panic. A text that `serde_json` accepts gives the same value.
         #[test]
         fn texts_of_all_kinds_are_read(text in r#"[\[\]{}",:0-2eE+.\-\\uDdCc8é \n]{0,24}"#) {
             let _ = (exact(&text), pretty(&text), shown_text(&text));

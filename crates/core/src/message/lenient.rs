@@ -1,19 +1,19 @@
 //! Accepts messages of servers that depart from the specification.
 //!
-//! This code runs only for unreadable messages, and for answers that match no request. It accepts a
-//! departure that can have only one meaning.
+//! This module handles only unreadable messages, and responses that match no request. It accepts a
+//! deviation only if it has a single possible meaning.
 
 use std::{borrow::Cow, ops::Range};
 
 use super::{JsonObjectEditor, scan::Scanner};
 use crate::display::escapes;
 
-/// Maximum length of a number that is evaluated, in bytes.
+/// Maximum length of a number to evaluate, in bytes.
 const MAX_NUMBER: usize = 40;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// The whole number in an id (JSON text), in any spelling: `7`, `"7"`, `7.0` or `7e0`.
+/// The whole number in an id (JSON text), in any notation: `7`, `"7"`, `7.0` or `7e0`.
 pub fn whole_number(id: &str) -> Option<u64> {
     let inner = id
         .strip_prefix('"')
@@ -57,9 +57,8 @@ pub fn whole_number(id: &str) -> Option<u64> {
     }
 }
 
-/// Number of bytes to skip at the beginning of a line before a message: blanks, carriage returns,
-/// byte order marks, NULs, and escape sequences of terminals. `None` if one of them may continue
-/// after `line`.
+/// Number of bytes before a message at the beginning of a line: blanks, carriage returns, byte
+/// order marks, NULs, and terminal escape sequences. `None` if the line ends inside one of them.
 pub fn margin(line: &[u8]) -> Option<usize> {
     let mut index = 0;
     while let Some(byte) = line.get(index) {
@@ -91,7 +90,7 @@ fn margins(text: &[u8]) -> Option<usize> {
 /// The range of the message in `text`, without the margins around it.
 pub fn bare(text: &[u8]) -> Range<usize> {
     let start = margins(text).unwrap_or_default();
-    // An escape sequence contains no closing bracket.
+    // A terminal escape sequence contains no closing bracket.
     let last_bracket = memchr::memrchr2(b'}', b']', &text[start..]);
     let Some(end) = last_bracket.map(|last_bracket| start + last_bracket + 1) else {
         return start..text.len();
@@ -102,8 +101,8 @@ pub fn bare(text: &[u8]) -> Range<usize> {
     }
 }
 
-/// Rewrites a server's response as JSON-RPC 2.0 requires. It accepts two departures: `result` and
-/// `error` are both present and one of them is `null`, or `jsonrpc` is missing or names version 1.
+/// Rewrites a server's response as JSON-RPC 2.0. Accepts two deviations: both `result` and `error`
+/// are present and one is `null`, or `jsonrpc` is missing or names version 1.
 pub fn mended_response(text: &str) -> Option<String> {
     const NULL: Option<&str> = Some("null");
     let mut message = JsonObjectEditor::read(text)?;
@@ -131,7 +130,7 @@ pub fn mended_response(text: &str) -> Option<String> {
 }
 
 /// The ranges of consecutive JSON values in one text. `None` if there are fewer than two or more
-/// than `max_values` values, or if anything but margins separates them.
+/// than `max_values` values, or if other text separates them.
 pub fn values(text: &[u8], max_values: usize) -> Option<Vec<Range<usize>>> {
     let text = std::str::from_utf8(text).ok()?;
     let mut ranges = Vec::new();
@@ -158,7 +157,7 @@ pub(super) fn value_length(text: &str) -> Option<usize> {
     Some(scanner.position())
 }
 
-/// An id (JSON text) for display, shortened to a fixed length.
+/// An id (JSON text) for display, shortened if it is long.
 pub fn shown_id(id: &str) -> Cow<'_, str> {
     const MAX_SHOWN: usize = 40;
     if id.len() <= MAX_SHOWN {
@@ -222,7 +221,7 @@ mod tests {
             let text = format!("{before}{message}{after}");
             assert_eq!(&text[bare(text.as_bytes())], message, "{text:?}");
         }
-        // Text that is not a margin stays, so that it is reported.
+        // Other text around a message is not removed, so that it is reported.
         for text in ["{} x", "{}\u{1b}[0mx", "x {}"] {
             assert_eq!(&text[bare(text.as_bytes())], text);
         }

@@ -1,5 +1,4 @@
-//! `_meta`: the keys that the protocol reserves (2026-07-28, "`_meta`"), and edits of a request's
-//! `_meta`.
+//! The keys of `_meta` that MCP reserves (2026-07-28, "`_meta`"), and edits of a request's `_meta`.
 
 use super::{Envelope, InvalidParams, JsonObjectEditor, Span, member};
 
@@ -8,7 +7,7 @@ pub use super::keys::{
     SUBSCRIPTION_ID,
 };
 
-/// A request's `_meta`, as JSON text.
+/// Returns a request's `_meta` as JSON text.
 pub fn raw<'a>(text: &'a str, envelope: &Envelope) -> Result<Option<&'a str>, InvalidParams> {
     if envelope.landmarks.meta_doubled {
         return Err(InvalidParams("\"_meta\" occurs twice"));
@@ -16,7 +15,8 @@ pub fn raw<'a>(text: &'a str, envelope: &Envelope) -> Result<Option<&'a str>, In
     Ok(envelope.landmarks.meta.map(|span| span.get(text)))
 }
 
-/// The edit that changes a request's `_meta`, or adds one. `None` if the request has no `params`.
+/// Returns the edit that changes a request's `_meta` or adds one. `None` if there is no `params`,
+/// or if `_meta` occurs twice.
 pub fn change(
     text: &str,
     envelope: &Envelope,
@@ -39,8 +39,8 @@ pub fn change(
     Some((insertion, format!(r#""_meta":{meta}{comma}"#)))
 }
 
-/// The edit that reduces a request's `_meta` to this progress token (JSON text). `None` if `_meta`
-/// holds more than a token and the client's description, or has no span.
+/// Returns the edit that reduces `_meta` to this progress token (JSON text). `None` if `_meta` is
+/// absent, occurs twice, or has a member besides the token and [`REQUEST_KEYS`].
 pub fn reduce(text: &str, envelope: &Envelope, token: Option<&str>) -> Option<(Span, String)> {
     let landmarks = &envelope.landmarks;
     let meta = landmarks

@@ -1,6 +1,6 @@
 //! The methods of MCP.
 
-/// The methods that a gateway distinguishes. All others are [`Method::Other`].
+/// The MCP methods that Mainstay treats specially. All others are [`Method::Other`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
     Initialize,
@@ -32,8 +32,8 @@ pub enum Method {
     Discover,
     Listen,
     Acknowledged,
-    /// Tasks. Only 2025-11-25 has `list` and `result`. Only the extension of 2026-07-28 has
-    /// `update`.
+    /// Tasks. `list` and `result` exist only in 2025-11-25, `update` only in the extension of
+    /// 2026-07-28.
     TasksGet,
     TasksList,
     TasksResult,
@@ -100,7 +100,7 @@ impl Method {
             .map_or(Self::Other, |(_, method)| *method)
     }
 
-    /// The name in messages. Empty for [`Method::Other`].
+    /// The method's name in messages. Empty for [`Method::Other`].
     pub fn name(self) -> &'static str {
         METHODS
             .iter()
@@ -108,7 +108,7 @@ impl Method {
             .map_or("", |(text, _)| text)
     }
 
-    /// True if only clients make this request. Other requests are made by both sides, or by none.
+    /// True for a request that only clients send.
     pub fn is_client_request(self) -> bool {
         matches!(
             self,

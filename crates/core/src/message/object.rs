@@ -9,7 +9,7 @@ use super::{
 };
 
 /// A JSON object whose members can be removed, replaced and added. Other members keep their order
-/// and spelling. Only the white space around commas is lost.
+/// and spelling. White space around commas is lost.
 #[derive(Clone, Debug, Default)]
 pub struct JsonObjectEditor<'a> {
     members: Vec<Member<'a>>,
@@ -18,7 +18,7 @@ pub struct JsonObjectEditor<'a> {
 #[derive(Clone, Debug)]
 struct Member<'a> {
     key: Cow<'a, str>,
-    /// The text from the key's quote to the end of the value.
+    /// The text from the opening quote of the key to the end of the value.
     text: Cow<'a, str>,
     /// The offset of the value in `text`.
     value: usize,
@@ -36,7 +36,7 @@ impl<'a> JsonObjectEditor<'a> {
         let mut end = 0;
         let members = members(text)?.into_iter().map(|(key, value)| {
             let span = Span::from_part(text, value);
-            // Only white space and a comma or a brace can precede the key.
+            // Only white space, a comma or a brace can precede the key.
             let start = text[end..].find('"').map_or(end, |quote| end + quote);
             end = span.end();
             Member {
@@ -70,15 +70,15 @@ impl<'a> JsonObjectEditor<'a> {
         matching_members.next_back().map(Member::value)
     }
 
-    /// Removes all members with this key. Returns true if there was one.
+    /// Removes all members with this key. Returns true if the object had one.
     pub fn remove(&mut self, key: &str) -> bool {
         let old_length = self.members.len();
         self.members.retain(|member| member.key != key);
         self.members.len() != old_length
     }
 
-    /// Sets a member to this value (JSON text). Replaces the first member with this key, or appends
-    /// a new one.
+    /// Sets a member to this value (JSON text). Replaces the member with this key, or adds a new
+    /// one at the end.
     pub fn set(&mut self, key: &str, value: &str) {
         let name = quote(key);
         let member = Member {
@@ -94,12 +94,12 @@ impl<'a> JsonObjectEditor<'a> {
         self.members.insert(index, member);
     }
 
-    /// Like [`set`](Self::set), for a string.
+    /// Like [`set`](Self::set), for a string that is not yet JSON.
     pub fn set_text(&mut self, key: &str, value: &str) {
         self.set(key, &quote(value));
     }
 
-    /// The members of an unchanged object, with slices of its text as values.
+    /// The unchanged members, with slices of the original text as values.
     pub fn raw_entries(&self) -> impl Iterator<Item = (&str, &'a str)> {
         self.members.iter().filter_map(|member| match member.text {
             Cow::Borrowed(text) => Some((&*member.key, &text[member.value..])),
@@ -107,7 +107,7 @@ impl<'a> JsonObjectEditor<'a> {
         })
     }
 
-    /// The members with their values (JSON texts).
+    /// The members, with their values as JSON text.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.members
             .iter()
@@ -115,7 +115,7 @@ impl<'a> JsonObjectEditor<'a> {
     }
 }
 
-/// The JSON text in one line.
+/// Writes the object as JSON text in one line.
 impl fmt::Display for JsonObjectEditor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;

@@ -1,7 +1,7 @@
 //! A strict parser of JSON text (RFC 8259): one pass, no recursion, no copies.
 //!
 //! The parser finds the spans of values and decodes only the keys of objects. It accepts exactly
-//! the texts that `serde_json` accepts. Property tests compare the two.
+//! the texts that `serde_json` accepts. Property tests verify this.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use super::{Span, surrogates};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Invalid;
 
-/// A position in a JSON text.
+/// A parser and its position in a JSON text.
 #[derive(Debug)]
 pub(super) struct Scanner<'a> {
     text: &'a str,
@@ -21,7 +21,7 @@ pub(super) struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// A parser at the first value of a text.
+    /// A parser at the first value of `text`.
     pub fn new(text: &'a str) -> Self {
         let mut scanner = Self {
             text,
@@ -33,7 +33,7 @@ impl<'a> Scanner<'a> {
         scanner
     }
 
-    /// Maximum depth of objects and arrays so far.
+    /// The deepest level of objects and arrays so far.
     pub fn deepest(&self) -> usize {
         self.deepest
     }
@@ -47,13 +47,13 @@ impl<'a> Scanner<'a> {
         Span::new(start, self.position)
     }
 
-    /// The first byte of the value at the current position.
+    /// The byte at the current position.
     pub fn first(&self) -> Option<u8> {
         self.text.as_bytes().get(self.position).copied()
     }
 
-    /// Reads the object at the current position. `visit` receives every key and must read the value
-    /// after it.
+    /// Reads the object at the current position. Calls `visit` after each key. `visit` must read
+    /// the value.
     pub fn members<E: From<Invalid>>(
         &mut self,
         mut visit: impl FnMut(&mut Self, Cow<'a, str>) -> Result<(), E>,
@@ -88,7 +88,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads the array at the current position. `visit` must read the item.
+    /// Reads the array at the current position. Calls `visit` for each item. `visit` must read the
+    /// item.
     pub fn items<E: From<Invalid>>(
         &mut self,
         mut visit: impl FnMut(&mut Self) -> Result<(), E>,
@@ -112,7 +113,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Skips a value of any kind at the current position.
+    /// Skips the value at the current position and returns its span.
     pub fn value(&mut self) -> Result<Span, Invalid> {
         let start = self.position;
         let mut open = Open::default();
@@ -141,7 +142,7 @@ impl<'a> Scanner<'a> {
                 }
                 _ => return Err(Invalid),
             }
-            // After a value, the object or array around it continues or ends.
+            // A value ended. Continue or close the objects and arrays around it.
             loop {
                 let Some(is_object) = open.innermost() else {
                     return Ok(Span::new(start, self.position));
@@ -167,7 +168,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Accepts only white space up to the end of the text.
+    /// Returns an error unless only white space remains.
     pub fn end(&mut self) -> Result<(), Invalid> {
         self.skip_space();
         if self.first().is_some() {
@@ -204,7 +205,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads a key and moves to its value. Returns the key's span with its quotes, and true if the
+    /// Reads a key and moves to its value. Returns the key's span including quotes, and true if the
     /// key has escapes.
     fn key(&mut self) -> Result<(Span, bool), Invalid> {
         if self.first() != Some(b'"') {
@@ -234,7 +235,7 @@ impl<'a> Scanner<'a> {
                     is_escaped = true;
                     self.escape()?;
                 }
-                // A control character, or the end of the text.
+                // A control character is not allowed, and the text must not end here.
                 _ => return Err(Invalid),
             }
         }
@@ -292,8 +293,8 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// A stack of the open objects and arrays: one bit for each, set for an object. The innermost is
-/// the lowest bit.
+/// The open objects and arrays, as a stack of bits. A bit is set for an object. The lowest bit is
+/// the innermost level.
 #[derive(Default)]
 struct Open {
     depth: usize,
@@ -324,12 +325,12 @@ impl Open {
     }
 }
 
-/// The position of the first special byte of a string that continues at `position`: a quotation mark, a
-/// backslash, or a control character, which is not allowed. Reads eight bytes at a time.
+/// Returns the position of the first byte that ends plain text in a string: a quotation mark, a
+/// backslash, or a control character (which is invalid). Reads eight bytes at a time.
 pub(super) fn end_of_plain(text: &[u8], mut position: usize) -> usize {
     const LOW_BITS: u64 = u64::MAX / 0xFF;
     const HIGH_BITS: u64 = LOW_BITS << 7;
-    // Sets the highest bit of the first byte below `limit`, and possibly those of later bytes.
+    // Sets the highest bit of the first byte below `limit`, and possibly of later bytes.
     fn first_below(word: u64, limit: u8) -> u64 {
         word.wrapping_sub(LOW_BITS * u64::from(limit)) & !word & HIGH_BITS
     }
@@ -358,7 +359,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads a text that holds exactly one value.
+    /// Reads a text that contains exactly one value. Returns its depth.
     fn skip(text: &str) -> Result<usize, Invalid> {
         let mut scanner = Scanner::new(text);
         let value = scanner.value()?;
@@ -390,7 +391,7 @@ mod tests {
         }
     }
 
-    /// Brackets also match where a group of 64 levels ends.
+    /// Brackets match at every depth, also beyond a group of 64 levels.
     #[test]
     fn brackets_match_at_every_depth() {
         for levels in 1..200 {
@@ -436,13 +437,13 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4000))]
 
-        /// Texts of characters that are common in JSON. Few texts are valid.
+        /// Random texts of typical JSON characters. Few of them are valid.
         #[test]
         fn random_texts_are_valid_as_in_serde_json(text in r#"[\[\]{}",:0-2eE+.\-truefalsn\\ \n\x01]{0,12}"#) {
             prop_assert_eq!(skip(&text).is_ok(), is_json(&text), "{}", text);
         }
 
-        /// Valid texts with one character changed, removed or added.
+        /// Valid texts in which one character is changed, removed or added.
         #[test]
         fn changed_texts_are_valid_as_in_serde_json(
             text in prop::sample::select(vec![

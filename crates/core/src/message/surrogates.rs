@@ -1,14 +1,13 @@
-//! Halves of surrogate pairs in JSON strings (`"\ud800"`): valid JSON, but no valid text. Programs
-//! with UTF-16 strings write such halves when they cut a text inside a character.
+//! Half surrogate pairs in JSON strings (`"\ud800"`), which are valid JSON but no valid Unicode.
+//! Programs with UTF-16 strings write them when they cut a text inside a character.
 
-/// The length of an escape such as `\ud800`.
+/// Length of an escape such as `\ud800`, in bytes.
 pub(super) const HALF_LENGTH: usize = 6;
 
 /// The replacement of half a surrogate pair, as JSON text.
 pub(super) const REPLACEMENT: &str = "\\ufffd";
 
-/// Decodes a string (JSON text), with U+FFFD for each half of a pair. `None` if the text is no
-/// string.
+/// Decodes a JSON string, with U+FFFD for each half surrogate pair. `None` if `raw` is no string.
 pub(super) fn lossy(raw: &str) -> Option<String> {
     let mut mended = String::with_capacity(raw.len());
     let mut from = 0;
@@ -22,8 +21,8 @@ pub(super) fn lossy(raw: &str) -> Option<String> {
     serde_json::from_str(&mended).ok()
 }
 
-/// Calls `visit` with the position of each half in the string that begins at `from`. Returns the end
-/// of the string.
+/// Calls `visit` with the position of each half surrogate pair in the JSON string at `from`.
+/// Returns the end of the string.
 pub(super) fn halves(text: &[u8], from: usize, mut visit: impl FnMut(usize)) -> usize {
     let mut index = from + 1;
     loop {
@@ -48,11 +47,11 @@ pub(super) fn halves(text: &[u8], from: usize, mut visit: impl FnMut(usize)) -> 
     }
 }
 
-/// The code unit of the escape at `index`, such as `\ud800`.
+/// The UTF-16 code unit of the escape at `index`, such as `\ud800`.
 fn unit(text: &[u8], index: usize) -> Option<u32> {
     let digits = text.get(index..index + HALF_LENGTH)?.strip_prefix(b"\\u")?;
     let digits = std::str::from_utf8(digits).ok()?;
-    // `from_str_radix` would accept a sign.
+    // `from_str_radix` also accepts a sign.
     let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_hex.then(|| u32::from_str_radix(digits, 16).ok())?
 }

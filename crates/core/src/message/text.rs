@@ -10,13 +10,13 @@ use super::{
     surrogates,
 };
 
-/// serde borrows for this attribute only. A plain `Cow` is always read as owned.
+/// Borrows where possible. serde always reads a plain `Cow` as owned.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// One member of an object, as JSON text. If the member occurs twice, the last one counts. `None`
-/// if the member is absent or the text is no object.
+/// Returns a member of an object as JSON text. If the member occurs twice, the last one counts.
+/// `None` if the member is absent or the text is no object.
 pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let mut last_value = None;
     let result = Scanner::new(object).members(|scanner, key| {
@@ -30,8 +30,7 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     Some(last_value?.get(object))
 }
 
-/// For each of these names, true if the object has such a member. `None` for a text that is no
-/// object.
+/// Returns true for each name that is a member of the object. `None` if the text is no object.
 pub fn has_members<const N: usize>(object: &str, names: [&str; N]) -> Option<[bool; N]> {
     let mut is_present = [false; N];
     let result = Scanner::new(object).members(|scanner, key| {
@@ -50,7 +49,7 @@ pub fn text_member<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
     text(member(object, name)?)
 }
 
-/// Decodes a string (JSON text). `None` if the text is no string.
+/// Decodes a JSON string. `None` if `raw` is no string.
 pub fn text(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
     if let Some(inner) = inner
@@ -63,8 +62,8 @@ pub fn text(raw: &str) -> Option<Cow<'_, str>> {
         .map(|text| text.0)
 }
 
-/// Decodes a string (JSON text) for people, with U+FFFD for half a surrogate pair. `None` if the
-/// text is no string.
+/// Decodes a JSON string for display, with U+FFFD for half a surrogate pair. `None` if `raw` is no
+/// string.
 pub fn shown_text(raw: &str) -> Option<Cow<'_, str>> {
     text(raw).or_else(|| surrogates::lossy(raw).map(Cow::Owned))
 }
@@ -74,15 +73,15 @@ pub fn shown_member<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
     shown_text(member(object, name)?)
 }
 
-/// The span of the member at `path` (`["_meta", "progressToken"]`) in the object at `object`.
+/// The span of the member at `path`, such as `["_meta", "progressToken"]`, inside `object`.
 pub fn locate(text: &str, object: Span, path: &[&str]) -> Option<Span> {
     path.iter().try_fold(object, |span, name| {
         member(span.get(text), name).map(|value| Span::from_part(text, value))
     })
 }
 
-/// Replaces the spans of `edits`, and removes the line breaks between tokens, because stdio and SSE
-/// frame by line. (A JSON string cannot contain a raw line break, so each one is between tokens.)
+/// Replaces the spans of `edits`. Also removes line breaks between tokens, because stdio and SSE
+/// frame messages by line. (A JSON string cannot contain a raw line break.)
 pub fn splice(text: &str, edits: &mut [(Span, &str)]) -> String {
     edits.sort_unstable_by_key(|(span, _)| span.start());
     let added_bytes: usize = edits.iter().map(|(_, replacement)| replacement.len()).sum();
@@ -97,7 +96,7 @@ pub fn splice(text: &str, edits: &mut [(Span, &str)]) -> String {
     out
 }
 
-/// Removes the line breaks between tokens.
+/// Removes line breaks between the tokens of a JSON text.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
@@ -116,20 +115,20 @@ fn push_one_line(out: &mut String, text: &str) {
     out.push_str(&text[position..]);
 }
 
-/// Shortens a text to at most `bytes` bytes, with `…` at the end of a shortened text.
+/// Cuts a text after at most `bytes` bytes and adds `…`. Returns a shorter text unchanged.
 pub fn shortened(mut text: String, bytes: usize) -> String {
     if text.len() > bytes {
         text.truncate(text.floor_char_boundary(bytes));
-        // The removed part may be most of the text.
+        // The cut may remove most of the text.
         text.shrink_to_fit();
         text.push('…');
     }
     text
 }
 
-/// `text` as a JSON string, quotes included.
+/// Writes `text` as a JSON string with quotes.
 pub fn quote(text: &str) -> String {
-    // Names and most URIs need no escape.
+    // Fast path: names and most URIs need no escapes.
     if text
         .bytes()
         .all(|byte| byte >= b' ' && !matches!(byte, b'"' | b'\\'))
@@ -143,12 +142,12 @@ pub fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A response with this id (JSON text) and result (JSON text).
+/// Writes a response. `id` and `result` are JSON text.
 pub fn response(id: &str, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
 
-/// An error response. `id` is JSON text. `None` writes `null`, for a request without a readable id.
+/// Writes an error response. `id` is JSON text. `None` becomes `null`, for an unreadable id.
 pub fn error_response(
     id: Option<&str>,
     code: i64,
@@ -169,7 +168,7 @@ pub fn error_response(
     }
 }
 
-/// A request or, without an id, a notification. `params` is JSON text.
+/// Writes a request or, without an id, a notification. `params` is JSON text.
 pub fn request(id: Option<u64>, method: &str, params: Option<&str>) -> String {
     let method = quote(method);
     let id = id.map(|id| format!(r#""id":{id},"#)).unwrap_or_default();

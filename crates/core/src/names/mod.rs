@@ -1,8 +1,8 @@
-//! Exposed names: the names of servers' tools and prompts as clients see them.
+//! Exposed names of tools and prompts.
 //!
-//! A table resolves names. It depends on the configuration and on the items that servers offered in
-//! this run, never on the order in which servers connected. A name that contains one server never
-//! leads to another.
+//! A table resolves names. It depends only on the configuration and on the items that servers
+//! offered in this run. The order in which servers connect has no effect. A name that contains a
+//! server never leads to another server.
 
 mod servers;
 #[cfg(test)]
@@ -18,21 +18,20 @@ use sha2::{Digest, Sha256};
 pub use self::servers::{NamedServer, ServerNames};
 use crate::{builtin, config::Naming, ids::ServerName};
 
-/// Length of the hash at the end of a shortened or altered name, in characters.
+/// Length of the hash at the end of an altered name, in characters.
 const HASH_LENGTH: usize = 8;
 
-/// Length of the hash in a name without room for its server, in characters. Only the hash
-/// distinguishes such names of several servers. It must be so long that no server can search for a
-/// tool with the hash of another server's tool.
+/// Length of the hash in a name that has no room for the server, in characters. Only the hash tells
+/// the servers apart. It is long, so that no server can find a tool with the same hash.
 const LONG_HASH_LENGTH: usize = 16;
 
-/// Maximum number of listed candidates for an ambiguous name. Nobody reads a thousand.
+/// Maximum number of candidates to list for an ambiguous name.
 const MAX_CANDIDATES: usize = 16;
 
-/// Maximum length of a name that [`is_strict`] accepts.
+/// Maximum length of a name for [`is_strict`].
 const MAX_STRICT_LENGTH: usize = 64;
 
-/// True if a tool's original name is `^[a-zA-Z0-9_-]{1,64}$`, as many models require.
+/// True if a tool's original name matches `^[a-zA-Z0-9_-]{1,64}$`, as many models require.
 pub fn is_strict(name: &str) -> bool {
     (1..=MAX_STRICT_LENGTH).contains(&name.len()) && name.chars().all(is_legal)
 }
@@ -41,43 +40,43 @@ fn is_legal(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
-/// A tool or prompt to expose: its server and its original name.
+/// A tool or prompt to expose, by its server and original name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameOrigin<'a> {
     pub server: &'a ServerName,
     pub original: &'a str,
-    /// The full exposed name that a profile sets.
+    /// The exposed name that the profile sets (`rename`).
     pub renamed: Option<&'a str>,
 }
 
-/// The rules for the names of a table.
+/// The rules for exposed names in one table.
 pub struct Rules<'a> {
     pub naming: Naming,
     pub max_length: usize,
-    /// Names of Mainstay's own tools in the same list.
+    /// True for names of Mainstay's own tools in the same list.
     pub reserved: &'a dyn Fn(&str) -> bool,
-    /// All servers, even those without items in the table.
+    /// All servers, including those without items in the table.
     pub servers: &'a ServerNames,
-    /// Original names of items that servers offered earlier in this run, with their servers.
+    /// Original names of items that are gone, with the servers that offered them in this run.
     pub gone: &'a HashMap<&'a str, Vec<&'a ServerName>>,
 }
 
-/// The exposed names of one profile, and all spellings that resolve to them.
+/// The exposed names of one profile, and the other spellings that resolve to them.
 #[derive(Clone, Debug, Default)]
 pub struct NameTable {
-    /// Parallel to the origins of [`NameTable::build`].
+    /// The exposed name of each origin, by the origin's index.
     exposed: Vec<String>,
     by_name: foldhash::HashMap<Box<str>, Meaning>,
     refused_renames: Vec<usize>,
 }
 
-/// The meaning of a name in the table.
+/// The items that a name leads to. The index is that of an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Meaning {
     Exposed(usize),
-    /// `server/tool`, the name outside of MCP.
+    /// `server/tool`, the full name that REST and commands use.
     Full(usize),
-    /// Another spelling. The alias is valid only if it is unique.
+    /// Another spelling of a name. It is valid only if it is unique.
     Alias(usize),
     Several(Vec<Candidate>),
 }
@@ -85,12 +84,12 @@ enum Meaning {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Candidate {
     Here(usize),
-    /// The full name of an item that its server does not offer now.
+    /// The full name of an item that its server no longer offers.
     Gone(Box<str>),
 }
 
 impl Meaning {
-    /// Adds another meaning of the name. Exposed and full names keep their meaning.
+    /// Adds another candidate for the name. Exposed and full names stay valid.
     fn contest(&mut self, candidate: Candidate) {
         match self {
             Self::Exposed(_) | Self::Full(_) => {}
@@ -105,8 +104,8 @@ impl Meaning {
     }
 }
 
-/// Removes the server from a name of a tool or prompt: `server/tool`, `server__tool` or
-/// `mcp__server__tool`. Any other name is returned unchanged.
+/// Removes the server from `server/tool`, `server__tool` or `mcp__server__tool`. Returns any other
+/// name unchanged.
 pub fn without_server<'n>(name: &'n str, server: &ServerName) -> &'n str {
     let prefix = exposed_prefix(server);
     let strip = |name: &'n str| {
@@ -118,11 +117,11 @@ pub fn without_server<'n>(name: &'n str, server: &ServerName) -> &'n str {
     original.filter(|rest| !rest.is_empty()).unwrap_or(name)
 }
 
-/// The reason that a name cannot be resolved.
+/// The reason that a name does not resolve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unresolved {
     Unknown,
-    /// The name has several meanings. Their exposed names are listed.
+    /// The name has several candidates, with these names.
     Ambiguous(Vec<String>),
 }
 
@@ -183,7 +182,7 @@ impl NameTable {
                     }
                 }
             }
-            // A call of an own tool that is not offered must not reach a server.
+            // A call of an own tool that the profile does not offer must not reach a server.
             if builtin::is_tool(original) || !rules.servers.may_lead(original, server) {
                 continue;
             }
@@ -213,19 +212,19 @@ impl NameTable {
         }
     }
 
-    /// The exposed name of the origin at `index`.
+    /// Returns the exposed name of the origin at `index`.
     pub fn exposed(&self, index: usize) -> &str {
         &self.exposed[index]
     }
 
-    /// The origins that did not get their name from the profile, because the name contains another
-    /// server or belongs to another tool.
+    /// Returns the origins whose `rename` was refused, because the name contains another server or
+    /// is taken.
     pub fn refused_renames(&self) -> &[usize] {
         &self.refused_renames
     }
 
-    /// The origin for `name`. An exposed name takes precedence over a full name. Another spelling
-    /// must be unique in this table.
+    /// Returns the origin of a name. An exposed name takes precedence over a full name. Any other
+    /// spelling must be unique in this table.
     pub fn resolve(&self, name: &str) -> Result<usize, Unresolved> {
         match self.by_name.get(name) {
             Some(Meaning::Exposed(index) | Meaning::Full(index) | Meaning::Alias(index)) => {
@@ -245,17 +244,18 @@ impl NameTable {
     }
 }
 
-/// The exposed names while they are being assigned.
+/// The exposed names during their assignment.
 struct Exposed<'a> {
     origins: &'a [NameOrigin<'a>],
     rules: &'a Rules<'a>,
     names: Vec<Option<String>>,
     assigned: foldhash::HashMap<String, usize>,
-    /// Claims by the original names of the tools that a profile does not rename.
+    /// The servers that claim an original name, for tools without `rename`.
     claims: HashMap<&'a str, Claim<'a>>,
 }
 
-/// The server that may use an original name under [`Naming::None`].
+/// The servers that claim an original name. With [`Naming::None`], only a sole claimant may use the
+/// name.
 enum Claim<'a> {
     Sole(&'a ServerName),
     Contested,
@@ -279,7 +279,7 @@ impl<'a> Exposed<'a> {
         }
     }
 
-    /// Assigns this name if it is free and the origin may use it.
+    /// Assigns this name if it is free and leads to no other server. Returns true if assigned.
     fn offer(&mut self, index: usize, name: String) -> bool {
         if !self.is_free(&self.origins[index], &name) {
             return false;
@@ -302,7 +302,7 @@ impl<'a> Exposed<'a> {
             && self.rules.servers.may_lead(name, origin.server)
     }
 
-    /// True if no other server offers, or offered, an item with this original name.
+    /// True if no other server offers, or has offered, an item with this original name.
     fn is_unclaimed(&self, origin: &NameOrigin<'_>, name: &str) -> bool {
         let is_own = match self.claims.get(name) {
             None => true,
@@ -315,8 +315,8 @@ impl<'a> Exposed<'a> {
                 .is_none()
     }
 
-    /// The original name, if `naming` is `none` and the name is free. Otherwise the name with the server's
-    /// prefix.
+    /// Returns the original name if the naming is `none` and the name is free, else the name with
+    /// the server's prefix.
     fn unaltered_name(&self, origin: &NameOrigin<'_>) -> String {
         let bare = origin.original;
         if self.rules.naming == Naming::None && self.is_free(origin, bare) {
@@ -326,7 +326,7 @@ impl<'a> Exposed<'a> {
         }
     }
 
-    /// Assigns altered names to the remaining origins.
+    /// Assigns altered names to all origins without a name.
     fn complete(mut self) -> Vec<String> {
         for index in 0..self.origins.len() {
             let mut attempt = 0;
@@ -343,7 +343,7 @@ impl<'a> Exposed<'a> {
     }
 }
 
-/// The other servers that offered an item with this original name and do not offer it now.
+/// Other servers that have offered an item with this original name, and no longer do.
 fn other_servers<'r>(
     rules: &Rules<'r>,
     server: &'r ServerName,
@@ -356,7 +356,7 @@ fn other_servers<'r>(
         .filter(move |other| *other != server)
 }
 
-/// The name with the prefix of its server, according to the naming.
+/// Returns the original name with the server's prefix, according to the naming.
 fn prefixed_name(origin: &NameOrigin<'_>, naming: Naming) -> String {
     let separator = match naming {
         Naming::Slash => "/",
@@ -374,8 +374,8 @@ fn prefix(origin: &NameOrigin<'_>, naming: Naming) -> String {
     }
 }
 
-/// The server's part before `__`: its name, or a similar name with a hash if the name itself would
-/// be ambiguous.
+/// The server's part of an exposed name. If the server's own name would be ambiguous before `__`,
+/// the part is a similar name with a hash.
 fn exposed_prefix(server: &ServerName) -> Cow<'_, str> {
     if server.is_separable() {
         return server.as_str().into();
@@ -388,8 +388,8 @@ fn exposed_prefix(server: &ServerName) -> Cow<'_, str> {
     format!("{}{separator}{hash:08x}", parts.join("_")).into()
 }
 
-/// Names with a prefix of the server's name, and a hash of the item at the end. The best name comes
-/// first. Each attempt returns different names.
+/// Returns names with the server's prefix and a hash of the item, best first. Each attempt returns
+/// other names.
 fn altered_names(origin: &NameOrigin<'_>, rules: &Rules<'_>, attempt: usize) -> [String; 3] {
     let (server, original) = (origin.server, origin.original);
     let digest = match attempt {
@@ -403,7 +403,8 @@ fn altered_names(origin: &NameOrigin<'_>, rules: &Rules<'_>, attempt: usize) -> 
         .chars()
         .map(|c| if is_legal(c) { c } else { '_' })
         .collect();
-    // After a server with the name `mcp`, a separator would make this the name of another server.
+    // After the prefix of a server named `mcp`, a separator would turn the rest into a server's
+    // name.
     let flat_name: Vec<&str> = legal.split('_').filter(|part| !part.is_empty()).collect();
     let flat_name = flat_name.join("_");
     let max_characters = rules.max_length.saturating_sub(HASH_LENGTH + 1);
@@ -422,9 +423,9 @@ fn altered_names(origin: &NameOrigin<'_>, rules: &Rules<'_>, attempt: usize) -> 
     [fitted_name(&legal), fitted_name(&flat_name), anonymous_name]
 }
 
-/// A name without a separator, so that no server is read in it.
+/// Returns a name without a separator, so that it contains no server.
 fn anonymous(server: &ServerName, hash: &str, max_length: usize) -> String {
-    // Leave room for at least one character of the server's name.
+    // Keep at least one character of the server's name.
     let length = LONG_HASH_LENGTH.min(max_length.saturating_sub(2));
     let max_characters = max_length.saturating_sub(length + 1);
     let server = exposed_prefix(server);

@@ -1,39 +1,38 @@
-//! Finds the server in a name.
+//! Finds the server that a name contains.
 //!
-//! `server__tool`, `server/tool` and `mcp__server__tool` contain a server, in any state of that
-//! server. A name that contains one server never leads to another server.
+//! `server__tool`, `server/tool` and `mcp__server__tool` contain a server, even if that server is
+//! not running. A name that contains a server never leads to another server.
 //!
-//! Some server names contain separators, such as `a__b`. The exposed names of their tools have
-//! another prefix ([`exposed_prefix`]). The server name itself is recognised before a slash, and
-//! before `__` if the name contains no other server.
+//! Some server names contain a separator, such as `a__b`. The exposed names of their tools have
+//! another prefix ([`exposed_prefix`]). The server's own name is recognised before a slash. Before
+//! `__` it is recognised only if the name contains no other server.
 
 use foldhash::HashMap;
 
 use super::exposed_prefix;
 use crate::ids::ServerName;
 
-/// The prefix that `mcp_prefix`, and some clients, put before a server's name.
+/// The prefix before a server's name under `mcp_prefix`. Some clients add it too.
 const MCP: &str = "mcp";
 
-/// All servers that a name can contain: the configured ones in any state, and former ones.
+/// All servers that a name can contain: configured servers in any state, and former servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerNames {
-    /// Servers by the folded prefix. An entry has several servers if their prefixes differ only in
-    /// case.
+    /// Servers by their folded exposed prefix. Prefixes that differ only in case share an entry.
     by_folded: ByName,
-    /// Servers with separators in their names, by the folded name.
+    /// Servers whose names contain separators, by their folded name.
     inseparable: ByName,
-    /// Length of the longest name with separators, in bytes.
+    /// Length of the longest key of `inseparable`, in bytes.
     longest_inseparable: usize,
 }
 
-/// The server in a name.
+/// The server that a name contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamedServer<'a> {
-    /// The name has no prefix of a server.
+    /// The name contains no server's prefix.
     Nobody,
     Server(&'a ServerName),
-    /// The prefix belongs to no server, but differs only in case from those of several servers.
+    /// The prefix matches several servers, all of them only if case is ignored.
     Unclear,
 }
 
@@ -51,7 +50,7 @@ impl ServerNames {
         server_names
     }
 
-    /// The server with exactly this name.
+    /// Returns the server with exactly this name.
     pub fn server(&self, name: &str) -> Option<&ServerName> {
         let folded = fold(name);
         let tables = [&self.by_folded, &self.inseparable].into_iter();
@@ -59,8 +58,8 @@ impl ServerNames {
         candidates.find(|server| server.as_str() == name)
     }
 
-    /// The server in this name, in any spelling: with either or both separators, in any case, after
-    /// `mcp`, and with foreign characters in place of underscores.
+    /// Returns the server that a name contains, in any spelling: with `/` or `__`, in any case,
+    /// after `mcp__`, and with other characters in place of underscores.
     pub fn named_by(&self, name: &str) -> NamedServer<'_> {
         if !has_separator(name) {
             return NamedServer::Nobody;
@@ -78,7 +77,7 @@ impl ServerNames {
         }
     }
 
-    /// The server whose full name, including its separators, precedes a separator.
+    /// Returns a server with separators in its name, if the whole name precedes another separator.
     fn find_whole_name(&self, name: &str, folded: &str) -> (NamedServer<'_>, Separator) {
         let behind_mcp = ["mcp__", "mcp/"]
             .iter()
@@ -103,7 +102,7 @@ impl ServerNames {
                 }
             }
             let underscores = head.match_indices('_').map(|(end, _)| end);
-            // A name from a client may be much longer than any server's name.
+            // Limit the search, because a client may send a very long name.
             let ends = underscores.take_while(|end| *end <= self.longest_inseparable);
             for end in ends.filter(|end| head[*end..].starts_with("__")) {
                 named_server = match (named_server, find(end)) {
@@ -127,9 +126,9 @@ impl ServerNames {
             } else if inner == NamedServer::Nobody {
                 inner = named_server;
             }
-            // `mcp/tool` is the full name of a tool of server `mcp`.
+            // `mcp/tool` is the full name of a tool of the server `mcp`.
             let is_full_name = prefix.has_slash && named_server != NamedServer::Nobody;
-            // `MCP__tool` names a server `MCP`, because the prefix of a spelling is in lower case.
+            // `MCP__tool` contains a server `MCP`. The prefix that clients add is in lower case.
             let is_exact = matches!(named_server, NamedServer::Server(server)
                 if server.as_str() != MCP && prefix.exact(name) == Some(server.as_str()));
             let is_decided = is_full_name || is_exact || inner != NamedServer::Nobody;
@@ -138,7 +137,7 @@ impl ServerNames {
             }
             start = prefix.end;
         }
-        // The prefix of a spelling may precede a server with the name `mcp`.
+        // In `mcp__git__log`, the inner server `git` takes precedence over a server named `mcp`.
         if inner == NamedServer::Nobody {
             outer
         } else {
@@ -146,7 +145,7 @@ impl ServerNames {
         }
     }
 
-    /// True if this name may lead to a tool or prompt of `server`, which must be in `self`.
+    /// True if this name may lead to a tool or prompt of `server`. `server` must be in `self`.
     pub fn may_lead(&self, name: &str, server: &ServerName) -> bool {
         if self.inseparable.is_empty() && has_plain_prefix(name, server) {
             return true;
@@ -159,7 +158,7 @@ impl ServerNames {
     }
 }
 
-/// The separator after the name of a server.
+/// The separator between server and tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Separator {
     Slash,
@@ -193,24 +192,24 @@ fn find<'s>(by_name: &'s ByName, exact_name: Option<&str>, folded: &str) -> Name
     }
 }
 
-/// The part of a folded name before a separator.
+/// The part of a folded name up to a separator.
 struct Prefix<'a> {
     text: &'a str,
     start: usize,
-    /// The position of the text after the separator.
+    /// The position after the separator.
     end: usize,
     /// True if the separator begins with a slash.
     has_slash: bool,
 }
 
 impl<'a> Prefix<'a> {
-    /// The prefix that begins at `start`. `None` if no separator follows.
+    /// Reads the prefix at `start`. `None` if no separator follows.
     fn read(folded: &'a str, start: usize) -> Option<Self> {
         let start = start + leading_separators(&folded[start..]);
         let rest = &folded[start..];
         let slash = rest.find('/');
         let length = slash.into_iter().chain(rest.find("__")).min()?;
-        // Ignores an underscore before the separator, as in `server_/tool`.
+        // Ignore an underscore before the separator, as in `server_/tool`.
         let text = rest[..length].trim_end_matches('_');
         Some(Self {
             text,
@@ -220,7 +219,8 @@ impl<'a> Prefix<'a> {
         })
     }
 
-    /// The same part of the original name. Folding keeps positions only for ASCII characters.
+    /// The same part of the original name. `None` if it is not ASCII, because folding then moves
+    /// positions.
     fn exact<'n>(&self, name: &'n str) -> Option<&'n str> {
         let end = self.start + self.text.len();
         let head = name.as_bytes().get(..end)?;
@@ -232,8 +232,8 @@ fn leading_separators(text: &str) -> usize {
     text.len() - text.trim_start_matches(['_', '/']).len()
 }
 
-/// True if a name has the common form `server__tool` or `mcp__server__tool`, and only this server
-/// matches.
+/// Fast path: true for the common forms `server__tool` and `mcp__server__tool` of this server. No
+/// other server can match these.
 fn has_plain_prefix(name: &str, server: &ServerName) -> bool {
     let rest = name.strip_prefix("mcp__").unwrap_or(name);
     let rest = rest.strip_prefix(server.as_str());
@@ -251,7 +251,7 @@ fn has_separator(name: &str) -> bool {
     })
 }
 
-/// A name without case, and with foreign characters replaced as in exposed names.
+/// Folds a name: lower case, and an underscore for each character that exposed names do not allow.
 fn fold(name: &str) -> String {
     name.chars().map(folded).collect()
 }

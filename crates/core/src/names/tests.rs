@@ -1,4 +1,4 @@
-//! Tests of names from servers, from profiles, and in other spellings.
+//! Tests of exposed names, names from profiles, and other spellings.
 
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn build(origins: &[NameOrigin<'_>], naming: Naming) -> NameTable {
     build_among(origins, naming, &servers)
 }
 
-/// A table with all these servers, even those without items in it.
+/// Builds a table for these servers, including servers without items.
 fn build_among(origins: &[NameOrigin<'_>], naming: Naming, servers: &ServerNames) -> NameTable {
     let rules = Rules {
         naming,
@@ -54,7 +54,7 @@ fn each_naming_exposes_its_form() {
     }
 }
 
-/// Y4: a call accepts every form that is unique.
+/// Y4: a call accepts each unique spelling.
 #[test]
 fn other_spellings_lead_to_the_same_tool() {
     let (fs, git) = (server("fs"), server("git"));
@@ -75,7 +75,7 @@ fn other_spellings_lead_to_the_same_tool() {
     assert_eq!(table.resolve("nothing"), Err(Unresolved::Unknown));
 }
 
-/// If two servers claim an original name, neither gets the name.
+/// If two servers claim an original name, neither may use it.
 #[test]
 fn a_contested_name_is_prefixed_for_both_servers() {
     let (fs, git) = (server("fs"), server("git"));
@@ -113,7 +113,7 @@ fn strict_names_follow_the_specified_pattern() {
     }
 }
 
-/// J14: `breakpoint/tool` and `breakpoint_tool` are two tools.
+/// J14: `breakpoint/tool` and `breakpoint_tool` are different tools.
 #[test]
 fn altered_names_never_clash() {
     let breakpoint = server("breakpoint");
@@ -130,7 +130,7 @@ fn altered_names_never_clash() {
     assert!(names[0].starts_with("breakpoint__a_b_") && names[0] != names[1]);
 }
 
-/// A profile renames a tool, unless another tool has the new name.
+/// A profile's name for a tool is refused if another tool has this name.
 #[test]
 fn a_name_from_a_profile_is_unique() {
     let (fs, git) = (server("fs"), server("git"));
@@ -165,7 +165,7 @@ fn a_name_from_a_profile_is_unique() {
     assert_eq!(build(&origins, Naming::None).exposed(0), "log");
 }
 
-/// A server's tool never gets the name of one of Mainstay's own tools, but another name.
+/// A server's tool with the name of an own tool of Mainstay gets another name.
 #[test]
 fn a_reserved_name_is_exposed_for_no_server() {
     let first_server = server("one");
@@ -177,7 +177,7 @@ fn a_reserved_name_is_exposed_for_no_server() {
         (table.exposed(0), table.exposed(1)),
         ("one__list_servers", "log")
     );
-    // The name is reserved even if the profile does not offer the own tool.
+    // The name is reserved even if the profile does not offer this own tool.
     let other_table = build(
         &[origin(&first_server, "execute_tool")],
         Naming::DoubleUnderscore,
@@ -188,8 +188,8 @@ fn a_reserved_name_is_exposed_for_no_server() {
     );
 }
 
-/// A name that contains a server leads to that server or nowhere, even if the server has no items
-/// in the table.
+/// A name that contains a server never leads to another server, even if the contained server has no
+/// items in the table.
 #[test]
 fn a_name_with_a_server_prefix_leads_to_no_other_server() {
     let (evil, victim) = (server("evil"), server("victim"));
@@ -234,7 +234,7 @@ fn a_name_with_a_server_prefix_leads_to_no_other_server() {
     assert_eq!(single_table.exposed(0), "victim__push", "nobody else's");
 }
 
-/// The name `git__log` of a tool of the server `mcp` resembles a spelling of `git`'s `log`.
+/// The tool `git__log` of a server `mcp` must not get calls for the tool `log` of `git`.
 #[test]
 fn a_server_named_mcp_gets_no_calls_for_other_servers() {
     let (mcp, git) = (server("mcp"), server("git"));
@@ -251,7 +251,7 @@ fn a_server_named_mcp_gets_no_calls_for_other_servers() {
     assert_eq!(table.resolve("mcp/git__log"), Ok(0));
 }
 
-/// A shortened name must not end with half a separator. No server can search for the hash of
+/// A shortened name must not end with half a separator. No server can find a tool with the hash of
 /// another server's tool.
 #[test]
 fn a_shortened_name_contains_no_server() {
@@ -274,7 +274,7 @@ fn a_shortened_name_contains_no_server() {
     }
 }
 
-/// The original name of a removed item does not lead to another server.
+/// The original name of a removed item does not lead to another server's item.
 #[test]
 fn a_bare_name_outlives_its_tool() {
     let (evil, victim) = (server("evil"), server("victim"));
@@ -299,7 +299,7 @@ fn a_bare_name_outlives_its_tool() {
     }
 }
 
-/// A server name with separators stays unchanged, and the names of its tools are unambiguous.
+/// Server names with separators stay unchanged, and the names of their tools are unambiguous.
 #[test]
 fn names_with_separators_stay_unambiguous() {
     let names = ["a", "a__b", "_a", "a_", "a_b"].map(server);
@@ -338,7 +338,7 @@ fn names_with_separators_stay_unambiguous() {
     assert_eq!(single_table.exposed(1), "a-34fb7160__tool");
     assert_eq!(single_table.resolve("a__b__tool"), Ok(0));
     assert_eq!(single_table.resolve("_a__tool"), Ok(1));
-    // The names of `a__b` do not lead to another server while `a__b` lists no tools.
+    // The names of `a__b` lead to no other server while `a__b` has no tools.
     let evil = server("evil");
     let origins = [origin(&evil, "a__b__tool"), origin(&evil, "a__b/tool")];
     let table = build_among(
@@ -352,7 +352,7 @@ fn names_with_separators_stay_unambiguous() {
 }
 
 proptest! {
-    /// J12: exposed names are legal, unique and resolvable for all original names.
+    /// J12: exposed names are legal and unique, and resolve, for all original names.
     #[test]
     fn exposed_names_are_legal_unique_and_resolve(
         originals in prop::collection::hash_set("\\PC{1,80}", 1..20),

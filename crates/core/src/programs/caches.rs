@@ -1,10 +1,10 @@
-//! Packages that a program downloads into its own cache when it starts a server from them (`npx`,
-//! `uvx`), and error messages that show that such a cache is broken.
+//! Packages that `npx`, `uvx` and similar programs download into a cache before they start a
+//! server, and error messages about a broken cache.
 
 use super::program_name;
 
-/// Options of npx and similar programs that precede the package and have a value in the next
-/// argument.
+/// Options of npx and similar programs that come before the package and take the next argument as
+/// their value.
 const NPX_VALUES: [&str; 8] = [
     "-c",
     "--call",
@@ -36,17 +36,18 @@ const UVX_VALUES: [&str; 16] = [
     "--config-file",
 ];
 
-/// Identifies a package in a cache: the program, and the package as the command spells it. Two
-/// starts with the same value fetch the same package into the same cache.
+/// Identifies a cached package: the program, and the package as written in the command. Two starts
+/// with equal values download the same package into the same cache.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CachedPackage(String);
 
-/// The options by which a program gets its package.
+/// A program that downloads packages, and the options that name the package.
 struct Runner {
     name: &'static str,
-    /// Options that name the package. Without them, the first argument that is no option names it.
+    /// Options with the package as value. Without them, the first argument that is no option is the
+    /// package.
     package: &'static [&'static str],
-    /// Other options that have a value.
+    /// Other options with a value.
     values: &'static [&'static str],
 }
 
@@ -67,7 +68,7 @@ const fn uvx(name: &'static str, package: &'static [&'static str]) -> Runner {
 }
 
 impl CachedPackage {
-    /// The package that this command fetches before it runs. `None` if the program fetches none.
+    /// Returns the package that this command downloads before it runs. `None` if there is none.
     pub fn from_command(command: &str, args: &[String]) -> Option<Self> {
         let program = program_name(command).to_ascii_lowercase();
         let args_after = |names: &[&str]| {
@@ -79,7 +80,7 @@ impl CachedPackage {
             is_there.then(|| &args[names.len()..])
         };
         let (runner, args) = match &*program {
-            // The form of clients on Windows: `cmd /c npx …`.
+            // Clients on Windows write `cmd /c npx …`.
             "cmd" => {
                 let index = args.iter().position(|arg| !arg.starts_with('/'))?;
                 return Self::from_command(&args[index], &args[index + 1..]);
@@ -125,16 +126,16 @@ impl Runner {
     }
 }
 
-/// A broken package cache that a server's stderr reports, and the command that repairs it.
+/// A broken package cache, found in a server's stderr, and the command that repairs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenCache {
-    /// The folder in the server's spelling.
+    /// The cache folder as the server writes it.
     pub folder: String,
-    /// The command that empties the folder.
+    /// A command that empties the folder.
     pub mend: String,
 }
 
-/// Messages of npx and node about missing files of a package, or about files that another start is
+/// Error texts of npx and node about package files that are missing, or that another start is
 /// replacing.
 const NPX_ERRORS: [&str; 7] = [
     "ENOTEMPTY",
@@ -157,7 +158,7 @@ const UV_ERRORS: [&str; 6] = [
 ];
 
 impl BrokenCache {
-    /// Searches the last lines of a server's stderr.
+    /// Searches the last lines of a server's stderr for an error about a broken cache.
     pub fn in_lines<L: AsRef<str>>(lines: &[L]) -> Option<Self> {
         let contain = |phrases: &[&str]| {
             let mut remaining_lines = lines.iter();
@@ -187,7 +188,7 @@ impl BrokenCache {
     }
 }
 
-/// The folder of a package in npx's cache: `/home/ada/.npm/_npx/5a9d879542beca3a`.
+/// Returns a package's folder in npx's cache, such as `/home/ada/.npm/_npx/5a9d879542beca3a`.
 fn npx_folder(path: &str) -> Option<&str> {
     let mut names = ["/_npx/", "\\_npx\\"].iter();
     let index = names.find_map(|name| Some(path.find(name)? + name.len()))?;
@@ -197,13 +198,13 @@ fn npx_folder(path: &str) -> Option<&str> {
     (folder.len() > index && is_plain(folder)).then_some(folder)
 }
 
-/// True if a path from a server's output is safe in a command that a person copies.
+/// True if a path from a server's output is safe in a command that a person pastes.
 fn is_plain(path: &str) -> bool {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || "/\\:._-@+~".contains(c);
     path.chars().all(is_safe) && !path.contains("..")
 }
 
-/// The cache of uv: `/home/ada/.cache/uv`.
+/// Returns uv's cache folder, such as `/home/ada/.cache/uv`.
 fn uv_folder(path: &str) -> Option<&str> {
     let names = ["/.cache/uv", "/Caches/uv", "\\uv\\cache", "/uv/cache"];
     let end = names

@@ -1,9 +1,9 @@
-//! A text with some parts replaced.
+//! Replacements of parts of a text.
 
 use std::{borrow::Cow, cmp::Reverse};
 
-/// Parts to replace, in any order. A part inside another one is ignored. Of two edits of the same
-/// part, the later one counts.
+/// Parts to replace, in any order. A part inside another part is ignored. Of two edits of the same
+/// part, the later one is used.
 pub(super) struct Edits<'t> {
     text: &'t str,
     replacements: Vec<(usize, usize, Cow<'static, str>)>,
@@ -21,12 +21,13 @@ impl<'t> Edits<'t> {
         self.replacements.push((from, end, replacement));
     }
 
-    /// The changed text. `None` if nothing was replaced.
+    /// Returns the edited text. `None` if nothing was replaced.
     pub fn finish(mut self) -> Option<String> {
         if self.replacements.is_empty() {
             return None;
         }
-        // The sort is stable, and fast for edits in ascending order.
+        // The sort is stable, so a later edit of the same part stays first. It is fast for edits in
+        // order.
         self.replacements.reverse();
         self.replacements
             .sort_by_key(|(from, end, _)| (*from, Reverse(*end)));

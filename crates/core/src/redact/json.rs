@@ -1,7 +1,7 @@
-//! Redacts JSON in one pass and without recursion. Values with secret names are hidden, strings are
-//! redacted, and everything else keeps its bytes. A name may be the key of a member, stand next to
-//! its value as in `{"name": …, "value": …}` and `[name, value]`, or be an option in a list of
-//! arguments.
+//! Redacts JSON in one pass and without recursion. Hides values with secret names and redacts
+//! strings. All other bytes stay unchanged. A name can be the key of a member, another member
+//! (`{"name": …, "value": …}`), the first element of a pair (`[name, value]`), or an option in a
+//! list of arguments.
 
 use std::borrow::Cow;
 
@@ -12,19 +12,19 @@ use super::{
 };
 use crate::message::{self, shown_text};
 
-/// Maximum depth of JSON in nested strings, as in tool results. Each level doubles the escapes of
-/// its members, so no message has room for more levels.
+/// Maximum depth of JSON inside strings, as in tool results. Each level doubles the backslashes, so
+/// no message has room for more levels.
 const MAX_NESTED: usize = 32;
 
-/// The next token that is expected.
+/// The token that must come next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// A value with this secrecy of its name.
+    /// A value. Its name has this secrecy.
     Value(Secrecy),
-    /// The key of a member, or the end of its object.
+    /// The key of a member, or the end of the object.
     Key,
     Colon(Secrecy),
-    /// A comma, or the end of the open container.
+    /// A comma, or the end of the container.
     Comma,
 }
 
@@ -41,8 +41,7 @@ enum ContainerKind {
     Array(Array),
 }
 
-/// The position of a value. `has_strings` is true if the value contains a string that is not a
-/// number.
+/// The span of a value. `has_strings` is true if the value contains a string that is not a number.
 #[derive(Clone, Copy)]
 struct ValueSpan {
     start: usize,
@@ -50,11 +49,11 @@ struct ValueSpan {
     has_strings: bool,
 }
 
-/// The state of an object that may consist of a name and its value.
+/// The state of an object that may be a pair of a name and a value.
 struct Object {
-    /// The role of the latest member.
+    /// The kind of the latest member.
     member: Member,
-    /// The secrecy that the name gives to the value.
+    /// The secrecy of the value, according to the name.
     secrecy: Secrecy,
     value: Option<ValueSpan>,
 }
@@ -79,14 +78,13 @@ impl Member {
     }
 }
 
-/// The state of an array that may be a name and its value, or a list of arguments.
+/// The state of an array that may be a pair of a name and a value, or a list of arguments.
 struct Array {
     elements: usize,
-    /// The secrecy that the first element gives to the second one, if both are strings.
+    /// The secrecy of the second element, according to the first one. Both must be strings.
     secrecy: Secrecy,
     second: Option<ValueSpan>,
-    /// The secrecy that the latest element gives to the next one, if the latest is an option and
-    /// both are strings.
+    /// The secrecy of the next element, if the latest one is an option. Both must be strings.
     option: Secrecy,
 }
 
@@ -115,10 +113,10 @@ impl Open {
 }
 
 impl Rules<'_> {
-    /// Redacts JSON or any other text. `nested` is the number of strings around the text. `None` if
+    /// Redacts JSON or plain text. `nested` is the number of strings around the text. `None` if
     /// nothing changes.
     pub(super) fn text(&self, text: &str, nested: usize) -> Option<String> {
-        // A nested text is only parsed if it may have members.
+        // A string inside a string is parsed only if it may be an object or array.
         let is_json = match text.trim_start().as_bytes().first() {
             Some(b'{' | b'[') => nested <= MAX_NESTED,
             Some(b'"') => nested == 0,
@@ -148,7 +146,7 @@ struct Reader<'r> {
     text: &'r str,
     edits: Edits<'r>,
     open: Vec<Open>,
-    /// End of the range without strings that was already searched.
+    /// All containers before this position were searched and have no strings.
     without_strings: usize,
 }
 
@@ -200,7 +198,7 @@ impl Reader<'_> {
         self.open.last_mut().map(|open| &mut open.kind)
     }
 
-    /// Reads the key of a member. Returns the secrecy of its value.
+    /// Reads the key of a member, and returns the secrecy of the member's value.
     fn key(&mut self, start: usize, end: usize) -> Secrecy {
         let key = decode_literal(&self.text[start..end]);
         if let Some(secrets) = self.rules.secrets
@@ -220,8 +218,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a value, or the beginning of a container. Returns the next position and the next
-    /// expected token.
+    /// Reads a value, or only the start of a container. Returns the position after it, and the
+    /// token that must come next.
     fn value(
         &mut self,
         start: usize,
@@ -284,7 +282,8 @@ impl Reader<'_> {
             .replace(start, end, message::quote(HIDDEN).into());
     }
 
-    /// Records a value that may belong to a pair or to a list of arguments.
+    /// Updates the state of the container around this value, and hides the secret of a pair or
+    /// list.
     fn finish_value(&mut self, start: usize, end: usize, string: Option<&str>, has_strings: bool) {
         let rules = self.rules;
         let Some(open) = self.open.last_mut() else {
@@ -302,7 +301,7 @@ impl Reader<'_> {
                     let name = string.filter(|name| may_be_name(name));
                     let secrecy = name.map_or(Secrecy::Open, |name| rules.secrecy(name));
                     object.secrecy = object.secrecy.max(secrecy);
-                    // The value may precede the name.
+                    // In an object, the value may come before its name.
                     object.value.filter(|value| value.is_hidden_by(secrecy))
                 }
                 Member::Value => {
@@ -327,7 +326,7 @@ impl Reader<'_> {
                     2 => array.second = string.map(|_| span),
                     _ => {}
                 }
-                // After an option without a value, another option may follow.
+                // An option can be followed by another option instead of a value.
                 let is_value = string.is_some_and(|value| !value.starts_with("--"));
                 Some(span).filter(|span| is_value && span.is_hidden_by(previous_option))
             }
@@ -353,7 +352,7 @@ impl Reader<'_> {
 }
 
 impl ValueSpan {
-    /// True if a name next to this value hides it.
+    /// True if a name with this secrecy hides the value.
     fn is_hidden_by(&self, secrecy: Secrecy) -> bool {
         match secrecy {
             Secrecy::Open => false,
@@ -366,7 +365,7 @@ impl ValueSpan {
 #[derive(Debug)]
 struct NotJson;
 
-/// The text in a string literal.
+/// Decodes a string literal.
 fn decode_literal(literal: &str) -> Cow<'_, str> {
     let content = &literal[1..literal.len() - 1];
     if memchr::memchr(b'\\', content.as_bytes()).is_none() {
@@ -375,7 +374,7 @@ fn decode_literal(literal: &str) -> Cow<'_, str> {
     shown_text(literal).unwrap_or(content.into())
 }
 
-/// The end of the value that begins at `from`.
+/// Returns the end of the value at `from`.
 fn value_end(bytes: &[u8], from: usize) -> Result<usize, NotJson> {
     match bytes[from] {
         b'"' => string_end(bytes, from),
@@ -422,12 +421,12 @@ fn string_end(bytes: &[u8], from: usize) -> Result<usize, NotJson> {
         if bytes[position] == b'"' {
             return Ok(position + 1);
         }
-        // An escaped character does not end the string.
+        // Skip the escaped character, which cannot end the string.
         position += 2;
     }
 }
 
-/// True if a value contains a string that is not a number. Keys of members do not count.
+/// True if a value contains a string that is neither a number nor the key of a member.
 fn has_strings(bytes: &[u8], from: usize, end: usize) -> Result<bool, NotJson> {
     let mut position = from;
     while let Some(quote) = memchr::memchr(b'"', &bytes[position..end]) {

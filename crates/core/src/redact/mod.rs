@@ -1,7 +1,7 @@
 //! Removes secrets from stored texts: logs of servers, records of calls, and spans.
 //!
-//! A secret is recognised by its name, by its form, or because the configuration contains it
-//! ([`Secrets`]). All other text keeps its bytes.
+//! A secret is recognised by its name, by its form, or because it is in the configuration
+//! ([`Secrets`]). All other bytes stay unchanged.
 
 mod edits;
 mod json;
@@ -29,18 +29,18 @@ use crate::config;
 /// The replacement of a secret.
 pub const HIDDEN: &str = "[redacted]";
 
-/// The replacement of the rest of a text if the operator's patterns exceed the time limit.
+/// Replaces the rest of a text after the time limit for the operator's patterns.
 const UNSEARCHED_NOTICE: &str = "[redacted: the patterns of `journal.redact` took too long]";
 
-/// Time limit for the operator's patterns in one text. A server can write a text for which a
-/// pattern takes quadratic time.
+/// Time limit for the operator's patterns in one text. A pattern can take quadratic time on some
+/// texts.
 const SEARCH_TIME_LIMIT: Duration = Duration::from_secs(1);
 
-/// Matches of an operator's pattern between two checks of the time limit.
+/// Number of matches of an operator's pattern between two checks of the time limit.
 const MATCHES_PER_CHECK: usize = 64;
 
-/// Secrets of a known form: keys and tokens of well-known services, Mainstay's own tokens, JSON Web
-/// Tokens and private keys.
+/// Secrets with a known form: tokens of well-known services and of Mainstay, JSON Web Tokens, and
+/// private keys.
 static KNOWN_FORMS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(concat!(
         r"(?-u)\b(?:A[KS]IA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}|gh[oprsu]_[0-9A-Za-z]{20,}",
@@ -53,16 +53,16 @@ static KNOWN_FORMS: LazyLock<Regex> = LazyLock::new(|| {
     ))
 });
 
-/// The password in a URL. User names and passwords are rarely longer.
+/// The password in a URL. Longer user names and passwords are rare.
 static USER_INFO: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?-u)(://[!#-&(-.0-9;-?A-~]{0,128}:)[!#-&(-.0-?A-~]{1,256}@"));
 
-/// The path of a Slack webhook. The path alone is enough to post messages.
+/// The path of a Slack webhook, which is enough to post messages.
 static SLACK_WEBHOOK: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"(?i-u)(hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/)[0-9A-Za-z/_-]+")
 });
 
-/// Matches every text in which the patterns above may find a secret. Most texts do not match.
+/// A fast filter: matches every text in which one of the patterns above may match.
 static HINT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(concat!(
         r"(?i-u)bearer|",
@@ -72,8 +72,8 @@ static HINT: LazyLock<Regex> = LazyLock::new(|| {
     ))
 });
 
-/// Compiles the patterns, which takes milliseconds, and makes their library count the processors,
-/// for which it reads files. Otherwise the first use would do both.
+/// Compiles the patterns, which takes milliseconds. Also lets the regex library count the
+/// processors, which reads files. Otherwise the first use does both.
 pub fn prepare() {
     redact("bearer token=prepared://a:b@c");
     for pattern in [&KNOWN_FORMS, &SLACK_WEBHOOK, &USER_INFO, &HINT] {
@@ -85,7 +85,7 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a valid pattern")
 }
 
-/// Removes secrets that are recognised by their names or forms.
+/// Removes secrets with a known name or form.
 pub fn redact(text: &str) -> Cow<'_, str> {
     if !HINT.is_match(text) {
         return Cow::Borrowed(text);
@@ -102,7 +102,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
         })
 }
 
-/// Removes secrets, including those of a server's own configuration.
+/// Removes secrets with a known name or form, and the secrets of a server's configuration.
 pub fn redact_with<'t>(text: &'t str, secrets: Option<&Secrets>) -> Cow<'t, str> {
     match secrets {
         Some(secrets) => {
@@ -116,7 +116,7 @@ pub fn redact_with<'t>(text: &'t str, secrets: Option<&Secrets>) -> Cow<'t, str>
     }
 }
 
-/// Applies `replace`. A borrowed text stays borrowed if nothing changes.
+/// Replaces a text by `replace`. If nothing changes, a borrowed text stays borrowed.
 fn replace_text(text: Cow<'_, str>, replace: impl Fn(&str) -> Cow<'_, str>) -> Cow<'_, str> {
     match replace(&text) {
         Cow::Borrowed(_) => text,
@@ -124,15 +124,15 @@ fn replace_text(text: Cow<'_, str>, replace: impl Fn(&str) -> Cow<'_, str>) -> C
     }
 }
 
-/// The rules for recorded texts (`journal.redact`).
+/// The rules of `journal.redact` for recorded texts.
 #[derive(Debug)]
 pub struct Redactor {
-    /// True to remove the secrets that [`redact`] finds, and members with names of secrets.
+    /// True to apply [`redact`], and to hide members with secret names.
     defaults: bool,
     /// Keys in lower case.
     keys: Vec<String>,
     patterns: Vec<Regex>,
-    /// Matches every text that may contain one of the keys.
+    /// A fast filter: matches every text that may contain one of the keys.
     any_key: Option<Regex>,
     clock: fn() -> Instant,
 }
@@ -140,7 +140,7 @@ pub struct Redactor {
 impl Redactor {
     pub fn new(rules: &config::Redact, clock: fn() -> Instant) -> Result<Self, regex::Error> {
         let keys: Vec<String> = rules.keys.iter().map(|key| key.to_lowercase()).collect();
-        // A key may contain escapes. Texts with escapes are examined in full.
+        // A key may be written with escapes, so texts with a backslash are always examined.
         let key_patterns = keys.iter().map(|key| regex::escape(key));
         let key_patterns: Vec<String> = key_patterns.chain([r"\\".to_owned()]).collect();
         let any_key = format!("(?i){}", key_patterns.join("|"));
@@ -159,8 +159,8 @@ impl Redactor {
         })
     }
 
-    /// Removes secrets from a text. JSON is redacted by members and strings, any other text as one
-    /// string. The text is read a limited number of times, at any depth of nesting.
+    /// Removes secrets from a text. In JSON, redacts each member and string. The work is linear in
+    /// the text, at any depth of nesting.
     pub fn redact<'t>(&self, text: &'t str, secrets: Option<&Secrets>) -> Cow<'t, str> {
         let rules = Rules {
             redactor: self,
@@ -177,12 +177,12 @@ impl Redactor {
     }
 }
 
-/// The rules and the time limit for one text.
+/// The rules for one text, with its time limit.
 #[derive(Clone, Copy)]
 struct Rules<'r> {
     redactor: &'r Redactor,
     secrets: Option<&'r Secrets>,
-    /// Time at which the search for the operator's patterns ends. `None` without patterns.
+    /// Time at which the operator's patterns stop. `None` without patterns.
     until: Option<Instant>,
 }
 
@@ -203,7 +203,7 @@ impl Rules<'_> {
             || *defaults && HINT.is_match(text)
     }
 
-    /// The secrecy of the value of a member, header or variable with this name.
+    /// The secrecy of a value with this name (of a member, header or variable).
     fn secrecy(&self, name: &str) -> Secrecy {
         let Redactor { defaults, keys, .. } = self.redactor;
         if !keys.is_empty() && keys.contains(&name.to_lowercase()) {
@@ -215,7 +215,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Redacts a text that is no JSON. `None` if nothing changes.
+    /// Redacts plain text. `None` if nothing changes.
     fn redact_plain(&self, text: &str) -> Option<String> {
         let mut redacted_text = Cow::Borrowed(text);
         if let Some(secrets) = self.secrets {
@@ -236,8 +236,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Removes the matches of the operator's pattern. Also removes the rest of the text after the
-    /// time limit.
+    /// Hides the matches of an operator's pattern. After the time limit, hides the rest of the
+    /// text.
     fn without<'t>(&self, pattern: &Regex, text: &'t str) -> Cow<'t, str> {
         let mut edits = Edits::new(text);
         for (index, secret_match) in pattern.find_iter(text).enumerate() {

@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::pattern;
 
-/// The ends of secret names, in any case. If two begin alike, the longer one comes first.
+/// The last words of secret names, in any case. A longer word comes before its prefix.
 macro_rules! words {
     () => {
         concat!(
@@ -17,16 +17,16 @@ macro_rules! words {
 }
 pub(super) use words;
 
-/// Maximum length of a name. Longer texts are not names.
+/// Maximum length of a name, in bytes. A longer text is no name.
 const MAX_NAME: usize = 128;
 
 static SECRET: LazyLock<Regex> = LazyLock::new(|| pattern(concat!(r"(?i-u)", words!(), "$")));
 
-/// Tokens that are not secret, such as the cursor of a list.
+/// Names of tokens that are not secret, such as the cursor of a list.
 static PAGE_TOKEN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i-u)(?:page|next|continuation|progress|sync|change)[_-]?token$"));
 
-/// Numbers of tokens of a language model.
+/// Names of token counts of a language model.
 static TOKEN_COUNT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(concat!(
         r"(?i-u)(?:max|min|total|input|output|prompt|completion|reasoning|thinking|audio|text|image|cached?",
@@ -35,18 +35,18 @@ static TOKEN_COUNT: LazyLock<Regex> = LazyLock::new(|| {
     ))
 });
 
-/// The secrecy that a name gives to its value, in increasing order.
+/// The secrecy of a value, according to its name, in increasing order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Secrecy {
     Open,
-    /// Secret unless the value is a number, because a plural may be the name of a count.
+    /// Secret unless the value is a number. A plural name may be the name of a count.
     Secrets,
     Secret,
 }
 
 impl Secrecy {
     pub fn from_name(name: &str) -> Self {
-        // The last letters of the words above.
+        // Every word above ends with one of these letters.
         let may_be = matches!(
             name.as_bytes().last().map(u8::to_ascii_lowercase),
             Some(b'n' | b't' | b'd' | b'e' | b'y' | b'l' | b's')
@@ -73,12 +73,12 @@ impl Secrecy {
     }
 }
 
-/// True if this is the name of a number of tokens.
+/// True for the name of a token count.
 pub(super) fn is_count(name: &str) -> bool {
     TOKEN_COUNT.is_match(name)
 }
 
-/// True if a value is a number, perhaps with a unit, or an empty value such as `null`.
+/// True for a number, with or without a unit, and for an empty value such as `null`.
 pub(super) fn is_number(value: &str) -> bool {
     if matches!(value, "" | "null" | "none" | "None" | "true" | "false") {
         return true;
@@ -92,12 +92,12 @@ pub(super) fn is_number(value: &str) -> bool {
             .all(|byte| byte.is_ascii_digit() || b".,_/)]:".contains(&byte))
 }
 
-/// True if a text may be a name.
+/// True if the length of a text allows it to be a name.
 pub(super) fn may_be_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_NAME
 }
 
-/// True if a text is one word, such as the name of a header, variable or option.
+/// True for a single word, as in the name of a header, variable or option.
 pub(super) fn is_word(text: &str) -> bool {
     may_be_name(text)
         && text

@@ -1,5 +1,5 @@
-//! The secrets of a server's own configuration. A server may repeat a secret in an error that
-//! quotes the headers of a request, or in a dump of its environment.
+//! The secrets in a server's configuration. A server may print them, for example with the headers
+//! of a failed request or with its environment.
 
 use std::{
     borrow::Cow, cmp::Reverse, collections::BTreeSet, fmt, fmt::Write as _, ops::Range,
@@ -17,23 +17,22 @@ use crate::{
     proxy,
 };
 
-/// Minimum length of a value with a secret name, and of any other value. Shorter values would match
-/// unrelated text.
+/// Minimum length of a secret: with a secret name, and without one. Shorter values would match
+/// other text.
 const MIN_NAMED_LENGTH: usize = 4;
 const MIN_LENGTH: usize = 8;
 
-/// Longer secrets, such as private keys, are searched in pieces of this size (in bytes), so that
-/// parts of a secret are found as well.
+/// Size of the pieces of a long secret, in bytes. Pieces are searched one by one, so that a part of
+/// the secret is found too.
 const PIECE_LENGTH: usize = 64;
-/// Maximum number of pieces for one server. A configuration with more pieces holds data, not
-/// secrets.
+/// Maximum number of pieces of one server. More pieces are data and not secrets.
 const MAX_PIECES: usize = 512;
 
-/// Bytes at the end of a token that are searched for.
+/// Number of bytes at the end of a token that are searched.
 const MAX_CREDENTIAL: usize = 256;
 
-/// Options of package runners whose value is the name of a package. Error messages must show that
-/// name.
+/// Options of package runners whose value is a package name. The name must stay readable in error
+/// messages.
 const PACKAGE_OPTIONS: [&str; 13] = [
     "-y",
     "--yes",
@@ -50,27 +49,27 @@ const PACKAGE_OPTIONS: [&str; 13] = [
     "-m",
 ];
 
-/// Minimum number of base64 characters to search for. Fewer characters would match unrelated text.
+/// Minimum length of base64 to search. A shorter one would match other text.
 const MIN_ENCODED_LENGTH: usize = 8;
 
-/// Minimum length of a text that may have been cut, in bytes. Error texts are cut at a few hundred
+/// Minimum length of a text that may have been cut, in bytes. Errors are cut at a few hundred
 /// characters.
 const MIN_CUT_LENGTH: usize = 256;
 
-/// Replaces the middle of a line that is too long.
+/// The mark in place of the middle of a long line.
 pub const CUT: &str = " … ";
 
-/// Size limit of the compiled pattern, in bytes.
+/// Maximum size of the compiled pattern, in bytes.
 const MAX_PATTERN: usize = 64 << 20;
 
-/// Finds secrets in each form in which a server may repeat them: unchanged, with escapes of JSON or
-/// HTML, in percent-encoding, in base64, and as hexadecimal digits.
+/// The secrets of one server. They are found unchanged, with JSON or HTML escapes, and in
+/// percent-encoding, base64 and hexadecimal.
 pub struct Secrets {
     pieces: BTreeSet<Vec<u8>>,
-    /// The errors of the entry, in Mainstay's words. They contain no secret. A key before a colon,
-    /// such as `bearerToken`, would match the pattern of a secret's name.
+    /// Mainstay's own errors about the entry. They contain no secret, but keys before a colon, such
+    /// as `bearerToken:`, look like names of secrets.
     findings: Vec<String>,
-    /// Compiled at the first use. `None` if the compilation failed, which a test rules out.
+    /// Compiled at the first use. `None` if the pattern cannot be compiled. A test excludes this.
     pattern: OnceLock<Option<Regex>>,
 }
 
@@ -87,13 +86,13 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// The secrets of a server. `None` if it has none.
+    /// Returns the secrets of a server. `None` if it has none.
     pub fn from_config(config: &ServerConfig) -> Option<Self> {
         Self::from_configs(config, None)
     }
 
-    /// Like [`Secrets::of`], with the secrets of the server's former entry, which sessions may
-    /// still use.
+    /// Like [`Secrets::from_config`], but includes the secrets of the server's former entry. Open
+    /// sessions may still use them.
     pub fn from_configs(config: &ServerConfig, former: Option<&ServerConfig>) -> Option<Self> {
         let mut pieces = SecretPieces::default();
         for config in std::iter::once(config).chain(former) {
@@ -117,7 +116,7 @@ impl Secrets {
         })
     }
 
-    /// The secrets of the way to a server. `None` without any.
+    /// Returns the secret of a proxy's URL. `None` if there is none.
     pub fn from_network(network: &NetworkSettings) -> Option<Self> {
         let mut pieces = SecretPieces::default();
         pieces.proxy(&network.proxy);
@@ -128,7 +127,8 @@ impl Secrets {
         })
     }
 
-    /// The secrets of a configuration, and credentials that a source has given to requests. `None` without any.
+    /// Returns the secrets of a configuration and these credentials of its requests. `None` if
+    /// there are none.
     pub fn with_credentials<'c>(
         configured: Option<&Self>,
         credentials: impl IntoIterator<Item = &'c Secret>,
@@ -149,17 +149,17 @@ impl Secrets {
         })
     }
 
-    /// The range of one of Mainstay's findings in the text.
+    /// Returns the range of the first of Mainstay's own errors in the text.
     fn finding_in(&self, text: &str) -> Option<Range<usize>> {
         let ranges = self.findings.iter().filter_map(|finding| {
             let start = text.find(finding.as_str())?;
             Some(start..start + finding.len())
         });
-        // Of two findings at the same position, take the longer one.
+        // If two errors start at the same position, take the longer one.
         ranges.min_by_key(|ranges| (ranges.start, Reverse(ranges.len())))
     }
 
-    /// Applies `redact` to the text around Mainstay's own findings.
+    /// Applies `redact` only to the text around Mainstay's own errors.
     pub(super) fn beside_findings<'t>(
         &self,
         text: &'t str,
@@ -193,8 +193,7 @@ impl Secrets {
         let compile = || {
             let mut forms: Vec<String> =
                 self.pieces.iter().flat_map(|piece| forms(piece)).collect();
-            // If one form is a prefix of another, the longer form must come first: the regex takes the first
-            // alternative that matches.
+            // The regex takes the first alternative that matches, so longer forms come first.
             forms.sort_unstable_by_key(|form| Reverse(form.len()));
             let pattern = RegexBuilder::new(&forms.join("|"))
                 .unicode(true)
@@ -206,7 +205,7 @@ impl Secrets {
     }
 
     pub(super) fn may_be_in(&self, text: &str) -> bool {
-        // A JSON text may contain any character as an escape.
+        // In JSON, an escape can stand for any character.
         let is_escaped = memchr::memchr(b'\\', text.as_bytes()).is_some();
         is_escaped
             || self.finding_in(text).is_some()
@@ -214,7 +213,7 @@ impl Secrets {
                 && self.pattern().is_none_or(|pattern| pattern.is_match(text))
     }
 
-    /// Removes these secrets from a text.
+    /// Replaces these secrets in a text.
     pub fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if self.pieces.is_empty() {
             return Cow::Borrowed(text);
@@ -229,7 +228,7 @@ impl Secrets {
         }
     }
 
-    /// Removes the halves of secrets on both sides of the [`CUT`] of a long log line.
+    /// Removes the halves of a secret before and after the [`CUT`] in a long log line.
     pub(super) fn without_halves<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut edits = Edits::new(text);
         for (cut_start, _) in text.match_indices(CUT) {
@@ -252,7 +251,8 @@ impl Secrets {
         edits.finish().map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
-    /// The position of a secret whose end is missing because the text was cut.
+    /// Returns the position of a secret at the end of a cut text, of which only the beginning is
+    /// left.
     fn cut_off(&self, text: &str) -> Option<usize> {
         if text.len() < MIN_CUT_LENGTH {
             return None;
@@ -270,8 +270,8 @@ impl Secrets {
     }
 }
 
-/// Length of the prefix of `piece` at the end of `text`. `None` if the prefix is too short to be
-/// distinctive.
+/// Length of the longest prefix of `piece` at the end of `text`. `None` if it is shorter than
+/// [`MIN_NAMED_LENGTH`].
 fn first_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     let ends = memchr::memrchr_iter(*text.last()?, &piece[..piece.len() - 1]);
     let mut lengths = ends
@@ -280,8 +280,8 @@ fn first_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     lengths.find(|length| text.ends_with(&piece[..*length]))
 }
 
-/// Length of the suffix of `piece` at the beginning of `text`. `None` if the suffix is too short to
-/// be distinctive.
+/// Length of the longest suffix of `piece` at the beginning of `text`. `None` if it is shorter than
+/// [`MIN_NAMED_LENGTH`].
 fn second_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     let starts = memchr::memchr_iter(*text.first()?, piece).filter(|start| *start > 0);
     let mut lengths = starts.map(|start| piece.len() - start);
@@ -323,7 +323,7 @@ impl SecretPieces {
                 for word in helper.command.split_whitespace() {
                     let word = word.trim_matches(['\'', '"']);
                     match word.split_once('=') {
-                        // A variable or an option.
+                        // A variable or an option with a value.
                         Some((_, value)) => {
                             let value = value.trim_matches(['\'', '"']);
                             self.value(!value.starts_with(['/', '~', '.', '$']), value);
@@ -336,7 +336,7 @@ impl SecretPieces {
         }
     }
 
-    /// Adds the password of a proxy, as it is written and as the proxy decodes it.
+    /// Adds the password of a proxy, encoded as in the URL and decoded.
     fn proxy(&mut self, choice: &ProxyChoice) {
         match choice {
             ProxyChoice::Through(url) => {
@@ -349,7 +349,7 @@ impl SecretPieces {
         }
     }
 
-    /// Adds the password of basic authentication, because the server decodes it.
+    /// Adds the password of basic authentication. A server may print it decoded.
     fn basic(&mut self, credentials: &str) {
         let decoded_credentials = STANDARD.decode(credentials).ok();
         let Some(text) = decoded_credentials.and_then(|bytes| String::from_utf8(bytes).ok()) else {
@@ -392,7 +392,7 @@ impl SecretPieces {
         self.url(value);
     }
 
-    /// Adds the password and the query of a URL.
+    /// Adds the password and the query parameters of a URL.
     fn url(&mut self, text: &str) {
         let Some((_, rest)) = text.split_once("://") else {
             return;
@@ -405,7 +405,7 @@ impl SecretPieces {
         for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
             let is_named = Secrecy::from_name(name).hides(value) || name.ends_with("key");
             self.value(is_named, value);
-            // A server quotes what it has decoded.
+            // A server may print a parameter decoded.
             if let Ok(decoded) = proxy::percent_decoded(value)
                 && let Ok(decoded) = String::from_utf8(decoded)
                 && decoded != value
@@ -421,7 +421,7 @@ impl SecretPieces {
         }
     }
 
-    /// Adds a token. The end of a long one is enough: without its signature, a JWT is worth nothing.
+    /// Adds the end of a token. For a JWT this is the signature, without which the JWT is useless.
     fn credential(&mut self, token: &str) {
         let start = token.len().saturating_sub(MAX_CREDENTIAL);
         let start = (start..token.len()).find(|start| token.is_char_boundary(*start));
@@ -441,8 +441,8 @@ impl SecretPieces {
     }
 }
 
-/// True if a value under any name looks like a secret: one word with letters and digits that is no
-/// number, path or URL.
+/// True if a value without a secret name looks like a secret: one word with letters and digits that
+/// is no number, path or URL.
 fn looks_secret(value: &str) -> bool {
     let has_byte = |is: fn(&u8) -> bool| value.as_bytes().iter().any(is);
     value.len() >= MIN_LENGTH
@@ -457,14 +457,14 @@ fn looks_secret(value: &str) -> bool {
         && value.parse::<std::net::IpAddr>().is_err()
 }
 
-/// Patterns for all forms of a secret.
+/// Returns patterns for all forms of a secret.
 fn forms(secret: &[u8]) -> Vec<String> {
     let mut forms = Vec::new();
     if let Ok(text) = std::str::from_utf8(secret) {
         forms.push(text.chars().map(character).collect());
     }
-    // In base64 a secret may begin at three positions of a group. Its first and last characters
-    // then mix with adjacent text.
+    // Base64 encodes groups of three bytes, so a secret has three encodings. Its first and last
+    // characters also depend on the adjacent text.
     for offset in 0..3 {
         let encoded_text = STANDARD.encode([&[0; 2][..offset], secret].concat());
         let encoded_text = encoded_text.trim_end_matches('=');
@@ -477,7 +477,7 @@ fn forms(secret: &[u8]) -> Vec<String> {
         else {
             continue;
         };
-        // Accept both alphabets of base64.
+        // Match both alphabets of base64.
         let middle = middle.replace('+', r"[+-]").replace('/', "[/_]");
         forms.push(format!(
             "[0-9A-Za-z+/_-]{{0,3}}{middle}[0-9A-Za-z+/_-]{{0,3}}={{0,2}}"
@@ -501,8 +501,8 @@ fn forms(secret: &[u8]) -> Vec<String> {
     forms
 }
 
-/// A pattern for a character: unchanged, or with the escapes of URLs, JSON and HTML. JSON inside
-/// JSON has more backslashes.
+/// Returns a pattern for a character: unchanged, or with an escape of URLs, JSON or HTML. JSON
+/// inside JSON has more backslashes.
 fn character(character: char) -> String {
     let mut buffer = [0; 4];
     let text: &str = character.encode_utf8(&mut buffer);
@@ -532,7 +532,7 @@ fn character(character: char) -> String {
         '\t' => r"|\\{1,7}t",
         _ => "",
     };
-    // The longest form comes first, because `&amp;` begins with `&`.
+    // `&amp;` begins with `&`, so the longer form comes first.
     let escaped_forms = escaped_forms.trim_start_matches('|');
     let bar = if escaped_forms.is_empty() { "" } else { "|" };
     format!(
@@ -540,7 +540,7 @@ fn character(character: char) -> String {
     )
 }
 
-/// A pattern for a character with the escapes of JSON.
+/// Returns a pattern for a character in the `\u` escapes of JSON.
 fn units(character: char) -> String {
     let mut units = String::new();
     for unit in character.encode_utf16(&mut [0; 2]) {

@@ -1,4 +1,4 @@
-//! Texts before and after redaction.
+//! Tests of redaction: texts before and after.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,7 +24,7 @@ fn redactor(defaults: bool, keys: &[&str], patterns: &[&str]) -> Redactor {
     Redactor::new(&rules, Instant::now).expect("valid")
 }
 
-/// A text for which a pattern takes quadratic time does not block the records.
+/// A slow pattern does not block the records.
 #[test]
 fn a_text_is_hidden_after_the_time_limit() {
     fn late_clock() -> Instant {
@@ -61,7 +61,7 @@ fn configured_secrets_are_removed_and_other_bytes_stay() {
             r#"{ "n": 1.50, "Password" : "x", "z":[1e400] }"#,
             r#"{ "n": 1.50, "Password" : "[redacted]", "z":[1e400] }"#,
         ),
-        // Whole values of any kind, at any depth.
+        // A secret value of any type, at any depth.
         (
             r#"{"a":[{"apikey":{"b":[1,2]}}]}"#,
             r#"{"a":[{"apikey":"[redacted]"}]}"#,
@@ -70,29 +70,29 @@ fn configured_secrets_are_removed_and_other_bytes_stay() {
             r#"{"password":1,"password":2}"#,
             r#"{"password":"[redacted]","password":"[redacted]"}"#,
         ),
-        // The key in any case.
+        // A key with an escape, and in any case.
         (
             r#"{"pass\u0077ord":1}"#,
             r#"{"pass\u0077ord":"[redacted]"}"#,
         ),
-        // In strings, including escapes.
+        // Matches inside strings, and in their escapes.
         (
             r#"["call 555-1234\n","ghp_ab"]"#,
             r#"["call [redacted]\n","[redacted]"]"#,
         ),
         (r#""gh\u0070_abc""#, r#""[redacted]""#),
-        // Tool results are JSON in a string.
+        // Tool results often contain JSON in a string.
         (
             r#"{"text":"{\"password\":\"x\",\"n\":1.0}"}"#,
             r#"{"text":"{\"password\":\"[redacted]\",\"n\":1.0}"}"#,
         ),
-        // Keys of members are no values, and numbers are no strings.
+        // Patterns do not apply to keys and numbers.
         (r#"{"ghp_abc":5551234}"#, r#"{"ghp_abc":5551234}"#),
         (
             r#"{"passwords":1,"text":"password"}"#,
             r#"{"passwords":1,"text":"password"}"#,
         ),
-        // Text that is no JSON.
+        // Plain text.
         ("token ghp_abc!", "token [redacted]!"),
     ] {
         assert_eq!(redactor.redact(text, None), expected, "{text}");
@@ -121,7 +121,7 @@ fn secrets_in_plain_texts_are_removed_and_other_bytes_stay() {
         ("X-Api-Key: k1\nnext", "X-Api-Key: [redacted]\nnext"),
         ("GITHUB_TOKEN='ghp_1'", "GITHUB_TOKEN='[redacted]'"),
         ("password = geheim", "password = [redacted]"),
-        // Headers of several words, to the end of the line or of the string.
+        // A header with several words ends at the end of the line or string.
         (
             "Authorization: ApiKey s3cr3t\nnext",
             "Authorization: ApiKey [redacted]\nnext",
@@ -147,7 +147,7 @@ fn secrets_in_plain_texts_are_removed_and_other_bytes_stay() {
             r#"with {"headers":["Authorization: Digest [redacted]", 1]}, too"#,
         ),
         ("/x?cookie=s3cr3t HTTP/1.1", "/x?cookie=[redacted] HTTP/1.1"),
-        // Values in quotes and in brackets.
+        // Values in quotes and brackets.
         (
             r#"password: "two words", ok"#,
             r#"password: "[redacted]", ok"#,
@@ -161,7 +161,7 @@ fn secrets_in_plain_texts_are_removed_and_other_bytes_stay() {
             r#"{"token": [redacted], "n": 1} ..."#,
         ),
         ("token: [ab, cd\nnext", "token: [redacted]\nnext"),
-        // JSON in JSON in text.
+        // JSON inside JSON inside text.
         (
             r#"sent {"body":"{\"password\": \"two words\", \"n\": 1}"}!"#,
             r#"sent {"body":"{\"password\": \"[redacted]\", \"n\": 1}"}!"#,
@@ -170,7 +170,7 @@ fn secrets_in_plain_texts_are_removed_and_other_bytes_stay() {
             r#"sent "{\"a\":\"{\\\"token\\\":\\\"a \\\\\\\"b\\\",\\\"n\\\":1}\"}"."#,
             r#"sent "{\"a\":\"{\\\"token\\\":\\\"[redacted]\\\",\\\"n\\\":1}\"}"."#,
         ),
-        // Pairs and options.
+        // Pairs of a name and a value, and options.
         (
             r#"got [{"name": "Authorization", "value": "Basic s3cr3t"}]."#,
             r#"got [{"name": "Authorization", "value": "[redacted]"}]."#,
@@ -213,7 +213,7 @@ fn secrets_in_plain_texts_are_removed_and_other_bytes_stay() {
             "https://hooks.slack.com/services/T0/B0/s3cr3t here",
             "https://hooks.slack.com/services/[redacted] here",
         ),
-        // Plurals: numbers are no secrets.
+        // Values with plural names, unless they are numbers.
         (
             "passwords: 'a b', apiKeys=x; tokens: [\"a\", \"b\"]",
             "passwords: '[redacted]', apiKeys=[redacted]; tokens: [redacted]",
@@ -226,7 +226,7 @@ fn secrets_in_plain_texts_are_removed_and_other_bytes_stay() {
             "max_tokens: unlimited, maxTokens=5 totalTokens=7",
             "max_tokens: unlimited, maxTokens=5 totalTokens=7",
         ),
-        // Texts without secrets.
+        // No secrets.
         (
             "max_tokens: 5, token count 7",
             "max_tokens: 5, token count 7",
@@ -238,7 +238,7 @@ fn secrets_in_plain_texts_are_removed_and_other_bytes_stay() {
     }
 }
 
-/// The default rules find these secrets without any configuration.
+/// The default rules need no configuration.
 #[test]
 fn secrets_are_recognised_by_name_and_form() {
     let redactor = redactor(true, &[], &[]);
@@ -276,7 +276,7 @@ fn secrets_are_recognised_by_name_and_form() {
             r#"["postgres://me:hush@db/x"]"#,
             r#"["postgres://me:[redacted]@db/x"]"#,
         ),
-        // A name and its value side by side, in either order and at any depth.
+        // Pairs of a name and a value, in either order and at any depth.
         (
             r#"[{"name":"Authorization","value":"Basic x"},{"Value":["x"],"Name":"DB_PASSWORD","n":1}]"#,
             r#"[{"name":"Authorization","value":"[redacted]"},{"Value":"[redacted]","Name":"DB_PASSWORD","n":1}]"#,
@@ -297,7 +297,7 @@ fn secrets_are_recognised_by_name_and_form() {
             r#"["x","--api-key","y","-password","z","--token","--verbose","--secret=y"]"#,
             r#"["x","--api-key","[redacted]","-password","[redacted]","--token","--verbose","--secret=[redacted]"]"#,
         ),
-        // Plurals: numbers are no secrets.
+        // Values with plural names, unless they are numbers.
         (
             r#"{"tokens":["x"],"passwords":{"a":"y"},"secrets":"z","apiKeys":[["k"]]}"#,
             r#"{"tokens":"[redacted]","passwords":"[redacted]","secrets":"[redacted]","apiKeys":"[redacted]"}"#,
@@ -310,7 +310,7 @@ fn secrets_are_recognised_by_name_and_form() {
             r#"[{"name":"tokens","value":5},{"name":"tokens","value":"x"},{"value":"x","name":"maxTokens"}]"#,
             r#"[{"name":"tokens","value":5},{"name":"tokens","value":"[redacted]"},{"value":"x","name":"maxTokens"}]"#,
         ),
-        // Names that only resemble those of secrets.
+        // Names that only resemble secret names.
         (
             r#"{"max_tokens":5,"nextPageToken":"x","tokenizer":"y","secretary":"z","keys":["k"]}"#,
             r#"{"max_tokens":5,"nextPageToken":"x","tokenizer":"y","secretary":"z","keys":["k"]}"#,
@@ -346,7 +346,7 @@ fn secrets_are_recognised_by_name_and_form() {
     ));
 }
 
-/// Deep nesting causes no recursion, and the text is not read once for each level.
+/// Deep nesting causes neither recursion nor quadratic time.
 #[test]
 fn depth_hides_nothing() {
     let redactor = redactor(true, &["k"], &[]);
@@ -363,7 +363,7 @@ fn depth_hides_nothing() {
         nested(r#"{"k":"[redacted]","token":"[redacted]"}"#),
     );
     assert!(redactor.redact(&text, None) == expected);
-    // A string in a string in a string. The innermost one is treated as plain text.
+    // JSON in strings in strings.
     let mut text = r#"{"token":"s3cr3t"}"#.to_owned();
     for _ in 0..8 {
         text = json!({ "text": text }).to_string();
@@ -452,7 +452,7 @@ fn configured_secrets_are_found_in_every_form() {
         "no p4ssw here",
         "no querykey here",
         "no plain here",
-        // Base64 of `Bearer top/secret+token?1`, of `x:top/secret+token?1`, and URL-safe.
+        // Base64 of `Bearer top/secret+token?1`, of `x:top/secret+token?1`, and of the token alone.
         "no QmVhcmVyIHRvcC9zZWNyZXQrdG9rZW4/MQ== here",
         "no eDp0b3Avc2VjcmV0K3Rva2VuPzE= here",
         "no dG9wL3NlY3JldCt0b2tlbj8x here",
@@ -482,7 +482,7 @@ fn configured_secrets_are_found_in_every_form() {
     );
 }
 
-/// The escapes of Go, PHP, Python and JavaScript in a log, including JSON in JSON.
+/// A proxy's password is found encoded as in the URL, decoded, and in base64.
 #[test]
 fn the_password_of_a_proxy_is_a_secret_of_the_server() {
     let launch = HttpLaunch {
@@ -495,7 +495,7 @@ fn the_password_of_a_proxy_is_a_secret_of_the_server() {
     };
     let server = ServerConfig::new(name(), Launch::Http(launch));
     let secrets = Secrets::from_config(&server).expect("secrets");
-    // As it is written, decoded, and as the proxy gets it: base64 of `me:p@ssw0rd`.
+    // Encoded, decoded, and base64 of `me:p@ssw0rd` as in the header.
     for text in ["p%40ssw0rd", "p@ssw0rd", "bWU6cEBzc3cwcmQ="] {
         let hidden = secrets.hide(text);
         assert!(!hidden.contains(text), "{hidden}");
@@ -568,7 +568,7 @@ fn names_of_packages_are_not_secret() {
     assert!(stdio(&["--password", "hunter2hunter2"], &[]).is_some());
 }
 
-/// A long line is cut in the middle, perhaps inside a secret.
+/// A long log line is cut in the middle, possibly inside a secret.
 #[test]
 fn halves_of_a_secret_at_a_cut_are_hidden() {
     let secrets = stdio(&[], &[("DB_PASSWORD", "Sup3rS3cr3tPassw0rd")]).expect("a secret");
@@ -617,7 +617,7 @@ fn ordinary_values_of_a_configuration_stay() {
         assert_eq!(secrets.hide(text), expected);
     }
     assert!(stdio(&["-v"], &[("DEBUG", "true")]).is_none());
-    // A part of a long secret is redacted.
+    // A part of a long secret is hidden.
     let long_secret: String = (0..400)
         .map(|n: u32| char::from_digit(n * 7 % 36, 36).expect("a digit"))
         .collect();
@@ -629,7 +629,7 @@ fn ordinary_values_of_a_configuration_stay() {
     );
 }
 
-/// In JSON, secrets are hidden at any place and under any name.
+/// A secret of the configuration is hidden anywhere in JSON, also under an innocent name.
 #[test]
 fn secrets_are_hidden_in_json() {
     let redactor_off = redactor(false, &[], &[]);
@@ -654,7 +654,7 @@ fn secrets_are_hidden_in_json() {
     }
 }
 
-/// A list of arguments, a pair of any kind, or any other value.
+/// Generates a list of arguments, a pair, or any other value.
 fn json_value() -> impl Strategy<Value = Value> {
     let name = || {
         prop_oneof![
@@ -694,7 +694,7 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// True if a value with this name is hidden, according to the documented rules.
+/// True if the documented rules hide a value with this name.
 fn is_hidden(name: &str, value: &Value) -> bool {
     fn has_strings(value: &Value) -> bool {
         match value {
@@ -711,7 +711,7 @@ fn is_hidden(name: &str, value: &Value) -> bool {
     }
 }
 
-/// The expected result, computed from the parsed value.
+/// Computes the expected result from the parsed value.
 fn expected(value: &Value) -> Value {
     let or_hidden = |is_hidden: bool, value: &Value| {
         if is_hidden {
@@ -758,7 +758,7 @@ fn expected(value: &Value) -> Value {
     }
 }
 
-/// A name and its value in one of many notations. `S` is the placeholder of the secret.
+/// Generates a name and its value in one of many notations. `S` stands for the secret.
 fn notation() -> impl Strategy<Value = String> {
     let name = prop_oneof![
         Just("Authorization"),
@@ -800,7 +800,7 @@ proptest! {
         prop_assert_eq!(actual, expected(&value));
     }
 
-    /// A secret is found in plain text, in a string of JSON, and in a string of a string.
+    /// A secret is found in plain text, in a JSON string, and in JSON inside a JSON string.
     #[test]
     fn a_secret_is_found_in_every_notation(
         text in notation(),
@@ -817,7 +817,7 @@ proptest! {
         prop_assert!(!redacted_text.contains(&secret), "{text}: {redacted_text}");
     }
 
-    /// The result is not much longer than the text, and no text causes a panic.
+    /// The result is not much longer than the text. No text causes a panic.
     #[test]
     fn any_text_is_redacted_without_a_panic(
         words in prop::collection::vec(prop::sample::select(vec![
@@ -833,7 +833,7 @@ proptest! {
     }
 }
 
-/// Mainstay's findings contain keys of secrets, but no secret.
+/// Mainstay's own errors contain names of secrets, but no secrets.
 #[test]
 fn findings_about_the_configuration_stay_readable() {
     let finding = ConfigError {
@@ -863,7 +863,7 @@ fn findings_about_the_configuration_stay_readable() {
             "a server's text is not trusted"
         );
     }
-    // The text around a finding is redacted as usual.
+    // Text around such an error is redacted as usual.
     let quoted_message = format!("token=abcdef {message} password: hunter2");
     let expected = format!("token=[redacted] {message} password: [redacted]");
     assert_eq!(redact_with(&quoted_message, secrets.as_ref()), expected);

@@ -1,4 +1,4 @@
-//! Redacts plain text: values after secret names. Every text is read a limited number of times.
+//! Redacts plain text: hides values after secret names, in linear time.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -12,24 +12,24 @@ use super::{
     pattern,
 };
 
-/// The end of a secret name, or a word before credentials. The pattern matches only ASCII, so that
-/// no Unicode table is needed.
+/// Matches the end of a secret name, or the word `Bearer` before credentials. The pattern is ASCII
+/// only, so that the regex needs no Unicode tables.
 static NAME: LazyLock<Regex> =
     LazyLock::new(|| pattern(concat!(r"(?i-u)\bbearer[ \t]+|", words!())));
 
-/// Maximum part of a name that is read before its secret end, in bytes.
+/// Maximum number of bytes to read of a name before the secret word at its end.
 const MAX_PREFIX: usize = 64;
 
 /// Maximum length of the attributes of an XML element, in bytes.
 const MAX_ATTRIBUTES: usize = 256;
 
-/// Length of the longest scheme, in bytes.
+/// Length of the longest entry of [`SCHEMES`], in bytes.
 const MAX_SCHEME: usize = 9;
 
-/// Words between `Authorization:` and the credentials that need not be hidden.
+/// Authentication schemes. They stay readable before hidden credentials.
 const SCHEMES: [&str; 6] = ["basic", "bearer", "digest", "token", "apikey", "negotiate"];
 
-/// Hides the values of secret names.
+/// Hides the values after secret names.
 pub(super) fn hide_named(text: &str) -> Cow<'_, str> {
     let mut reader = Reader {
         text,
@@ -51,7 +51,7 @@ pub(super) fn hide_named(text: &str) -> Cow<'_, str> {
     edits.finish().map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// A quote in the text. Each JSON string around it adds backslashes.
+/// A quote character. Each JSON string around the text adds backslashes before it.
 #[derive(Clone, Copy)]
 struct Quote {
     mark: u8,
@@ -60,34 +60,34 @@ struct Quote {
     end: usize,
 }
 
-/// The context of a value.
+/// The surroundings of a value.
 #[derive(Clone, Copy, Default)]
 struct Around {
-    /// True if this is the name of a header, whose value may have several words.
+    /// True if the name is a header whose value may have several words.
     is_header: bool,
-    /// True if the name is in quotes, as in JSON.
+    /// True if the name is in quotes, as a key of JSON is.
     is_member: bool,
-    /// The quote before the name, if it encloses both name and value.
+    /// The quote before the name, if the same quotes enclose the value.
     within: Option<Quote>,
 }
 
 struct Reader<'t> {
     text: &'t str,
     bytes: &'t [u8],
-    /// True until a bracket without an end was found. Only the first such bracket costs a search to
-    /// the end.
+    /// False after a bracket without an end was found. Later brackets are then searched only to the
+    /// end of the line, so that the work stays linear.
     is_balanced: bool,
-    /// End of the range of brackets without strings that was already searched.
+    /// All lists and objects before this position were searched and have no strings.
     without_strings: usize,
 }
 
 impl Reader<'_> {
-    /// The span of the value of a name whose secret end lies at `start..end`.
+    /// Returns the span of the value after a secret name that ends with `start..end`.
     fn value_of(&mut self, start: usize, end: usize) -> Option<(usize, usize)> {
         if self.bytes[end - 1].is_ascii_whitespace() {
             return Some((end, self.word_end(end)));
         }
-        // Most such words belong to a sentence or another name.
+        // Other characters show that the word is part of a sentence or another name.
         if !self.bytes.get(end).is_some_and(|byte| {
             byte.is_ascii_whitespace() || matches!(byte, b':' | b'=' | b'"' | b'\'' | b'\\' | b'>')
         }) {
@@ -135,7 +135,7 @@ impl Reader<'_> {
                 self.value_after_name(is_plural, is_option, start_of_name, sign + 1, closed)
             }
             (byte, None) if is_option && sign > end && !matches!(byte, b'\n' | b'\r') => {
-                // After an option without a value, another option may follow.
+                // An option can be followed by another option instead of a value.
                 if self.bytes[sign..].starts_with(b"--") {
                     return None;
                 }
@@ -145,8 +145,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The value after `"name",`: in `"name":"…","value":"…"`, in a pair, or after an option in a
-    /// list.
+    /// Returns the value after `"name",`: in `"name":"…","value":"…"`, in a pair, or after an
+    /// option in a list.
     fn value_after_name(
         &mut self,
         is_plural: bool,
@@ -189,7 +189,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The span of a value without its quotes and the scheme before it.
+    /// Returns the span of a value, without its quotes and its authentication scheme.
     fn value(&mut self, is_plural: bool, from: usize, around: Around) -> Option<(usize, usize)> {
         let Around {
             is_header,
@@ -221,14 +221,14 @@ impl Reader<'_> {
         self.unless_count(is_plural, from, value_end)
     }
 
-    /// True if the quoted value that ends at `value_end` is complete.
+    /// True if nothing of the value follows the quoted part that ends at `value_end`.
     fn is_end(&self, value_end: usize) -> bool {
         let quote_end = self.quote(value_end).map_or(value_end, |quote| quote.end);
         let next_byte = self.bytes.get(quote_end);
         next_byte.is_none_or(|byte| byte.is_ascii_whitespace() || b",)}]\"'".contains(byte))
     }
 
-    /// The span of a value. `None` for a number with a plural name, because counts are not secret.
+    /// Returns the span of a value. `None` for a number with a plural name, which is a count.
     fn unless_count(
         &self,
         is_plural: bool,
@@ -238,7 +238,7 @@ impl Reader<'_> {
         (!is_plural || !is_number(&self.text[from..value_end])).then_some((from, value_end))
     }
 
-    /// The span of a list or an object, including its strings.
+    /// Returns the span of a list or an object.
     fn bracketed_value(&mut self, is_plural: bool, from: usize) -> Option<(usize, usize)> {
         if is_plural && from < self.without_strings {
             return None;
@@ -266,7 +266,7 @@ impl Reader<'_> {
                 mark @ (b'"' | b'\'') => {
                     let backslashes = self.backslashes_before(position, from);
                     let previous_byte = self.bytes[position - backslashes - 1];
-                    // An apostrophe is no quote.
+                    // A `'` after a letter or digit is an apostrophe.
                     if mark == b'"' || !previous_byte.is_ascii_alphanumeric() {
                         let end = position + 1;
                         position = self.closing_quote(Quote {
@@ -274,7 +274,7 @@ impl Reader<'_> {
                             backslashes,
                             end,
                         });
-                        // A string before a colon is the key of a member, not a value.
+                        // A string before a colon is a key.
                         let colon = self
                             .quote(position)
                             .map(|quote| (self.skip_blanks(quote.end), quote.end));
@@ -296,7 +296,7 @@ impl Reader<'_> {
         Some((from, self.line_end(from)))
     }
 
-    /// The beginning of an element's content, if the element's name ends here.
+    /// Returns the start of an XML element's content, if the element's name ends at `end`.
     fn content(&self, end: usize) -> Option<usize> {
         match self.bytes.get(end)? {
             b'>' => Some(end + 1),
@@ -310,7 +310,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The beginning of the name that ends at `from`.
+    /// Returns the start of the name that ends at `from`.
     fn name_start(&self, from: usize) -> usize {
         let min_start = from.saturating_sub(MAX_PREFIX);
         let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
@@ -329,7 +329,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The quote that ends at `end`.
+    /// Returns the quote that ends at `end`.
     fn quote_before(&self, end: usize) -> Option<Quote> {
         let position = end.checked_sub(1)?;
         Some(Quote {
@@ -344,10 +344,10 @@ impl Reader<'_> {
         preceding_bytes.take_while(|byte| **byte == b'\\').count()
     }
 
-    /// The end of a quoted text: before its closing quote, or at the end of the line.
+    /// Returns the end of a quoted text: its closing quote, or the end of the line.
     fn closing_quote(&self, open: Quote) -> usize {
-        // A backslash in the text is written as this many backslashes. A quote in the text has one
-        // less before it.
+        // At this depth, a backslash inside the text is written as `escape_length` backslashes. An
+        // escaped quote has one backslash less before it.
         let escape_length = 2 * (open.backslashes + 1);
         let mut backslashes = 0;
         for (position, byte) in (open.end..).zip(&self.bytes[open.end..]) {
@@ -367,7 +367,7 @@ impl Reader<'_> {
         let is_end = |byte: &u8| byte.is_ascii_whitespace() || b"\"',;}".contains(byte);
         let length = self.bytes[from..].iter().position(is_end);
         let end = length.map_or(self.bytes.len(), |length| from + length);
-        // The backslashes belong to the quote.
+        // Backslashes before a quote are part of the quote.
         let is_quote = matches!(self.bytes.get(end), Some(b'"' | b'\''));
         end - if is_quote {
             self.backslashes_before(end, from)
@@ -391,13 +391,14 @@ impl Reader<'_> {
         from + rest.take_while(|byte| matches!(byte, b' ' | b'\t')).count()
     }
 
-    /// Skips `:`, `=`, `:=`, `==` or `=>`.
+    /// Skips `:`, `=`, `:=`, `==` or `=>`, and blanks.
     fn skip_sign(&self, sign: usize) -> usize {
         let is_double = matches!(self.bytes.get(sign + 1), Some(b'=' | b'>'));
         self.skip_blanks(sign + 1 + usize::from(is_double))
     }
 
-    /// Skips the scheme of credentials, if a value follows. Outside headers, only `Bearer` counts as a scheme.
+    /// Skips an authentication scheme before credentials. Outside headers, only `Bearer` is a
+    /// scheme.
     fn skip_scheme(&self, from: usize, value_end: usize, is_header: bool) -> usize {
         let text = &self.bytes[from..value_end];
         let letters = text.iter().take(MAX_SCHEME + 1);
@@ -421,7 +422,7 @@ impl Reader<'_> {
     }
 }
 
-/// True if the values of this header have several words.
+/// True if this header's value may have several words.
 fn is_header(name: &str) -> bool {
     let has_suffix = |suffix: &str| {
         let start = name.len().checked_sub(suffix.len());

@@ -12,7 +12,7 @@ fn tool<'a>(name: &'a str, arguments: &'a str) -> CallSignature<'a> {
     }
 }
 
-/// A server's suspects, with a clock.
+/// The suspects of a server, with a clock.
 struct Court {
     suspects: Suspects,
     now: Instant,
@@ -26,8 +26,8 @@ impl Court {
         }
     }
 
-    /// A crash one second later. Returns the calls that are refused from then on, and the number of
-    /// excused crashes.
+    /// Crashes the server one second later. Returns the calls that are refused from then on, and
+    /// the number of crashes that do not count.
     fn crash(&mut self, in_flight: &[CallSignature<'_>]) -> (Vec<String>, u32) {
         self.now += SECOND;
         let (suspects, verdict) = self.suspects.crashed(in_flight, self.now);
@@ -49,7 +49,7 @@ impl Court {
         self.suspects.refusal(call, self.now).is_some()
     }
 
-    /// Lets time pass. Returns the number of calls that are allowed again.
+    /// Advances the clock. Returns the number of calls that are allowed again.
     fn wait(&mut self, time: Duration) -> usize {
         self.now += time;
         let (suspects, allowed) = self.suspects.passed(self.now);
@@ -106,7 +106,7 @@ fn an_answer_acquits() {
     assert!(!court.refuses(ping));
 }
 
-/// A suspect that missed a crash, or was answered, is acquitted.
+/// When a suspect is refused, the other suspects are cleared.
 #[test]
 fn a_refused_call_explains_the_crashes_of_other_calls() {
     let mut court = Court::new();
@@ -117,12 +117,13 @@ fn a_refused_call_explains_the_crashes_of_other_calls() {
         court.crash(&[poison(), other_call]),
         (vec!["poison Same".to_owned()], 3)
     );
-    // The call was in flight at three crashes. The other call explains two of them.
+    // This is the third crash with the other call in flight. The refused call explains the first
+    // two.
     assert_eq!(court.crash(&[other_call]), nobody());
     assert!(!court.refuses(other_call));
 }
 
-/// Crashes in a row are counted for each call, not for the server.
+/// Crashes are counted for each call, not for the server.
 #[test]
 fn two_alternating_harmful_calls_are_both_refused() {
     let mut court = Court::new();
@@ -167,7 +168,7 @@ fn no_tool_is_refused_if_two_are_suspects() {
     assert_eq!(court.crash(&[tool("a", "6"), tool("b", "6")]).0, ["b Any"]);
 }
 
-/// Several calls with the same signature at one crash are one suspect.
+/// Equal calls in flight at one crash count as one.
 #[test]
 fn a_crash_counts_once() {
     let mut court = Court::new();
@@ -204,7 +205,7 @@ fn a_suspicion_expires() {
     assert_eq!(court.suspects.due(), None);
 }
 
-/// The call that is in flight at each crash is found among any number of calls.
+/// The call in flight at every crash is found among any number of other calls.
 #[test]
 fn suspects_are_bounded() {
     let mut court = Court::new();
@@ -219,8 +220,8 @@ fn suspects_are_bounded() {
 }
 
 proptest! {
-    /// A call is refused only after [`CRASHES`] crashes in flight without an answer between them.
-    /// The number of excused crashes never exceeds the number of crashes.
+    /// A call is refused only after [`CRASHES`] crashes without an answer in between. No more
+    /// crashes are excused than happened.
     #[test]
     fn an_answered_call_is_never_refused(history in prop::collection::vec(
         (prop::collection::vec((0..4usize, 0..3usize), 0..4), prop::option::of((0..4usize, 0..3usize))),
@@ -229,7 +230,7 @@ proptest! {
         let (names, texts) = (["a", "b", "c", "d"], ["1", "2", "3"]);
         let call = |(name, text): &(usize, usize)| tool(names[*name], texts[*text]);
         let mut court = Court::new();
-        // Crashes since the last answer, by the index of a call.
+        // Number of crashes since the last answer, by the indexes of a call.
         let mut since = std::collections::HashMap::<(usize, usize), u32>::new();
         let (mut crashes, mut excused_crashes) = (0, 0);
         for (in_flight, answered) in history {
@@ -251,8 +252,8 @@ proptest! {
             if let Some(answered) = answered && !court.refuses(call(&answered)) {
                 since.remove(&answered);
                 court.answer(call(&answered));
-                // The call may be refused with any arguments later, but not because of its own
-                // crashes.
+                // The name may still be refused with any arguments, but not this call because of
+                // its own crashes.
                 let (next_suspects, _) = court.suspects.crashed(&[call(&answered)], court.now);
                 let refusal = next_suspects.refusal(call(&answered), court.now);
                 prop_assert!(refusal.is_none_or(|refusal| refusal.arguments == Arguments::Any));

@@ -1,20 +1,20 @@
-//! Finds the line of a process's stderr that best explains its exit.
+//! Finds the line of a process's stderr that best explains the exit.
 
 use crate::display::escapes;
 
 /// Maximum length of a quoted line of stderr, in bytes.
 const MAX_QUOTED_LINE: usize = 240;
 
-/// Maximum part of a long line that is quoted before the error mark, in bytes.
+/// Maximum number of bytes to quote before the error mark of a long line.
 const MAX_QUOTED_BEFORE_MARK: usize = 40;
 
-/// Minimum part of a long line that is quoted after the error mark, in bytes.
+/// Minimum number of bytes to quote after the error mark of a long line.
 const MIN_QUOTED_AFTER_MARK: usize = 60;
 
-/// Words at the beginning of an error, after the time and the name of the program.
+/// Words that begin an error, possibly after a time and a program's name.
 const ERROR_WORDS: [&str; 5] = ["error", "exception", "fatal", "critical", "panic"];
 
-/// Error marks: words anywhere in a line.
+/// Words that mark an error anywhere in a line.
 const ERROR_MARKS: [&str; 17] = [
     "cannot",
     "can't",
@@ -35,10 +35,10 @@ const ERROR_MARKS: [&str; 17] = [
     "unable to",
 ];
 
-/// Log levels of lines without an error.
+/// Log levels of lines that are no errors.
 const HARMLESS_LEVELS: [&str; 6] = ["DEBUG", "INFO", "TRACE", "WARN", "WARNING", "Warning"];
 
-/// Beginnings of final lines that do not explain the exit.
+/// Beginnings of last lines that do not explain the exit.
 const FINAL_LINES: [&str; 9] = [
     "A complete log of this run",
     "For more information",
@@ -53,17 +53,17 @@ const FINAL_LINES: [&str; 9] = [
 
 const TRACEBACK: &str = "Traceback (most recent call last)";
 
-/// The line of a process's last stderr that best explains its exit. In this order: the error of an
-/// installer, the exception of the last traceback, the first line that begins as an error, the last
-/// line with an error mark, or the last line before a usage text. A line that only announces the
-/// next line is joined with it.
+/// Returns the line of stderr that best explains the exit. In order of preference: the error of an
+/// installer, the exception of the last traceback, the first line that begins like an error, the
+/// last line with an error mark, the last line before a usage text. If a line only announces the
+/// next one, both lines are joined.
 pub fn telling_line(stderr: &[impl AsRef<str>]) -> Option<String> {
     let stderr: Vec<_> = stderr
         .iter()
         .map(|line| escapes::without(line.as_ref()))
         .collect();
     let lines: Vec<&str> = stderr.iter().map(AsRef::as_ref).collect();
-    // The options of a program do not explain its exit.
+    // A usage text does not explain the exit.
     let usage = lines.iter().position(|line| is_usage(line));
     let lines_before_usage = &lines[..usage.unwrap_or(lines.len())];
     let index = installer_error(&lines)
@@ -85,8 +85,8 @@ pub fn telling_line(stderr: &[impl AsRef<str>]) -> Option<String> {
     }))
 }
 
-/// The first line of npm with more than an error code, or the first line of uv with the reason.
-/// Both wrap their messages and add advice.
+/// The first line of npm that is more than an error code, or the first line of uv with a reason.
+/// Both installers add advice after it.
 fn installer_error(lines: &[&str]) -> Option<usize> {
     lines.iter().position(|line| {
         let message = line.strip_prefix("npm error ");
@@ -96,7 +96,7 @@ fn installer_error(lines: &[&str]) -> Option<usize> {
     })
 }
 
-/// The exception of the last traceback: the first line after its frames.
+/// The exception of the last traceback, which is the first line after its frames.
 fn traceback_error(lines: &[&str]) -> Option<usize> {
     let start = lines.iter().rposition(|line| line.contains(TRACEBACK))?;
     let lines_after = lines[start + 1..]
@@ -120,8 +120,8 @@ fn is_usage(line: &str) -> bool {
         .is_some_and(|word| word.eq_ignore_ascii_case("usage:"))
 }
 
-/// True if a line begins as an error: with an error word or an error type (`ModuleNotFoundError:`),
-/// possibly after the time and the name of a program. Indented lines belong to the line above.
+/// True if a line begins like an error: with an error word or type (`ModuleNotFoundError:`),
+/// possibly after a time and a program's name. An indented line continues the line before.
 pub fn is_error(line: &str) -> bool {
     if line.starts_with(char::is_whitespace) || is_other_level(line) {
         return false;
@@ -143,7 +143,7 @@ fn is_other_level(line: &str) -> bool {
     words.any(|word| HARMLESS_LEVELS.contains(&word))
 }
 
-/// True if a line contains an error mark. Indented lines belong to the line above.
+/// True if a line contains an error mark. An indented line continues the line before.
 fn is_marked(line: &str) -> bool {
     let lower_line = line.to_lowercase();
     !line.starts_with(char::is_whitespace)
@@ -151,7 +151,7 @@ fn is_marked(line: &str) -> bool {
         && ERROR_MARKS.iter().any(|mark| lower_line.contains(mark))
 }
 
-/// The part of a long line that is quoted: its beginning, or the part around a later error mark.
+/// Cuts a long line to its beginning, or to the part around an error mark that comes later.
 pub(super) fn shortened(line: &str) -> String {
     if line.len() <= MAX_QUOTED_LINE {
         return line.to_owned();
@@ -167,7 +167,7 @@ pub(super) fn shortened(line: &str) -> String {
         return format!("{}…", &line[..end]);
     };
     let start = line.floor_char_boundary(mark.saturating_sub(MAX_QUOTED_BEFORE_MARK));
-    // Start at the beginning of a word if possible.
+    // Begin with a whole word if possible.
     let word_start = line[start..mark].find(char::is_whitespace);
     let start = word_start.map_or(mark, |space| start + space + 1);
     let end = line.floor_char_boundary((start + MAX_QUOTED_LINE).min(line.len()));
@@ -236,7 +236,8 @@ mod tests {
         assert_eq!(quoted_line.chars().count(), MAX_QUOTED_LINE + 1);
     }
 
-    /// Real messages of servers that do not start: missing keys, databases, packages, native parts.
+    /// Real messages of servers that do not start: missing keys, databases, packages or native
+    /// code.
     #[test]
     fn the_reason_precedes_usage_and_advice() {
         let table = [
@@ -249,7 +250,7 @@ mod tests {
                 "error: unknown flag: --sse\nSee 'tool --help'\n",
                 "error: unknown flag: --sse",
             ),
-            // Python's argparse prints it before the error.
+            // Python's argparse prints the usage before the error.
             (
                 "usage: server [-h] --db DB\nserver: error: the following arguments are required: --db\n",
                 "server: error: the following arguments are required: --db",
@@ -262,7 +263,7 @@ mod tests {
                 "Please give a database URL.\nUsage: server <url>\n  server sqlite:///x.db --read-only\n",
                 "Please give a database URL.",
             ),
-            // The first error is the reason. The next line is its consequence.
+            // The first error is the reason, and the next line only its consequence.
             (
                 "Error: An API key is required, set SEARCH_API_KEY\nInvalid configuration\n",
                 "Error: An API key is required, set SEARCH_API_KEY",
@@ -287,7 +288,7 @@ mod tests {
                 "{\"level\":30,\"msg\":\"up\"}\nFatal error: listen EADDRINUSE 127.0.0.1:3000\n",
                 "Fatal error: listen EADDRINUSE 127.0.0.1:3000",
             ),
-            // A warning is not the reason.
+            // A warning does not explain the exit.
             (
                 "(node:7) Warning: an experimental feature failed to load\nSLACK_TOKEN is required\n",
                 "SLACK_TOKEN is required",
@@ -296,7 +297,7 @@ mod tests {
                 "WARN: config.json not found, using defaults\nno licence\n",
                 "no licence",
             ),
-            // Node.js: the path of a module is no reason.
+            // Node.js: the file that requires a missing module is not the reason.
             (
                 "node:internal/modules/cjs/loader:1228\n  throw err;\n  ^\n\nError: Cannot find module '/x/dist/index.js'\nRequire stack:\n- /x/bin/server.js\n    at Module._resolve (node:internal:1)\n\nNode.js v20.1.0\n",
                 "Error: Cannot find module '/x/dist/index.js'",
@@ -313,7 +314,7 @@ mod tests {
                 "MongoServerSelectionError: connect ECONNREFUSED 127.0.0.1:27017\n    at Topology.selectServer {\n  reason: TopologyDescription {\n",
                 "MongoServerSelectionError: connect ECONNREFUSED 127.0.0.1:27017",
             ),
-            // The reason follows a line that announces it.
+            // The reason comes after a line that announces it.
             (
                 "Invalid environment variables: {\n  API_KEY: [ 'Required' ]\n}\n",
                 "Invalid environment variables: { API_KEY: [ 'Required' ]",
@@ -326,7 +327,7 @@ mod tests {
                 "thread 'main' panicked at src/main.rs:7:5:\nDATABASE_URL must be set\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n",
                 "thread 'main' panicked at src/main.rs:7:5: DATABASE_URL must be set",
             ),
-            // The last traceback is the cause of the exit, and its first line has the reason.
+            // The last traceback caused the exit. The first line after it has the reason.
             (
                 "Traceback (most recent call last):\n  File \"/a.py\", line 1, in f\nKeyError: 'TOKEN'\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n  File \"/a.py\", line 9, in <module>\n    main()\nRuntimeError: set TOKEN first\n",
                 "RuntimeError: set TOKEN first",
@@ -356,7 +357,7 @@ mod tests {
                 "Installed 31 packages in 88ms\nAn executable named `notes` is not provided by package `notes-mcp`.\nThe following executables are available:\n- notes-server\n",
                 "An executable named `notes` is not provided by package `notes-mcp`.",
             ),
-            // No line is marked.
+            // No line has an error mark.
             (
                 "Connecting to http://127.0.0.1:8888\nthe notebook server does not run\n",
                 "the notebook server does not run",

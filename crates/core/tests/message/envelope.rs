@@ -1,5 +1,5 @@
-//! Tests of the envelope: the members that are read, the messages that are refused, and the bytes
-//! that stay unchanged (invariant 5).
+//! Tests of the envelope: which members are read, which messages are refused, and which bytes stay
+//! unchanged (invariant 5).
 
 use mainstay_core::message::{self, JsonObjectEditor, Malformed, MessageKind, Method, Reference};
 use proptest::prelude::*;
@@ -75,7 +75,7 @@ fn an_invalid_message_is_refused_with_its_code_and_id() {
     }
 }
 
-/// A parser that ignores case or folds similar letters must not read another message.
+/// A parser that ignores case or confuses similar letters must not read another message.
 #[test]
 fn a_lookalike_member_is_refused() {
     let call = |extra: &str, inner: &str| {
@@ -137,8 +137,8 @@ fn a_repeated_member_is_set_and_removed_as_one() {
     assert!(JsonObjectEditor::read("[]").is_none() && JsonObjectEditor::read("{} x").is_none());
 }
 
-/// Only the four members of `_meta` make a message modern. Older revisions have other members with
-/// the same prefix.
+/// Only these four keys of `_meta` make a message modern. Legacy revisions have other keys with the
+/// same prefix.
 #[test]
 fn a_request_with_a_description_of_the_client_is_recognised() {
     for (key, expected) in [
@@ -210,7 +210,7 @@ fn an_ambiguous_address_is_refused() {
 }
 
 proptest! {
-    /// Only the replaced spans differ, except for line breaks between tokens.
+    /// A splice changes only its spans, and removes line breaks between tokens.
     #[test]
     fn a_splice_changes_nothing_else(arguments in json::value(), unknown in json::value(), id in "[a-z]{1,5}") {
         let text = format!(
@@ -231,7 +231,7 @@ proptest! {
         );
     }
 
-    /// An object is written unchanged, and its members are found by their names.
+    /// An object is written unchanged, and each member is found by its name.
     #[test]
     fn an_object_keeps_its_other_members(
         values in prop::collection::vec(json::value(), 0..5),
@@ -259,14 +259,14 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_reader_panic(text in "\\PC{0,80}") {
-        // Only a panic would fail this part of the test.
+        // This fails only by a panic.
         if let Ok(envelope) = message::peek(&text) {
             drop(message::address(&text, &envelope));
         }
     }
 }
 
-/// The envelope after a change of the body equals the envelope of the changed response.
+/// [`message::with_body`] returns the same envelope as a new peek.
 #[test]
 fn a_response_with_a_new_body_has_its_envelope() {
     for text in [

@@ -1,9 +1,9 @@
-//! JSON values with numbers in the notations of people and programs.
+//! Random JSON values with unusual numbers.
 
 use mainstay_core::message;
 use proptest::prelude::*;
 
-/// Any JSON value, with numbers in unusual notations.
+/// Generates any JSON value, with numbers in unusual notations.
 pub fn value() -> impl Strategy<Value = String> {
     let number = prop::sample::select(vec![
         "0",

@@ -1,4 +1,4 @@
-//! Messages: their envelope, and the differences between protocol revisions.
+//! Tests of messages: the envelope, and the differences between protocol revisions.
 
 mod envelope;
 mod era;

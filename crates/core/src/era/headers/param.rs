@@ -1,4 +1,4 @@
-//! `x-mcp-header`: parameters of a tool that are repeated in headers.
+//! `x-mcp-header`: tool parameters that a request repeats in headers.
 
 use std::borrow::Cow;
 
@@ -7,21 +7,21 @@ use serde_json::{Map, Value};
 use super::value::encode;
 use crate::message;
 
-/// The schema keyword of a parameter that is repeated in a header.
+/// The keyword in a tool's input schema that names the header of a parameter.
 pub const ANNOTATION: &str = "x-mcp-header";
-/// Keywords whose values are data and contain no annotations.
+/// Schema keywords whose values are plain data, so that annotations inside do not count.
 const DATA_KEYWORDS: [&str; 4] = ["default", "const", "enum", "examples"];
 
-/// A parameter that is repeated in a header.
+/// A tool parameter with its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamHeader {
-    /// The full name: `Mcp-Param-Region`.
+    /// The full name, such as `Mcp-Param-Region`.
     pub header: String,
     /// The path of the parameter in the arguments.
     pub path: Vec<String>,
 }
 
-/// The reason that a tool's schema, and so the tool, is invalid.
+/// The reason that a tool's input schema is invalid. The tool is then not listed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidHeader {
     #[error("x-mcp-header is not a header name at {0:?}")]
@@ -34,9 +34,9 @@ pub enum InvalidHeader {
     Unreachable(String),
 }
 
-/// The annotated parameters of an `inputSchema` (JSON text), in its order.
+/// Returns the annotated parameters of an `inputSchema` (JSON text), in its order.
 pub fn param_headers(input_schema: &str) -> Result<Vec<ParamHeader>, InvalidHeader> {
-    // Most schemas have no annotation. An escape could hide an annotation.
+    // Fast path: most schemas have no annotation. An escape could hide one.
     if !input_schema.contains(ANNOTATION) && !input_schema.contains("\\u") {
         return Ok(Vec::new());
     }
@@ -49,7 +49,7 @@ pub fn param_headers(input_schema: &str) -> Result<Vec<ParamHeader>, InvalidHead
 #[derive(Default)]
 struct FoundHeaders {
     headers: Vec<ParamHeader>,
-    /// The chain of properties to the current schema.
+    /// The names of the properties that lead to the current schema.
     path: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ impl FoundHeaders {
                     ("properties", Value::Object(properties)) => {
                         self.properties(properties, reachable)
                     }
-                    // The keys in these objects are names of schemas, not keywords.
+                    // Here, the keys are names and not keywords.
                     (
                         "$defs" | "definitions" | "patternProperties" | "dependentSchemas",
                         Value::Object(schemas),
@@ -127,8 +127,8 @@ impl FoundHeaders {
     }
 }
 
-/// True for one of the three types. `null` may stand next to the type: a parameter that is null has
-/// no header.
+/// True for the type integer, string or boolean, also together with `null`. A parameter that is
+/// null has no header.
 fn is_mirrored(kind: Option<&Value>) -> bool {
     let is_mirrored_type =
         |kind: &Value| matches!(kind.as_str(), Some("integer" | "string" | "boolean"));
@@ -141,17 +141,17 @@ fn is_mirrored(kind: Option<&Value>) -> bool {
     }
 }
 
-/// True for a token: `1*tchar` (RFC 9110, 5.6.2).
+/// True for a header name: `1*tchar` (RFC 9110, 5.6.2).
 fn is_token(name: &str) -> bool {
     let is_token_character =
         |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(is_token_character)
 }
 
-/// The value of an annotated parameter in a call.
+/// The value of a parameter that has a header.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Primitive<'a> {
-    /// The number as JSON text.
+    /// A number as JSON text.
     Number(&'a str),
     Text(Cow<'a, str>),
     Boolean(&'static str),
@@ -166,15 +166,15 @@ impl Primitive<'_> {
         }
     }
 
-    /// Numbers compare as numbers, all other values as text.
+    /// True if the header has this value. Numbers compare by value: `42` equals `42.0`.
     pub(super) fn equals(&self, header: &str) -> bool {
         self.text() == header
             || matches!(self, Self::Number(number) if decimal(number) == decimal(header))
     }
 }
 
-/// Writes a whole number without fraction and exponent (`42.0`, `4.2e1`). Other numbers, and those
-/// that double precision cannot represent exactly, stay as they are.
+/// Writes a whole number (`42.0`, `4.2e1`) without fraction and exponent. Other numbers stay
+/// unchanged, as do numbers that a double cannot represent exactly.
 fn decimal(number: &str) -> Cow<'_, str> {
     const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
     match serde_json::from_str::<f64>(number) {
@@ -187,7 +187,8 @@ fn decimal(number: &str) -> Cow<'_, str> {
 }
 
 impl ParamHeader {
-    /// The value in these arguments (JSON text). `None` if it is absent, null, or not primitive.
+    /// The parameter's value in `arguments` (JSON text). `None` if it is absent, null or not
+    /// primitive.
     pub(super) fn value<'a>(&self, arguments: &'a str) -> Option<Primitive<'a>> {
         let value = self
             .path
@@ -205,7 +206,7 @@ impl ParamHeader {
     }
 }
 
-/// The encoded headers of a call with these `arguments` (JSON text).
+/// Returns the encoded headers of a call with these `arguments` (JSON text).
 pub fn values(params: &[ParamHeader], arguments: &str) -> Vec<(String, String)> {
     params
         .iter()

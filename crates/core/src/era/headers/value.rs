@@ -1,4 +1,4 @@
-//! Encodes text as the value of a header, and decodes it.
+//! Encodes and decodes the values of headers.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 const PREFIX: &str = "=?base64?";
 const SUFFIX: &str = "?=";
 
-/// The error of a header value that cannot be decoded.
+/// The reason that a header value cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadEncoding {
     #[error("not a header value: only visible ASCII, spaces and tabs")]
@@ -18,14 +18,14 @@ pub enum BadEncoding {
     Utf8,
 }
 
-/// True if a header can carry this value: visible ASCII, spaces, tabs.
+/// True if a header can carry this value: visible ASCII, spaces and tabs.
 pub(super) fn is_plain(value: &str) -> bool {
     value
         .bytes()
         .all(|byte| matches!(byte, b'\t' | b' '..=b'~'))
 }
 
-/// Encodes a header value: unchanged if that is safe, else as base64 between markers.
+/// Encodes a header value. A value that is not safe becomes base64 between markers.
 pub fn encode(value: &str) -> Cow<'_, str> {
     let is_safe = value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && value.trim_ascii().len() == value.len()
@@ -36,8 +36,8 @@ pub fn encode(value: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{PREFIX}{}{SUFFIX}", BASE64_STANDARD.encode(value)))
 }
 
-/// Decodes a header value. Base64 is read strictly, with padding and no spare bits, so that one
-/// text has one spelling.
+/// Decodes a header value. Base64 must have padding and no spare bits, so that each value has only
+/// one encoding.
 pub fn decode(value: &str) -> Result<Cow<'_, str>, BadEncoding> {
     if !is_plain(value) {
         return Err(BadEncoding::Characters);

@@ -7,8 +7,7 @@ use crate::{
     message::{self, JsonObjectEditor, array, items},
 };
 
-/// Replaces newer blocks in the array of content blocks at `member`. Returns true if a block was
-/// replaced.
+/// Replaces newer content blocks in the array `member`. Returns true if a block was replaced.
 pub(super) fn downgrade(
     result: &mut JsonObjectEditor<'_>,
     member: &str,
@@ -38,7 +37,7 @@ pub(super) fn downgrade(
     has_changed
 }
 
-/// The replacement of a block. `None` if the revision defines the block.
+/// Returns the replacement of a block. `None` if the revision defines the block.
 pub(super) fn older_block(block: &str, revision: Revision) -> Option<String> {
     match &*message::text_member(block, "type")? {
         "audio" if !revision.has_audio() => audio(block),
@@ -47,7 +46,7 @@ pub(super) fn older_block(block: &str, revision: Revision) -> Option<String> {
     }
 }
 
-/// Turns audio into an embedded resource, which keeps the bytes.
+/// Converts audio to an embedded resource, which keeps the bytes.
 fn audio(block: &str) -> Option<String> {
     let mut editor = JsonObjectEditor::read(block)?;
     let mut resource = JsonObjectEditor::default();
@@ -63,7 +62,7 @@ fn audio(block: &str) -> Option<String> {
     Some(editor.to_string())
 }
 
-/// Turns a link into a text with the same content. Annotations and `_meta` stay.
+/// Converts a link to a text block with the same content. Keeps annotations and `_meta`.
 fn link(block: &str) -> String {
     let shown_text = |name| message::shown_member(block, name);
     let uri = shown_text("uri").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Cuts a large result to its beginning and adds a link to the whole result.
+//! Cuts a large tool result and adds a link to the whole result.
 
 use std::borrow::Cow;
 
@@ -8,18 +8,18 @@ use crate::{
     message::{self, JsonObjectEditor, array, items},
 };
 
-/// The address of the whole result, and its size as JSON text.
+/// The whole result: its resource URI, its tool, and the size of its JSON text.
 #[derive(Clone, Copy, Debug)]
 pub struct Whole<'a> {
     pub uri: &'a str,
-    /// The tool that was called.
+    /// The called tool.
     pub tool: &'a str,
     pub bytes: usize,
 }
 
-/// Cuts a tool's result (JSON text) so that its blocks hold at most `max_bytes` bytes. A text block is
-/// cut at the limit. A block of another type at the limit is left out, and so are all later blocks.
-/// `structuredContent` stays if it also fits. The last block is a link to the whole result.
+/// Cuts a tool result (JSON text) to `max_bytes` bytes of content blocks, and adds a block with a
+/// link to the whole result. A text block at the limit is cut. Another block at the limit is left
+/// out, like all later blocks. `structuredContent` stays if it fits into the remaining bytes.
 pub fn head(
     result: &str,
     max_bytes: usize,
@@ -53,7 +53,8 @@ pub fn head(
     Some(editor.to_string())
 }
 
-/// Cuts a text block to at most `max_bytes` bytes of JSON text.
+/// Cuts a text block to at most `max_bytes` bytes of JSON text. `None` if it is no text, or if
+/// nothing fits.
 fn cut_text_block(block: &str, max_bytes: usize) -> Option<String> {
     let text = message::shown_member(block, "text")?;
     if message::text_member(block, "type").as_deref() != Some("text") {
@@ -66,7 +67,7 @@ fn cut_text_block(block: &str, max_bytes: usize) -> Option<String> {
     Some(editor.to_string())
 }
 
-/// The longest prefix of the text whose quoted form has at most `max_bytes` bytes.
+/// Returns the longest prefix of a text that has at most `max_bytes` bytes as a JSON string.
 fn beginning(text: &str, max_bytes: usize) -> &str {
     let mut length = 0;
     for (index, character) in text.char_indices() {
@@ -96,7 +97,7 @@ fn link(whole: Whole<'_>) -> String {
              ?path= (a JSON path) after the URI, or with the tool read_object."
         ),
     );
-    // A read returns parts as plain text. The size after redaction is not known yet.
+    // The resource is read in parts, as plain text. Its size is unknown before redaction.
     link.set_text("mimeType", "text/plain");
     link.to_string()
 }

@@ -1,5 +1,5 @@
-//! Finds the ids of tasks in messages, so that a gateway can replace them. Covers the tasks of the
-//! extension (SEP-2663) and of 2025-11-25 ("Tasks").
+//! Finds task ids in messages, so that Mainstay can replace them. Covers the tasks of the extension
+//! (SEP-2663) and of 2025-11-25 ("Tasks").
 
 use super::{ID, is_task};
 use crate::{
@@ -7,18 +7,17 @@ use crate::{
     message::{InvalidParams, JsonObjectEditor, Method, array, quote},
 };
 
-/// The key in `_meta` for the task that a message belongs to (2025-11-25).
+/// The key in `_meta` with the task that a message belongs to (2025-11-25).
 pub const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 const UNKNOWN_TASK: InvalidParams = InvalidParams("unknown task");
 
-/// Renames a task. `None` if there is no such task. The caller then keeps the name or removes the
-/// task.
+/// Returns the new name of a task. `None` for an unknown task, which keeps its name or is removed.
 pub type Rename<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Renames the tasks in a server's result (JSON text) for this method. `None` if there are none.
-/// `as_task` is true if the request asked for a task as in 2025-11-25. A task without a new name is
-/// removed from a list.
+/// Renames the tasks in a server's result (JSON text). `None` if nothing was renamed. `as_task` is
+/// true if the request asked for a task in the form of 2025-11-25. Unknown tasks are removed from
+/// lists.
 pub fn in_result(
     method: Method,
     as_task: bool,
@@ -39,8 +38,8 @@ pub fn in_result(
     has_renamed.then(|| editor.to_string())
 }
 
-/// Renames the server's own tasks in its notification or request (JSON text). `None` if there are
-/// none. A request such as `tasks/get` names a task of the client, which stays.
+/// Renames a server's tasks in its notification or request (JSON text). `None` if nothing was
+/// renamed. A request such as `tasks/get` is about a task of the client, whose name stays.
 pub fn in_message(method: Method, message: &str, rename: Rename<'_>) -> Option<String> {
     let mut editor = JsonObjectEditor::read(message)?;
     let has_renamed = edit_member(&mut editor, "params", |params| {
@@ -56,8 +55,8 @@ pub fn in_message(method: Method, message: &str, rename: Rename<'_>) -> Option<S
     has_renamed.then(|| editor.to_string())
 }
 
-/// Renames the server's task that a client's response (JSON text) belongs to. `None` if the task
-/// has no new name, because the task is the client's own.
+/// Renames the server's task that a client's response (JSON text) belongs to. `None` if nothing was
+/// renamed, because the task is the client's own.
 pub fn in_response(response: &str, rename: Rename<'_>) -> Option<String> {
     let mut editor = JsonObjectEditor::read(response)?;
     let has_renamed = edit_member(&mut editor, "result", |result| {
@@ -66,9 +65,9 @@ pub fn in_response(response: &str, rename: Rename<'_>) -> Option<String> {
     has_renamed.then(|| editor.to_string())
 }
 
-/// Renames tasks in the `params` (JSON text) of a client's request: the tasks of its subscription,
-/// and the task that the request belongs to. `None` if there are none. Tasks of the subscription
-/// without a new name are removed, as a server ignores unknown tasks.
+/// Renames tasks in the `params` (JSON text) of a client's request: the tasks to listen to, and the
+/// task that the request belongs to. `None` if nothing was renamed. Removes unknown tasks from the
+/// tasks to listen to, because servers ignore them.
 pub fn in_request(
     method: Method,
     params: &str,
@@ -78,7 +77,7 @@ pub fn in_request(
         return Ok(None);
     };
     let mut has_renamed = false;
-    // Each member may occur once. Otherwise two readers of one message could see different tasks.
+    // A member that occurs twice is an error, because two parsers could read different tasks.
     let check_once = |object: &JsonObjectEditor<'_>, member| match object.count(member) {
         0 | 1 => Ok(()),
         _ => Err(InvalidParams("a member occurs twice")),
@@ -115,8 +114,7 @@ pub fn in_request(
     Ok(has_renamed.then(|| editor.to_string()))
 }
 
-/// Renames the task that an object names. Returns false if the object names no task, or the task
-/// has no new name.
+/// Renames the task of an object. Returns false if the object has no task, or an unknown one.
 fn rename_task(object: &mut JsonObjectEditor<'_>, rename: Rename<'_>) -> bool {
     let id = object.get(ID).and_then(|id| serde_json::from_str(id).ok());
     let name = id.and_then(|id: String| rename(&id));
@@ -131,7 +129,7 @@ fn rename_related_task(object: &mut JsonObjectEditor<'_>, rename: Rename<'_>) ->
     })
 }
 
-/// Changes an object inside another. `change` returns true after a change.
+/// Edits an object inside another object. `change` returns true if it changed something.
 fn edit_member(
     object: &mut JsonObjectEditor<'_>,
     member: &str,
@@ -161,7 +159,7 @@ fn rename_listed_tasks(result: &mut JsonObjectEditor<'_>, rename: Rename<'_>) ->
     true
 }
 
-/// Renames the tasks in a list of strings, and removes tasks without a new name.
+/// Renames the tasks in a list of strings. Removes unknown tasks.
 fn rename_strings(
     object: &mut JsonObjectEditor<'_>,
     member: &str,
@@ -182,7 +180,7 @@ fn rename_strings(
 mod tests {
     use super::*;
 
-    /// Renames tasks whose names begin with `t`.
+    /// Renames tasks whose names begin with `t`. All others are unknown.
     fn seal_name(id: &str) -> Option<String> {
         id.starts_with('t').then(|| format!("s-{id}"))
     }
@@ -241,7 +239,7 @@ mod tests {
                 r#"{"method":"notifications/tasks/status","params":{"taskId":"t1"}}"#,
                 Some(r#"{"method":"notifications/tasks/status","params":{"taskId":"s-t1"}}"#),
             ),
-            // The client's own task.
+            // The task is the client's own.
             (
                 r#"{"id":1,"method":"tasks/get","params":{"taskId":"t1"}}"#,
                 None,

@@ -1,9 +1,9 @@
-//! The effect of calls on the course of a session, and its status while it reconnects.
+//! Tests of calls in each phase of a session, and of the status while the session reconnects.
 
 use super::*;
 
 /// Sends a call every `every` milliseconds after the first loss, until the policy gives up. Returns
-/// that time in milliseconds, and the number of sessions.
+/// the total time in milliseconds, and the number of sessions.
 fn given_up(mut course: Course, every: u64) -> (u128, u64) {
     let start = course.now;
     while course.state() != SessionState::Failed {
@@ -19,7 +19,8 @@ fn given_up(mut course: Course, every: u64) -> (u128, u64) {
     (time, course.life.epoch.0)
 }
 
-/// A budget of five crashes lasts 31 s without calls, and no less with calls, which bring attempts forward.
+/// A budget of five crashes lasts for 31 s without calls. Calls bring attempts forward, but do not
+/// shorten this time.
 #[test]
 fn calls_do_not_spend_the_budget_faster_than_the_policy() {
     let result_without_calls = given_up(Course::after_loss(without_calls(), crash()), 100);
@@ -36,8 +37,7 @@ fn without_calls() -> Policy {
     policy
 }
 
-/// Crashes that a refused call caused do not count against the budget. That includes earlier
-/// crashes.
+/// Crashes by a refused call do not count against the budget, including earlier ones.
 #[test]
 fn crashes_of_a_refused_call_are_not_counted() {
     let mut course = Course::after_loss(steady(Preset::Default), crash());
@@ -49,7 +49,7 @@ fn crashes_of_a_refused_call_are_not_counted() {
     course.tick();
     course.open_session();
     assert_eq!(course.report(SessionReport::Poisoned(crash(), 3)), None);
-    // One crash had another cause.
+    // One of the crashes had another cause, so it counts.
     assert_eq!(
         (course.state(), course.status().attempt),
         (SessionState::Reconnecting, 1)
@@ -67,7 +67,7 @@ fn crashes_of_a_refused_call_are_not_counted() {
     assert_eq!(course.state(), SessionState::Failed);
 }
 
-/// If the policy does not restart a server, a refused call does not restart it either.
+/// A crash by a refused call does not restart a server that the policy does not restart.
 #[test]
 fn a_refused_call_does_not_restart_a_server() {
     let mut course = Course::connected(steady(Preset::Desktop));
@@ -78,7 +78,7 @@ fn a_refused_call_does_not_restart_a_server() {
     );
 }
 
-/// The status shows the loss and the attempt until another session is up.
+/// The status shows the loss and the attempt until the next session is up.
 #[test]
 fn the_status_shows_the_last_loss_during_a_reconnect() {
     for loss in [Loss::SessionExpired, crash(), connection_loss()] {
@@ -102,7 +102,7 @@ fn the_status_shows_the_last_loss_during_a_reconnect() {
     }
 }
 
-/// Like [`the_status_shows_the_last_loss_during_a_reconnect`], with a call in place of a person.
+/// Like [`the_status_shows_the_last_loss_during_a_reconnect`], for a session that a call opens.
 #[test]
 fn the_status_shows_the_last_loss_while_a_call_opens_a_session() {
     let mut policy = steady(Preset::Manual);
@@ -117,7 +117,7 @@ fn the_status_shows_the_last_loss_while_a_call_opens_a_session() {
     assert_eq!(status.reason, Some(connection_loss().to_string()));
 }
 
-/// After a reconnect by hand the status shows no loss.
+/// A start by the operator removes the loss from the status.
 #[test]
 fn a_start_forgets_the_last_loss() {
     let mut course = Course::after_loss(steady(Preset::Default), crash());

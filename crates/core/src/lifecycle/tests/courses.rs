@@ -1,9 +1,9 @@
-//! Exact courses: budgets, forgiveness, calls, hangs and probes.
+//! Tests of exact event sequences: budgets, forgiveness, calls, hangs and probes.
 
 use super::*;
 use crate::health::{Excuse, HealthAction};
 
-/// Y1: a local crash loop stops after five restarts and waits for one click.
+/// Y1: a local crash loop ends after five restarts. One click starts the server again.
 #[test]
 fn y1_a_crash_loop_ends_in_failed_and_a_start_resets_it() {
     let mut course = Course::after_loss(steady(Preset::Default), crash());
@@ -29,7 +29,7 @@ fn y1_a_crash_loop_ends_in_failed_and_a_start_resets_it() {
     );
 }
 
-/// Y1: the budgets of lost connections and of crashes are separate. Both have the same waits.
+/// Y1: lost connections and crashes have separate budgets, but the same delays.
 #[test]
 fn y1_crashes_and_losses_have_separate_budgets() {
     let mut policy = steady(Preset::Default);
@@ -70,7 +70,7 @@ fn as_reconnect_counts_a_crash_among_the_losses() {
     assert_eq!(course.state(), SessionState::Failed);
 }
 
-/// A server that dies after each handshake backs off. An uptime of a minute resets the backoff.
+/// A server that dies after each handshake gets growing delays. An uptime of a minute resets them.
 #[test]
 fn losses_are_forgiven_after_stable_uptime_not_on_connect() {
     let mut course = Course::after_loss(steady(Preset::Default), connection_loss());
@@ -117,7 +117,7 @@ fn crashes_are_forgiven_after_their_own_time() {
     }
 }
 
-/// Invariant 8: an attempt that can never succeed is not repeated, even for a call.
+/// Invariant 8: an attempt that cannot succeed is never retried, not even for a call.
 #[test]
 fn a_wrong_configuration_is_not_retried() {
     let mut course = Course::new(Policy::default());
@@ -128,7 +128,7 @@ fn a_wrong_configuration_is_not_retried() {
     assert_eq!(course.step(Event::Resumed), None);
 }
 
-/// A temporary error is retried at the policy's intervals, and for a call.
+/// A temporary failure is retried with the policy's delays, and for a call.
 #[test]
 fn a_start_without_a_resource_is_retried() {
     for loss in [
@@ -148,7 +148,7 @@ fn a_start_without_a_resource_is_retried() {
         course.wait(SECOND);
         assert_eq!(course.step(Event::CallWaiting), open_effect(5), "{loss:?}");
         course.open_session();
-        // The policy treats every failed first attempt as final.
+        // This preset does not retry a failed first attempt.
         let mut course = Course::new(steady(Preset::Bounded));
         course.step(Event::Start);
         course.end_session(loss.clone());
@@ -156,8 +156,8 @@ fn a_start_without_a_resource_is_retried() {
     }
 }
 
-/// 401 and 403: the status is an error with this reason. The server is retried every ten minutes,
-/// and for a call at most once a minute.
+/// After HTTP 401 or 403, the status is an error with this reason. The server is retried every ten
+/// minutes, or for a call, but at most once a minute.
 #[test]
 fn an_unauthorized_server_is_tried_rarely() {
     const MINUTE: u64 = 60 * SECOND;
@@ -175,7 +175,7 @@ fn an_unauthorized_server_is_tried_rarely() {
         at_first,
         Course::after_loss(steady(Preset::Default), unauthorized_loss()),
     ] {
-        // Without a person or a call, the status does not change.
+        // Without a request or a call, the status stays the same.
         for _ in 0..3 {
             assert_status(&course, Some(10 * MINUTE));
             let epoch = course.life.epoch.0;
@@ -183,7 +183,7 @@ fn an_unauthorized_server_is_tried_rarely() {
             assert_status(&course, None);
             course.end_session(unauthorized_loss());
         }
-        // For calls.
+        // Attempts for calls.
         for _ in 0..3 {
             let from = course.status().calls_from.expect("a time");
             assert_eq!(from - course.now, Duration::from_mins(1));
@@ -195,7 +195,7 @@ fn an_unauthorized_server_is_tried_rarely() {
             assert_eq!(course.step(Event::CallWaiting), open_effect(epoch + 1));
             course.end_session(unauthorized_loss());
         }
-        // A person retries at once.
+        // A reconnect by the operator begins at once.
         let epoch = course.life.epoch.0;
         assert_eq!(course.step(Event::Reconnect), open_effect(epoch + 1));
         assert_eq!(course.state(), SessionState::Connecting);
@@ -203,7 +203,7 @@ fn an_unauthorized_server_is_tried_rarely() {
     }
 }
 
-/// Y: `initialFailure` applies to the first attempt after a start. A server that was up is
+/// Y: `initialFailure` applies only to the first attempt after a start. A server that was up is
 /// reconnected.
 #[test]
 fn an_initial_failure_is_an_error_until_the_first_connect() {
@@ -222,7 +222,7 @@ fn an_initial_failure_is_an_error_until_the_first_connect() {
     );
 }
 
-/// Invariant 9: an attempt that hangs in its handshake ends before the next one begins.
+/// Invariant 9: an attempt that hangs in its handshake ends before the next attempt begins.
 #[test]
 fn a_hanging_handshake_is_closed_then_killed_then_retried() {
     let mut course = Course::new(steady(Preset::Default));
@@ -244,7 +244,7 @@ fn a_hanging_handshake_is_closed_then_killed_then_retried() {
     assert_eq!(course.due(), Some(SECOND));
 }
 
-/// Silence exhausts the time limit of a start, and work does not. Work has a separate limit.
+/// A start has a time limit without signs of work, and a longer one for the whole start.
 #[test]
 fn a_start_at_work_has_ten_minutes() {
     let mut course = Course::new(steady(Preset::Default));
@@ -299,7 +299,7 @@ fn a_silent_start_is_ended() {
     );
     course.wait(48 * SECOND);
     course.report(SessionReport::AtWork(course.now));
-    // The report of an earlier look.
+    // This report is older than the last one.
     course.report(SessionReport::AtWork(begun_at));
     assert_eq!(course.due(), Some(30 * SECOND));
     course.wait(20 * SECOND);
@@ -316,7 +316,7 @@ fn a_silent_start_is_ended() {
     assert_eq!(course.status().start_words(course.now), None);
 }
 
-/// A start with a silence limit of one hour may be silent for an hour.
+/// With a time limit of one hour, a start may be silent for an hour.
 #[test]
 fn a_longer_connect_timeout_applies() {
     let mut policy = steady(Preset::Default);
@@ -330,7 +330,7 @@ fn a_longer_connect_timeout_applies() {
     assert_eq!(course.due(), Some(HOUR / 2));
 }
 
-/// E11: a 404 with a session id causes an immediate `initialize`, but only once in a row.
+/// E11: HTTP 404 for a session id leads to a new `initialize` at once, but only once in a row.
 #[test]
 fn e11_an_expired_session_is_reopened_once_without_a_wait() {
     for preset in [Preset::Default, Preset::Persistent, Preset::Router] {
@@ -357,7 +357,7 @@ fn e11_an_expired_session_is_reopened_once_without_a_wait() {
     }
 }
 
-/// G8: a waiting call brings the attempt forward, but not closer than a second to the last attempt.
+/// G8: a waiting call brings the attempt forward, but attempts stay at least a second apart.
 #[test]
 fn g8_a_call_brings_the_attempt_forward() {
     let mut policy = steady(Preset::Default);
@@ -365,7 +365,7 @@ fn g8_a_call_brings_the_attempt_forward() {
     let mut course = Course::after_loss(policy, connection_loss());
     assert_eq!(course.due(), Some(20 * SECOND));
     assert_eq!(course.step(Event::CallWaiting), open_effect(2));
-    // All callers share the attempt.
+    // A second caller shares the attempt.
     assert_eq!(course.step(Event::CallWaiting), None);
     course.wait(100);
     course.report(SessionReport::Begun);
@@ -377,7 +377,7 @@ fn g8_a_call_brings_the_attempt_forward() {
     assert_eq!(course.tick(), open_effect(3));
 }
 
-/// Attempts for calls do not count against the budget, neither for losses nor for crashes.
+/// Attempts for calls do not use up the budget of losses or of crashes.
 #[test]
 fn calls_spend_no_budget() {
     for loss in [connect_failure(), crash()] {
@@ -391,7 +391,7 @@ fn calls_spend_no_budget() {
             course.report(SessionReport::Begun);
             course.end_session(loss.clone());
             assert_eq!(course.status().attempt, 1);
-            // The attempt is brought forward to a time in the future.
+            // The call brings the attempt forward to a later time, so it does not begin yet.
             assert_eq!(course.step(Event::CallWaiting), None);
             assert_eq!(course.tick(), open_effect(epoch));
         }
@@ -421,7 +421,8 @@ fn calls_start_no_attempt_if_the_policy_forbids_it() {
     }
 }
 
-/// `manual` with `onCall`: a call reconnects a lost server, but not a stopped one.
+/// With `manual` and `onCall`, a call reconnects a server that was lost, but not one that was
+/// stopped.
 #[test]
 fn a_call_may_reconnect_a_manual_server() {
     let mut policy = steady(Preset::Manual);
@@ -434,8 +435,8 @@ fn a_call_may_reconnect_a_manual_server() {
     assert_eq!(course.step(Event::CallWaiting), None);
 }
 
-/// HTTP `Retry-After` applies if it is longer than the backoff. It also applies to calls. No pause
-/// is longer than five minutes.
+/// HTTP `Retry-After` applies, also to calls, if it is longer than the backoff. It is cut to five
+/// minutes.
 #[test]
 fn retry_after_is_honoured_within_reason() {
     let check = |seconds: u64, expected: u64, by_call: u64| {
@@ -449,7 +450,7 @@ fn retry_after_is_honoured_within_reason() {
     check(86_400, 300 * SECOND, 300 * SECOND);
 }
 
-/// H14: no probe is due while the server sends messages, or while another probe is in flight.
+/// H14: no probe is due while the server sends messages, or while a probe is in flight.
 #[test]
 fn h14_only_silence_is_probed() {
     let mut course = Course::connected(steady(Preset::Default));
@@ -462,7 +463,7 @@ fn h14_only_silence_is_probed() {
     let start = course.now;
     assert_eq!(course.tick(), probe(1));
     assert_eq!(course.due(), None);
-    // A report that is older than the last one changes no time.
+    // A report that is older than the last message changes nothing.
     course.report(SessionReport::MessageReceived(start));
     assert_eq!(course.due(), None);
     course.wait(12);
@@ -474,7 +475,7 @@ fn h14_only_silence_is_probed() {
     assert_eq!(course.due(), Some(30 * SECOND));
 }
 
-/// A change of the policy affects the live session.
+/// A change of the policy applies to the live session.
 #[test]
 fn a_new_interval_applies_at_once() {
     let mut course = Course::connected(steady(Preset::Manual));
@@ -485,7 +486,7 @@ fn a_new_interval_applies_at_once() {
     assert_eq!(course.due(), None);
 }
 
-/// A half-open connection is replaced. The hang counts as a loss once the session has ended.
+/// A half-open connection is replaced. The reason stays the hang, not the later kill.
 #[test]
 fn a_hang_is_closed_and_reconnected() {
     let mut course = Course::connected(steady(Preset::Default));
@@ -502,7 +503,7 @@ fn a_hang_is_closed_and_reconnected() {
             }
         }
     }
-    // Three probes, each after 30 s and unanswered for 10 s, make 120 s of silence.
+    // 120 s of silence: three probes, each after 30 s, with a time limit of 10 s.
     assert_eq!(probes, 3);
     let status = course.status();
     assert_eq!(status.state, SessionState::Reconnecting);
@@ -514,7 +515,7 @@ fn a_hang_is_closed_and_reconnected() {
     assert_eq!(course.tick(), open_effect(2));
 }
 
-/// A busy single-flight stdio server keeps its running call when a ping gets no answer.
+/// A stdio server that handles one request at a time keeps its running call if it answers no ping.
 #[test]
 fn a_busy_server_is_never_closed_for_a_late_ping() {
     for action in [HealthAction::Verify, HealthAction::Reconnect] {
@@ -536,7 +537,7 @@ fn a_busy_server_is_never_closed_for_a_late_ping() {
     }
 }
 
-/// W14: reports of a closing session have no effect.
+/// W14: reports of a session that is closing have no effect.
 #[test]
 fn a_late_probe_of_a_closing_session_does_nothing() {
     let mut course = Course::connected(steady(Preset::Bounded));

@@ -1,4 +1,4 @@
-//! Checks invariants of the lifecycle with random legal event sequences and random presets.
+//! Tests the invariants of the lifecycle with random event sequences and presets.
 
 use proptest::prelude::*;
 
@@ -8,9 +8,9 @@ use crate::health::{Excuse, FailingCalls, Fault, FaultKind};
 #[derive(Clone, Debug)]
 enum Act {
     Event(Event),
-    /// A report of the live session, if the report is possible now.
+    /// A report of the live session. Skipped if such a report is impossible now.
     Report(SessionReport),
-    /// The current attempt succeeds.
+    /// Makes the current attempt succeed.
     Opens,
     /// A report of an earlier session.
     Late(u64, SessionReport),
@@ -54,10 +54,10 @@ fn report() -> impl Strategy<Value = SessionReport> {
     ];
     prop_oneof![
         2 => Just(SessionReport::Begun),
-        // The real time is set when the act happens.
+        // [`World::event`] sets the real time.
         1 => Just(SessionReport::AtWork(*EPOCH)),
         4 => Just(SessionReport::Opened),
-        // The real time is set when the act happens.
+        // [`World::event`] sets the real time.
         1 => Just(SessionReport::MessageReceived(*EPOCH)),
         1 => Just(SessionReport::Doubted),
         1 => (0..5u32, fault()).prop_map(|(calls, fault)| SessionReport::Failed(calls, Some(fault))),
@@ -68,7 +68,7 @@ fn report() -> impl Strategy<Value = SessionReport> {
     ]
 }
 
-/// A placeholder for the time of the act.
+/// A placeholder time.
 static EPOCH: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
 
 fn act() -> impl Strategy<Value = Act> {
@@ -96,7 +96,7 @@ fn preset() -> impl Strategy<Value = Preset> {
     prop::sample::select(Preset::ALL.to_vec())
 }
 
-/// The driver's view of the session that it opened.
+/// The driver's state of the session that it opened.
 #[derive(Clone, Debug)]
 struct Live {
     epoch: Epoch,
@@ -104,7 +104,7 @@ struct Live {
     is_open: bool,
     /// True while a probe is in flight.
     is_probed: bool,
-    /// Time since when a probe is due, even if the policy sends none.
+    /// Time at which a doubt made a probe due, also if the policy sends no probes.
     doubted_at: Option<Instant>,
     closing: bool,
     killed: bool,
@@ -118,16 +118,16 @@ impl Live {
     }
 }
 
-/// A driver that carries out effects, and checks that they are allowed.
+/// A driver that carries out each effect and checks that the effect is allowed.
 struct World {
     course: Course,
     live: Option<Live>,
-    /// True if the operator's last event was a stop.
+    /// True if the operator's last command was a stop.
     stopped: bool,
-    /// True if a person or a resume requested a session after the last one opened.
+    /// True if a person or a resume has requested a session since the last session opened.
     is_requested: bool,
     opened_at: Option<Instant>,
-    /// Time at which an expired session was reopened without a wait.
+    /// Time of the last reopening of an expired session without a wait.
     free_at: Option<Instant>,
 }
 
@@ -147,7 +147,7 @@ impl World {
         }
     }
 
-    /// The event of an act. `None` if the act is not possible now.
+    /// Returns the event of an act. `None` if the act is impossible now.
     fn event(&mut self, act: Act) -> Option<Event> {
         match act {
             Act::Opens => None,
@@ -156,7 +156,7 @@ impl World {
                 let session = self.live.as_mut()?;
                 let (epoch, now) = (session.epoch, self.course.now);
                 let report = match report {
-                    // Both reports are steps towards a session.
+                    // The driver reports `Begun` before `Opened`.
                     SessionReport::Begun | SessionReport::Opened if !session.has_begun => {
                         session.has_begun = true;
                         SessionReport::Begun
@@ -242,7 +242,7 @@ impl World {
                 "a late report did something"
             );
         }
-        // A probe may be due at once after a failure.
+        // A failure may make a probe due at once.
         let is_fault = matches!(
             &event,
             Event::Io(
@@ -312,10 +312,9 @@ impl World {
         Ok(())
     }
 
-    /// Checks that there is no hot retry. An attempt that nobody requested begins at least a second
-    /// after the last one, within the jitter. An attempt for a call begins exactly a second after
-    /// the last one. An expired session is reopened at once only if the session before had not
-    /// expired.
+    /// Checks the pause between attempts. It is at least the initial delay, less the jitter, or
+    /// [`ATTEMPT_SPACING`] for a call. An expired session is reopened at once only if the session
+    /// before it did not expire.
     fn check_pause(&mut self, event: &Event) -> Result<(), TestCaseError> {
         let now = self.course.now;
         if self.is_requested {
@@ -340,7 +339,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks that the status shows the reason of a loss until another session is up, or until the
+    /// Checks that the status shows the reason of a loss until the next session is up, or until the
     /// operator requests one.
     fn check_reason(&self) -> Result<(), TestCaseError> {
         let status = self.course.status();
@@ -359,8 +358,8 @@ impl World {
         Ok(())
     }
 
-    /// Checks that there is a deadline, except while the session is down, its attempt waits for its
-    /// turn, a probe is in flight or none is sent, or after a kill.
+    /// Checks that there is a deadline. Exceptions: the session is down, its attempt is queued, it
+    /// was killed, a probe is in flight, or the policy sends no probes.
     fn check_deadline(&self) -> Result<(), TestCaseError> {
         let life = &self.course.life;
         let is_live = |check: fn(&Live) -> bool| self.live.as_ref().is_some_and(check);
@@ -383,9 +382,9 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// There are never two live sessions. No session opens after a stop. Epochs only grow. Late
-    /// reports have no effect. A deadline exists exactly while the driver must wait for a time.
-    /// There is no hot retry.
+    /// Two sessions are never live at the same time. No session opens after a stop. Epochs only
+    /// grow. Late reports have no effect. There is a deadline only if the driver must wait for a
+    /// time. Attempts are not too close.
     #[test]
     fn histories_keep_the_invariants(
         preset in preset(),
@@ -399,7 +398,7 @@ proptest! {
         }
     }
 
-    /// From every phase, a start by the operator and a working server lead to `connected`.
+    /// From every phase, a start by the operator leads to `connected` if the server works.
     #[test]
     fn a_start_leads_to_connected_from_every_phase(
         preset in preset(),

@@ -1,9 +1,8 @@
-//! Tests the effect of an operator, and of a machine that wakes from sleep, on a session in each
-//! phase.
+//! Tests commands of the operator, and the wake-up of the machine, in each phase of a session.
 
 use super::*;
 
-/// A course for each phase, with its name.
+/// Returns a course in each phase, with the name of the phase.
 fn everywhere(preset: Preset) -> Vec<(&'static str, Course)> {
     let policy = || steady(preset);
     let queued = || {
@@ -44,8 +43,8 @@ fn everywhere(preset: Preset) -> Vec<(&'static str, Course)> {
     ]
 }
 
-/// O2: a forced reconnect leads from every phase to a new session, and resets the backoff. There
-/// are never two sessions.
+/// O2: a reconnect by the operator leads to a new session from every phase, and resets the backoff.
+/// Two sessions never exist at the same time.
 #[test]
 fn o2_a_forced_reconnect_opens_a_session_from_every_phase() {
     for (phase, mut course) in everywhere(Preset::Default) {
@@ -77,8 +76,8 @@ fn o2_a_forced_reconnect_opens_a_session_from_every_phase() {
     }
 }
 
-/// After a failed reconnect by hand, a server that is down is retried, even if the policy does not
-/// retry a first failure.
+/// After a failed reconnect by the operator, the server is retried, even if the policy does not
+/// retry a failed first attempt.
 #[test]
 fn o2_a_failed_reconnect_is_no_first_attempt() {
     for event in [Event::Reconnect, Event::Start] {
@@ -93,7 +92,7 @@ fn o2_a_failed_reconnect_is_no_first_attempt() {
     course.end_session(connect_failure());
     assert_eq!(course.state(), SessionState::Reconnecting);
 
-    // A start after a stop counts as the first attempt.
+    // A start after a stop counts as a first attempt.
     let mut course = Course::connected(steady(Preset::Router));
     course.step(Event::Stop);
     course.step(Event::Start);
@@ -102,7 +101,7 @@ fn o2_a_failed_reconnect_is_no_first_attempt() {
     assert_eq!(course.state(), SessionState::Error);
 }
 
-/// F10, G14: after `failed`, a reconnect by hand resets the counter.
+/// F10, G14: a reconnect by the operator after `failed` resets the counter.
 #[test]
 fn f10_a_reconnect_from_failed_has_the_whole_budget() {
     let mut course = Course::after_loss(steady(Preset::Router), connection_loss());
@@ -120,8 +119,8 @@ fn f10_a_reconnect_from_failed_has_the_whole_budget() {
     );
 }
 
-/// G11: a resume begins a waiting attempt at once, and probes a session that is up. Other phases do
-/// not change.
+/// G11: a resume starts a waiting attempt at once, and makes a probe of a live session due. Other
+/// phases stay the same.
 #[test]
 fn g11_a_resume_affects_every_phase() {
     for (phase, mut course) in everywhere(Preset::Default) {
@@ -146,7 +145,7 @@ fn g11_a_resume_affects_every_phase() {
     }
 }
 
-/// After a sleep, one probe is sent, even if the policy sends no probes.
+/// A resume makes one probe due, even if the policy sends no probes.
 #[test]
 fn g11_a_resume_probes_once_without_health_checks() {
     let mut course = Course::connected(steady(Preset::Manual));
@@ -160,7 +159,7 @@ fn g11_a_resume_probes_once_without_health_checks() {
     assert_eq!(course.due(), None);
 }
 
-/// H9: a failed call makes a probe due. One probe at a time decides.
+/// H9: a failed call makes a probe due. Only one probe is sent at a time.
 #[test]
 fn h9_a_doubt_is_settled_by_one_probe() {
     let mut course = Course::connected(steady(Preset::Default));
@@ -178,7 +177,7 @@ fn h9_a_doubt_is_settled_by_one_probe() {
     );
 }
 
-/// After a resume, only messages that came after the sleep count as evidence.
+/// After a resume, messages from before the sleep are no evidence.
 #[test]
 fn g11_a_doubt_ends_with_a_new_message() {
     let mut course = Course::connected(steady(Preset::Default));
@@ -193,7 +192,7 @@ fn g11_a_doubt_ends_with_a_new_message() {
     assert_eq!(course.due(), Some(30 * SECOND));
 }
 
-/// F9, T1: a stop ends any session or attempt, and later events open nothing.
+/// F9, T1: a stop ends every session and attempt. Later events open no session.
 #[test]
 fn a_stop_ends_every_phase() {
     for (phase, mut course) in everywhere(Preset::Default) {

@@ -1,10 +1,10 @@
-//! Checks of a connection from the documents that Mainstay unites, with the presets that reproduce
-//! their behaviour (X1–X3; `tests/seeds` lists the checks).
+//! Checks from the five older documents, with the presets that keep their behaviour (X1–X3;
+//! docs/dev/seeds.md lists the checks).
 
 use super::*;
 use crate::health::ProbeOutcome;
 
-/// Document 000's monitor: three attempts, with delays from 100 ms to a second.
+/// Document 000's monitor: three attempts with delays of 100 ms to 1 s.
 fn monitor() -> Policy {
     let mut policy = Preset::Router.policy();
     policy.reconnect.max_attempts = Some(3);
@@ -13,7 +13,7 @@ fn monitor() -> Policy {
     policy
 }
 
-/// Begins the attempt that is due, and lets the attempt fail.
+/// Begins the next attempt, and makes it fail.
 fn fail_attempt(course: &mut Course) {
     let epoch = course.life.epoch.0 + 1;
     assert_eq!(course.tick(), open_effect(epoch));
@@ -30,7 +30,7 @@ fn router_begins_disconnected() {
     );
 }
 
-/// F4: the texts of document 000's page change only with the state.
+/// F4: the words on document 000's page change only with the state.
 #[test]
 fn router_shows_running_once_connected() {
     let mut course = Course::new(monitor());
@@ -78,7 +78,7 @@ fn router_forgets_failed_attempts_once_one_succeeds() {
     fail_attempt(&mut course);
     assert_eq!((course.due(), course.tick()), (Some(200), open_effect(3)));
     course.open_session();
-    // The next loss counts as the first loss again.
+    // The next loss is the first loss again.
     course.end_session(connection_loss());
     assert_eq!((course.due(), course.status().attempt), (Some(100), 1));
 }
@@ -95,7 +95,7 @@ fn router_makes_no_attempt_after_a_stop() {
     assert_eq!(course.step(Event::Tick), None);
 }
 
-/// Document 000's health checker: every second, unhealthy after three failures.
+/// Document 000's health checker: a probe per second, unhealthy after three failures.
 fn checker() -> Policy {
     let mut policy = monitor();
     policy.health.interval = Some(Duration::from_secs(1));
@@ -103,7 +103,7 @@ fn checker() -> Policy {
     policy
 }
 
-/// Sends the probe that is due after a second, with this outcome.
+/// Sends the next probe, which is due in a second, and reports this outcome.
 fn send_probe(course: &mut Course, outcome: ProbeOutcome) -> Option<Effect> {
     let epoch = course.life.epoch.0;
     assert_eq!((course.due(), course.tick()), (Some(SECOND), probe(epoch)));
@@ -127,7 +127,7 @@ fn router_sends_no_probe_before_the_handshake() {
     assert_eq!(course.due(), Some(30 * SECOND), "the handshake's own limit");
 }
 
-/// H1, H14: the handshake counts as an answer, so the first probe comes an interval later.
+/// H1, H14: the handshake counts as a message, so the first probe is due one interval later.
 #[test]
 fn router_probes_at_its_interval() {
     let mut course = Course::connected(checker());
@@ -136,7 +136,7 @@ fn router_probes_at_its_interval() {
     }
 }
 
-/// H2, H3: the third failure in a row leads to a reconnect. A success resets the count.
+/// H2, H3: the third failure in a row leads to a reconnect. A success resets the counter.
 #[test]
 fn router_reconnects_after_three_failures_in_a_row() {
     let mut course = Course::connected(checker());
@@ -154,7 +154,7 @@ fn router_reconnects_after_three_failures_in_a_row() {
     assert_eq!(course.state(), SessionState::Reconnecting);
 }
 
-/// H2: a successful probe restores the health of the server.
+/// H2: a successful probe restores the server's health.
 #[test]
 fn router_is_healthy_after_a_successful_probe() {
     let mut course = Course::connected(checker());
@@ -180,7 +180,7 @@ fn router_sends_no_probe_after_a_stop() {
     assert_eq!((course.due(), course.step(Event::Tick)), (None, None));
 }
 
-/// Document 000's second scenario, W27: the stop of an HTTP server is noticed after 90 s.
+/// Document 000's second scenario, W27: a stopped HTTP server is noticed within 90 s.
 #[test]
 fn router_notices_a_stopped_server_within_90_s() {
     let mut course = Course::connected(Preset::Router.policy());
@@ -194,7 +194,7 @@ fn router_notices_a_stopped_server_within_90_s() {
     assert_eq!(course.now - start, Duration::from_secs(90));
 }
 
-/// F6: tests every transition in the diagram of document 001.
+/// F6: every transition in document 001's diagram.
 #[test]
 fn persistent_makes_every_transition_of_its_document() {
     let mut course = Course::new(steady(Preset::Persistent));
@@ -241,7 +241,7 @@ fn persistent_makes_every_transition_of_its_document() {
     assert_eq!(course.state().words().tools, "disconnected");
 }
 
-/// H5, G9, G10: while a session reconnects, no probe is sent and only one attempt is under way. A
+/// H5, G9, G10: while a session reconnects, there are no probes, and only one attempt at a time. A
 /// success resets the counters.
 #[test]
 fn persistent_probes_again_after_a_reconnect() {
@@ -287,7 +287,7 @@ fn persistent_is_degraded_and_never_reconnects_for_a_probe() {
     assert!(!course.status().is_degraded());
 }
 
-/// G14, F10: there are five attempts, and five more after a reconnect by hand.
+/// G14, F10: five attempts, and five more after a reconnect by the operator.
 #[test]
 fn bounded_has_five_attempts_and_five_more_by_hand() {
     let mut course = Course::after_loss(steady(Preset::Bounded), connection_loss());
@@ -342,11 +342,11 @@ fn manual_waits_for_a_person() {
     assert_eq!(course.step(Event::Reconnect), open_effect(2));
     course.open_session();
     assert_eq!(course.due(), None, "nobody is asked in the background");
-    // The status does not promise a reconnect.
+    // The status must not promise a reconnect.
     assert_eq!(course.status().if_lost, SessionState::Disconnected);
 }
 
-/// Five failures in a row make a server degraded. The time of its last message does not change.
+/// Five failures in a row make a server degraded. The time of its last message stays the same.
 #[test]
 fn manual_is_unwell_after_five_failures() {
     let mut course = Course::connected(steady(Preset::Manual));

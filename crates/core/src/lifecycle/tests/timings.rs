@@ -1,10 +1,10 @@
-//! The times of docs/dev/requirements.md, "Contradictions, and what Mainstay does", to the
-//! millisecond. Jitter depends on the seed and the epoch, so it can be tested exactly.
+//! The exact times of docs/dev/requirements.md, "Contradictions, and what Mainstay does", in
+//! milliseconds. Jitter depends only on seed and epoch, so it is exact too.
 
 use super::*;
 use crate::health::{HealthAction, ProbeMethod};
 
-/// The waits of an outage in which every attempt fails, at most eight, and the final state.
+/// Returns the first eight delays of an outage in which every attempt fails, and the final state.
 fn outage(policy: Policy, loss: &Loss) -> (Vec<u64>, SessionState) {
     let mut course = Course::after_loss(policy, loss.clone());
     let mut waits = Vec::new();
@@ -22,11 +22,12 @@ fn outage(policy: Policy, loss: &Loss) -> (Vec<u64>, SessionState) {
 
 struct Row {
     preset: Preset,
-    /// The waits and the final state after the loss of a connection, and after a crash.
+    /// The delays and the final state: after a lost connection (`lost`), and after a crash
+    /// (`crashed`).
     lost: (&'static [u64], SessionState),
     crashed: (&'static [u64], SessionState),
     first_refused: SessionState,
-    /// Silence before a probe, and the time limit for its answer.
+    /// The silence before a probe, and the time limit for its answer, in milliseconds.
     probe: Option<(u64, u64)>,
     method: ProbeMethod,
     threshold: u32,
@@ -151,15 +152,15 @@ fn y_every_preset_has_its_timings() {
     }
 }
 
-/// Two presets refuse calls to a server that does not answer. The other presets never refuse calls.
+/// Two presets refuse calls to a server that answers no calls. The others never refuse calls.
 #[test]
 fn two_presets_refuse_calls() {
     let limits = Preset::ALL.map(|preset| preset.policy().health.unanswered_calls);
     assert_eq!(limits, [Some(2), Some(2), None, None, None, None]);
 }
 
-/// A server that refuses the credentials is retried every ten minutes, as often as the preset
-/// allows.
+/// A server that refuses the credentials is retried every ten minutes. The preset limits the number
+/// of attempts.
 #[test]
 fn a_refused_server_is_retried_every_ten_minutes() {
     const REFUSED_WAIT: u64 = 600_000;
@@ -175,7 +176,8 @@ fn a_refused_server_is_retried_every_ten_minutes() {
     }
 }
 
-/// G1, G14: 1, 2, 4, 8, 16 s, then failed. The 30 s in the summary of document 000 never occur.
+/// G1, G14: delays of 1, 2, 4, 8 and 16 s, then `failed`. Document 000's summary also mentions 30
+/// s, which never occur.
 #[test]
 fn g1_five_attempts_then_failed() {
     for preset in [Preset::Router, Preset::Bounded] {
@@ -200,7 +202,7 @@ fn g5_waits_stay_below_the_cap() {
     );
 }
 
-/// Y, row `default`: 1, 2, 4, 8, 16, 30, 30 s.
+/// Y, row `default`: delays of 1, 2, 4, 8, 16, 30 and 30 s.
 #[test]
 fn y_default_doubles_up_to_its_cap() {
     let (waits, _) = outage(steady(Preset::Default), &connection_loss());
@@ -210,8 +212,7 @@ fn y_default_doubles_up_to_its_cap() {
     );
 }
 
-/// G7: 180 s. The jitter is applied after the cap, so the waits cover the whole range from 162 to
-/// 198 s.
+/// G7: 180 s. The jitter is applied after the maximum, so delays range from 162 to 198 s.
 #[test]
 fn g7_persistent_stays_around_its_cap() {
     let policy = Preset::Persistent.policy();
@@ -237,7 +238,7 @@ fn g7_jitter_follows_the_seed() {
     assert_ne!(delay(1, 5), delay(1, 6));
 }
 
-/// No wait overflows, even after the largest number of attempts.
+/// The delay does not overflow, even after the maximum number of attempts.
 #[test]
 fn the_longest_outage_has_a_wait() {
     let policy = steady(Preset::Persistent);

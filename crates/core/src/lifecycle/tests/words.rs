@@ -1,4 +1,4 @@
-//! Y3: the words of every surface, repeated from the requirements.
+//! Y3: the words on every surface, as in the requirements.
 
 use super::*;
 
@@ -38,8 +38,8 @@ fn y3_every_state_has_its_words_on_every_surface() {
     }
 }
 
-/// 002 t67: after a loss without a reconnect the state is `disconnected`, or `crashed` if a process
-/// exited.
+/// Document 002, t67: after a loss without a reconnect, the state is `disconnected`, or `crashed`
+/// if a process exited.
 #[test]
 fn y3_f8_a_loss_has_its_state() {
     let check = |preset: Preset, loss: Loss, expected| {

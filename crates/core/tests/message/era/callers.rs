@@ -1,5 +1,5 @@
-//! Clients, and the questions that they accept (specification "Elicitation", "Sampling", "Roots":
-//! capabilities; 2026-07-28 "`_meta`").
+//! Tests of clients, and of the questions that they accept (specification "Elicitation",
+//! "Sampling", "Roots"; 2026-07-28, "`_meta`").
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use mainstay_core::{
     message::{self, Method},
 };
 
-/// Capabilities, a question with its params, and the first revision that has it.
+/// Capabilities, a question with its params, and the first revision that has the question.
 type Row = (&'static str, Method, &'static str, Option<Revision>);
 
 #[test]
@@ -73,7 +73,7 @@ fn a_question_requires_a_revision_and_a_capability() {
             Some(V2025_11_25),
         ),
         ("not json", Elicit, "{}", None),
-        // The client decides about a question of an extension.
+        // Only the client knows questions of extensions, so they are accepted.
         ("{}", Other, "{}", Some(V2024_11_05)),
     ];
     for (capabilities, question, params, first_revision) in rows {
@@ -145,8 +145,8 @@ fn a_legacy_server_gets_the_client_info_of_the_caller() {
     );
 }
 
-/// An incomplete `_meta` is −32602 with HTTP 400. An unknown version is −32022 with the supported
-/// versions.
+/// An incomplete `_meta` is an error −32602 with HTTP 400. An unknown version is an error −32022
+/// that lists the supported versions.
 #[test]
 fn an_invalid_meta_has_its_code() {
     const VERSION: &str = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;

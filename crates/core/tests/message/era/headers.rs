@@ -1,5 +1,5 @@
-//! Headers that repeat the body (2026-07-28, "Streamable HTTP": Request Metadata, Server
-//! Validation).
+//! Tests of headers that repeat the body (2026-07-28, "Streamable HTTP: Request Metadata", "Server
+//! Validation").
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use mainstay_core::{
 };
 use proptest::prelude::*;
 
-/// Returns a lookup of string members in these params.
+/// Returns a function that reads a string member of these params.
 fn string_param<'a>(params: &'a str) -> impl Fn(&'static str) -> Option<Cow<'a, str>> {
     move |member| message::text_member(params, member)
 }
@@ -59,7 +59,7 @@ fn base64_is_read_strictly() {
     assert_eq!(decode("a\tb").as_deref(), Ok("a\tb"));
 }
 
-/// Safe and unsafe header values, and values that resemble encoded ones.
+/// Generates safe and unsafe header values, and values that resemble encoded ones.
 fn any_value() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
@@ -70,7 +70,7 @@ fn any_value() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Any value can be sent in a header, and is decoded unchanged.
+    /// Every value can be sent in a header, and is decoded to the same value.
     #[test]
     fn every_value_survives_a_header(value in any_value()) {
         let header = encode(&value);
@@ -79,7 +79,7 @@ proptest! {
         prop_assert_eq!(decode(&header), Ok(value.as_str().into()));
     }
 
-    /// Each text has one encoded form.
+    /// A decoded text is encoded the same way again.
     #[test]
     fn decoded_base64_is_encoded_the_same(header in any_value()) {
         if let Ok(text) = decode(&header) && text != header {
@@ -87,7 +87,7 @@ proptest! {
         }
     }
 
-    /// Mainstay accepts the headers that it sends upstream.
+    /// Mainstay accepts all headers that Mainstay sends.
     #[test]
     fn generated_headers_pass_our_own_check(
         name in any_value(),
@@ -242,7 +242,7 @@ fn parameters_become_headers_by_their_types() {
     assert_eq!(rendered("{}"), [""; 0]);
 }
 
-/// A refusal as its kind and the name of the header. `None` if the request is accepted.
+/// Describes a refusal by its kind and header name. `None` if the request was accepted.
 fn refusal(outcome: Result<(), HeaderMismatch>) -> Option<String> {
     outcome.err().map(|mismatch| {
         assert_eq!((mismatch.code(), mismatch.http_status()), (-32020, 400));
@@ -439,7 +439,7 @@ fn headers_of_parameters_must_equal_the_arguments() {
     }
 }
 
-/// `_meta`, then headers, then the version: the answer reports the first error.
+/// Checks come in this order: `_meta`, headers, version. The answer reports the first error.
 #[test]
 fn a_request_is_checked_in_the_order_of_the_specification() {
     let params = |version: &str, capabilities: &str| {

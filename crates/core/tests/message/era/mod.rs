@@ -1,5 +1,5 @@
-//! Tests of the differences between protocol revisions: their features, and the translation of
-//! messages for the other era. Expected texts are from the specification where it has examples.
+//! Tests of the differences between protocol revisions: features, and translation to the other era.
+//! Expected texts are the specification's examples where there are some.
 
 mod callers;
 mod headers;

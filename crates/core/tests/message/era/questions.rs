@@ -1,5 +1,5 @@
-//! Questions as requests and as results (2026-07-28, "Multi Round-Trip Requests"; 2025-11-25, "URL
-//! Elicitation Required Error").
+//! Tests of questions as requests and as results (2026-07-28, "Multi Round-Trip Requests";
+//! 2025-11-25, "URL Elicitation Required Error").
 
 use mainstay_core::{
     era::{
@@ -100,7 +100,7 @@ fn a_result_with_questions_is_recognised() {
         required(r#","requestState":7"#),
         Err(BadInputRequired::State)
     );
-    // A result without questions that requires a repetition of the call.
+    // A result without questions. The client has to repeat the call with the state.
     let retry_result = required(r#","requestState":"s\u002f""#)
         .expect("well-formed")
         .expect("input required");
@@ -140,7 +140,8 @@ fn an_error_with_urls_becomes_a_question() {
     ] {
         assert_eq!(InputRequired::from_error(error), None, "{error}");
     }
-    // A client that repeats the bare call would lose the state, or never get the other question.
+    // The client would repeat the call without the state, or without an answer to the other
+    // question.
     let mint = || "m".to_owned();
     let with_state = InputRequired {
         state: Some("\"s\"".into()),
@@ -170,7 +171,7 @@ fn the_next_attempt_is_the_same_request_with_the_answers() {
         questions::answer(request, &answers, Some(r#""s\u002f""#)),
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"n":1.0},"inputResponses":{"k\"1":{"action":"accept","content":{"n":1.0}}},"requestState":"s\u002f"}}"#
     );
-    // Neither member is required or added.
+    // A request without answers and state stays unchanged.
     assert_eq!(
         questions::answer(request, &[], None),
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"n":1.0}}}"#
@@ -225,7 +226,7 @@ fn three_methods_may_be_answered_with_questions() {
 }
 
 proptest! {
-    /// Questions and answers keep their JSON text, and the state keeps its bytes.
+    /// Questions and answers keep their JSON text. The state keeps its bytes.
     #[test]
     fn a_round_of_questions_keeps_its_bytes(
         params in prop::collection::vec(json::value(), 1..4),

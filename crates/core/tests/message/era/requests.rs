@@ -1,4 +1,4 @@
-//! Translation of requests for the other era (2026-07-28, "`_meta`").
+//! Tests of requests that are translated to the other era (2026-07-28, "`_meta`").
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn a_modern_request_describes_the_client_and_keeps_its_members() {
             r#"{"params":{"_meta":{"progressToken":7,"traceparent":"00-x"},"name":"a"},"x":1.0,"id":1,"method":"tools/call","jsonrpc":"2.0"}"#.to_owned(),
             format!(r#"{{"params":{{"_meta":{{"progressToken":7,"traceparent":"00-x",{META}}},"name":"a"}},"x":1.0,"id":1,"method":"tools/call","jsonrpc":"2.0"}}"#),
         ),
-        // Another description of the client in the request is replaced.
+        // A description of the client in the request is replaced.
         (
             r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1","a":1,"io.modelcontextprotocol/protocolVersion":"2"}}}"#.to_owned(),
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{{"_meta":{{{}}}}}}}"#, META.replacen(',', r#","a":1,"#, 1)),
@@ -72,8 +72,7 @@ fn a_legacy_request_omits_the_description_of_the_client() {
             format!(r#"{{"id":1,"params":{{"_meta":{{"traceparent":"00-x",{META},"progressToken":"t"}}}},"method":"x"}}"#),
             r#"{"id":1,"params":{"_meta":{"traceparent":"00-x","progressToken":"t"}},"method":"x"}"#,
         ),
-        // Answers belong to the server that asked the questions. In other methods, these members
-        // may have any meaning.
+        // Answers must not reach the server. In other methods, these members can mean anything.
         (
             r#"{"id":1,"method":"tools/call","params":{"inputResponses":{},"name":"a","requestState":"x"}}"#.to_owned(),
             r#"{"id":1,"method":"tools/call","params":{"name":"a"}}"#,
@@ -88,8 +87,8 @@ fn a_legacy_request_omits_the_description_of_the_client() {
 }
 
 proptest! {
-    /// A legacy request stays unchanged after a translation in both directions: unknown members,
-    /// order, numbers.
+    /// Translation in both directions leaves a legacy request unchanged: unknown members, order and
+    /// numbers.
     #[test]
     fn members_of_both_eras_survive_translation_in_both_directions(
         arguments in json::value(),
@@ -108,7 +107,7 @@ proptest! {
     }
 }
 
-/// The edit of a request and its full translation give the same result.
+/// The result of a single edit equals the result of the full translation.
 #[test]
 fn an_edit_equals_a_full_translation() {
     let apply_edit = |text: &str, edit: Option<(Span, String)>| {
@@ -150,6 +149,6 @@ fn an_edit_equals_a_full_translation() {
             edit_count += 1;
         }
     }
-    // The removal of a legacy client's `requestState` needs more than one edit.
+    // A legacy client's `requestState` has to be removed, which needs several edits.
     assert_eq!(edit_count, 6 + 11, "the usual requests go the short way");
 }

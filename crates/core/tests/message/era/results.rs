@@ -1,5 +1,5 @@
-//! Translation of results and errors for the other era, and of content for older revisions
-//! (2026-07-28, "Responses", "Caching"; "Tool Result"; "Resources: Error Handling").
+//! Tests of results and errors that are translated to the other era, and of content for older
+//! revisions (2026-07-28, "Responses", "Caching"; "Tool Result"; "Resources: Error Handling").
 
 use mainstay_core::{
     era::{Revision, result},
@@ -54,7 +54,7 @@ fn legacy_results_lose_their_type_and_cache_hints() {
             r#"{"tools":[{"name":"a","outputSchema":{"type":"array"}},{"name":"b","outputSchema":{"type":"object"}},{"outputSchema":{"$ref":"x"},"name":"c"}]}"#,
             r#"{"tools":[{"name":"a"},{"name":"b","outputSchema":{"type":"object"}},{"name":"c"}]}"#,
         ),
-        // The description of the server stays in the result's `_meta`.
+        // `_meta` keeps the server's description.
         (
             Complete,
             r#"{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"x"},"a":1.0}}"#,
@@ -149,7 +149,7 @@ fn modern_results_are_complete_and_forbid_caching() {
 fn errors_keep_to_the_codes_of_the_era() {
     let requested_uri = Some("x://a");
     let to_legacy = [
-        // The legacy code for a missing resource, only for errors about the requested resource.
+        // Only an error about the requested resource gets the legacy code for a missing resource.
         (
             Method::ResourcesRead,
             r#"{"code":-32602,"data":{"uri":"x://a"},"message":"m"}"#,
@@ -213,7 +213,7 @@ fn errors_keep_to_the_codes_of_the_era() {
             r#"{"code":-32042,"data":{}}"#,
             r#"{"code":-32021,"data":{"requiredCapabilities":{"elicitation":{"url":{}}}}}"#,
         ),
-        // A legacy server's own codes must not become codes of the protocol.
+        // A legacy server's own error code must not become a protocol code.
         (
             Method::ToolsCall,
             r#"{"code":-32022}"#,
@@ -245,7 +245,7 @@ fn errors_keep_to_the_codes_of_the_era() {
 }
 
 proptest! {
-    /// A legacy result stays unchanged after a translation in both directions.
+    /// Translation in both directions leaves a legacy result unchanged.
     #[test]
     fn members_of_both_eras_survive_translation_in_both_directions(
         unknown in json::value(),
@@ -268,7 +268,7 @@ proptest! {
         for method in [Method::ToolsCall, Method::ToolsList, Method::PromptsGet] {
             let member = format!(r#"{{"content":{text},"tools":{text},"messages":[{text}],"structuredContent":{text}}}"#);
             for revision in Revision::LEGACY {
-                // The translation of a JSON text is a JSON text.
+                // The translation is always valid JSON.
                 let translated = result::to_legacy(method, &member, revision).into_owned();
                 prop_assert!(serde_json::from_str::<&serde_json::value::RawValue>(&translated).is_ok(), "{}", translated);
             }

@@ -1,5 +1,4 @@
-//! The features of each revision, one row each ("Revisions" in the table of the specification's
-//! changelogs).
+//! The features of each revision, one row each. Source: the specification's changelogs.
 
 use mainstay_core::era::{Capabilities, Era, Greeting, InvalidGreeting, Revision};
 
@@ -132,7 +131,7 @@ fn an_invalid_discovery_differs_from_an_unsupported_one() {
     );
 }
 
-/// The catalog that an earlier release stored still loads.
+/// A catalog that an earlier release stored can still be read.
 #[test]
 fn capabilities_without_the_later_flags_are_read() {
     let stored_text = r#"{"tools":true,"prompts":false,"resources":false,"subscribe":false,"logging":false,"completions":false}"#;
