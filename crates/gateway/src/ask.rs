@@ -1,5 +1,5 @@
-//! Requests without a client's message: from a program that embeds the engine, from REST, and from
-//! Mainstay's own tools.
+//! Requests that come from no MCP message of a client: from a program that embeds the engine, from
+//! REST, and from own tools.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -21,9 +21,9 @@ use crate::{
     supervisor::ServerHandle,
 };
 
-/// Sends one request on the server's shared session, for the sink's client, and returns the result.
-/// `params` is the text of a JSON object. The sink gets the server's progress if `params` has a
-/// progress token. A message to `cancel` cancels the call. The caller closes the receipt.
+/// Sends one request on the server's shared session, for the client of the sink, and returns the
+/// result. `params` is the text of a JSON object. If it has a progress token, the sink gets the
+/// server's progress. A message to `cancel` cancels the call. The caller must close the receipt.
 pub async fn ask(
     calls: &Calls,
     receipt: &Receipt,
@@ -67,9 +67,9 @@ fn failed(server: &ServerHandle, message: &str) -> Failure {
     Failure::new(FailureKind::CallFailed, message).with_server(&server.name)
 }
 
-/// The failure of a request that the server answered with this JSON-RPC error (JSON text). It has
-/// the server's message, and the details `rpcCode` and `data`. For a missing resource the kind is
-/// [`FailureKind::ResourceNotFound`].
+/// The failure of a request that the server answered with a JSON-RPC error. `error` is its JSON text.
+/// The failure has the server's message, and the details `rpcCode` and `data`. For a missing
+/// resource, its kind is [`FailureKind::ResourceNotFound`].
 pub fn refused(server: &ServerHandle, params: &str, error: &str) -> Failure {
     let rpc_code: Option<i64> = message::member(error, "code").and_then(|code| code.parse().ok());
     if let (Some(code::RESOURCE_NOT_FOUND), Some(uri)) =
@@ -91,7 +91,7 @@ pub fn refused(server: &ServerHandle, params: &str, error: &str) -> Failure {
     failure
 }
 
-/// The failure of a request for a resource that no server has. The details include `uri`.
+/// The failure of a request for a resource that no server has, with the detail `uri`.
 pub fn resource_not_found(uri: &str) -> Failure {
     Failure::new(
         FailureKind::ResourceNotFound,
@@ -100,7 +100,7 @@ pub fn resource_not_found(uri: &str) -> Failure {
     .with("uri", uri)
 }
 
-/// The answer to a request of Mainstay's own.
+/// The answer to a request of [`Gateway::request`].
 struct OwnAnswer(Result<Box<RawValue>, Failure>);
 
 impl Answering for OwnAnswer {
@@ -112,13 +112,14 @@ impl Answering for OwnAnswer {
 
 impl Gateway {
     /// Sends a request to a server on its shared session, and returns the result. `params` is the
-    /// text of a JSON object. The call is supervised, recorded and counted like that of any client,
-    /// and waits for a server that is starting. It continues if this future is dropped.
+    /// text of a JSON object. The call is recorded and counted like a client's call. It waits for a
+    /// server that is starting. It continues if this future is dropped.
     ///
-    /// The kind of the error tells the outcome of the call: [`FailureKind::ServerNotFound`] if
-    /// there is no such server, [`FailureKind::CallFailed`] with the server's own error,
-    /// [`FailureKind::CallTimeout`] after the server's `callTimeoutMs`,
-    /// [`FailureKind::OutcomeUnknown`] if it was sent and lost.
+    /// The kinds of errors include:
+    /// - [`FailureKind::ServerNotFound`]: there is no such server.
+    /// - [`FailureKind::CallFailed`]: the server has answered with an error.
+    /// - [`FailureKind::CallTimeout`]: no answer came within the server's `callTimeoutMs`.
+    /// - [`FailureKind::OutcomeUnknown`]: the call was sent and lost, so it may have run.
     pub async fn request(
         &self,
         server: &str,
@@ -144,8 +145,8 @@ impl Gateway {
         self.calls.detachable(answering).await
     }
 
-    /// Calls a tool of a server by its original name. `arguments` is the text of a JSON object. If
-    /// the tool fails, the result has `isError` set. For the errors see [`Gateway::request`].
+    /// Calls a tool of a server by its original name. `arguments` is the text of a JSON object. If the
+    /// tool fails, the result has `isError` set. The errors are those of [`Gateway::request`].
     pub async fn call_tool(
         &self,
         server: &str,

@@ -1,5 +1,5 @@
-//! The clients' sessions, as reported by the doors that have them. Nothing is stored here: the
-//! doors are queried on demand, so that calls cost nothing.
+//! Access to the client sessions, which the doors hold. The doors are queried on demand, so calls
+//! need not update anything here.
 
 use std::{
     fmt,
@@ -14,9 +14,9 @@ use mainstay_core::{era::Revision, ids::ServerName, record::CallOrigin};
 #[derive(Clone, Debug)]
 pub struct OpenSession {
     pub revision: Revision,
-    /// The client in its records, which includes the session's name.
+    /// The client as records show it. Includes the session's name in records.
     pub origin: Arc<CallOrigin>,
-    /// The server of a transparent endpoint.
+    /// The server of a transparent endpoint. `None` on an aggregate endpoint.
     pub server: Option<ServerName>,
     /// The name under which the client's switches are stored.
     pub client_name: Box<str>,
@@ -33,7 +33,7 @@ pub enum SessionEnd {
     Ended,
     /// There is no session of this name.
     Unknown,
-    /// A session on stdio ends only with its client.
+    /// The session is on stdio. It ends only when its client ends.
     OnStdio,
 }
 
@@ -42,44 +42,45 @@ pub enum SessionEnd {
 pub struct SessionQuery<'a> {
     /// Only sessions of this server's transparent endpoint.
     pub server: Option<&'a str>,
-    /// Only older sessions: the [`Page::next`] of the previous page.
+    /// Only sessions older than this: the [`SessionPage::next`] of the previous page.
     pub before: Option<u64>,
     /// Maximum number of sessions, at least 1.
     pub limit: usize,
 }
 
-/// Sessions, the newest first.
+/// A page of sessions, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct SessionPage {
     pub sessions: Vec<OpenSession>,
     /// Number of sessions on all pages.
     pub total: usize,
-    /// The value of `before` for older sessions. `None` on the last page.
+    /// The value of [`SessionQuery::before`] for the next page. `None` on the last page.
     pub next: Option<u64>,
 }
 
 /// The doors that have sessions.
 pub trait SessionDoors: fmt::Debug + Send + Sync {
-    /// The newest sessions that match.
+    /// The newest sessions that match the query.
     fn newest(&self, query: &SessionQuery<'_>) -> SessionPage;
 
-    /// Ends the session with this name in records. When this resolves, no door accepts it any more.
+    /// Ends the session with this name in records. When the future resolves, no door accepts the
+    /// session any more.
     fn end<'a>(&'a self, name: &'a str) -> BoxFuture<'a, SessionEnd>;
 }
 
-/// Access to the doors. A weak reference, because the doors hold the gateway.
+/// Access to the doors. The reference is weak, because the doors hold the gateway.
 #[derive(Debug, Default)]
 pub struct ClientSessions(OnceLock<Weak<dyn SessionDoors>>);
 
 impl ClientSessions {
     /// Sets the doors at startup.
     pub fn set_doors(&self, doors: Weak<dyn SessionDoors>) {
-        // A gateway has one set of doors. A second call is a mistake, and changes nothing.
+        // A gateway has one set of doors. A second call is a programming error without effect.
         let set = self.0.set(doors);
         debug_assert!(set.is_ok(), "the doors report once");
     }
 
-    /// `None` before the doors are set, and after they have ended.
+    /// The doors. `None` before the doors are set, and after they have ended.
     pub fn doors(&self) -> Option<Arc<dyn SessionDoors>> {
         self.0.get()?.upgrade()
     }

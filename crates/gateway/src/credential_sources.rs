@@ -1,4 +1,5 @@
-//! The source of credentials of each server. `supervisor` gives it to the server's sessions.
+//! The source of credentials of each server, such as a login. `supervisor` passes the source to the
+//! server's sessions.
 
 use std::{fmt, pin::Pin, sync::Arc};
 
@@ -9,11 +10,11 @@ use mainstay_transport::{
     logs::{CredentialMark, ServerLog},
 };
 
-/// Finds the source of credentials of a server, such as a login.
+/// Provides the source of credentials of a server, such as a login.
 pub trait CredentialSources: fmt::Debug + Send + Sync {
-    /// The source for the sessions of a principal with a server that is reached over HTTP. It is asked for whenever a
-    /// session opens. The shared session and the health URL are Mainstay's own, of [`Principal::Anonymous`]. `None`:
-    /// the headers of the entry are all that requests have.
+    /// The source for a principal's sessions with a server that is reached over HTTP. Called whenever
+    /// a session opens. The principal of the shared session and of requests to the health URL is
+    /// [`Principal::Anonymous`]. `None`: requests have only the headers of the entry.
     fn source(
         &self,
         server: &ServerConfig,
@@ -26,7 +27,7 @@ pub trait CredentialSources: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Begins a login of this principal. The error is for people.
+    /// Begins a login of this principal. The error is a text for people.
     fn offer_login<'s>(
         &'s self,
         server: &'s ServerConfig,
@@ -37,14 +38,14 @@ pub trait CredentialSources: fmt::Debug + Send + Sync {
     }
 }
 
-/// A login that is being begun.
+/// The future of [`CredentialSources::offer_login`].
 pub type Offering<'s> = Pin<Box<dyn Future<Output = Result<OfferedLogin, String>> + Send + 's>>;
 
 /// A login that a person can complete.
 pub struct OfferedLogin {
     /// The address to open in a browser.
     pub url: String,
-    /// Resolves when somebody has logged in, even in another way.
+    /// Resolves when the login exists, even if a person logged in without this address.
     pub completed: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
@@ -55,7 +56,8 @@ impl fmt::Debug for OfferedLogin {
     }
 }
 
-/// A source whose credentials the log of its server redacts: the server may quote them.
+/// A source of credentials that adds its credentials to the redacted secrets of the server's log.
+/// The server may quote them in its output.
 #[derive(Debug)]
 pub struct LoggedSource {
     source: Arc<dyn CredentialSource>,

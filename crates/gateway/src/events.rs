@@ -1,7 +1,7 @@
 //! The latest events of a daemon.
 //!
-//! The events are in a ring, and a subscription is a position in the ring. So a slow subscriber
-//! costs nothing and delays no one. If its position is no longer in the ring, it gets a gap.
+//! The events are in a ring, and a subscription is a position in the ring. A slow subscriber costs
+//! no memory and delays no other subscriber. If its position has left the ring, it gets a gap.
 
 use std::{
     collections::VecDeque,
@@ -16,9 +16,9 @@ use mainstay_core::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
 
-/// Number of events that are retained: some for the daemon, and enough for all servers to start
-/// more than once (a start makes three events). With thousands of servers the ring takes some
-/// megabytes.
+/// Number of retained events: some for the daemon, and some for each server. A start makes three
+/// events, so the events of a server cover more than one start. With thousands of servers the ring
+/// takes some megabytes.
 const BASE_EVENTS: usize = 2000;
 const EVENTS_OF_SERVER: usize = 8;
 const MAX_EVENTS: usize = 40_000;
@@ -32,21 +32,21 @@ pub struct EventRing(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Locked to add or to look up one event, never longer.
+    /// Held to add or look up one event, never across an await.
     ring: Mutex<Ring>,
-    /// Notified of each new event. False when no more will come.
+    /// Notified of each new event. The value is false after [`EventRing::close`].
     news: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
 struct Ring {
     events: VecDeque<(Instant, Arc<ServerEvent>)>,
-    /// The last id.
+    /// The id of the newest event.
     last: EventId,
-    /// All events after this id are in the ring.
+    /// The id of the last event that was dropped. All later events are in the ring.
     floor: EventId,
-    /// The present capacity. If the ring must shrink to `target_capacity`, it does so only when the
-    /// surplus events are old.
+    /// The current capacity. If `target_capacity` is lower, the capacity follows when enough events
+    /// have become old.
     capacity: usize,
     target_capacity: usize,
 }
@@ -55,8 +55,8 @@ struct Ring {
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventOrGap {
     Event(Arc<ServerEvent>),
-    /// The subscriber has missed events up to this one. It should read the present state, and
-    /// continues from here.
+    /// The subscriber has missed events up to this id. It should read the current state, and then
+    /// continue with the events after this id.
     Gap(EventId),
 }
 
@@ -78,7 +78,7 @@ impl Default for EventRing {
 }
 
 impl EventRing {
-    /// Publishes an event. Does nothing after [`Events::close`].
+    /// Publishes an event. Does nothing after [`Self::close`].
     pub fn publish(&self, server: Option<&ServerName>, kind: EventKind) {
         self.0.news.send_if_modified(|open| {
             if *open {
@@ -99,13 +99,13 @@ impl EventRing {
         ring.capacity = ring.capacity.max(ring.target_capacity);
     }
 
-    /// Subscribes to the events after `after`, or to those from now on.
+    /// Subscribes to the events after `after`. With `None`, subscribes to the events from now on.
     pub fn subscribe(&self, after: Option<EventId>) -> Subscription {
         let after = after.unwrap_or_else(|| self.ring().last);
         self.at(after)
     }
 
-    /// Subscribes to the events in the ring, and later ones.
+    /// Subscribes to all events in the ring and to later events.
     pub fn remembered(&self) -> Subscription {
         let floor = {
             let mut ring = self.ring();
@@ -123,7 +123,7 @@ impl EventRing {
         }
     }
 
-    /// Ends every subscription. Later events are consequences of the shutdown, and are not
+    /// Ends every subscription. Later events would be consequences of the shutdown, so they are not
     /// published.
     pub fn close(&self) {
         self.0.news.send_replace(false);
@@ -181,7 +181,7 @@ impl Ring {
 
     /// The next event or gap for a subscriber at position `after`.
     fn next(&self, after: EventId) -> Option<EventOrGap> {
-        // An unknown id is from an earlier run whose clock was ahead.
+        // An id after the newest event is from an earlier run whose clock was ahead.
         if after < self.floor || after > self.last {
             return Some(EventOrGap::Gap(self.floor));
         }
@@ -191,7 +191,7 @@ impl Ring {
     }
 }
 
-/// The position of one subscriber.
+/// A subscriber's position in the ring.
 #[derive(Debug)]
 pub struct Subscription {
     shared: Arc<Shared>,
@@ -205,11 +205,11 @@ impl Subscription {
         self.after
     }
 
-    /// The next event. `None` when no more will come. Cancel-safe.
+    /// Waits for the next event or gap. `None` after [`EventRing::close`]. Cancel-safe.
     pub async fn next(&mut self) -> Option<EventOrGap> {
         loop {
-            // Do this before the check, so that an event that is published after the check wakes
-            // us.
+            // Mark the news as seen before the check, so that an event that is published after the
+            // check ends the wait.
             let open = *self.news.borrow_and_update();
             if let Some(next) = self.now() {
                 return Some(next);
@@ -222,13 +222,13 @@ impl Subscription {
         }
     }
 
-    /// Resolves when an event was published since the last check. False when no more will come.
+    /// Waits until an event is published after the last check. False after [`EventRing::close`].
     /// Cancel-safe.
     pub async fn readable(&mut self) -> bool {
         *self.news.borrow() && self.news.changed().await.is_ok() && *self.news.borrow()
     }
 
-    /// The next event, if it has already been published.
+    /// The next event or gap, without waiting.
     pub fn now(&mut self) -> Option<EventOrGap> {
         let next = self.shared.ring().next(self.after)?;
         self.after = match &next {
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(end, None, "I11: nothing happens after the end");
     }
 
-    /// Ids are ordered, and a slow subscriber costs limited memory.
+    /// A slow subscriber gets a gap, and then all retained events.
     #[tokio::test]
     async fn who_falls_out_of_the_ring_is_told_so_and_goes_on() {
         let events = EventRing::default();
@@ -308,8 +308,8 @@ mod tests {
         assert_eq!(read_all(&mut slow), BASE_EVENTS);
     }
 
-    /// With fewer servers the ring shrinks once the surplus events are old. No number of servers
-    /// exceeds the limit.
+    /// With fewer servers the ring shrinks when its events have become old. No number of servers
+    /// exceeds [`MAX_EVENTS`].
     #[tokio::test(start_paused = true)]
     async fn the_ring_has_the_size_that_the_servers_need() {
         let events = EventRing::default();
@@ -342,7 +342,7 @@ mod tests {
         assert!(subscription.now().is_none());
     }
 
-    /// Ids of other runs of the daemon: an earlier one, and one with a clock ahead.
+    /// Tests the ids of other runs: of an earlier run, and of a run whose clock was ahead.
     #[tokio::test]
     async fn a_place_of_another_life_is_a_gap() {
         let events = EventRing::default();

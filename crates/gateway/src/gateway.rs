@@ -1,4 +1,4 @@
-//! The engine as one value.
+//! [`Gateway`]: the whole engine as one value, with its start and its ordered stop.
 
 use std::{
     io,
@@ -31,27 +31,27 @@ use crate::{
     traces::Traces,
 };
 
-/// Time limit for the end of all servers, after the calls.
+/// Time limit at shutdown for all servers to end, after the calls have ended.
 pub const SERVERS_LIMIT: Duration = Duration::from_secs(4);
 
-/// Time limit for calls that were cancelled and for cancellations that are being sent, at shutdown.
+/// Time limit at shutdown for cancelled calls to end, and for cancellations to reach the servers.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
-/// Interval of checks for running calls.
+/// Interval at which a shutdown checks for running calls.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The engine: the servers of a configuration, and the calls to them.
 ///
-/// It has no knowledge of doors. See `examples/embed.rs` for a program without any.
+/// The engine knows no door. `examples/embed.rs` is a program without doors.
 #[derive(Debug)]
 pub struct Gateway {
     /// The servers, and their catalogs.
     pub registry: Arc<Registry>,
     /// The calls to the servers.
     pub calls: Calls,
-    /// The switches of clients.
+    /// The switches of clients: the servers and tools that are off for each client.
     pub switches: SwitchBoard,
-    /// Reloads the configuration, if it has an origin that can be read again.
+    /// Reloads the configuration. `None` if the configuration cannot be read again.
     pub reloader: Option<Arc<Reloader>>,
     /// The Mainstays above this one, and the marks of its servers' processes.
     pub lineage: Lineage,
@@ -62,14 +62,14 @@ pub struct Gateway {
     pub session_count: SessionCount,
     /// The open client sessions, as the doors report them.
     pub client_sessions: ClientSessions,
-    /// Clients without a session.
+    /// The clients without a session (2026-07-28).
     pub stateless_clients: StatelessClients,
-    /// Taken by `stop`.
+    /// `None` after `stop`.
     telemetry: Mutex<Option<Telemetry>>,
     grace: Duration,
 }
 
-/// Reports to others, until the end.
+/// The parts that report the servers and the calls to people. They are stopped last.
 #[derive(Debug)]
 struct Telemetry {
     readings: Readings,
@@ -77,7 +77,7 @@ struct Telemetry {
     traces: Option<Traces>,
 }
 
-/// The number of open client sessions. The doors set it, the metrics show it.
+/// The number of open client sessions. The doors set it, and the metrics show it.
 #[derive(Debug, Default)]
 pub struct SessionCount(AtomicUsize);
 
@@ -92,7 +92,8 @@ impl SessionCount {
 }
 
 impl Gateway {
-    /// Starts every server of a configuration, and returns at once. Needs a tokio runtime.
+    /// Starts every server of a configuration, and returns without waiting for them. Must be called
+    /// within a tokio runtime.
     pub fn start(config: &Config, options: GatewayOptions) -> Arc<Self> {
         let (origin, lineage) = (options.origin.clone(), options.lineage.clone());
         let (journal, history) = (options.journal.clone(), options.config_history.clone());
@@ -141,8 +142,8 @@ impl Gateway {
         })
     }
 
-    /// Changes the switches of clients. [`Announcement::Switched`] names the clients whose switches
-    /// have changed. If the change cannot be saved, nothing is changed.
+    /// Changes the switches of clients, and announces the changed clients
+    /// ([`Announcement::Switched`]). If the change cannot be saved, the switches stay unchanged.
     pub async fn switch(&self, change: impl FnOnce(&mut ClientSwitches)) -> io::Result<()> {
         let changed_clients = self.switches.change(change).await?;
         self.registry
@@ -150,27 +151,30 @@ impl Gateway {
         Ok(())
     }
 
-    /// Maximum duration of [`Gateway::stop`], with a reserve.
+    /// Maximum duration of [`Gateway::stop`]: the grace for calls, and the limits for servers and
+    /// for draining.
     pub fn stop_limit(&self) -> Duration {
         self.grace + SERVERS_LIMIT + DRAIN_LIMIT
     }
 
-    /// Refuses new calls, and gives running calls the configured grace. The outcome of calls that
-    /// do not end in time is unknown. When `haste` is cancelled, the grace ends at once.
+    /// Refuses new calls, and waits up to the configured grace for running calls. Then cancels the
+    /// calls that still run. Their outcome is unknown if they were sent. If `haste` is cancelled, the
+    /// grace ends at once.
     pub async fn end_calls(&self, haste: &CancellationToken) {
         self.calls.closing().begin();
         tokio::select! {
             () = self.calls_ended(self.grace) => {}
             () = haste.cancelled() => {}
         }
-        // Consequences of the shutdown are no events.
+        // Do not report the consequences of the shutdown as events.
         self.registry.events().close();
         self.registry.history().close();
         self.calls.closing().end();
         self.calls_ended(DRAIN_LIMIT).await;
     }
 
-    /// Stops in order: calls, servers, the journal. Returns when all servers have ended.
+    /// Stops the calls, then the servers, then the journal and the reporting parts. Returns when all
+    /// of them have ended.
     pub async fn stop(&self) {
         let end = Instant::now() + self.grace + SERVERS_LIMIT;
         let never = CancellationToken::new();
@@ -178,8 +182,8 @@ impl Gateway {
         self.stop_servers(end, &never).await;
     }
 
-    /// Stops the servers, then the journal, the traces and the alerts, and returns when all have
-    /// ended. Kills servers that have not ended at `end`, or when `haste` is cancelled.
+    /// Stops the servers, then the journal, the readings, the traces and the alerts. Returns when all
+    /// of them have ended. Kills servers that have not ended at `end`, or when `haste` is cancelled.
     pub async fn stop_servers(&self, end: Instant, haste: &CancellationToken) {
         self.calls.drain(DRAIN_LIMIT).await;
         let mut stopping = pin!(self.registry.stop());

@@ -1,4 +1,4 @@
-//! Records changes of servers' statuses.
+//! Records the changes of servers' statuses in the journal.
 
 use std::sync::{
     Arc,
@@ -9,7 +9,7 @@ use mainstay_core::ids::ServerName;
 use mainstay_journal::{Journal, Transition};
 use mainstay_transport::logs::ServerLog;
 
-/// Access to the journal, if there is one.
+/// Records status changes in the journal, if there is a journal.
 #[derive(Debug, Default)]
 pub struct StatusHistory {
     journal: Option<Arc<Journal>>,
@@ -36,8 +36,8 @@ impl StatusHistory {
         }
     }
 
-    /// Stops recording: from now on servers stop because Mainstay does, which the journal records
-    /// once.
+    /// Stops recording at shutdown. The journal records the shutdown once, not the stop of each
+    /// server.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }

@@ -1,8 +1,8 @@
-//! The engine: keeps MCP servers up, and answers calls to them.
+//! The engine: keeps MCP servers up, and forwards calls to them.
 //!
-//! [`Gateway::start`] takes a configuration and starts its servers. [`Gateway::call_tool`] calls a tool
-//! of one of them, and [`Gateway::stop`] ends them all. `examples/embed.rs` does that in 30 lines. The
-//! doors of Mainstay use this crate, and this crate uses none of them.
+//! [`Gateway::start`] starts the servers of a configuration. [`Gateway::call_tool`] calls a tool of
+//! a server. [`Gateway::stop`] ends all servers. `examples/embed.rs` is a program of 30 lines that
+//! uses all three. The doors of Mainstay use this crate. This crate uses no door.
 //!
 //! ```no_run
 //! # use std::path::Path;

@@ -1,4 +1,4 @@
-//! Finds the server that has a resource: in the lists, or by asking the servers.
+//! Finds the server that has a resource: in the merged lists, or by requests to the servers.
 
 use std::collections::HashMap;
 
@@ -11,13 +11,13 @@ use parking_lot::Mutex;
 
 use crate::{Gateway, view::View};
 
-/// Maximum number of remembered owners of unlisted resources.
+/// Maximum number of unlisted resources whose owners are remembered.
 const MAX_FOUND: usize = 1000;
 
-/// A resource, and the profile in which it was requested: each profile has its own servers.
+/// A resource's URI, and the profile in which it was requested. Each profile has its own servers.
 type Key = (ProfileName, Box<str>);
 
-/// Known owners of resources that no list names.
+/// Known owners of resources that are in no list.
 #[derive(Debug, Default)]
 pub(crate) struct FoundOwners(Mutex<HashMap<Key, ItemTarget>>);
 
@@ -28,7 +28,7 @@ impl FoundOwners {
 
     fn add(&self, view: &View, uri: &str, owner: ItemTarget) {
         let mut found = self.0.lock();
-        // Resources that are still in use will be found again.
+        // Clear the map rather than evict. The owners of resources in use are found again.
         if found.len() >= MAX_FOUND {
             found.clear();
         }
@@ -40,7 +40,7 @@ fn key(view: &View, uri: &str) -> Key {
     (view.profile.name.clone(), uri.into())
 }
 
-/// The failure of a request for a page that several servers have.
+/// The failure of a request for a page (`ui://`) that several servers have.
 pub fn shared_page(uri: &str, servers: &[ServerName]) -> Failure {
     let list = |item: &dyn Fn(&ServerName) -> String, or: &str| {
         let items: Vec<String> = servers.iter().map(item).collect();
@@ -60,7 +60,7 @@ pub fn shared_page(uri: &str, servers: &[ServerName]) -> Failure {
 }
 
 impl Gateway {
-    /// The owner of a resource among the servers that a client sees, as far as known.
+    /// The owner of a resource among the servers that a client sees, without a request to a server.
     pub fn owner(&self, view: &View, uri: &str) -> Owner {
         match view.resource(uri) {
             Owner::Unlisted => {
@@ -72,13 +72,13 @@ impl Gateway {
         }
     }
 
-    /// Asks the servers that a client sees for a resource that no list names, and remembers the
+    /// Requests a resource that is in no list from the servers that a client sees, and remembers the
     /// owner.
     pub async fn find_owner(&self, view: &View, uri: &str) -> Owner {
         let mut servers = self.servers_of(view);
         servers.retain(|server| view.has_resource(&server.name, uri));
         let found = if is_page(uri) {
-            // If several servers have the page, none of them may be chosen.
+            // Find all owners: a page that several servers have must not be read from any of them.
             self.calls.find_owners(servers, uri).await
         } else {
             Vec::from_iter(self.calls.find_owner(servers, uri).await)
@@ -96,8 +96,8 @@ impl Gateway {
         Owner::Server(owner)
     }
 
-    /// The owner of a resource among the servers that a client sees. If no list names it, asks the
-    /// servers.
+    /// The owner of a resource among the servers that a client sees. Waits for the lists, and
+    /// requests the resource from the servers if it is in no list.
     pub async fn settled_owner(&self, view: &View, uri: &str) -> Option<ItemTarget> {
         self.registry.profile_settled(&view.profile).await;
         match self.owner(view, uri) {

@@ -1,4 +1,5 @@
-//! Owns the supervisors, and publishes the catalogs: of all servers, and of each profile.
+//! The registry: owns the supervisors of all servers, and publishes the merged catalog of all
+//! servers and of each profile.
 
 mod announcement;
 mod approval;
@@ -55,29 +56,30 @@ use crate::{
     supervisor::{self, Fleet, Pace, Queue, ServerHandle, Sole},
 };
 
-/// Announcements that a slow listener may fall behind before it misses some.
+/// Number of announcements that are buffered for a slow listener. Beyond it, the listener misses
+/// announcements.
 const MAX_ANNOUNCEMENTS: usize = 1024;
 
-/// Owns every server.
+/// The servers with their supervisors, and the published catalogs.
 #[derive(Debug)]
 pub struct Registry {
     servers: Arc<ArcSwap<Servers>>,
     /// All servers as one profile.
     everything: Arc<PublishedProfile>,
     profiles: Arc<Profiles>,
-    /// Requests a merge that no server has requested. The sender in it is answered when the merge
-    /// is done.
+    /// Requests a merge after a change of the servers or the rules. The merger replies on the sent
+    /// channel when the merge is done.
     remerge: mpsc::Sender<oneshot::Sender<()>>,
     announcements: broadcast::Sender<Announcement>,
     fleet: Arc<Fleet>,
     startup_wait: Duration,
-    /// The origin of the configuration, if it can be read again.
+    /// The source of the configuration. `None` if it cannot be read again.
     origin: Option<ConfigurationSource>,
-    /// The text of the file in force, if there is one.
+    /// The text of the configuration file in force. `None` without a file.
     text: Arc<ArcSwapOption<String>>,
-    /// The lock is held throughout a change, so that there is one change at a time.
+    /// The lock is held throughout a change, so that changes run one after the other.
     desired: Mutex<DesiredServers>,
-    /// The changes that are running.
+    /// The running changes.
     operations: TaskTracker,
     /// The tasks that merge catalogs and watch the clock, until `stop`.
     tasks: Mutex<JoinSet<()>>,
@@ -85,10 +87,10 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts all servers of the configuration at once.
+    /// Starts all servers of the configuration at the same time. Does not wait for them.
     pub fn start(config: &Config, options: GatewayOptions) -> Arc<Self> {
         let (reports, inbox) = mpsc::channel(MAX_REPORTS);
-        // A folder that others can write to is not read either.
+        // If other users can write to the folder, neither read nor store catalogs there.
         let catalogs = options.catalogs.filter(|folder| {
             let created = state::private_dir(folder);
             if let Err(error) = &created {
@@ -96,7 +98,7 @@ impl Registry {
             }
             created.is_ok()
         });
-        // The text was just read. If the file is gone since, there is no text.
+        // The caller has just parsed this file. If the file was deleted since, there is no text.
         let text = options.origin.as_ref();
         let text = text.and_then(|origin| origin.text().ok().flatten());
         let text = Arc::new(ArcSwapOption::new(text.map(Arc::new)));
@@ -134,7 +136,8 @@ impl Registry {
             .iter()
             .map(|server| {
                 let (config, fleet) = (Arc::new(server.clone()), Arc::clone(&fleet));
-                // Clients cannot connect yet, so reading stored files delays none.
+                // This blocks on reading stored catalogs. No client can connect yet, so none is
+                // delayed.
                 watch(supervisor::supervise(config, fleet), &mut supervisors)
             })
             .collect();
@@ -187,7 +190,7 @@ impl Registry {
             stop,
         });
         let this = Arc::clone(&registry);
-        // No caller waits for this.
+        // Runs in the background. No caller waits for it.
         drop(registry.run_to_end(async move {
             this.record_file_targets(&mut *this.desired.lock().await)
                 .await;
@@ -212,22 +215,22 @@ impl Registry {
         found.ok_or_else(|| unknown_server(name))
     }
 
-    /// The configuration's text in force, if it comes from a file.
+    /// The text of the configuration in force, if it comes from a file.
     pub fn text(&self) -> Option<Arc<String>> {
         self.text.load_full()
     }
 
-    /// Sets the text after a change that leaves its meaning the same.
+    /// Sets the text after a change that leaves the configuration the same, such as a new comment.
     pub fn set_text(&self, text: Option<String>) {
         self.text.store(text.map(Arc::new));
     }
 
-    /// The present catalog of all servers.
+    /// The current merged catalog of all servers.
     pub fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.everything.snapshot().catalog)
     }
 
-    /// All servers as one profile. No client connects to it.
+    /// All servers as one profile, for REST. No client connects to this profile.
     pub fn everything(&self) -> &Arc<PublishedProfile> {
         &self.everything
     }
@@ -274,15 +277,14 @@ impl Registry {
             .collect()
     }
 
-    /// Resolves when no list needs to wait: each server has lists of an earlier run, or its first
-    /// attempt is over, or the startup wait has passed (docs/dev/design.md, "Supervision": each
-    /// server is waited for once after its own start, and not again by later lists).
+    /// Resolves when no list needs to wait for a server: each server has lists of an earlier run, or
+    /// its first attempt is over, or the startup wait has passed since its start
+    /// (docs/dev/design.md, "Supervision").
     pub async fn settled(&self) {
         self.all_settled(&self.servers()).await;
     }
 
-    /// Resolves when the servers of a profile have had their first attempts, or the startup wait
-    /// has passed.
+    /// Like [`Self::settled`], for the servers of a profile.
     pub async fn profile_settled(&self, profile: &PublishedProfile) {
         self.all_settled(&self.servers_of(profile)).await;
     }
@@ -294,18 +296,19 @@ impl Registry {
         join_all(settling).await;
     }
 
-    /// Resolves when the first attempt of a server is over, or the startup wait has passed.
+    /// Like [`Self::settled`], for one server.
     pub async fn attempted(&self, server: &ServerHandle) {
         server.settled(self.startup_wait).await;
     }
 
-    /// Resolves when a server that is up has been listed once, or the startup wait has passed.
+    /// Waits until the lists of a server have been read ([`ServerHandle::listed`]), at most for the
+    /// startup wait.
     pub async fn listed(&self, server: &ServerHandle) {
         server.listed(self.startup_wait).await;
     }
 
-    /// Waits until a server that a call names has been listed. A server that was never listed may
-    /// take as long as the call, and then the error is a timeout.
+    /// Waits until the server of a call has been listed. If the server was never listed, waits up to
+    /// the timeout of the call, and then fails with that timeout.
     pub async fn listed_for_call(&self, server: &ServerHandle) -> Result<(), Failure> {
         let never_listed = server.catalog().is_none();
         let limit = if never_listed {
@@ -321,14 +324,13 @@ impl Registry {
     }
 
     /// Resolves when the first attempt of every server in this run is over, or the startup wait has
-    /// passed.
+    /// passed. Unlike [`Self::settled`], ignores lists of earlier runs.
     pub async fn tried(&self) {
         let servers = self.servers();
         join_all(servers.iter().map(|server| server.tried(self.startup_wait))).await;
     }
 
-    /// True if the first attempt of every server in this run is over, or the startup wait has
-    /// passed.
+    /// True if [`Self::tried`] would resolve at once.
     pub fn startup_is_over(&self) -> bool {
         let servers = self.servers();
         servers
@@ -337,7 +339,7 @@ impl Registry {
     }
 
     pub(crate) fn announce(&self, announcement: Announcement) {
-        // Without a listener, nobody needs the announcement.
+        // An error means that there is no listener.
         self.announcements.send(announcement).ok();
     }
 
@@ -345,12 +347,12 @@ impl Registry {
         self.announcements.subscribe()
     }
 
-    /// Questions of servers that no client could be asked.
+    /// The questions of servers that wait for a person, because no client could be asked.
     pub fn queue(&self) -> &Queue {
         &self.fleet.queue
     }
 
-    /// The only client, if there cannot be several.
+    /// The only client. `None` if there can be several clients.
     pub fn sole(&self) -> Option<&Sole> {
         self.fleet.sole.as_ref()
     }
@@ -365,20 +367,20 @@ impl Registry {
         &self.fleet.history
     }
 
-    /// Merges the catalogs, and returns when they are published.
+    /// Merges the catalogs, and returns when the merged catalogs are published.
     async fn merge(&self) {
         let (merged, done) = oneshot::channel();
-        // The merging task ends after the last change.
+        // Errors mean that the merger has ended: the registry is stopping.
         self.remerge.send(merged).await.ok();
         done.await.ok();
     }
 
-    /// Kills all processes of all servers, when [`Registry::stop`] takes too long.
+    /// Kills all processes of all servers. For the case that [`Registry::stop`] takes too long.
     pub async fn kill(&self) {
         transport::kill_all(&self.fleet.lineage).await;
     }
 
-    /// Stops all servers at once, and returns when all of them have ended.
+    /// Stops all servers at the same time, and returns when all of them have ended.
     pub async fn stop(&self) {
         self.desired.lock().await.closed = true;
         let servers = self.servers();
@@ -390,12 +392,12 @@ impl Registry {
         self.fleet.headers_helpers.stop().await;
         self.stop.cancel();
         join(std::mem::take(&mut *self.tasks.lock().await)).await;
-        // After the servers' last output.
+        // Close the logs last, after the last output of the servers.
         self.fleet.logs.close().await;
     }
 }
 
-/// The failure for a name without a server, or without a server that this client may use.
+/// The failure of a request that names no server, or a server that the client may not use.
 pub fn unknown_server(name: &str) -> Failure {
     let message = format!("Server '{name}' not found");
     Failure::new(FailureKind::ServerNotFound, message).with("server", name)

@@ -1,7 +1,7 @@
 //! Hot reload: reads the configuration again, plans the differences, and carries them out.
 //!
-//! A file that is invalid or missing changes nothing (invariant 11). The configuration in force
-//! stays, and the trouble is shown until the file is valid again or a person reloads.
+//! An invalid or missing file changes nothing (invariant 11). The configuration in force stays, and
+//! the status shows the trouble until the file is valid again or a person reloads.
 
 mod check;
 mod edit;
@@ -43,44 +43,45 @@ pub use self::{
 };
 pub use crate::registry::OnDuplicate;
 
-/// Editors write a file in several steps. It is read when they have finished.
+/// Delay between a change of the file and the reload, because editors write a file in several
+/// steps.
 const DEBOUNCE: Duration = Duration::from_millis(300);
 
 /// The result of a reload, or of its plan.
 #[derive(Clone, Debug)]
 pub struct Reloaded {
     pub plan: ReloadPlan,
-    /// Problems of the file. A server whose entry has an error shows it, and the other servers run.
+    /// Errors and warnings of the file. An error in a server's entry fails only that server.
     pub findings: Vec<ConfigFinding>,
-    /// The warnings among the findings, one line each with its place. Empty after a change of the
-    /// file if its text is the same as before.
+    /// The warnings among the findings, one line each, with their places. Empty if the file has
+    /// changed but its text is the same as before.
     pub warnings: Vec<String>,
 }
 
-/// Interval of attempts to read a file that is missing or unreadable.
+/// Interval at which a missing or unreadable file is read again.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The occasion of a reload.
+/// The cause of a reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Occasion {
     /// The file has changed, or is missing.
     Change,
-    /// A person requests the reload. If the file is missing, there are no servers.
+    /// A person has requested the reload. A missing file means that there are no servers.
     Request,
 }
 
 /// The reason why the configuration in force differs from the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ConfigTrouble {
-    /// The file cannot be used, and nothing of it is in force. One line for each finding.
+    /// The file cannot be used. The former configuration stays in force. One line for each finding.
     Rejected {
         findings: Vec<String>,
-        /// True if the end of the trouble may cause no event: the file cannot be read, and its
-        /// folder may be missing.
+        /// True if the file must be polled. It cannot be read, and its folder may be missing, so the
+        /// system may report no event when the file is back.
         needs_polling: bool,
     },
     /// Files that entries refer to cannot be read. One line for each server that continues with its
-    /// old values.
+    /// former values.
     Awaiting(Vec<String>),
 }
 
@@ -92,7 +93,8 @@ impl ConfigTrouble {
         }
     }
 
-    /// Keeps the launches of running servers in `new` if only files are missing.
+    /// Keeps the former launch of each server in `new` whose referenced files are missing. `None` if
+    /// no file is missing.
     fn from_missing_files(in_force: &Config, new: &mut Config) -> Option<Self> {
         let retained = new.keep_launches(in_force);
         if retained.is_empty() && !new.awaits_files() {
@@ -118,15 +120,15 @@ impl ConfigTrouble {
 #[derive(Debug)]
 pub struct Reloader {
     origin: ConfigurationSource,
-    /// The state directory with the versions of the file.
+    /// The state directory with the versions of the file. `None`: no versions are stored.
     history: Option<StateDir>,
     registry: Arc<Registry>,
     access: Arc<AccessControl>,
     alerts: alerts::Choice,
-    /// The configuration in force. Locked during a whole reload, so that reloads run one after the
-    /// other.
+    /// The configuration in force. The lock is held during a whole reload, so that reloads run one
+    /// after the other.
     current: Mutex<Config>,
-    /// Locked for a copy only.
+    /// The present trouble. The lock is held only to copy or replace the value.
     trouble: RwLock<Option<ConfigTrouble>>,
 }
 
@@ -153,12 +155,12 @@ impl Reloader {
         }
     }
 
-    /// The configuration's file, whether or not it exists. Reads the file system.
+    /// The path of the configuration file, whether or not it exists. Reads the file system.
     pub fn path(&self) -> Option<PathBuf> {
         self.origin.path()
     }
 
-    /// The plan that a reload would carry out now.
+    /// The plan of a reload, without carrying it out.
     pub async fn plan(&self) -> Result<Reloaded, LoadError> {
         let (_, mut loaded) = self.read(Occasion::Request).await?;
         let current = self.current.lock().await;
@@ -173,19 +175,20 @@ impl Reloader {
         })
     }
 
-    /// Reloads, and returns what was done. Without a file, all servers are removed.
+    /// Reloads the configuration, and returns the plan that was carried out. Without a file, all
+    /// servers are removed.
     pub async fn reload(&self) -> Result<Reloaded, LoadError> {
         self.reload_at(Occasion::Request).await
     }
 
-    /// Explains why the configuration in force differs from the file.
+    /// The reason why the configuration in force differs from the file, as a text for people.
     pub fn warning(&self) -> Option<String> {
         match self.trouble()? {
             ConfigTrouble::Rejected { findings, .. } => {
                 let findings = findings.join("; ");
                 Some(format!("the configuration stays as it was: {findings}"))
             }
-            // Servers that never ran report themselves which files they lack.
+            // No line for servers that never ran: their status names the missing files.
             ConfigTrouble::Awaiting(lines) => (!lines.is_empty()).then(|| lines.join("; ")),
         }
     }
@@ -225,7 +228,7 @@ impl Reloader {
             if !has_trouble_changed && occasion == Occasion::Change {
                 return;
             }
-            // The caller prints the error for its person.
+            // Only `info`: the caller prints the error.
             tracing::info!(
                 error = error as &dyn std::error::Error,
                 "the configuration stays as it was"
@@ -243,7 +246,7 @@ impl Reloader {
         };
         let plan = ReloadPlan::between(&current, &loaded.config);
         if plan.is_empty() {
-            // Only comments or spaces have changed. Keep the text with them.
+            // Only comments or white space have changed. Store the new text.
             self.registry.set_text(text);
         } else {
             self.apply(&mut current, text, loaded.config, None).await;
@@ -258,7 +261,7 @@ impl Reloader {
         })
     }
 
-    /// Stores the file as a new version, unless it is stored already.
+    /// Stores the file as a new version, unless it equals the newest version.
     async fn store_version(&self) {
         self.with_history(|history| history.note(ChangedBy::Hand))
             .await;
@@ -270,7 +273,7 @@ impl Reloader {
         work: impl FnOnce(&ConfigHistory) -> T + Send + 'static,
     ) -> Option<T> {
         let (state, origin) = (self.history.clone()?, self.origin.clone());
-        // The path may need the file system, so it is determined off the runtime.
+        // `path` may read the file system, so it is called off the runtime, too.
         off_the_runtime(move || Some(work(&ConfigHistory::for_file(&state, &origin.path()?)))).await
     }
 
@@ -289,8 +292,8 @@ impl Reloader {
         off_the_runtime(read).await
     }
 
-    /// Applies a configuration. The overlay forgets the server `settled`, because the file has its
-    /// final entry.
+    /// Applies a configuration. Drops run-time changes of the server `settled`, because the file has
+    /// its new entry.
     async fn apply(
         &self,
         current: &mut Config,
@@ -317,13 +320,13 @@ impl Reloader {
         current.profiles = new.profiles;
     }
 
-    /// Reloads whenever the file changes, until it is stopped. Passes each result to `tell`. A file
-    /// that cannot be read is tried again until it is back.
+    /// Reloads whenever the file changes, until `stop` is cancelled. Passes each result to `tell`,
+    /// except results without news. Retries a file that cannot be read every second.
     pub async fn watch(&self, stop: CancellationToken, tell: impl Fn(Result<Reloaded, LoadError>)) {
         let Some(path) = self.origin.path() else {
             return stop.cancelled().await;
         };
-        // Store a change that was made while no Mainstay was running.
+        // The file may have changed while no Mainstay was running.
         self.store_version().await;
         let (changed, mut news) = mpsc::channel(1);
         let watching = watch::start(&path, changed);
@@ -341,7 +344,8 @@ impl Reloader {
                 }
                 () = tokio::time::sleep(LOOK), if needs_polling => {}
             }
-            // A command may have ended the trouble meanwhile. Then an error here is new.
+            // Read the trouble again: a command may have ended it during the wait. An error of this
+            // reload is then new.
             let latest = self.trouble();
             match self.reload_at(Occasion::Change).await {
                 Ok(Reloaded { plan, warnings, .. })

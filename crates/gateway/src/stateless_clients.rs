@@ -1,5 +1,5 @@
-//! Recent clients without a session (2026-07-28). The doors record each request, so that people see
-//! these clients although no session is open.
+//! Recent clients without a session (2026-07-28). The doors record each request here, so that people
+//! see these clients, too.
 
 use std::{
     borrow::Cow,
@@ -15,7 +15,7 @@ use mainstay_core::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Maximum number of remembered clients, and the time for which they are remembered.
+/// Maximum number of remembered clients, and the time after which a silent client is forgotten.
 pub const MAX_CLIENTS: usize = 200;
 const MAX_AGE: Duration = Duration::from_hours(1);
 
@@ -24,7 +24,7 @@ const MAX_TEXT: usize = 256;
 
 /// The clients of the last hour.
 #[derive(Debug, Default)]
-// The mutex is locked for one lookup, or for one pass over the few clients.
+// The mutex is held for one lookup, or for one pass over at most `MAX_CLIENTS` clients.
 pub struct StatelessClients(Mutex<Clients>);
 
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ struct Clients {
 struct RecentClient {
     revision: Revision,
     at: Instant,
-    /// The number of the latest request. Two requests may have the same time.
+    /// The number of the latest request. It orders requests that have the same time.
     request: u64,
     calls: u64,
 }
@@ -81,7 +81,7 @@ impl StatelessClients {
         clients.recent.insert(origin.into_owned(), recent);
     }
 
-    /// The clients of the last hour, the newest first.
+    /// The clients of the last hour, the client of the newest request first.
     pub fn newest(&self) -> Vec<StatelessClient> {
         let (now, clock) = (Instant::now(), SystemTime::now());
         let mut clients = self.0.lock();
@@ -104,8 +104,8 @@ impl Clients {
             .retain(|_, recent| now.saturating_duration_since(recent.at) < MAX_AGE);
     }
 
-    /// Makes room for many at once, so that even with many new clients one pass serves fifty of
-    /// them.
+    /// Removes the oldest quarter of the clients, so that with many new clients a pass is needed only
+    /// for every fiftieth of them.
     fn forget_a_quarter(&mut self) {
         let mut requests: Vec<_> = self.recent.values().map(|recent| recent.request).collect();
         let (_, last_removed, _) = requests.select_nth_unstable(MAX_CLIENTS / 4 - 1);
@@ -115,7 +115,7 @@ impl Clients {
     }
 }
 
-/// Limits the length of the client's texts.
+/// Limits the length of the name and the version that the client has declared.
 fn bounded(origin: &CallOrigin) -> Cow<'_, CallOrigin> {
     let client = origin.client.as_ref();
     let is_long = |info: &&ClientInfo| info.name.len().max(info.version.len()) > MAX_TEXT;

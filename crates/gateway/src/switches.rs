@@ -1,4 +1,4 @@
-//! The switches of clients, stored in a file. Every session of a client with switches reads them.
+//! The switches of clients, stored in a file. All sessions of a client share its switches.
 
 use std::{borrow::Cow, io, path::PathBuf, sync::Arc};
 
@@ -8,13 +8,13 @@ use mainstay_core::switches::{ClientSwitches, Off};
 use mainstay_platform::{blocking::try_off_the_runtime, state};
 use tokio::sync::Mutex;
 
-/// All switches.
+/// The switches of all clients.
 #[derive(Debug)]
 pub struct SwitchBoard {
-    /// The file. `None`: switches are for this run only.
+    /// The file. `None`: the switches are lost when Mainstay ends.
     path: Option<PathBuf>,
     current: ArcSwap<Snapshot>,
-    /// Held while the file is written, so that there is one change at a time.
+    /// Held during a change and its write, so that changes run one after the other.
     changing: Mutex<()>,
 }
 
@@ -35,8 +35,8 @@ impl Snapshot {
 }
 
 impl SwitchBoard {
-    /// Reads the file. If the file is invalid, everything is on, and the next change replaces the
-    /// file.
+    /// Reads the file. If the file is invalid, all switches are on, and the next change overwrites
+    /// the file.
     pub fn open(path: Option<PathBuf>) -> Self {
         let switches = path.as_ref().map(|path| match state::read_private(path) {
             Ok(text) => serde_json::from_slice(&text).map_err(io::Error::from),
@@ -58,8 +58,8 @@ impl SwitchBoard {
         self.current.load().switches.clone()
     }
 
-    /// The switches of the client with this name that are off. The name is computed only if there
-    /// are any switches, because it may have to be read from the client's declaration.
+    /// The servers and tools that are off for the client of this name. The name is computed only if
+    /// any client has switches, because it may have to be parsed from the client's declaration.
     pub fn off_for<'n>(&self, client_name: impl FnOnce() -> Cow<'n, str>) -> Option<Arc<Off>> {
         let current = self.current.load();
         if current.by_client.is_empty() {
@@ -68,8 +68,8 @@ impl SwitchBoard {
         current.by_client.get(&*client_name()).cloned()
     }
 
-    /// Changes the switches, and returns the names of the clients whose switches have changed. If
-    /// the change cannot be saved, nothing is changed.
+    /// Changes the switches, and returns the names of the clients whose switches have changed. If the
+    /// change cannot be saved, the switches stay unchanged.
     pub async fn change(
         &self,
         change: impl FnOnce(&mut ClientSwitches),
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// The file is readable only for its owner, and a later run reads it.
+    /// Only the owner can read the file. A later run reads it.
     #[tokio::test]
     async fn a_later_run_finds_them() {
         let folder = tempfile::tempdir().expect("a temporary folder");

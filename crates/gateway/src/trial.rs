@@ -1,7 +1,8 @@
-//! Starts a server once, apart from all others, to find out whether it starts and what it offers.
+//! A trial: the one start of a server before it is saved, which shows whether the server starts and
+//! which items it offers.
 //!
-//! A trial is a separate gateway: it stores nothing, records nothing, and its processes have their
-//! own marks. It does not affect a running server of the same name.
+//! A trial is a separate gateway. It stores and records nothing, and its processes have their own
+//! marks. It does not affect a running server of the same name.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,13 +20,13 @@ use crate::{
     supervisor::{ServerHandle, ServerView},
 };
 
-/// Time for reading the lists, in addition to the start.
+/// Time limit for reading the lists, in addition to the limit of the start.
 const LISTS_LIMIT: Duration = Duration::from_secs(40);
 
 /// Maximum number of stderr lines in a failure.
 const MAX_STDERR_LINES: usize = 10;
 
-/// A server on trial. End it with [`Trial::end`].
+/// A server on trial. The caller must end it with [`Trial::end`].
 #[derive(Debug)]
 pub struct Trial {
     gateway: Arc<Gateway>,
@@ -41,12 +42,12 @@ pub enum Tried {
         view: Box<ServerView>,
         catalog: Arc<ServerCatalog>,
     },
-    /// The server is not up. The reason includes the most informative line of its output.
+    /// The server is not up. The reason includes the line of its output that explains most.
     Down { reason: String },
 }
 
 impl Trial {
-    /// Starts the server, whether or not it is enabled. Needs a tokio runtime.
+    /// Starts the server, even if its entry disables it. Must be called within a tokio runtime.
     pub fn begin(server: ServerConfig, lineage: Lineage) -> Self {
         let limit = server.longest_start() + LISTS_LIMIT;
         let server = ServerConfig {
@@ -56,9 +57,9 @@ impl Trial {
         };
         let config = Config {
             servers: vec![server],
-            // A first start may download a package, so wait longer than usual.
+            // The first start of a server may download a package, so wait longer than usual.
             startup_wait: limit,
-            // No call is running at the end.
+            // A trial has no calls, so the stop need not wait for calls.
             shutdown_grace: Duration::ZERO,
             ..Config::default()
         };
@@ -79,9 +80,10 @@ impl Trial {
         &self.server
     }
 
-    /// Resolves when the first attempt is over with its lists, or its time limit has passed.
+    /// Resolves when the first attempt has ended, including its listing, or the time limit has
+    /// passed.
     pub async fn settled(&self) {
-        // The time limit also ends the trial.
+        // An error means that the time limit has passed. Both end the wait.
         timeout_at(self.until, self.gateway.registry.settled())
             .await
             .ok();
@@ -111,14 +113,14 @@ impl Trial {
         Tried::Down { reason }
     }
 
-    /// The last lines of its stderr, without secrets.
+    /// The last lines of the server's stderr, without secrets.
     pub fn stderr(&self) -> Vec<String> {
         let mut lines = self.server.log.tail.texts();
         lines.drain(..lines.len().saturating_sub(MAX_STDERR_LINES));
         lines
     }
 
-    /// A text of the server, without secrets.
+    /// A text of the server with its secrets redacted.
     pub fn redacted(&self, text: &str) -> String {
         self.server.log.redacted(text).into_owned()
     }
@@ -134,7 +136,7 @@ impl Trial {
         catalog.visible_items(kind, withheld).map(convert).collect()
     }
 
-    /// The next step of a person if the server is not up for this reason.
+    /// The next step for a person if the server is down for this reason.
     pub fn next_step(&self, reason: &str) -> &'static str {
         match &self.server.config().launch {
             Launch::Stdio(_) => {

@@ -1,7 +1,7 @@
-//! Controls what one client sees, and may therefore name. A view has the items of an endpoint,
-//! without those that are switched off for the client, and without those that the access rules
-//! refuse (docs/dev/design.md, "Names, profiles, access"). Every name from a client, at every
-//! endpoint and over REST, is looked up here, so that no spelling circumvents the rules.
+//! The servers and items that one client sees and may name. A view has the items of an endpoint,
+//! except those that are switched off for the client and those that the access rules refuse
+//! (docs/dev/design.md, "Names, profiles, access"). Every name from a client, at every endpoint and
+//! over REST, is resolved here, so that no spelling circumvents the rules.
 
 use std::sync::Arc;
 
@@ -27,24 +27,24 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct View {
     pub profile: Arc<PublishedProfile>,
-    /// The one server of a transparent endpoint. There its own settings withhold tools. The
-    /// catalogs of other endpoints do not have these tools.
+    /// The server of a transparent endpoint. The view then hides the tools that the server's entry
+    /// withholds. The merged catalogs of other endpoints do not have these tools.
     only: Option<Arc<ServerHandle>>,
     off: Option<Arc<Off>>,
     /// `None` allows everything.
     access: Option<Arc<PrincipalAccess>>,
 }
 
-/// The reason that a name cannot be resolved.
+/// The reason why a name cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unseen {
     Unresolved(Unresolved),
-    /// The client's own switch hides the target.
+    /// The client's own switch hides the item.
     SwitchedOff(ItemTarget),
 }
 
 impl Gateway {
-    /// A client's view of a profile, with the names of its catalog.
+    /// A client's view of a profile, with exposed names.
     pub fn view(
         &self,
         profile: &Arc<PublishedProfile>,
@@ -60,8 +60,8 @@ impl Gateway {
         }
     }
 
-    /// A client's view of the transparent endpoint of a server, with the original names. Switches
-    /// apply to profiles only.
+    /// A client's view of the transparent endpoint of a server, with original names. Switches apply
+    /// only to profiles.
     pub fn view_of_server(&self, server: &Arc<ServerHandle>, principal: &Principal) -> View {
         View {
             only: Some(Arc::clone(server)),
@@ -69,8 +69,7 @@ impl Gateway {
         }
     }
 
-    /// The view of REST: all servers. Switches belong to clients, so none applies to a person's own
-    /// calls.
+    /// The view of REST: all servers. Switches are those of MCP clients, so none applies here.
     pub fn view_of_all(&self, principal: &Principal) -> View {
         View {
             profile: Arc::clone(self.registry.everything()),
@@ -88,7 +87,7 @@ impl Gateway {
         self.access.access_of(principal, profile).map(Arc::new)
     }
 
-    /// The server of this name. A server outside of the view fails like an unknown name.
+    /// The server of this name. A server outside of the view fails like an unknown server.
     pub fn server(&self, view: &View, name: &str) -> Result<Arc<ServerHandle>, Failure> {
         let server = self.registry.server(name)?;
         if view.has_server(&server.name) {
@@ -172,8 +171,8 @@ impl View {
         self.hides_listed(kind, &target.server, &target.original, target.effect)
     }
 
-    /// True if an item of one of the view's servers is hidden from the client, whether or not it is
-    /// listed at present. `original` is its original name.
+    /// True if an item of one of the view's servers is hidden from the client, whether or not the
+    /// server lists it now. `original` is its original name or URI.
     pub fn hides_item(&self, kind: ListKind, server: &ServerName, original: &str) -> bool {
         let effect = self.effect_of(kind, server, original);
         self.hides_listed(kind, server, original, effect)
@@ -198,14 +197,14 @@ impl View {
         is_off || is_withheld() || !self.allows_item(kind, server, original, effect)
     }
 
-    /// True if an item of this kind can be hidden at a transparent endpoint.
+    /// True if some items of this kind may be hidden at a transparent endpoint.
     pub fn may_hide(&self, kind: ListKind) -> bool {
         let only = self.only.as_ref().filter(|_| kind == ListKind::Tools);
         let withholds = |server: &Arc<ServerHandle>| !server.config().withheld.is_nothing();
         self.off.is_some() || self.access.is_some() || only.is_some_and(withholds)
     }
 
-    /// True if a server's tool is part of the view, whether or not it is listed at present.
+    /// True if a server's tool is part of the view, whether or not the server lists it now.
     pub fn has_tool(&self, server: &ServerName, tool: &str) -> bool {
         let config = &self.snapshot().config;
         config.has_server(server)
@@ -218,7 +217,7 @@ impl View {
             }
     }
 
-    /// True if no tool of any server can be hidden.
+    /// True if the view can hide no tool of any server.
     pub fn has_all_tools(&self) -> bool {
         self.snapshot().config.tools.is_everything()
             && self.only.is_none()
@@ -249,7 +248,7 @@ impl View {
         Ok(target.clone())
     }
 
-    /// The tool or prompt of this name, whether or not the profile lists tools.
+    /// The tool or prompt of this name, even if the profile does not list tools (`expose: "meta"`).
     pub fn find(&self, kind: ListKind, name: &str) -> Result<ItemTarget, Unresolved> {
         let catalog = &self.snapshot().catalog;
         let target = match kind {
@@ -262,16 +261,16 @@ impl View {
         Ok(target.clone())
     }
 
-    /// The server in a tool's or prompt's exposed name, if the client may see it. The server may
-    /// have been removed.
+    /// The server that an exposed name of a tool or prompt contains, if the client may see it. The
+    /// server may have been removed.
     pub fn named_by(&self, name: &str) -> Option<ServerName> {
         let snapshot = self.snapshot();
         let named = snapshot.catalog.named_by(name);
         named.filter(|server| self.has_server(server)).cloned()
     }
 
-    /// The owner of this URI, as far as the lists tell. Resources that are hidden from the client
-    /// have no owner.
+    /// The owner of this URI according to the lists. A resource that is hidden from the client has no
+    /// owner.
     pub fn resource(&self, uri: &str) -> Owner {
         match self.snapshot().catalog.resource(uri) {
             Owner::Server(target) if !self.has_resource(&target.server, &target.original) => {
@@ -290,12 +289,12 @@ impl View {
         }
     }
 
-    /// True if a server may be asked for this resource, by its original URI.
+    /// True if the client may read this resource from this server. `uri` is the original URI.
     pub fn has_resource(&self, server: &ServerName, uri: &str) -> bool {
         self.has_server(server) && !self.hides_item(ListKind::Resources, server, uri)
     }
 
-    /// The part of an event about servers that the client sees. `None` if there is none.
+    /// The event without servers that the client does not see. `None` if all its servers are hidden.
     pub fn visible_event(&self, event: &ServerEvent) -> Option<ServerEvent> {
         if let Some(server) = &event.server {
             return self.has_server(server).then(|| event.clone());
@@ -314,7 +313,7 @@ impl View {
                 names.retain(|name| self.has_server(name));
                 left += names.len();
             }
-            // A reload that changed other settings only is shown unchanged.
+            // A reload that changed no servers is shown to every client.
             if left == 0 && all > 0 {
                 return None;
             }
@@ -322,7 +321,7 @@ impl View {
         Some(event)
     }
 
-    /// The owner of the subject of a completion: a template, which is named literally, or a
+    /// The owner of the reference of a completion: a template, whose URI must match literally, or a
     /// resource.
     pub fn reference(&self, uri: &str) -> Owner {
         match self.snapshot().catalog.template(uri) {
@@ -331,7 +330,7 @@ impl View {
             {
                 Owner::Server(target.clone())
             }
-            // Do not look it up as a URI: a template matches its own pattern.
+            // Do not look the hidden template up as a URI: it matches its own pattern.
             Some(_) => Owner::Absent(None),
             None => self.resource(uri),
         }

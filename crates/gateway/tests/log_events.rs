@@ -1,5 +1,5 @@
-//! Each event that a supervisor or a call writes to the log says which server it is about, by a field of
-//! its own or by a span around it.
+//! Each log event of a supervisor or a call names its server, either in a field of the event or in a
+//! span around it.
 
 #![cfg(unix)]
 
@@ -32,10 +32,10 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// Time limit of each step.
+/// Time limit of the test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server that answers everything but calls, which it does not survive.
+/// A server that exits at its first call, and answers all other requests.
 const FRAGILE: &str = r#"
 while read -r line; do
     id=$(printf '%s' "$line" | sed -n 's/.*"id":\([^,}]*\).*/\1/p')
@@ -50,15 +50,15 @@ while read -r line; do
 done
 "#;
 
-/// An event of the log.
+/// A log event.
 #[derive(Clone, Debug)]
 struct Logged {
     target: &'static str,
     #[expect(dead_code, reason = "it is printed when the test fails")]
     message: String,
-    /// The server that the event names itself.
+    /// The server in a field of the event.
     of_event: Option<String>,
-    /// The server that a span around it names.
+    /// The server in a span around the event.
     of_span: Option<String>,
 }
 
@@ -68,7 +68,7 @@ impl Logged {
     }
 }
 
-/// The server that a span is about.
+/// The server in a span's field.
 struct OfServer(String);
 
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl Visit for Fields {
     }
 }
 
-/// Collects the events of supervisors and calls.
+/// Collects the log events of supervisors and calls.
 #[derive(Clone, Default)]
 struct Collector(Arc<Mutex<Vec<Logged>>>);
 
@@ -129,7 +129,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
     }
 }
 
-/// An environment without variables, files and home.
+/// An environment without variables, files, secrets and a home folder.
 struct Nothing;
 
 impl Environment for Nothing {
@@ -164,7 +164,7 @@ fn parse(text: &str) -> Config {
 async fn each_event_of_a_supervisor_or_a_call_names_its_server() {
     let collector = Collector::default();
     let subscriber = tracing_subscriber::registry().with(collector.clone());
-    // For this thread, which is the runtime's only one.
+    // Thread-local, which suffices because the runtime of the test has one thread.
     let _guard = tracing::subscriber::set_default(subscriber);
     let test = async {
         let config = json!({"mcpServers": {
@@ -189,7 +189,7 @@ async fn each_event_of_a_supervisor_or_a_call_names_its_server() {
         let is_named = matches!(event.server(), Some("absent" | "fragile"));
         assert!(is_named, "{event:?} of {events:#?}");
     }
-    // The spans do that for modules that do not know the server.
+    // Spans name the server in modules that do not know it.
     for (target, server) in [
         ("mainstay_gateway::supervisor", "absent"),
         ("mainstay_gateway::supervisor", "fragile"),
@@ -203,7 +203,7 @@ async fn each_event_of_a_supervisor_or_a_call_names_its_server() {
     }
 }
 
-/// Calls the tool of a server; returns how that failed.
+/// Calls the tool of a server, and returns the kind of its failure.
 async fn call(registry: &Registry, calls: &Calls, server: &str) -> Option<FailureKind> {
     let name = ServerName::new(server).expect("a name");
     let server = registry.named(&name).expect("a configured server");

@@ -1,4 +1,4 @@
-//! A separate home for every test, and the program that runs in it.
+//! A separate home folder for each test, and the runs of `mainstay` in it.
 
 use std::{
     fmt::Write as _,
@@ -24,14 +24,14 @@ use crate::{
     within,
 };
 
-/// A home folder with a state directory. It is deleted with the value.
+/// A temporary home folder with a state directory. Dropping the value deletes the folder.
 pub struct Home {
     folder: TempDir,
     program: PathBuf,
 }
 
 impl Home {
-    /// An empty home for this `mainstay`.
+    /// An empty home for the `mainstay` at this path.
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self {
             folder: tempfile::tempdir().expect("a temporary folder"),
@@ -47,12 +47,12 @@ impl Home {
         self.path().join("state")
     }
 
-    /// The control token, after a daemon has made it.
+    /// The control token. Panics before a daemon has created it.
     pub fn token(&self) -> String {
         std::fs::read_to_string(self.state().join("token")).expect("a token")
     }
 
-    /// Writes a file and returns its path.
+    /// Writes a file in the home folder, and returns its path.
     pub fn file(&self, name: &str, text: &str) -> String {
         let path = self.path().join(name);
         std::fs::write(&path, text).expect("written");
@@ -88,7 +88,8 @@ impl Home {
         Run::new(arguments, &output)
     }
 
-    /// Runs several commands. Returns their results as one text, without the parts that differ between runs.
+    /// Runs several commands. Returns their results as one text, with placeholders for the parts that
+    /// differ between runs.
     pub async fn transcript(&self, commands: &[&[&str]]) -> String {
         let mut transcript = String::new();
         for arguments in commands {
@@ -125,7 +126,7 @@ impl Home {
     }
 }
 
-/// A running daemon. It is killed when the value is dropped.
+/// A running daemon. Dropping the value kills the daemon.
 pub struct Serving {
     running: Running,
     pid: u32,
@@ -147,12 +148,12 @@ impl DerefMut for Serving {
 }
 
 impl Serving {
-    /// The daemon's own process, not the guardian that was started.
+    /// The process id of the daemon itself. [`Running::pid`] is that of the guardian.
     pub fn daemon_pid(&self) -> u32 {
         self.pid
     }
 
-    /// Waits for the exit code.
+    /// Waits for the daemon to end, and returns its exit code.
     pub async fn ended(mut self) -> Option<i32> {
         self.running.ended().await.code()
     }
@@ -163,7 +164,7 @@ impl Serving {
     }
 }
 
-/// The daemon's answer to GET, with its head.
+/// The daemon's HTTP response to a GET request, including its head.
 pub async fn get(url: &str, path: &str) -> String {
     let address = url.strip_prefix("http://").expect("a URL");
     let exchange = async {

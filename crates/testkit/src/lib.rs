@@ -1,6 +1,5 @@
-//! Shared by the tests of several crates: one way to wait, one set of time limits, one way to run the
-//! program. It is never shipped. It uses no other crate of Mainstay, so that each crate may use it in its
-//! tests.
+//! Helpers for the tests of several crates: waits, time limits, and runs of `mainstay`. This crate is
+//! never shipped. It uses no other crate of Mainstay, so that each crate can use it in its tests.
 
 #[cfg(unix)]
 mod home;

@@ -13,7 +13,7 @@ use crate::{limits::PROGRAMS, soon};
 pub struct Running {
     pub child: Child,
     stderr: Lines<BufReader<ChildStderr>>,
-    /// The text that was read from stderr so far.
+    /// The text that [`Self::wait_for_stderr`] has read from stderr so far.
     pub stderr_text: String,
 }
 
@@ -43,7 +43,7 @@ impl Running {
         }
     }
 
-    /// The id of the started process. For `serve` and `mcp` it is the guardian.
+    /// The id of the started process. For `serve` and `mcp`, that is the guardian.
     pub fn pid(&self) -> Pid {
         let id = self.child.id().expect("it runs");
         Pid::from_raw(id.cast_signed()).expect("a process id")

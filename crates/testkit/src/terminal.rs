@@ -1,5 +1,5 @@
-//! A program in an invisible terminal: tmux keeps its screen, types its keys and changes its size. Each
-//! terminal has its own tmux, which ends with the value.
+//! A program in an invisible terminal. tmux keeps the screen, sends keys and changes the size. Each
+//! terminal has its own tmux server.
 
 use std::{ffi::OsStr, path::Path, process::Output};
 
@@ -8,7 +8,8 @@ use tokio::process::Command;
 
 use crate::{found, limits::PROGRAMS, within};
 
-/// Keeps the screen readable after the program's end, and sends a lone Escape at once.
+/// The configuration of tmux. It keeps the screen after the program's end, and passes on a single
+/// Escape without a delay.
 const CONFIGURATION: &str = "\
 set -g remain-on-exit on
 set -g status off
@@ -17,13 +18,13 @@ set -g default-terminal screen-256color
 set -g default-shell /bin/sh
 ";
 
-/// A terminal and its program. Dropping it ends both.
+/// A terminal and its program. Dropping the value ends both.
 pub struct Terminal {
     folder: TempDir,
 }
 
 impl Terminal {
-    /// True if tmux is installed. If not, prints on stderr that the test is skipped.
+    /// Returns true if tmux is installed. If not, prints to stderr that the test is skipped.
     #[expect(clippy::print_stderr, reason = "tests report to stderr")]
     pub fn is_available() -> bool {
         let version = std::process::Command::new("tmux").arg("-V").output();
@@ -34,7 +35,8 @@ impl Terminal {
         is_there
     }
 
-    /// Starts a command with its arguments, variables and folder in a terminal of this size.
+    /// Starts a command in a terminal of this size, with the command's arguments, variables and
+    /// folder.
     pub async fn start(command: &Command, columns: u16, rows: u16) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::write(folder.path().join("tmux.conf"), CONFIGURATION).expect("written");
@@ -59,7 +61,7 @@ impl Terminal {
         }
         let unset = command.get_envs().filter(|(_, value)| value.is_none());
         for (name, _) in unset {
-            // The environment of tmux is inherited by its programs.
+            // The program inherits the environment of tmux.
             tmux.env_remove(name);
         }
         tmux.arg(command.get_program()).args(command.get_args());
@@ -67,7 +69,7 @@ impl Terminal {
         terminal
     }
 
-    /// Presses keys by their names in tmux: `a`, `Enter`, `C-c`, `Escape`, `Up`.
+    /// Presses keys. The names are those of tmux, such as `a`, `Enter`, `C-c`, `Escape` and `Up`.
     pub async fn press(&self, keys: &[&str]) {
         done(self.tmux(&[&["send-keys"], keys].concat())).await;
     }
@@ -82,12 +84,12 @@ impl Terminal {
         done(self.tmux(&["resize-window", "-x", &columns, "-y", &rows])).await;
     }
 
-    /// The screen as lines of text, without blanks at their ends.
+    /// The screen as lines of text, without trailing blanks.
     pub async fn screen(&self) -> String {
         done(self.tmux(&["capture-pane", "-p"])).await
     }
 
-    /// The screen with its escape sequences of colours and attributes.
+    /// The screen with escape sequences for colours and attributes.
     pub async fn styled_screen(&self) -> String {
         done(self.tmux(&["capture-pane", "-p", "-e"])).await
     }
@@ -104,7 +106,8 @@ impl Terminal {
             .await
     }
 
-    /// Waits for a screen that `fits` accepts, and returns it.
+    /// Waits until `fits` accepts the screen, and returns the screen. `awaited` describes the wait in
+    /// the panic of a failed test.
     pub async fn shows_when(&self, awaited: &str, fits: impl Fn(&str) -> bool) -> String {
         let last = std::cell::RefCell::new(String::new());
         let looking = async {
@@ -116,7 +119,7 @@ impl Terminal {
             })
             .await
         };
-        // A failed test prints its last screen.
+        // Print the last screen if the wait fails.
         let _last_screen = OnPanic(&last, awaited);
         looking.await
     }
@@ -140,7 +143,7 @@ impl Terminal {
         self.format("#{cursor_flag}").await == "1"
     }
 
-    /// Writes all later output of the program to a file.
+    /// Writes all further output of the program to a file.
     pub async fn records(&self, file: &Path) {
         let file = file.to_str().expect("UTF-8").replace('\'', r"'\''");
         done(self.tmux(&["pipe-pane", &format!("cat > '{file}'")])).await;
@@ -152,7 +155,7 @@ impl Terminal {
         let end = found(PROGRAMS, "the end of the program", async || {
             let state = self.format(end).await;
             if state == "1::" {
-                // tmux 3.3 can miss the program's end. It checks again when another child ends.
+                // tmux 3.3 can miss the program's end. The end of another child makes tmux check again.
                 done(self.tmux(&["run-shell", "true"])).await;
             }
             (!state.ends_with("::")).then_some(state)
@@ -198,7 +201,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Prints the last screen if a test fails in its scope.
+/// Prints the last screen if it is dropped during a panic.
 struct OnPanic<'s>(&'s std::cell::RefCell<String>, &'s str);
 
 impl Drop for OnPanic<'_> {
@@ -210,7 +213,7 @@ impl Drop for OnPanic<'_> {
     }
 }
 
-/// The output of a tmux command that must succeed.
+/// Runs a tmux command that must succeed, and returns its output.
 async fn done(mut command: Command) -> String {
     let Output {
         status,

@@ -1,4 +1,4 @@
-//! The result of a command, and its text without the parts that differ between runs.
+//! The result of a command as text, with placeholders for the parts that differ between runs.
 
 use std::{fmt::Write as _, process::Output};
 
@@ -26,7 +26,7 @@ impl Run {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))
     }
 
-    /// The words of a table, its head first.
+    /// The words of each line of a table. The first line is the head.
     pub fn rows(&self) -> Vec<Vec<&str>> {
         let lines = self.stdout.lines();
         lines
@@ -65,7 +65,7 @@ pub(crate) fn without_number_after(text: &str, mark: &str, replacement: &str) ->
     out
 }
 
-/// Replaces the folders of PATH by `[FOLDERS]`.
+/// Replaces the list of folders after `looked in ` by `[FOLDERS]`.
 pub(crate) fn without_folders(text: &str) -> String {
     let mark = "looked in ";
     let mut parts = text.split(mark);
@@ -77,7 +77,7 @@ pub(crate) fn without_folders(text: &str) -> String {
     out
 }
 
-/// Replaces `12 ms` and `1.0 s` by `[TIME]`.
+/// Replaces durations such as `12 ms` and `1.0 s` by `[TIME]`.
 pub(crate) fn without_spans(text: &str) -> String {
     let mut out = text.to_owned();
     for unit in [" ms", " s"] {

@@ -1,4 +1,4 @@
-//! Waits for a condition, with a limit. Tests do not sleep.
+//! Waits for conditions, with a time limit. Tests wait instead of sleeping.
 
 use std::{pin::Pin, time::Duration};
 
@@ -6,14 +6,14 @@ use tokio::time::{Interval, MissedTickBehavior, error::Elapsed, interval, timeou
 
 use crate::limits::{GLANCE, PROGRAMS};
 
-/// Returns the future's value. The test fails if it takes longer than the limit.
+/// Waits for a future, and returns its value. Panics if the future takes longer than the limit.
 pub fn soon<'f, T: 'f>(
     limit: Duration,
     awaited: &'f str,
     future: impl Future<Output = T> + 'f,
 ) -> impl Future<Output = T> {
-    // Boxed, because waits are nested and each would hold the inner one twice. Without its type, because
-    // there are hundreds of types to compile.
+    // Boxed, because waits are nested, and each wait would hold the inner future twice. `dyn`, so that
+    // rustc does not compile the wait for hundreds of types.
     let future: Pin<Box<dyn Future<Output = T> + 'f>> = Box::pin(future);
     async move { timely(awaited, timeout(limit, future).await) }
 }
@@ -22,22 +22,22 @@ fn timely<T>(awaited: &str, waited: Result<T, Elapsed>) -> T {
     waited.unwrap_or_else(|_| panic!("waited in vain for {awaited}"))
 }
 
-/// Like [`soon`], with the limit of a program, for tests whose name tells what is awaited.
+/// Like [`soon`], with the limit [`PROGRAMS`]. For tests whose name already describes the wait.
 pub fn within<'f, T: 'f>(work: impl Future<Output = T> + 'f) -> impl Future<Output = T> {
     soon(PROGRAMS, "what the test is about", work)
 }
 
-/// Waits for a condition by checking it repeatedly.
+/// Checks a condition repeatedly until it is true. Panics after the limit.
 pub async fn until(limit: Duration, awaited: &str, condition: impl Fn() -> bool) {
     until_so(limit, awaited, &condition).await;
 }
 
-/// Like [`until`], compiled once.
+/// Like [`until`], but compiled only once.
 async fn until_so(limit: Duration, awaited: &str, condition: &dyn Fn() -> bool) {
     found(limit, awaited, async || condition().then_some(())).await;
 }
 
-/// Calls `look` repeatedly until it returns a value, and returns that.
+/// Calls `look` repeatedly until it returns a value, and returns the value. Panics after the limit.
 pub async fn found<T>(
     limit: Duration,
     awaited: &str,
@@ -55,7 +55,8 @@ pub async fn found<T>(
     timely(awaited, timeout(limit, finding).await)
 }
 
-/// An interval for repeated checks. Other tasks get their turn even if a check takes long.
+/// An interval for repeated checks. A slow check delays later checks, so that other tasks can run
+/// between two checks.
 pub fn glances(pause: Duration) -> Interval {
     let mut glances = interval(pause);
     glances.set_missed_tick_behavior(MissedTickBehavior::Delay);

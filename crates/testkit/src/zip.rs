@@ -1,29 +1,29 @@
-//! Writes ZIP files byte by byte, valid and hostile ones.
+//! Builds valid and hostile ZIP files byte by byte.
 
 use std::io::Write as _;
 
 use flate2::{Compression, Crc, write::DeflateEncoder};
 
-/// A ZIP file that is being assembled.
+/// A ZIP file under construction.
 #[derive(Default)]
 pub struct ZipFile {
     entries: Vec<ZipEntry>,
-    /// Written into the end record instead of the number of entries.
+    /// The number of entries in the end record, if it differs from the real number.
     pub count: Option<u16>,
 }
 
-/// An entry. Every field may be wrong.
+/// An entry of a ZIP file. Its fields may contradict each other.
 #[derive(Clone)]
 pub struct ZipEntry {
     pub name: Vec<u8>,
-    /// The name in the local header, if it differs.
+    /// The name in the local header, if it differs from `name`.
     pub local_name: Option<Vec<u8>>,
     pub data: Vec<u8>,
-    /// 0 is stored, 8 is deflated.
+    /// The compression method: 0 is stored, 8 is deflated.
     pub method: u16,
     pub flags: u16,
     pub mode: u32,
-    /// The stated size, if it differs.
+    /// The stated size, if it differs from that of `data`.
     pub size: Option<u32>,
     pub crc: Option<u32>,
 }
@@ -90,11 +90,11 @@ impl ZipFile {
             out.extend(local_name);
             out.extend(packed);
             directory.extend(b"PK\x01\x02");
-            // Made on Unix.
+            // The version and system of the writer: 3 is Unix.
             directory.extend([20, 3]);
             directory.extend(&common);
             directory.extend(short(entry.name.len()));
-            // Extra field, comment, disk, internal attributes.
+            // Length of the extra field, length of the comment, disk, internal attributes.
             directory.extend([0; 8]);
             directory.extend((entry.mode << 16).to_le_bytes());
             directory.extend(offset.to_le_bytes());

@@ -1,4 +1,4 @@
-//! A program in a terminal: its screen, its keys, its size and its end.
+//! Tests a program in a terminal: its screen, keys, size and end.
 #![cfg(unix)]
 
 use mainstay_testkit::Terminal;

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::message::AlertMessage;
 
-/// Maximum size of a command's output in the log. The rest is read and dropped, so that the command
-/// does not block.
+/// Maximum number of bytes of a command's output in the log. Further output is read and dropped, so
+/// that the command does not block.
 const MAX_LOGGED_OUTPUT: u64 = 4 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -40,8 +40,8 @@ fn exit(code: Option<i32>, signal: Option<i32>) -> String {
     }
 }
 
-/// Runs the command once. It is not retried, because it can retry itself. Returns when its process
-/// group has ended.
+/// Runs the command once. A failed command is not retried, because it can retry by itself. Returns
+/// when the command's process group has ended.
 pub async fn run(
     command: &AlertCommand,
     message: &AlertMessage,
@@ -64,7 +64,7 @@ pub async fn run(
             }
         }
         Some(Err(_)) => Err(CommandFailed::Late(limit)),
-        // Mainstay stops, so the missing result need not be reported.
+        // Mainstay is stopping. The command was not done, which is no failure.
         None => Ok(()),
     };
     process::kill(&child);
@@ -74,7 +74,8 @@ pub async fn run(
     result
 }
 
-/// The command gets our environment, without our own variables, which may contain tokens.
+/// Starts the command with Mainstay's environment, without `MAINSTAY_` variables, which may contain
+/// tokens.
 async fn spawn(command: &AlertCommand, message: &AlertMessage) -> io::Result<Child> {
     let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
     let program = transport::resolve(&command.program, &path);
@@ -104,7 +105,7 @@ async fn communicate(child: &mut Child, json: &str) -> io::Result<std::process::
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let write = async {
         if let Some(mut stdin) = stdin {
-            // The command need not read its stdin.
+            // Ignore an error, because the command need not read its stdin.
             stdin.write_all(json.as_bytes()).await.ok();
         }
     };
@@ -120,7 +121,7 @@ async fn communicate(child: &mut Child, json: &str) -> io::Result<std::process::
 async fn log(name: &'static str, pipe: Option<impl AsyncRead + Unpin>) {
     let Some(mut pipe) = pipe else { return };
     let mut output = Vec::new();
-    // After a read error, log the part that was read.
+    // Ignore a read error, and log the part that was read.
     (&mut pipe)
         .take(MAX_LOGGED_OUTPUT)
         .read_to_end(&mut output)

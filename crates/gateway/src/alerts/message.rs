@@ -1,4 +1,4 @@
-//! The message that a receiver of alerts gets.
+//! The message of an alert to its receiver.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ use mainstay_core::{
 use mainstay_platform::utc;
 use serde::Serialize;
 
-/// An alarm with its id and its text for receivers.
+/// An alarm with its id and its JSON text for receivers.
 #[derive(Clone, Debug)]
 pub struct AlertMessage {
     pub id: EventId,
@@ -19,7 +19,7 @@ pub struct AlertMessage {
     pub json: String,
 }
 
-/// Chat services display the member `text`.
+/// The JSON object of a message. Its member `text` has the name that chat services display.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Body<'a> {
@@ -32,7 +32,8 @@ struct Body<'a> {
 }
 
 impl AlertMessage {
-    /// `last` is the last id. Each id is unique, so that receivers recognise repetitions.
+    /// A message with a new id, which replaces `last`. Ids are unique, so that receivers recognise
+    /// repeated messages.
     pub fn new(last: &mut EventId, alarm: Alarm) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let millis = now.unwrap_or_default().as_millis();
@@ -45,7 +46,7 @@ impl AlertMessage {
             text: alarm.to_string(),
             details: &alarm.content,
         };
-        // Text keys and plain values: this cannot fail.
+        // Serialization cannot fail: all keys are strings, and all values are plain.
         let json = serde_json::to_string(&body).unwrap_or_default();
         Self {
             id: *last,

@@ -1,7 +1,7 @@
-//! Sends alerts: posts to webhooks, runs commands (`alerts` in the configuration).
+//! Sends alerts to webhooks and commands (`alerts` in the configuration).
 //!
-//! [`mainstay_core::alert`] decides what is sent. Each alert has a queue and a task, so that a slow
-//! or dead receiver delays no other.
+//! [`mainstay_core::alert`] decides which alarms are sent. Each configured alert has a queue and a
+//! task, so that a slow or dead receiver does not delay other receivers.
 
 mod command;
 mod message;
@@ -53,12 +53,12 @@ impl Alerts {
         }
     }
 
-    /// The handle to set other alerts.
+    /// A handle that replaces the alerts in force.
     pub fn choice(&self) -> Choice {
         self.choice.clone()
     }
 
-    /// Drops undelivered messages, and returns when the tasks have ended.
+    /// Drops undelivered messages, and returns when all tasks have ended.
     pub async fn stop(self) {
         self.stop.cancel();
         if let Err(error) = self.task.await {
@@ -67,7 +67,7 @@ impl Alerts {
     }
 }
 
-/// The handle to set the alerts in force.
+/// A handle that replaces the alerts in force.
 #[derive(Clone, Debug)]
 pub struct Choice(watch::Sender<Vec<Alert>>);
 
@@ -78,7 +78,7 @@ impl Choice {
     }
 }
 
-/// Everything that can happen to the alerts.
+/// An input of the alert task. `wait` builds it, and `run` handles it.
 enum Input {
     Event(Option<EventOrGap>),
     Configured,
@@ -88,18 +88,18 @@ enum Input {
     Stop,
 }
 
-/// The task that watches events and queues messages.
+/// The task that watches events and queues messages for the receivers.
 struct AlertTask {
     subscription: Subscription,
     choice: watch::Receiver<Vec<Alert>>,
     active: Vec<ActiveAlert>,
     deliveries: JoinSet<()>,
-    /// The last id.
+    /// The id of the last message.
     last: EventId,
     stop: CancellationToken,
 }
 
-/// One alert with its state, and the queue to its receiver.
+/// A configured alert, its state, and the queue to its receiver.
 struct ActiveAlert {
     alert: Alert,
     watch: AlertWatch,
@@ -148,7 +148,7 @@ impl AlertTask {
             }
         };
         tokio::select! {
-            // Apply a new choice before later events.
+            // Biased, so that new alerts are applied before later events.
             biased;
             () = self.stop.cancelled() => Input::Stop,
             Ok(()) = self.choice.changed() => Input::Configured,
@@ -158,7 +158,7 @@ impl AlertTask {
         }
     }
 
-    /// Applies the chosen alerts.
+    /// Opens new alerts, keeps unchanged alerts, and drops removed alerts.
     fn configure(&mut self) {
         let chosen = self.choice.borrow_and_update().clone();
         let mut before = std::mem::take(&mut self.active);

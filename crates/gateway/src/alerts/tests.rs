@@ -1,4 +1,4 @@
-//! Alerts delivered to a real receiver and to real commands.
+//! Tests of alerts with real HTTP receivers and real commands.
 
 use std::{path::Path, time::Duration};
 
@@ -116,7 +116,8 @@ impl Hook {
     }
 }
 
-/// A failed message is posted again unchanged until it is accepted. Then the next one follows.
+/// A message is posted again, unchanged, until the receiver accepts it. Then the next message
+/// follows.
 #[tokio::test]
 async fn a_receiver_that_fails_first_gets_everything_in_order() {
     let hook = Hook::new().await;
@@ -160,13 +161,13 @@ async fn a_refusal_for_good_is_given_up() {
     within(alerts.stop()).await;
 }
 
-/// A dead receiver delays no other, does not delay the stop, and no log shows its URL.
+/// A dead receiver delays neither other receivers nor the stop. `Debug` hides its URL.
 #[tokio::test]
 async fn receivers_do_not_wait_for_each_other() {
     let (dead, live) = (Hook::new().await, Hook::new().await);
     let events = EventRing::default();
     let mut chosen = [alert(dead.receiver()), alert(live.receiver())];
-    // Longer than the test may take.
+    // Longer than the time limit of the test.
     chosen[0].timeout = Duration::from_hours(1);
     assert!(!format!("{chosen:?}").contains("s3cret"));
     let alerts = Alerts::start(&chosen, &events);
@@ -207,7 +208,7 @@ async fn a_command_gets_the_alert_on_stdin_and_in_its_environment() {
     within(alerts.stop()).await;
 }
 
-/// The process id that a command wrote, once it is there.
+/// Waits for the process id that a command writes to this file.
 async fn pid(file: &Path) -> Pid {
     until(|| {
         let text = std::fs::read_to_string(file).ok()?;
@@ -220,7 +221,8 @@ async fn gone(pid: Pid) {
     until(|| test_kill_process(pid).is_err().then_some(())).await;
 }
 
-/// A command that hangs is killed with its children, after its time limit and at the stop.
+/// A command that hangs is killed together with its children, both after its time limit and at the
+/// stop.
 #[tokio::test]
 async fn a_command_that_hangs_is_ended_with_all_it_started() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -228,7 +230,7 @@ async fn a_command_that_hangs_is_ended_with_all_it_started() {
     let script = format!("sleep 1000 & echo $! > {}; wait", file.display());
     let events = EventRing::default();
     let mut chosen = alert(shell(&script));
-    // The shell writes its child's id much earlier, even on a busy machine.
+    // Long enough for the shell to write its child's id, even on a busy machine.
     chosen.timeout = Duration::from_secs(3);
     let alerts = Alerts::start(&[chosen], &events);
     lost(&events);
@@ -246,7 +248,7 @@ async fn a_command_that_hangs_is_ended_with_all_it_started() {
     gone(pid).await;
 }
 
-/// After a reload, unchanged alerts continue, new ones start, and removed ones end.
+/// After a reload, unchanged alerts continue, new alerts start, and removed alerts end.
 #[tokio::test]
 async fn other_alerts_may_be_chosen() {
     let (old, unchanged, new) = (Hook::new().await, Hook::new().await, Hook::new().await);

@@ -1,4 +1,4 @@
-//! Posts alerts, and retries while that may help.
+//! Posts alerts to webhooks, and retries failed posts.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use mainstay_transport::{Webhook, WebhookError};
 
 use super::message::AlertMessage;
 
-/// Retries after 1, 2, 4, … s, with jitter. That suffices for a receiver that restarts.
+/// Retries follow after 1, 2, 4, … s, with jitter, which suffices for a receiver that restarts.
 const RETRIES: usize = 7;
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
-/// Maximum delay that a receiver may request, because other messages wait behind.
+/// Maximum delay that a receiver may request. Later messages to the receiver wait, too.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// `None`, with an error in the log, if the URL cannot be used.
+/// The webhook of an alert. If its URL cannot be used, logs an error and returns `None`.
 pub fn open(webhook: &config::Webhook) -> Option<Webhook> {
     Webhook::new(webhook)
         .inspect_err(|error| tracing::error!(%error, "the URL of an alert cannot be used"))
         .ok()
 }
 
-/// Posts until the receiver accepts, or a retry cannot help.
+/// Posts until the receiver accepts, the error is permanent, or the retries are used up.
 pub async fn post(
     hook: &Webhook,
     message: &AlertMessage,

@@ -1,4 +1,4 @@
-//! Opens and closes a call's entry in the journal, in the metrics and in traces
+//! The account of a call: its entry in the journal, in the metrics and in the traces
 //! (docs/dev/requirements.md, section L).
 
 use std::{
@@ -39,15 +39,15 @@ pub(super) struct Account {
     /// Time at which the request was sent in the current attempt.
     sent_at: Option<Instant>,
     attempts: u32,
-    /// Attempts that were followed by another one.
+    /// Failed attempts that were followed by another attempt.
     earlier: Vec<CallAttempt>,
     count: Option<Count>,
     span: Option<Span>,
 }
 
 impl Account {
-    /// Opens the account of a call that is forwarded. A request that does not make its server work
-    /// (see [`is_recorded`]) is not recorded.
+    /// Opens the account of a forwarded request. Requests of other methods than [`is_recorded`] names
+    /// are not recorded, counted or traced.
     pub fn open(
         calls: &Calls,
         receipt: &Receipt,
@@ -137,12 +137,12 @@ impl Account {
         self.entry.is_some() || self.span.is_some()
     }
 
-    /// Counts an attempt. It may take several exchanges on its session.
+    /// Counts an attempt. An attempt may take several exchanges on its session.
     pub fn tried(&mut self) {
         self.attempts += 1;
     }
 
-    /// Records an attempt that failed in this state and is followed by another one.
+    /// Records an attempt that failed in this call state and is followed by another attempt.
     pub fn attempt_failed(&mut self, state: State, failure: &Failure) {
         if self.entry.is_some() {
             self.earlier.push(CallAttempt {
@@ -153,8 +153,8 @@ impl Account {
         }
     }
 
-    /// Writes the intent to send before the call is sent. In strict mode, waits until the intent is
-    /// on disk, and fails if it cannot be written.
+    /// Records the intent to send the call. In strict mode, waits until the intent is on disk, and
+    /// fails if it cannot be written.
     pub async fn about_to_send(&mut self) -> Result<(), Failure> {
         self.entry.intent().await.map_err(|error| {
             let message = format!("the call was not sent, since {error}");
@@ -162,12 +162,13 @@ impl Account {
         })
     }
 
-    /// Records a request to a server of this revision. Returns the trace context for the request.
+    /// Begins the span of a request to a server of this revision. Returns the trace context for the
+    /// request. `None` if the call is not traced.
     pub fn ask(&mut self, revision: Revision) -> Option<TraceContext> {
         self.span.as_mut()?.ask(revision)
     }
 
-    /// Records the server's answer, or the failure.
+    /// Ends the span of the request, with the failure if there was no answer.
     pub fn answered(&mut self, failed: Option<&Failure>) {
         if let Some(span) = &mut self.span {
             span.answered(failed.map(|failure| failure.kind.code()));
@@ -202,10 +203,10 @@ impl Account {
         }
     }
 
-    /// Closes the account. In strict mode, waits until the end of the call is on disk before it
-    /// returns the answer.
+    /// Closes the account, and returns the outcome for the client. In strict mode, waits until the
+    /// end of the call is on disk.
     ///
-    /// `secrets` are those of the server at the end: the call may have got a new token.
+    /// `secrets` are the secrets of the server at the end. The call may have got a new token.
     pub async fn close(
         self,
         outcome: Result<CallAnswer, Failure>,
@@ -219,7 +220,8 @@ impl Account {
                 Ok(answer) => answered(&answer.frame, self.entry.is_some()),
                 Err(failure) => failed(failure, self.attempts > 0),
             },
-            // An attempt that failed before it had a session is in `earlier` only.
+            // `attempts` does not count an attempt that failed before it had a session. `earlier`
+            // does.
             attempts: self
                 .attempts
                 .max(earlier.saturating_add(u32::from(earlier > 0))),
@@ -247,9 +249,9 @@ impl Account {
                     let message = format!("the call has ended, but {error}");
                     Failure::new(FailureKind::NotRecorded, message)
                 }
-                // This failure says already that the call is not recorded and was not sent.
+                // This failure already says that the call was not recorded and not sent.
                 Err(failure) if failure.kind == FailureKind::NotRecorded => failure,
-                // Keep the failure: how far the call got is more important than the missing record.
+                // Keep the failure's kind: the call state matters more than the missing record.
                 Err(failure) => Failure {
                     message: format!("{}; and {error}", failure.message),
                     ..failure
@@ -259,7 +261,7 @@ impl Account {
     }
 }
 
-/// The method of a request that is recorded.
+/// The method of a request. `None` if requests of this method are not recorded.
 fn recorded(frame: &Frame) -> Option<Method> {
     frame.method().filter(|method| is_recorded(*method))
 }
@@ -280,8 +282,8 @@ fn call_end(outcome: &Result<CallAnswer, Failure>, recorded: &CallOutcome) -> Ca
     }
 }
 
-/// The error of a call for its span. The error text of a tool is part of its result, and is left
-/// out.
+/// The error of a call for its span. Without the error text of a tool, which is part of the tool's
+/// result.
 fn span_error(outcome: &Result<CallAnswer, Failure>, recorded: &CallOutcome) -> Option<SpanError> {
     match (outcome, call_end(outcome, recorded)) {
         (_, CallEnd::Ok) => None,

@@ -1,4 +1,4 @@
-//! One attempt at a call: on one session, until the answer or a failure.
+//! One attempt at a call, on one session, until the answer or a failure.
 
 use std::{
     pin::{Pin, pin},
@@ -32,14 +32,14 @@ use super::{
     sink::log_level,
 };
 
-/// Futures that few calls need are boxed, here and in the other files of calls. Otherwise every
-/// call's future would have room for them, and each byte of it is moved.
+/// Futures that few calls need are boxed, here and in the other files of `calls`. Otherwise they
+/// would enlarge the future of every call, which costs time when the future is moved.
 impl ActiveCall<'_> {
     pub async fn attempt(
         &mut self,
         mut cancel: Pin<&mut impl Future<Output = String>>,
     ) -> Result<CallAnswer, AttemptError> {
-        // A refused call must not start the server.
+        // Check before the wait for a session, because a refused call must not start the server.
         self.check_refusal()?;
         let session = match self.upstream.live_session(self.era()) {
             Some(session) => session,
@@ -54,7 +54,7 @@ impl ActiveCall<'_> {
             let answered = self.wait_for(request, cancel.as_mut()).await;
             answered.map_err(AttemptError::Final)?;
         }
-        // The server may have crashed while the call waited for it.
+        // Check again, because the server may have crashed while the call waited.
         self.check_refusal()?;
         if session.liveness.is_stalled() {
             let waited = Box::pin(self.wait_for(session.liveness.grace(), cancel.as_mut()));
@@ -169,14 +169,14 @@ impl ActiveCall<'_> {
         let mut exchange = tokio::select! {
             biased;
             exchange = start => exchange.map_err(|interruption| self.interrupted(interruption))?,
-            // The pipe is full: nothing of the message has been written.
+            // The pipe is full, and no byte of the message has been written.
             () = deadline(self.deadline) => return Err(AttemptError::Final(self.timed_out())),
             reason = &mut cancel => return Err(AttemptError::Final(self.cancelled(&reason))),
         };
         self.account.sent();
         let was_failing = session.liveness.failed_in_row() > 0;
         let mut progress = HighestProgress::default();
-        // The server has closed its connection, and no message has arrived since.
+        // True if the server has closed its connection, and no message has arrived since.
         let mut is_parted = false;
         let mut patience = None;
         let mut timer = pin!(sleep_until(self.deadline));
@@ -193,8 +193,8 @@ impl ActiveCall<'_> {
                             continue;
                         }
                         Ok(ServerMessage::Parted { retry }) => {
-                            // On a transparent endpoint, close the client's connection as the
-                            // server does.
+                            // On a transparent endpoint, close the client's connection like the
+                            // server.
                             let is_isolated = matches!(self.upstream, Upstream::IsolatedSession(_));
                             self.sink.part(is_isolated.then_some(retry));
                             is_parted = true;
@@ -203,8 +203,8 @@ impl ActiveCall<'_> {
                     };
                     is_parted = false;
                     let Some(method) = frame.method() else {
-                        // A refusal of the whole call is no evidence that calls work. Any other
-                        // answer ends the row of failed calls.
+                        // If the row of failed calls has not ended, this answer refuses the call as a
+                        // whole, which is no evidence that calls work.
                         if session.liveness.failed_in_row() > 0 {
                             self.request_probe();
                         } else if was_failing && let Upstream::Shared(server) = self.upstream {
@@ -224,8 +224,8 @@ impl ActiveCall<'_> {
                     }
                     self.relay(method, &frame);
                 }
-                // When the client returns for the rest, resume at once and do not wait for the
-                // server's retry time.
+                // When the client reconnects, resume at once, without waiting for the server's retry
+                // time.
                 () = self.sink.client_returned(), if is_parted => exchange.resume_now(),
                 () = unconstrained(&mut timer) => {
                     let questions = exchange.open_questions().or(patience.as_deref());
@@ -250,14 +250,14 @@ impl ActiveCall<'_> {
     }
 
     /// Asks the client the server's question, unless the configuration rejects questions. If the
-    /// client cannot be asked: answers from the configuration, queues or holds the question, or
-    /// drops it.
+    /// client cannot be asked, the question is answered from the configuration, queued, held for a
+    /// later call, or dropped, which refuses it.
     fn ask(&self, mut question: ServerQuestion, patience: &Arc<OpenQuestions>) {
         let config = self.upstream.server().config();
         if config.server_requests == Some(ServerRequests::Reject) {
             return;
         }
-        // A question that the client answers without a person does not extend the call's time.
+        // Only a question that needs a person suspends the call's deadline.
         if needs_person(question.method()) {
             question.keep_waiting(Some(patience));
         }
@@ -279,7 +279,7 @@ impl ActiveCall<'_> {
         }
     }
 
-    /// This call as the cause of a question of its server.
+    /// This call as the cause of a server's question.
     fn cause(&self) -> Cause {
         let client = &self.sink.client;
         Cause {
@@ -289,7 +289,7 @@ impl ActiveCall<'_> {
         }
     }
 
-    /// Lists the question among the open questions, for people to see.
+    /// Adds the question to the open questions that people see.
     pub(super) fn show(&self, question: &mut ServerQuestion) {
         let client = &self.sink.client;
         let name = client.origin.client.as_ref().map(|info| info.name.as_str());
@@ -297,7 +297,8 @@ impl ActiveCall<'_> {
         server.show_question(name, &client.principal, question);
     }
 
-    /// The deadline, moved by the time that a person takes to answer. `None` if it has passed.
+    /// The new deadline, if a person is answering a question or has answered one within the call's
+    /// limit. `None` if the deadline has passed.
     fn waits_for_people(&self, patience: &OpenQuestions) -> Option<Instant> {
         let now = Instant::now();
         match patience.last_answer() {
@@ -313,7 +314,7 @@ impl ActiveCall<'_> {
             (Method::Progress, Some(token)) => {
                 frame.with_param("progressToken", self.request.frame.get(token))
             }
-            // The client did not ask for progress.
+            // The client has not requested progress.
             (Method::Progress, None) => return,
             (Method::LogMessage, _) if !self.sink.accepts_level(log_level(frame)) => return,
             _ if self.request.is_listening() => {
@@ -324,7 +325,7 @@ impl ActiveCall<'_> {
         self.sink.put(message);
     }
 
-    /// The answer to a `subscriptions/listen` whose stream the server has ended by a notification
+    /// The answer to `subscriptions/listen` after the server has ended its stream by a notification
     /// (2026-07-28, "Cancellation").
     fn stopped(&self, notification: Frame) -> CallAnswer {
         let id = self.request.id();

@@ -25,7 +25,7 @@ use super::{
     sink::CallSink,
 };
 
-/// Time that a lost call waits for the exit status of the server's process.
+/// Time limit for the exit status of a crashed server, which explains the failure of a lost call.
 const EXIT_LIMIT: Duration = Duration::from_millis(300);
 
 /// The failure of one attempt.
@@ -36,13 +36,13 @@ pub(super) enum AttemptError {
     Redirected(Failure),
     /// The call may have run, and no answer will come.
     Lost(Failure),
-    /// The server has refused the request, because its client has not logged in.
+    /// The server has refused the request, because the principal has not logged in.
     LoginRequired(Failure),
     Final(Failure),
 }
 
-/// Resolves at this time, even if messages of the server use up the task's cooperative budget
-/// (tokio's `coop`).
+/// Sleeps until this time. Resolves even if messages of the server use up the task's cooperative
+/// budget (tokio's `coop`).
 pub(super) async fn deadline(at: Instant) {
     unconstrained(sleep_until(at)).await;
 }
@@ -80,7 +80,8 @@ pub(super) struct ActiveCall<'a> {
     pub hard_deadline: Instant,
     /// True if the server has sent progress.
     pub progressed: bool,
-    /// The address of the login that the call lacks, if its client cannot be asked.
+    /// The address at which a person can log in. Set if the call needs a login and its client cannot
+    /// be asked.
     pub login_url: Option<String>,
     pub account: Account,
 }
@@ -88,17 +89,17 @@ pub(super) struct ActiveCall<'a> {
 /// The answers of a client to one round of questions.
 #[derive(Debug)]
 pub struct Round {
-    /// The server's key of each question, and the answer as JSON text.
+    /// The server's key of each question, and the client's answer as JSON text.
     pub responses: Vec<(String, Box<str>)>,
     /// The server's `requestState`, unchanged.
     pub state: Option<Box<str>>,
-    /// Ids of elicitations that sent a person to a URL. The client is notified when the server
-    /// continues.
+    /// Ids of elicitations that sent a person to a URL. When the server continues, the client is
+    /// notified that they are complete.
     pub elicitations: Vec<String>,
 }
 
 impl Round {
-    /// A round without questions: the call is only made again with this state.
+    /// A round without questions. The call is sent again with this state.
     pub fn without_questions(state: Option<Box<str>>) -> Self {
         Self {
             responses: Vec::new(),
@@ -109,7 +110,7 @@ impl Round {
 }
 
 impl ActiveCall<'_> {
-    /// Waits for a part of the call. Fails if the call is cancelled or its deadline passes.
+    /// Waits for a part of the call. Fails if the call is cancelled, or if its deadline passes first.
     pub(super) async fn wait_for<T>(
         &self,
         part: impl Future<Output = T>,
@@ -125,8 +126,8 @@ impl ActiveCall<'_> {
 
     pub(super) fn failure(&self, kind: FailureKind, message: String) -> Failure {
         let server = self.upstream.server();
-        // Redact secrets: the message may quote the server, which may quote the headers of our
-        // request.
+        // Redact secrets. The message may quote the server, and the server may quote the headers
+        // of our request.
         let redacted = match server.log.redacted(&message) {
             Cow::Borrowed(_) => None,
             Cow::Owned(redacted) => Some(redacted),
@@ -150,7 +151,8 @@ impl ActiveCall<'_> {
             .with(NOTE, note)
     }
 
-    /// Adds the server's status, which may explain the failure, unless the server is healthy.
+    /// Adds the server's status to a failure, unless the server is healthy. The status may explain
+    /// the failure.
     fn diagnosed(&self, mut failure: Failure) -> Failure {
         let server = self.upstream.server();
         let (view, name) = (server.view(), &server.name);
@@ -163,16 +165,16 @@ impl ActiveCall<'_> {
         view.describe(failure, name)
     }
 
-    /// Requests a probe of the shared session. The next call shows whether an isolated session
-    /// works.
+    /// Requests a probe of the shared session. An isolated session is not probed, because its next
+    /// call shows whether it works.
     pub(super) fn request_probe(&self) {
         if let Upstream::Shared(server) = self.upstream {
             server.request_probe();
         }
     }
 
-    /// Requests a probe after a call without an answer. An isolated session that refuses calls is
-    /// probed as well, because no call can show that it works again.
+    /// Requests a probe after a call without an answer. Includes a stalled isolated session: calls to
+    /// it are refused, so no call can show that it works again.
     pub(super) fn request_probe_of(&self, session: &UpstreamSession) {
         match self.upstream {
             Upstream::Shared(server) => server.request_probe(),
@@ -183,8 +185,8 @@ impl ActiveCall<'_> {
         }
     }
 
-    /// The failure of a call that is not sent, because the server left earlier calls without an
-    /// answer and has sent nothing since.
+    /// The failure of a call that is not sent because the session is stalled: the server has not
+    /// answered earlier calls, and has sent nothing since.
     pub(super) fn not_answering(&self, session: &UpstreamSession) -> Failure {
         let server = self.upstream.server();
         let calls = session.liveness.stalled().unwrap_or_default();
@@ -223,7 +225,7 @@ impl ActiveCall<'_> {
         }
     }
 
-    /// Handles a call whose connection was lost, or whose request was not sent after all.
+    /// The failure of an attempt whose connection was lost, or whose request was not sent after all.
     pub(super) async fn lost(&mut self, interruption: Interruption) -> AttemptError {
         if interruption.state == CallState::NotSent {
             self.account.not_sent();
@@ -238,10 +240,10 @@ impl ActiveCall<'_> {
         self.interrupted_by(interruption, &words)
     }
 
-    /// Explains how the server's process ended, with its last lines of stderr, if a sent call was
-    /// lost with it.
+    /// Describes the crash of the server's process with its last lines of stderr. `None` if the call
+    /// was not lost in a crash.
     async fn crash(&self, interruption: &Interruption) -> Option<String> {
-        // Other isolated sessions of the server have processes of their own.
+        // The recorded crashes of isolated sessions do not tell which session crashed.
         let Upstream::Shared(server) = self.upstream else {
             return None;
         };
@@ -273,7 +275,7 @@ impl ActiveCall<'_> {
                 | InterruptionKind::SessionExpired(_),
                 CallState::Sent,
             ) => FailureKind::OutcomeUnknown,
-            // A proxy reports these for a server that may have run the call (invariant 6).
+            // A proxy answers with these codes for a server that may have run the call (invariant 6).
             (
                 InterruptionKind::Refused {
                     status: 502..=504, ..
@@ -319,7 +321,7 @@ fn is_unauthorized(interruption: &Interruption) -> bool {
 
 const NOT_SENT: &str = "The call was not sent";
 
-/// Says whether a call without an answer may have run.
+/// A sentence that says whether a call without an answer may have run.
 fn run_note(interruption: &Interruption) -> &'static str {
     match (&interruption.kind, interruption.state) {
         (

@@ -1,4 +1,5 @@
-//! The client of a call: its revision, and the way to ask it a server's questions.
+//! The client of a call: its revision, its principal, and the way in which it is asked servers'
+//! questions.
 
 use std::{
     borrow::Cow,
@@ -30,22 +31,22 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::names::BoundNames;
 
-/// Maximum number of questions that wait for one client. A person answers one after the other.
-/// Further questions are refused.
+/// Maximum number of questions that wait for the answers of one client. Further questions are
+/// refused.
 const MAX_QUESTIONS: usize = 64;
 
-/// Time that a question waits for a person.
+/// Time limit of a question that a person answers.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// One client. Lives as long as its session or, without a session, its request.
+/// One client. The value lives as long as the client's session or, without a session, its request.
 #[derive(Debug)]
 pub struct CallClient {
     pub caller: Caller,
-    /// The principal, by the client's token.
+    /// The principal that the client's token proves.
     pub principal: Principal,
-    /// The client in its records.
+    /// The client as records show it.
     pub origin: Arc<CallOrigin>,
-    /// Identifies this client's calls, to attribute a server's questions to them.
+    /// Identifies this client's calls, so that a server's questions can be attributed to them.
     pub asker: Asker,
     /// The sealed names for the server of a transparent endpoint. `None` on aggregate endpoints.
     pub bound: Option<BoundNames>,
@@ -55,14 +56,15 @@ pub struct CallClient {
 #[derive(Debug)]
 enum QuestionRoute {
     Nobody,
-    /// Asks by requests among the messages of a call. The answers have the session's id.
+    /// Sends the questions as requests among the messages of a call. The client posts the answers to
+    /// its session.
     Session(Arc<ClientQuestions>),
-    /// Asks by the result of the call itself (2026-07-28, "Multi Round-Trip Requests").
+    /// Returns the questions as the result of the call (2026-07-28, "Multi Round-Trip Requests").
     Rounds(mpsc::Sender<ServerQuestion>),
 }
 
 impl CallClient {
-    /// Mainstay itself as a client. It cannot be asked.
+    /// Mainstay itself as a client. It takes no questions.
     pub fn nobody() -> Arc<Self> {
         Arc::new(Self::without_questions(
             Caller::default(),
@@ -71,7 +73,7 @@ impl CallClient {
         ))
     }
 
-    /// A client that takes no questions with this request.
+    /// A client that cannot be asked questions during this request.
     pub fn without_questions(caller: Caller, principal: Principal, origin: CallOrigin) -> Self {
         Self {
             caller,
@@ -83,7 +85,7 @@ impl CallClient {
         }
     }
 
-    /// A client with a session, by which it answers.
+    /// A client that is asked by requests, and answers in its session.
     pub fn with_session(
         caller: Caller,
         principal: Principal,
@@ -130,13 +132,14 @@ impl CallClient {
             .any(|name_of_switches| *name_of_switches == name)
     }
 
-    /// This client at a transparent endpoint, with the sealed names of its server.
+    /// Sets the sealed names of the server of a transparent endpoint.
     #[must_use]
     pub fn bound(self, bound: Option<BoundNames>) -> Self {
         Self { bound, ..self }
     }
 
-    /// A server's message with sealed names, for this client.
+    /// A server's message for this client, with sealed names if the client is at a transparent
+    /// endpoint.
     pub(super) fn with_sealed_names(&self, message: String) -> String {
         match &self.bound {
             Some(bound) => bound.message(message),
@@ -144,14 +147,15 @@ impl CallClient {
         }
     }
 
-    /// True if the client declared that it accepts this question, and can be asked by this request.
+    /// True if the client has declared that it accepts this question, and can be asked during this
+    /// request.
     pub(super) fn accepts(&self, request: &Frame) -> bool {
         let method = request.method().unwrap_or(Method::Other);
         let params = request.params().unwrap_or("{}");
         !matches!(self.question_route, QuestionRoute::Nobody) && self.caller.accepts(method, params)
     }
 
-    /// True if the client accepts this question, but can be asked only by another request.
+    /// True if the client accepts this question, but can be asked only during another request.
     pub(super) fn accepts_later(&self, request: &Frame) -> bool {
         let method = request.method().unwrap_or(Method::Other);
         matches!(self.question_route, QuestionRoute::Nobody)
@@ -164,8 +168,8 @@ impl CallClient {
         !matches!(self.question_route, QuestionRoute::Nobody)
     }
 
-    /// Asks the client. Returns the request that must now be sent to the client, if there is one. A
-    /// question that the client cannot be asked is returned as an error.
+    /// Asks the client a question. Returns the request to send to the client, or `None` if the
+    /// question goes another way. The error returns a question that the client cannot be asked.
     pub(super) fn ask(
         &self,
         server: &ServerName,
@@ -191,7 +195,7 @@ impl CallClient {
     }
 }
 
-/// The client at this door, for records.
+/// The client at this door, as records show it.
 pub fn origin(door: Door, caller: &Caller, principal: &Principal) -> CallOrigin {
     let declared = caller.client_info.as_deref().and_then(|info| {
         let text = |member| message::shown_member(info, member).map(String::from);
@@ -213,22 +217,22 @@ pub fn origin(door: Door, caller: &Caller, principal: &Principal) -> CallOrigin 
 const TOO_MANY: &str = "too many questions wait for the client's answers";
 const GONE: &str = "the client has gone";
 
-/// Questions that wait for the answers of one client, by the ids that the client sees.
+/// Questions that wait for the answers of one client. The keys are the ids that the client sees.
 #[derive(Debug, Default)]
 pub struct ClientQuestions {
     next_id: AtomicU64,
     waiting: Mutex<HashMap<u64, WaitingQuestion>>,
-    /// The id of the last question that the client should have answered without a person, and did
-    /// not. 0 if there is none. No further question of that kind is asked until the client sends an
-    /// answer or a notice about roots.
+    /// The id of the last question that the client should have answered without a person, but did not
+    /// answer in time. 0 if there is none. Until the client answers that question or announces a
+    /// change of its roots, further questions of that kind are refused.
     unanswered: AtomicU64,
-    /// The client has gone.
+    /// True if the client has gone.
     is_closed: AtomicBool,
-    /// Receives the notices of cancelled questions, if the client's session has a stream for them.
+    /// Receives the notices of cancelled questions. `None` if the client's session has no stream.
     notices: Option<Arc<dyn Notices>>,
 }
 
-/// Receives notifications for a client outside of its calls.
+/// Sends notifications to a client outside of its calls.
 pub trait Notices: std::fmt::Debug + Send + Sync {
     fn push(&self, text: String);
 }
@@ -238,13 +242,14 @@ struct WaitingQuestion {
     server: ServerName,
     question: ServerQuestion,
     until: Instant,
-    /// Expires a question that needs no person. The sweeper expires the others.
+    /// Expires a question that needs no person. Other questions expire by
+    /// [`ClientQuestions::expire`].
     _timer: Option<AbortOnDropHandle<()>>,
-    /// Ends the question when nobody can receive its answer any more.
+    /// Ends the question when its answer can no longer reach the server.
     _end: Option<AbortOnDropHandle<()>>,
 }
 
-/// Time that a question of this method waits.
+/// Time limit of a question of this method.
 fn patience(question: Method) -> Duration {
     if needs_person(question) {
         PATIENCE
@@ -254,7 +259,7 @@ fn patience(question: Method) -> Duration {
 }
 
 impl ClientQuestions {
-    /// Questions of a client that gets notices of cancelled questions.
+    /// Makes the questions of a client that gets notices of cancelled questions.
     pub fn with_notices(notices: Arc<dyn Notices>) -> Self {
         Self {
             notices: Some(notices),
@@ -267,7 +272,7 @@ impl ClientQuestions {
         self.waiting.lock()
     }
 
-    /// Adds a question of this server. Returns it as a request with an id of ours.
+    /// Adds a question of this server. Returns the request for the client, with an id of Mainstay.
     pub fn enter(
         self: &Arc<Self>,
         server: &ServerName,
@@ -317,12 +322,14 @@ impl ClientQuestions {
         AbortOnDropHandle::new(tokio::spawn(expiring.boxed()))
     }
 
-    /// Handles a notice about the client's roots: it is asked for them again.
+    /// Allows questions that need no person again, because the client has announced a change of its
+    /// roots.
     pub fn roots_changed(&self) {
         self.unanswered.store(0, Ordering::Relaxed);
     }
 
-    /// Handles a client's response. Returns false if no question with its id waits.
+    /// Passes a client's response to the waiting question. Returns false if no question with this id
+    /// waits.
     pub fn answer(&self, id: &str, response: &Frame) -> bool {
         let Ok(id) = id.parse() else { return false };
         if self.unanswered.load(Ordering::Relaxed) == id {
@@ -334,7 +341,7 @@ impl ClientQuestions {
             .is_some()
     }
 
-    /// Ends a question whose answer nobody can receive, and cancels it at the client.
+    /// Ends a question whose answer can no longer reach the server, and cancels it at the client.
     fn end(&self, id: u64) {
         let Some(waiting) = self.waiting().remove(&id) else {
             return;

@@ -1,11 +1,11 @@
-//! Shutdown of calls: first new calls are refused, then the remaining calls are ended.
+//! The shutdown of calls: first new calls are refused, then the remaining calls are cancelled.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mainstay_core::failure::{Failure, FailureKind};
 use tokio_util::sync::CancellationToken;
 
-/// The reason with which Mainstay itself cancels calls.
+/// The reason with which Mainstay cancels calls at shutdown.
 pub const SHUTTING_DOWN: &str = "Mainstay is shutting down";
 
 /// The progress of the shutdown.
@@ -16,7 +16,7 @@ pub struct Closing {
 }
 
 impl Closing {
-    /// Refuses calls from now on.
+    /// Refuses new calls from now on.
     pub fn begin(&self) {
         self.has_begun.store(true, Ordering::Relaxed);
     }
@@ -25,7 +25,7 @@ impl Closing {
         self.has_begun.load(Ordering::Relaxed)
     }
 
-    /// Ends the remaining calls. The outcome of calls that were sent is unknown.
+    /// Cancels the remaining calls. The outcome of calls that were sent is unknown.
     pub fn end(&self) {
         self.begin();
         self.over.cancel();
@@ -40,7 +40,7 @@ impl Closing {
         self.over.cancelled().await;
     }
 
-    /// The failure of a call during shutdown.
+    /// The failure of a call that is refused during shutdown.
     pub fn refusal() -> Failure {
         Failure::new(FailureKind::ShuttingDown, SHUTTING_DOWN)
     }

@@ -1,4 +1,4 @@
-//! A future that survives the task that awaits it.
+//! A future that continues when it is dropped.
 
 use std::{
     pin::Pin,
@@ -8,8 +8,8 @@ use std::{
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio_util::task::TaskTracker;
 
-/// A future that continues in the background when it is dropped. It is boxed, because the nested
-/// types of whole calls are slow to compile.
+/// A future that continues in the background when it is dropped. Boxed, because the nested types of
+/// whole calls are slow to compile.
 pub struct Detachable<T: Send + 'static> {
     future: Option<BoxFuture<'static, T>>,
     background: TaskTracker,

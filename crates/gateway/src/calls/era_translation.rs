@@ -1,5 +1,5 @@
-//! Translates a call between a client and a server of different revisions: the request for the
-//! server, and the answer for the client (`core::era`).
+//! Translates the request and the answer of a call between a client and a server of different
+//! revisions, by the rules of `core::era`.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ pub struct EraTranslation<'a> {
     server: Revision,
     method: Method,
     request: &'a CallRequest,
-    /// The client with declared tasks, once the server has required them.
+    /// The client with the tasks extension declared. `None` until the server has required it.
     with_tasks: Option<Caller>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> EraTranslation<'a> {
         self.caller.revision
     }
 
-    /// The request with our id (JSON text) for the server, with the client's answers to the last
+    /// The request for the server, with this id (JSON text) and the client's answers to the last
     /// round.
     pub fn request(&self, id: &str, round: Option<&Round>) -> String {
         let text = match (self.caller.era(), self.server.era()) {
@@ -59,8 +59,8 @@ impl<'a> EraTranslation<'a> {
         }
     }
 
-    /// Declares tasks for the client if the server's answer requires it. Returns true if the
-    /// request must be sent again.
+    /// Declares the tasks extension for the client if the server's answer requires it. Returns true if
+    /// the request must be sent again.
     pub fn declare_tasks_if_required(&mut self, answer: &Frame) -> bool {
         let is_first = self.caller.era() == Era::Legacy && self.with_tasks.is_none();
         let again = is_first && answer.error().is_some_and(tasks::is_undeclared);
@@ -70,14 +70,16 @@ impl<'a> EraTranslation<'a> {
         again
     }
 
-    /// The client with declared tasks, if the answer is a task. The client must not see that task.
+    /// The client with the tasks extension declared, if the answer is a task. The client itself knows
+    /// no tasks, so Mainstay must wait for the task.
     pub fn hidden_task_caller(&self, answer: &Frame) -> Option<Caller> {
         let caller = self.with_tasks.as_ref()?;
         let is_task = answer.result().is_some_and(tasks::is_task);
         is_task.then(|| caller.clone())
     }
 
-    /// The questions that a modern server asks a legacy client before it answers.
+    /// The questions that a modern server asks a legacy client before it completes the call. `None` if
+    /// the answer has no questions.
     pub fn input_required(
         &self,
         answer: &Frame,
@@ -104,8 +106,8 @@ impl<'a> EraTranslation<'a> {
             }
             (Era::Modern, Era::Legacy, false) => result::to_modern(self.method, body),
             (Era::Modern, Era::Legacy, true) => {
-                // A modern client gets the legacy error as a question, and answers it with another
-                // request.
+                // A legacy error that requires a visit to a URL becomes a question for a modern
+                // client, which answers it with another request.
                 if questions::may_ask(self.method)
                     && self.caller.capabilities.elicitation_url
                     && let Some(required) = InputRequired::from_error(body)

@@ -1,5 +1,5 @@
-//! Cuts results that are too large for a model's context. The client gets the beginning and a link
-//! to the whole, which the journal stores (`result.maxInlineBytes`).
+//! Cuts results that are too large for a model's context (`result.maxInlineBytes`). The client gets
+//! the beginning of the result, and a link to the whole result in the journal.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,12 +16,12 @@ use super::{
     shared::Calls,
 };
 
-/// Time that the journal may take to store a result. A finished call must not wait for a slow disk.
+/// Time limit for storing a result in the journal. Short, because the finished call waits for it.
 const STORE_LIMIT: Duration = Duration::from_secs(2);
 
 impl Calls {
-    /// The answer for the client. If the journal cannot store the whole result, the client gets it
-    /// uncut.
+    /// The answer for the client, cut if it exceeds the limit. If the journal cannot store the whole
+    /// result, the answer is not cut.
     pub(super) async fn cut_to_limit(
         &self,
         upstream: &Upstream,
@@ -36,7 +36,7 @@ impl Calls {
         let is_cut = result.len() > limit
             && request.frame.method() == Some(Method::ToolsCall)
             && client.origin.door.is_mcp()
-            // A task, or a result with questions, is not cut.
+            // Do not cut a task or a result with questions, which have no `content`.
             && message::member(result, "content").is_some();
         let journal = self.journal().filter(|journal| journal.keeps_payloads());
         let Some(journal) = journal.filter(|_| is_cut) else {
@@ -62,7 +62,7 @@ impl Calls {
     }
 }
 
-/// The beginning of a result, with a link to the whole.
+/// The answer with the beginning of its result, and with a link to the whole result.
 fn with_head(
     request: &CallRequest,
     client: &CallClient,

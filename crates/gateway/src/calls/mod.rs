@@ -1,7 +1,7 @@
-//! One call from end to end: it finds the session, sends the request, waits for the answer, and
+//! One call from end to end: finds the session, sends the request, waits for the answer, and
 //! reports the outcome.
 //!
-//! A call is one future, which no supervisor's task handles. Messages of the server before the
+//! A call is one future, and does not pass through a supervisor. Messages of the server before the
 //! result go to the caller's [`CallSink`], in the order in which they arrive.
 
 mod account;
@@ -50,14 +50,14 @@ pub use self::{
     sink::{CallSink, CallStream, log_level},
 };
 
-/// The limit of requests without a time limit: longer than any machine stays up.
+/// The time limit of listening requests, which have none: longer than any machine stays up.
 const FOREVER: Duration = Duration::from_hours(24 * 365);
 
 /// Maximum number of bytes of a request's id in the log.
 const MAX_ID: usize = 64;
 
-/// The span of a call in Mainstay's own log. Clients choose their ids, so the id is cut. At the
-/// default level the span is disabled, which costs one comparison.
+/// The span of a call in Mainstay's own log. The id is cut, because clients choose their ids. At the
+/// default log level the span is disabled, which costs one comparison.
 fn span_of(upstream: &Upstream, request: &CallRequest, sink: &CallSink) -> tracing::Span {
     let id = request.id();
     tracing::debug_span!(
@@ -69,8 +69,8 @@ fn span_of(upstream: &Upstream, request: &CallRequest, sink: &CallSink) -> traci
 }
 
 impl Calls {
-    /// Calls the server and returns its response, a result or an error. `cancel` ends the call with
-    /// the failure `cancelled`.
+    /// Calls the server and returns its response: a result or an error. `cancel` receives the reason
+    /// of a cancellation, and ends the call with the failure `cancelled`.
     pub async fn call(
         &self,
         receipt: &Receipt,
@@ -85,7 +85,8 @@ impl Calls {
         let (limit, hard_limit) = if request.is_listening() {
             (FOREVER, FOREVER)
         } else {
-            // Do not hold the guard during the call: each thread has slots for only a few.
+            // Do not hold the guard during the call: arc_swap has slots for only a few guards in
+            // each thread.
             let config = upstream.server().config();
             (config.call_timeout, config.max_call_timeout)
         };
@@ -106,20 +107,20 @@ impl Calls {
             account,
         };
         // A server that sends without a pause uses up the task's cooperative budget (tokio's
-        // `coop`). Without `unconstrained`, the call could then not be cancelled.
+        // `coop`). Without `unconstrained`, such a call could not be cancelled.
         let mut cancel = pin!(unconstrained(async {
             tokio::select! {
                 biased;
-                // If the sender was dropped, wait for shutdown only.
+                // If the sender was dropped, wait only for the shutdown.
                 Ok(reason) = cancel => reason,
                 () = self.closing.over() => SHUTTING_DOWN.to_owned(),
             }
         }));
-        // Retry once on a new session, only if the call cannot have run, or if running it twice
-        // does no harm (invariant 6). The second attempt of a lost call may be the first to find
-        // its session gone. Then it was not sent and may be retried as well.
+        // Retry once on a new session, but only if the call cannot have run, or if running it
+        // twice does no harm (invariant 6). The two cases are counted apart, because the second
+        // attempt of a lost call may find its session gone. It was then not sent, and is retried.
         let (mut not_sent_before, mut lost_before, mut redirects) = (false, false, 0);
-        // A server that refuses the login that was just made is not asked again.
+        // Offer a login only once. If the server refuses the new login, too, the call fails.
         let mut logged_in_before = false;
         let outcome = loop {
             let attempted = {
@@ -162,7 +163,7 @@ impl Calls {
             .is_kept()
             .then(|| upstream.server().log.secrets());
         let closed = call.account.close(outcome, secrets.flatten()).await;
-        // The address of a login is a secret of the client. No record has it.
+        // The address of a login is a secret of the client, so it is added after the recording.
         let answer = closed.map_err(|failure| match call.login_url {
             Some(url) => own_login::with_login_url(failure, &url),
             None => failure,

@@ -1,9 +1,9 @@
-//! Sealed names that pass through clients: ids of servers' tasks, and states of calls that wait for
-//! answers. The seal identifies the principal and the server of a name. Servers do not see
-//! principals, so only the seal prevents a client from naming another client's task. Sealed names
-//! are not stored. The key is stored, so tasks can be named after a restart, too.
+//! Sealed names: ids of servers' tasks, and states of calls that wait for answers, as clients get
+//! them. The seal binds a name to a principal and a server. Servers do not see principals, so only
+//! the seal prevents a client from naming another client's task. Only the key is stored, so sealed
+//! names stay valid after a restart.
 //!
-//! `SEAL (32, hexadecimal) - SERVER / NAME`. NAME is the original name.
+//! Format: `SEAL-SERVER/NAME`. SEAL has 32 hexadecimal digits. NAME is the server's original name.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -24,26 +24,26 @@ use sha2::Sha256;
 
 use super::request::CallAnswer;
 
-/// Bytes of the seal: too many to guess.
+/// Length of a seal in bytes. 128 bits cannot be guessed.
 const SEAL: usize = 16;
 
-/// Maximum number of tasks of one principal in `tasks/list`: the latest. Clients have far fewer at
-/// work.
+/// Maximum number of tasks of one principal in `tasks/list`. Older tasks are not listed. Clients
+/// have far fewer running tasks.
 const MAX_LISTED: usize = 1000;
 
-/// Maximum number of principals whose tasks are listed. There is one for each token.
+/// Maximum number of principals whose tasks are listed. There is one principal for each token.
 const MAX_PRINCIPALS: usize = 1000;
 
 /// The kinds of sealed names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameKind {
     Task,
-    /// `requestState`
+    /// The state of a call that waits for answers (`requestState`).
     State,
 }
 
 impl NameKind {
-    /// The text that separates the kinds from each other, and from other uses of the key.
+    /// A text in the MAC, so that a seal of one kind is invalid for the other kind.
     fn purpose(self) -> &'static str {
         match self {
             Self::Task => "task",
@@ -52,18 +52,18 @@ impl NameKind {
     }
 }
 
-/// Seals names and opens sealed ones.
+/// Seals original names, and opens sealed names.
 #[derive(Debug)]
 pub struct SealedNames {
-    /// `None` if there are no random numbers. Then no name can be sealed or opened.
+    /// `None` if the system has no random numbers. Then no name can be sealed or opened.
     key: Option<Secret>,
-    /// The seals of the tasks that each principal has started. A server's task list has the tasks
-    /// of all principals without distinction. A task that is dropped here can still be named.
+    /// The seals of the tasks that each principal has started. They filter `tasks/list`, because a
+    /// server lists the tasks of all principals. A task whose seal is dropped here can still be named.
     started_tasks: Mutex<HashMap<Principal, VecDeque<[u8; SEAL]>>>,
 }
 
 impl SealedNames {
-    /// Uses the key of all runs. Without one, makes a key for this run.
+    /// Uses the stored key. Without a stored key, makes a key for this run.
     pub fn new(key: Option<Secret>) -> Self {
         Self {
             key: key.or_else(random),
@@ -71,7 +71,7 @@ impl SealedNames {
         }
     }
 
-    /// Seals a server's original name for this principal.
+    /// Seals a server's original name for this principal. `None` without a key.
     pub fn seal(
         &self,
         kind: NameKind,
@@ -94,7 +94,7 @@ impl SealedNames {
         let (seal, rest) = name.split_at_checked(2 * SEAL)?;
         let (server, original) = rest.strip_prefix('-')?.split_once('/')?;
         let number = u128::from_str_radix(seal, 16).ok()?;
-        // Each name has only one valid spelling.
+        // Refuse other spellings of the number, so that each name has only one valid spelling.
         if format!("{number:032x}") != seal {
             return None;
         }
@@ -103,7 +103,7 @@ impl SealedNames {
         Some((server, original))
     }
 
-    /// The sealed names of this principal and this server.
+    /// The sealed names of this principal and server.
     pub fn bound(self: &Arc<Self>, principal: &Principal, server: &ServerName) -> BoundNames {
         BoundNames {
             names: Arc::clone(self),
@@ -112,7 +112,7 @@ impl SealedNames {
         }
     }
 
-    /// The server's answer, with the sealed name of the task in it.
+    /// The server's answer, with its task's id replaced by the sealed name.
     pub fn renamed(&self, principal: &Principal, server: &str, answer: CallAnswer) -> CallAnswer {
         let renamed = answer.frame.result().and_then(|result| {
             let id = self.seal(NameKind::Task, principal, server, &tasks::id(result)?)?;
@@ -124,7 +124,7 @@ impl SealedNames {
         }
     }
 
-    /// The server's answer, with the sealed state of a call that waits for answers.
+    /// The server's answer. If the call waits for answers, its state is sealed.
     pub fn restated(
         &self,
         principal: &Principal,
@@ -144,8 +144,8 @@ impl SealedNames {
         }
     }
 
-    /// The request that continues a call, with the server's own state. `None` if the state was not
-    /// sealed for this principal.
+    /// The request that continues a call, with the server's original state. `None` if the state was
+    /// not sealed for this principal.
     pub fn reopened(&self, principal: &Principal, frame: &Frame, state: &str) -> Option<Reopened> {
         let (server, original) = self.open(NameKind::State, principal, state)?;
         let params = questions::with_state(frame.params()?, original)?;
@@ -221,8 +221,8 @@ fn with_result(answer: &CallAnswer, result: &str) -> CallAnswer {
     }
 }
 
-/// The sealed names of one principal and one server. Without tokens the principals are
-/// distinguished as well, because one rule for both cases is simpler.
+/// The sealed names of one principal and one server. Names are sealed even without client tokens,
+/// when all clients are one principal: one rule for both cases is simpler.
 #[derive(Clone, Debug)]
 pub struct BoundNames {
     names: Arc<SealedNames>,
@@ -236,14 +236,15 @@ impl BoundNames {
         self.names.seal(NameKind::Task, principal, server, original)
     }
 
-    /// The server's id of the task that the client names.
+    /// The server's id of the task with this sealed name.
     pub fn task(&self, name: &str) -> Option<String> {
         let (server, original) = self.names.open(NameKind::Task, &self.principal, name)?;
         (server == self.server.as_str()).then(|| original.to_owned())
     }
 
-    /// A client's request with original names, for the server. `None` if nothing changes. Does not
-    /// replace the task of `tasks/get` and similar methods: see [`task`](Self::task).
+    /// A client's request with original names, for the server. `None` if the request has no names to
+    /// replace. Does not replace the task of `tasks/get` and similar methods: see
+    /// [`task`](Self::task).
     pub fn request(&self, frame: &Frame) -> Result<Option<Frame>, InvalidParams> {
         let method = frame.method().unwrap_or(Method::Other);
         if method != Method::Listen && !frame.envelope().has_other_meta() {
@@ -255,7 +256,8 @@ impl BoundNames {
     }
 
     /// A client's notification, or its response to a server's question, with original names for the
-    /// server. `None` if nothing changes. Names of the client's own tasks are left unchanged.
+    /// server. `None` if there are no names to replace. The names of the client's own tasks stay
+    /// unchanged.
     pub fn client_message(&self, frame: &Frame) -> Option<Frame> {
         let (text, open) = (frame.text(), |name: &str| self.task(name));
         if !names_a_task(text) {
@@ -268,7 +270,7 @@ impl BoundNames {
         Frame::read(renamed?.into()).ok()
     }
 
-    /// A server's message outside of answers, with sealed names for the client.
+    /// A server's notification or question, with sealed names for the client.
     pub fn message(&self, message: String) -> String {
         if !names_a_task(&message) {
             return message;
@@ -281,8 +283,8 @@ impl BoundNames {
         renamed.unwrap_or(message)
     }
 
-    /// The server's answer to a request, with sealed names of tasks, and the sealed state of a call
-    /// that waits for answers.
+    /// The server's answer to a request, with sealed names of tasks. If the call waits for answers,
+    /// its state is sealed.
     pub fn answer(&self, request: &Frame, caller: &Caller, answer: CallAnswer) -> CallAnswer {
         let method = request.method().unwrap_or(Method::Other);
         let as_task = request.envelope().asks_for_task();
@@ -307,8 +309,8 @@ impl BoundNames {
         }
     }
 
-    /// The sealed name of a task in an answer to this method. `None` for tasks of other principals
-    /// in a list.
+    /// The sealed name of a task in an answer to this method. `None` if the answer is a list and
+    /// another principal has started the task.
     fn seal_task(&self, method: Method, original: &str) -> Option<String> {
         let (principal, server) = (&self.principal, self.server.as_str());
         let seal = self
@@ -336,13 +338,13 @@ fn is_about_tasks(method: Method) -> bool {
     )
 }
 
-/// True if the text may name a task. Tasks of a server that escapes `taskId` are not found, and
-/// cannot be named.
+/// True if the text may name a task. A server that writes `taskId` with JSON escapes is not
+/// supported: clients cannot name its tasks.
 fn names_a_task(text: &str) -> bool {
     text.contains("\"taskId")
 }
 
-/// A request that continues a call, with the server's own state.
+/// A request that continues a call, with the server's original state.
 #[derive(Clone, Debug)]
 pub struct Reopened {
     /// The server that gave the state.

@@ -14,17 +14,17 @@ use memchr::memmem::Finder;
 
 use crate::metrics::TOOL_ERROR;
 
-/// Maximum size in bytes of a payload that is copied. Sharing it would retain everything that was
-/// read from the connection with it, and prevent the connection from reusing its buffer.
+/// Maximum size in bytes of a payload that is copied for its record. A shared payload retains the
+/// whole read buffer of its connection, so the connection cannot reuse the buffer.
 const COPIED: usize = 16 * 1024;
 
-/// Finds the member that marks a result as an error.
+/// Finds the name of the member that marks a result as an error.
 static IS_ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""isError""#));
 
 /// Maximum number of bytes of an error's text in the record.
 const MAX_TEXT: usize = 1024;
 
-/// True if calls of this method are recorded, because they make the server work.
+/// True if calls of this method are recorded: those that make the server do work.
 pub fn is_recorded(method: Method) -> bool {
     matches!(
         method,
@@ -32,7 +32,7 @@ pub fn is_recorded(method: Method) -> bool {
     )
 }
 
-/// A part of a message: copied if it is small, else shared.
+/// A part of a message for a record. Copied if it is small, otherwise shared with the message.
 pub(super) fn payload_part(frame: &Frame, part: &str) -> ByteString {
     if part.len() <= COPIED {
         ByteString::from(part)
@@ -41,7 +41,7 @@ pub(super) fn payload_part(frame: &Frame, part: &str) -> ByteString {
     }
 }
 
-/// The outcome of a call that was answered. With `with_result`, it includes the result for the record.
+/// The outcome of an answered call. Includes the result if `with_result` is true.
 pub(super) fn answered(frame: &Frame, with_result: bool) -> CallOutcome {
     let MessageKind::Response { body, is_error, .. } = frame.envelope().kind else {
         return CallOutcome::Answered {
@@ -60,7 +60,7 @@ pub(super) fn answered(frame: &Frame, with_result: bool) -> CallOutcome {
     }
 }
 
-/// An error response of the server.
+/// The recorded error of an error response.
 fn refused(error: &str) -> RecordError {
     let words = message::shown_member(error, "message").unwrap_or_default();
     let code = message::member(error, "code").unwrap_or("?");
@@ -70,9 +70,9 @@ fn refused(error: &str) -> RecordError {
     }
 }
 
-/// The error text of a tool result with `isError` set.
+/// The recorded error of a tool result with `isError` set. `None` for any other result.
 fn tool_error(result: &str) -> Option<RecordError> {
-    // Most results have no `isError`, or it is false. A text search is cheaper than parsing them.
+    // Search the text first, which is cheaper than parsing: most results have no true `isError`.
     let mut places = IS_ERROR.find_iter(result.as_bytes());
     let is_true = |at: usize| {
         let rest = result[at + r#""isError""#.len()..].trim_start();
@@ -94,7 +94,7 @@ fn tool_error(result: &str) -> Option<RecordError> {
     })
 }
 
-/// The outcome of a call that failed. `is_tried` is true if there was an attempt to send the call.
+/// The outcome of a failed call. `is_tried` is true if the call had an attempt.
 pub(super) fn failed(failure: &Failure, is_tried: bool) -> CallOutcome {
     CallOutcome::Failed {
         status: match failure.kind {

@@ -1,5 +1,5 @@
-//! Offers a client the login that its call lacks, where each client has a login of its own
-//! (`oauth.perPrincipal`).
+//! Offers a login to a client whose call was refused for want of one. For servers at which each
+//! principal has its own login (`oauth.perPrincipal`).
 
 use std::{pin::Pin, time::Duration};
 
@@ -17,14 +17,14 @@ use super::{
 };
 use crate::{OfferedLogin, supervisor::ServerHandle};
 
-/// Time that a person has to log in after the browser was opened.
+/// Time limit for the person to log in, after the client has accepted to open the address.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// The key of the question, in a result that asks for input.
+/// The key of the question in an `input_required` result.
 const QUESTION: &str = "login";
 
 impl ActiveCall<'_> {
-    /// True if the call's client has a login of its own at the server, and has to log in.
+    /// True if the call's principal has its own login at the server and has to log in.
     pub(super) fn lacks_own_login(&self) -> bool {
         let Upstream::IsolatedSession(isolated_session) = self.upstream else {
             return false;
@@ -32,8 +32,8 @@ impl ActiveCall<'_> {
         isolated_session.has_own_login() && isolated_session.needs_login()
     }
 
-    /// Asks the client's person to log in, and waits for it. Sets the address of the login for a
-    /// client that cannot be asked.
+    /// Asks the client's person to log in, and waits for the login. If the client cannot be asked,
+    /// sets [`ActiveCall::login_url`] and fails.
     pub(super) async fn log_in(
         &mut self,
         failure: Failure,
@@ -85,7 +85,8 @@ fn is_accepted(round: &Round) -> bool {
     action.as_deref() == Some("accept")
 }
 
-/// Adds the address of a login to a failure for want of one.
+/// Begins a login, and adds its address to a [`FailureKind::LoginRequired`] failure. Returns any
+/// other failure unchanged.
 pub async fn with_offered_login(
     failure: Failure,
     server: &ServerHandle,

@@ -1,4 +1,4 @@
-//! Finds the server of a resource that no list and no template names.
+//! Finds the server of a resource that no list and no template includes, by requests to the servers.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -10,24 +10,23 @@ use tokio::time::timeout;
 use super::shared::Calls;
 use crate::supervisor::ServerHandle;
 
-/// Number of servers that are asked concurrently. A thousand servers that answer within
-/// milliseconds are all asked within the time limit, and a search holds at most this number of
-/// answers.
+/// Number of concurrent queries of a search. High enough that a thousand servers can be queried
+/// within the time limit. Low enough to bound the memory for answers.
 const CONCURRENT_QUERIES: usize = 100;
 
-/// Time limit of a search. The client waits for it, and most URIs of this kind are mistyped.
+/// Time limit of a search. Short, because the client waits, and most unlisted URIs are mistyped.
 const SEARCH_LIMIT: Duration = Duration::from_secs(2);
 
-/// Maximum number of bytes that are read of an answer. Only whether it is a result matters. Errors
-/// are short, so a longer answer counts as a result.
+/// Maximum number of bytes that are read of an answer. A longer answer counts as a result, because
+/// errors are short.
 const MAX_ANSWER: usize = 64 * 1024;
 
 impl Calls {
-    /// The first of these servers, in their order, that can read a resource. The servers are asked
-    /// concurrently. A server that does not answer in time does not count.
+    /// The first of these servers, in their order, that can read a resource. Queries the servers
+    /// concurrently. A server that does not answer in time counts as one that cannot read it.
     ///
-    /// The queries are Mainstay's own and no calls: they are not recorded, and "not found" is no
-    /// error in a server's figures. Dropping the future cancels open queries.
+    /// The queries are no calls: they are not recorded, and "not found" does not count as an error in
+    /// a server's figures. Dropping the future cancels open queries.
     pub async fn find_owner(
         &self,
         servers: impl IntoIterator<Item = Arc<ServerHandle>>,
@@ -64,7 +63,7 @@ impl Calls {
                 if has && best.as_ref().is_none_or(|(first, _)| place < *first) {
                     best = Some((place, server));
                 }
-                // A server that precedes the best one may still answer.
+                // Stop when all queries to servers before the best one have been answered.
                 if let Some((first, _)) = &best
                     && open.first().is_none_or(|place| place > first)
                 {
@@ -72,13 +71,13 @@ impl Calls {
                 }
             }
         };
-        // After the time limit, the best of the servers that have answered counts.
+        // After the time limit, return the best server that has answered.
         timeout(SEARCH_LIMIT, searching).await.ok();
         best.map(|(_, server)| server)
     }
 
-    /// All of these servers that can read a resource. Empty if one of them has not answered in
-    /// time, because it may have the resource, too. The queries are like those of
+    /// All of these servers that can read a resource. Empty if a server has not answered in time,
+    /// because that server may have the resource, too. The queries are like those of
     /// [`find_owner`](Self::find_owner).
     pub async fn find_owners(
         &self,
@@ -122,7 +121,7 @@ impl Calls {
     }
 }
 
-/// A query that is cancelled if it is dropped before its answer.
+/// A query to one server. Dropping it before its answer cancels the request at the server.
 struct OwnerQuery<'a> {
     calls: &'a Calls,
     session: Arc<UpstreamSession>,

@@ -1,15 +1,15 @@
-//! The progress that a server reports for a request. Only a rising number is a sign of work
-//! (specification, "Progress": it must increase with each notification).
+//! The progress that a server reports for a request. Only a rising number counts as progress
+//! (specification, "Progress": the value must increase with each notification).
 
 use mainstay_transport::Frame;
 
-/// The highest progress number of one exchange.
+/// The highest progress value of one exchange so far.
 #[derive(Debug, Default)]
 pub struct HighestProgress(Option<f64>);
 
 impl HighestProgress {
-    /// True if the notification's number is higher than all before. A number that cannot be read is
-    /// not.
+    /// Returns true if the notification's value is higher than all earlier values. False for a value
+    /// that is no number.
     pub fn rises(&mut self, notification: &Frame) -> bool {
         let reported = notification.param("progress").and_then(number);
         let rises =
@@ -21,7 +21,7 @@ impl HighestProgress {
     }
 }
 
-/// Reads a number, which may be quoted.
+/// Parses a JSON number or a string that contains a number.
 fn number(text: &str) -> Option<f64> {
     let inner = text
         .strip_prefix('"')

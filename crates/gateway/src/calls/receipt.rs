@@ -1,5 +1,5 @@
-//! Every request is answered through a [`Receipt`]. A call that is forwarded is recorded by its
-//! account. A call that is refused is counted and recorded when its receipt is closed.
+//! Receipts, which ensure that every call is recorded. A forwarded call is recorded by its account.
+//! A refused call is counted and recorded when its [`Receipt`] is closed.
 //!
 //! The doors can write only [`Closed`] answers, and only a receipt creates them. [`Calls::call`]
 //! needs a receipt. So a door that does not record a call does not compile.
@@ -31,16 +31,16 @@ use super::{
     shared::Calls,
 };
 
-/// Maximum number of bytes of a refused call's name in its record. Clients can make up names of any
+/// Maximum number of bytes of a refused call's name in its record. A client may send a name of any
 /// length.
 const MAX_NAME: usize = 256;
 
-/// A request that was received and has no answer yet.
+/// A received request that has no answer yet.
 #[derive(Debug)]
 #[must_use = "a request is answered by closing its receipt"]
 pub struct Receipt {
     received_at: Instant,
-    /// True if the call was forwarded: its account records it.
+    /// True if the call was forwarded, so that its account records it.
     is_forwarded: AtomicBool,
 }
 
@@ -66,9 +66,9 @@ impl Receipt {
         self.is_forwarded.store(true, Ordering::Relaxed);
     }
 
-    /// Closes the receipt. If the answer refuses a call that was never forwarded, the call is
-    /// counted and recorded first. `origin` and `requested` return the client and the requested call
-    /// for the record.
+    /// Closes the receipt. If the answer refuses a call that was not forwarded, counts and records
+    /// the call first. `origin` and `requested` return the client and the requested call for the
+    /// record.
     pub async fn close<A: Answering>(
         self,
         calls: &Calls,
@@ -98,8 +98,8 @@ impl Receipt {
 pub struct Closed<A>(A);
 
 impl<A> Closed<A> {
-    /// An answer to one of several requests for the same call. The receipt is that of the first
-    /// request.
+    /// Another answer for a call whose receipt is held elsewhere, such as an answer with the
+    /// questions of a call that continues.
     pub fn of_the_same_call(answer: A) -> Self {
         Self(answer)
     }
@@ -117,9 +117,9 @@ impl<A> Deref for Closed<A> {
     }
 }
 
-/// An answer of a door.
+/// An answer of a door, which may be the refusal of a call.
 pub trait Answering {
-    /// The refusal, if the answer is one.
+    /// The refusal of the call. `None` if the answer is no refusal.
     fn refused(&self) -> Option<Cow<'_, CallRefusal>>;
 }
 
@@ -133,8 +133,8 @@ impl<A: Answering> Answering for &A {
 #[derive(Clone, Debug)]
 pub struct CallRefusal {
     pub failure: Failure,
-    /// The refused call, if it is not the request itself: one of Mainstay's own tools should have
-    /// made it.
+    /// The refused call, if it differs from the request: the request called an own tool, which should
+    /// have made this call.
     pub requested: Option<RequestedCall>,
 }
 
@@ -147,13 +147,13 @@ impl From<Failure> for CallRefusal {
     }
 }
 
-/// The call that a request asks for, in the client's words.
+/// The call that a request asks for, with the names that the client has sent.
 #[derive(Clone, Debug)]
 pub struct RequestedCall {
     /// The server, if the address of the request names it.
     pub server: Option<ServerName>,
     pub method: Method,
-    /// Empty if the request has none.
+    /// The name or URI that the client sent. Empty if the request has none.
     pub name: String,
     /// The text of `arguments`.
     pub arguments: Option<ByteString>,
@@ -192,8 +192,8 @@ impl RequestedCall {
         })
     }
 
-    /// The call that a [`Malformed::Dangerous`] message requests. Its name is empty if the name
-    /// cannot be read. `None` for any other message, and if calls of the method are not recorded.
+    /// The call that a [`Malformed::Dangerous`] message requests. Its name is empty if it cannot be
+    /// read. `None` for any other error, and if calls of the method are not recorded.
     pub fn from_unreadable(error: &UnreadableMessage) -> Option<Self> {
         let UnreadableMessage::Malformed(Malformed::Dangerous {
             asked: Some((method, name)),
@@ -241,7 +241,7 @@ impl Calls {
         let now = Instant::now();
         let server = server(failure);
         let tool = match (&server, requested.method) {
-            // If the address names the server, the name is the original name already.
+            // An address with a server's name is transparent: the name is the original name.
             (Some(server), Method::ToolsCall | Method::PromptsGet)
                 if requested.server.is_none() =>
             {
@@ -271,14 +271,14 @@ impl Calls {
             upstream: Duration::ZERO,
             secrets: None,
         });
-        // The call has not run, whether or not that is recorded.
+        // Only log the error: the call has not run, so the missing record does no harm.
         if let Err(error) = recording.await {
             tracing::warn!(%error, "a refused call is not on record");
         }
     }
 }
 
-/// The server that a failure is about, if that server exists.
+/// The server that a failure names. `None` if there is no such server.
 fn server(failure: &Failure) -> Option<ServerName> {
     if failure.kind == FailureKind::ServerNotFound {
         return None;

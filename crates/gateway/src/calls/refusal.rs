@@ -1,4 +1,4 @@
-//! Refuses calls that crash their server, for a limited time.
+//! Refuses calls that have crashed their server several times, for a limited time.
 
 use mainstay_core::{
     failure::{Failure, FailureKind},
@@ -14,8 +14,8 @@ use super::{
 };
 
 impl ActiveCall<'_> {
-    /// The description of a call, in case the server crashes. `None` for isolated sessions, whose
-    /// crashes affect only their own client.
+    /// The call as a possible suspect, in case the server crashes. `None` on an isolated session,
+    /// whose crash affects only the call's own client.
     pub(super) fn work(&self) -> Option<PossibleSuspect> {
         match self.upstream {
             Upstream::Shared(_) => {
@@ -25,7 +25,7 @@ impl ActiveCall<'_> {
         }
     }
 
-    /// Fails if the call is refused.
+    /// Fails if the call is refused as a suspect.
     pub(super) fn check_refusal(&self) -> Result<(), AttemptError> {
         let refused = self
             .upstream

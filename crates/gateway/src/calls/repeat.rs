@@ -1,4 +1,4 @@
-//! Decides which calls may be sent twice (invariant 6): calls that only read.
+//! Decides which calls may be sent again after a loss (invariant 6).
 
 use mainstay_core::{
     catalog::ListKind,
@@ -8,8 +8,8 @@ use mainstay_core::{
 use super::request::CallRequest;
 use crate::supervisor::ServerHandle;
 
-/// True if a call that may have run can be sent again. The hints of a tool are claims of its server
-/// and no proof: `readOnlyHint` is trusted, `idempotentHint` only with `callRetry`.
+/// True if a call that may have run can be sent again. A tool's hints are claims of its server.
+/// `readOnlyHint` is always trusted, and `idempotentHint` only with the setting `callRetry`.
 pub fn is_repeatable(request: &CallRequest, server: &ServerHandle) -> bool {
     match request.frame.method() {
         Some(Method::ToolsCall) => tool_is_repeatable(request, server),

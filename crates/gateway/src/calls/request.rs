@@ -27,7 +27,7 @@ impl Upstream {
         }
     }
 
-    /// The server's requests that wait for a call by which the client can be asked.
+    /// The server's questions that wait for a call during which the client can be asked.
     pub(super) fn held_requests(&self) -> Option<&Arc<HeldRequests>> {
         match self {
             Self::Shared(server) => server.held_requests(),
@@ -35,7 +35,8 @@ impl Upstream {
         }
     }
 
-    /// Prevents an isolated session from being closed to make room while the guard exists.
+    /// Marks an isolated session as in use. While the guard exists, the session is not closed to make
+    /// room.
     pub(super) fn begin(&self) -> Option<UseGuard> {
         match self {
             Self::Shared(_) => None,
@@ -43,7 +44,7 @@ impl Upstream {
         }
     }
 
-    /// The session for a caller of this era, if it is open and needs no further steps.
+    /// The session for a caller of this era, if it can be used without waiting.
     pub(super) fn live_session(&self, era: Era) -> Option<Arc<UpstreamSession>> {
         match self {
             Self::Shared(server) => {
@@ -55,7 +56,7 @@ impl Upstream {
         }
     }
 
-    /// The session for a caller of this era.
+    /// The session for a caller of this era. Waits until `deadline` for it to open.
     pub(super) async fn session(
         &self,
         era: Era,
@@ -68,12 +69,12 @@ impl Upstream {
     }
 }
 
-/// A client's request, with the edits that it needs on its way to the server.
+/// A client's request, with the edits for the server.
 #[derive(Debug)]
 pub struct CallRequest {
     pub frame: Frame,
     id: Span,
-    /// The original name, if it is already known.
+    /// The original name, if the request was resolved in a catalog.
     pub(super) original: Option<Arc<str>>,
     /// The span of the exposed name or URI, and its replacement as JSON text.
     rename: Option<(Span, String)>,
@@ -81,7 +82,7 @@ pub struct CallRequest {
 }
 
 impl CallRequest {
-    /// `None` unless the frame is a request.
+    /// A request without a new name. `None` if the frame is no request.
     pub fn new(frame: Frame, progress_token: Option<Span>) -> Option<Self> {
         let MessageKind::Request { id, .. } = frame.envelope().kind else {
             return None;
@@ -128,8 +129,8 @@ impl CallRequest {
         self.frame.text_param(member).map(Arc::from)
     }
 
-    /// The request with our id. If the client requested progress, the id is also the progress
-    /// token. The client's own token is never sent.
+    /// The request with an id of Mainstay. If the client requested progress, the id is also the
+    /// progress token. The client's own token is never sent.
     pub(super) fn render(&self, id: &str) -> String {
         let token = self.progress_token.map(|span| (span, id));
         self.spliced(id, token)

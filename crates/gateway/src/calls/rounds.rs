@@ -1,6 +1,6 @@
-//! Rounds of questions. A modern server answers a call with questions. Mainstay asks the legacy
-//! client by requests, and sends the call again with the answers (2026-07-28, "Multi Round-Trip
-//! Requests").
+//! Rounds of questions. A modern server answers a call with questions. Mainstay sends them to the
+//! legacy client as requests, and sends the call again with the answers (2026-07-28, "Multi
+//! Round-Trip Requests").
 
 use std::{pin::Pin, time::Duration};
 
@@ -18,10 +18,11 @@ use tokio::{sync::oneshot, time::Instant};
 use super::call::{ActiveCall, AttemptError, Round};
 
 /// Maximum number of rounds in a call (docs/dev/wire.md, "Between the eras"). Without a limit, a
-/// server could keep a person busy without end.
+/// server could ask a person questions without end.
 pub const MAX_ROUNDS: usize = 10;
 
-/// The pause before a call is sent again after a round without questions. It doubles each time.
+/// First pause before a call is sent again after a round without questions. The pause doubles each
+/// time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -42,14 +43,14 @@ struct PendingQuestion {
 
 enum RoundAnswer {
     OfClient(oneshot::Receiver<Frame>),
-    /// The result from the configuration (JSON text).
+    /// The answer from the configuration, as JSON text.
     Configured(String),
 }
 
 impl ActiveCall<'_> {
-    /// Asks the client all questions at once, and waits for all answers. If one question cannot be
-    /// asked, none is asked, because the call fails anyway. The call's deadline is suspended
-    /// meanwhile: the holder of the questions expires them.
+    /// Asks the client all questions of a round, and waits for all answers. If one question cannot be
+    /// asked, the call fails, so no question is asked. The call's deadline is suspended, because each
+    /// question has a time limit of its own.
     pub(super) async fn round(
         &mut self,
         client: Revision,
@@ -101,15 +102,15 @@ impl ActiveCall<'_> {
         Ok(round)
     }
 
-    /// True if the client takes this question, and can be asked by this call.
+    /// True if the client accepts this question, and can be asked during this call.
     pub(super) fn accepts_question(&self, question: &questions::InputRequest) -> bool {
         let revision = self.sink.client.caller.revision;
         let request = question.to_request("0", revision, "");
         Frame::read(request.into()).is_ok_and(|request| self.sink.client.accepts(&request))
     }
 
-    /// Makes the request for a question, if the client accepts it or the configuration has the
-    /// answer.
+    /// Makes the request for a question. Fails if the client does not accept the question and the
+    /// configuration has no answer.
     fn askable(
         &self,
         key: String,
@@ -117,7 +118,7 @@ impl ActiveCall<'_> {
         client: Revision,
     ) -> Result<AskableQuestion, Failure> {
         let elicitation = elicitation_id();
-        // A placeholder: the sender of the question gives the id.
+        // "0" is a placeholder. The id is set when the question is sent.
         let request = question.to_request("0", client, &elicitation);
         let request =
             Frame::read(request.into()).map_err(|error| self.unusable(&error.to_string()))?;
@@ -167,7 +168,7 @@ impl ActiveCall<'_> {
         })
     }
 
-    /// Waits before a call is sent again after the n-th round without questions.
+    /// Waits before a call is sent again. `times` is the number of rounds without questions so far.
     pub(super) async fn pause(
         &self,
         times: u32,
@@ -187,8 +188,8 @@ impl ActiveCall<'_> {
         paused.map_err(AttemptError::Final)
     }
 
-    /// Notifies the client that the elicitations of this round are complete, because the server has
-    /// continued.
+    /// Notifies the client that the elicitations of this round are complete. Called when the server
+    /// has continued.
     pub(super) fn notify_elicitations_complete(&self, round: &Round) {
         for elicitation in &round.elicitations {
             let params = format!(r#"{{"elicitationId":"{elicitation}"}}"#);
@@ -199,10 +200,10 @@ impl ActiveCall<'_> {
     }
 }
 
-/// A unique name of an elicitation. The request and the notice of completion have it.
+/// A unique id of an elicitation, for its request and for the notice of its completion.
 fn elicitation_id() -> String {
     let mut random = [0; 16];
-    // Without random numbers no session could have been opened either.
+    // Ignore an error: without random numbers, no session could have been opened.
     getrandom::fill(&mut random).ok();
     format!("{:032x}", u128::from_be_bytes(random))
 }

@@ -13,11 +13,11 @@ use super::{closing::Closing, detachable::Detachable};
 use crate::{metrics::Failures, traces::Tracer};
 
 /// Maximum number of concurrent searches for the owner of a resource. One request may name any
-/// number of resources, and each search queries many servers. Waiting for a turn counts for a
-/// search's time limit.
+/// number of resources, and each search queries many servers. The time limit of a search includes
+/// the wait for its turn.
 const SEARCHES: usize = 8;
 
-/// Limits concurrent searches. Clones share the limit.
+/// A semaphore that limits concurrent searches. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Searches(pub Arc<Semaphore>);
 
@@ -27,13 +27,13 @@ impl Default for Searches {
     }
 }
 
-/// Cancels a call with a reason. Dropping it lets the call continue.
+/// Cancels a call, with a reason. If the sender is dropped, the call continues.
 pub type Cancel = oneshot::Sender<String>;
 
-/// The state that all calls share. Clones share it, too.
+/// The state that all calls share. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
-    /// Calls whose client has gone, and cancellations that are being sent.
+    /// The tasks of calls whose client has gone, and of cancellations that are being sent.
     background: TaskTracker,
     pub(super) journal: Option<Arc<Journal>>,
     pub(super) tracer: Option<Arc<Tracer>>,
@@ -44,7 +44,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Calls with a journal and a tracer, if there are any.
+    /// The state of calls that are recorded in this journal and traced by this tracer.
     pub fn new(journal: Option<Arc<Journal>>, tracer: Option<Arc<Tracer>>) -> Self {
         Self {
             background: TaskTracker::new(),
@@ -74,8 +74,8 @@ impl Calls {
         &self.closing
     }
 
-    /// A future that runs to its end even if the task that awaits it drops it: a dropped HTTP
-    /// stream does not cancel a call (specification, transports, "Sending Messages").
+    /// Wraps a future so that it continues in the background if it is dropped. A closed HTTP stream
+    /// does not cancel a call (specification, "Transports", "Sending Messages to the Server").
     pub fn detachable<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
@@ -83,8 +83,8 @@ impl Calls {
         Detachable::new(Box::pin(future), self.background.clone())
     }
 
-    /// Waits up to `limit` for calls whose client has gone, and for cancellations that are being
-    /// sent.
+    /// Waits up to `limit` for the background tasks: calls whose client has gone, and cancellations
+    /// that are being sent.
     pub async fn drain(&self, limit: Duration) {
         self.background.close();
         if tokio::time::timeout(limit, self.background.wait())

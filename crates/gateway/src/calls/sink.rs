@@ -1,7 +1,8 @@
-//! Carries the messages that a server sends before a call's result from the call to its client.
+//! A channel for the messages that a server sends before a call's result: from the call to its
+//! client.
 //!
-//! It is a channel for this purpose only: most calls send no message, and an empty channel costs a
-//! single allocation.
+//! A tokio channel would cost more. Most calls have no such message, and this channel takes a single
+//! allocation while it is empty.
 
 use std::{
     collections::VecDeque,
@@ -20,7 +21,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::client::CallClient;
 
-/// Maximum number of progress and log messages that wait for a slow client. Further ones are
+/// Maximum number of progress and log messages that wait for a slow client. Further messages are
 /// dropped.
 const MAX_UNREAD: usize = 256;
 
@@ -32,14 +33,14 @@ struct SinkState {
     unread: VecDeque<String>,
     sinks: usize,
     dropped: u64,
-    /// The client must reconnect after this time.
+    /// Set if the client's connection may be closed. The client must reconnect after this time.
     parting: Option<Duration>,
-    /// True if the client has reconnected since the server closed its connection.
+    /// True if the client has reconnected after the server closed its connection.
     has_returned: bool,
     /// Wakes the call that waits for the client's return.
     call: Option<Waker>,
     reader: Option<Waker>,
-    /// True if the reader also waits for the end. Other readers are not woken by the end.
+    /// True if the reader waits for the end of the messages, too. The end wakes no other reader.
     awaits_end: bool,
 }
 
@@ -64,7 +65,7 @@ impl Shared {
     }
 }
 
-/// Takes progress and log messages of a call, as JSON text with the client's own token.
+/// Takes the messages of a call for its client, as JSON texts. Progress has the client's own token.
 #[derive(Debug)]
 pub struct CallSink {
     shared: Arc<Shared>,
@@ -90,8 +91,9 @@ impl CallSink {
         (sink, messages)
     }
 
-    /// True if the client accepts a log message of this level. Without a requested level, a legacy
-    /// client gets all (specification, logging: the server decides then), and a modern client none.
+    /// True if the client accepts a log message of this level. If the client has requested no level, a
+    /// legacy client gets all messages (specification, "Logging": the server decides), and a modern
+    /// client gets none.
     pub(super) fn accepts_level(&self, level: Option<LogLevel>) -> bool {
         match (self.log_level, level) {
             (Some(minimum), Some(level)) => level >= minimum,
@@ -131,25 +133,25 @@ impl CallSink {
         false
     }
 
-    /// Asks the client. A question that the client cannot be asked is returned as an error.
+    /// Asks the client a question. The error returns a question that the client cannot be asked.
     pub(super) fn ask(
         &self,
         server: &ServerName,
         question: ServerQuestion,
     ) -> Result<(), ServerQuestion> {
-        // A request is never dropped for a slow reader. The number of requests is limited
-        // elsewhere.
+        // Queue the request even if the reader is slow. The number of open questions is limited
+        // by the client's questions.
         if let Some(request) = self.client.ask(server, question)? {
             self.push(request);
         }
         Ok(())
     }
 
-    /// The server has closed the connection on which it answers. With `retry`, the client's
-    /// connection may be closed as well. The client must reconnect after that time.
+    /// Handles a server that has closed the connection of its response. With `retry`, the client's
+    /// connection may be closed as well, and the client must reconnect after that time.
     pub(super) fn part(&self, retry: Option<Duration>) {
         self.update(|state| {
-            // A return before this moment does not count.
+            // Ignore a return before this moment.
             state.has_returned = false;
             state.parting = retry.or(state.parting);
         });
@@ -217,7 +219,7 @@ impl CallStream {
         self.0.state().unread.is_empty()
     }
 
-    /// The next message. `None` when the call has ended and everything has been read.
+    /// The next message. `None` when the call has ended and all messages have been read.
     pub fn poll_next(&mut self, context: &Context<'_>) -> Poll<Option<String>> {
         let mut state = self.0.state();
         if let Some(message) = state.unread.pop_front() {
@@ -230,8 +232,8 @@ impl CallStream {
         Poll::Pending
     }
 
-    /// The time after which the client must reconnect, if the server has parted since the last call
-    /// of this function.
+    /// The time after which the client must reconnect. `None` if the server has not closed its
+    /// connection since the last call of this function.
     pub fn take_parting(&self) -> Option<Duration> {
         self.0.state().parting.take()
     }
@@ -248,7 +250,7 @@ impl CallStream {
         }
     }
 
-    /// Resolves when there is a message to read, or the server has parted.
+    /// Waits until there is a message to read, or until the server has closed its connection.
     pub async fn readable(&self) {
         poll_fn(|context| {
             let mut state = self.0.state();
@@ -261,13 +263,14 @@ impl CallStream {
         .await;
     }
 
-    /// The next message. Cancel-safe.
+    /// Waits for the next message. `None` when the call has ended and all messages have been read.
+    /// Cancel-safe.
     pub async fn next(&mut self) -> Option<String> {
         poll_fn(|context| self.poll_next(context)).await
     }
 }
 
-/// The level of a log message, if the specification has that level.
+/// The level of a log message. `None` if the specification has no such level.
 pub fn log_level(frame: &Frame) -> Option<LogLevel> {
     frame
         .text_param("level")
@@ -306,7 +309,7 @@ mod tests {
         assert_eq!(count, MAX_UNREAD);
     }
 
-    /// A return counts only after the server has closed its connection.
+    /// A return of the client counts only after the server has closed its connection.
     #[tokio::test]
     async fn a_client_returns_from_the_last_parting_only() {
         let (sink, messages) = CallSink::new(CallClient::nobody(), None);

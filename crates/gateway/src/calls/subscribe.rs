@@ -1,5 +1,6 @@
-//! Subscribes a legacy client to a resource of a modern server. The modern era has no such request.
-//! Instead the session listens for the resource (2026-07-28, "Subscriptions").
+//! Subscribes a legacy client to a resource of a modern server. The modern era has no
+//! `resources/subscribe`. Instead, the session opens a listen stream for the resource (2026-07-28,
+//! "Subscriptions").
 
 use std::pin::Pin;
 
@@ -14,7 +15,7 @@ use super::{
     request::CallAnswer,
 };
 
-/// True if the call changes the subscriptions of its session.
+/// True if a call of this method changes the subscriptions of its session.
 fn changes_subscriptions(method: Option<Method>) -> bool {
     matches!(
         method,
@@ -23,8 +24,8 @@ fn changes_subscriptions(method: Option<Method>) -> bool {
 }
 
 impl ActiveCall<'_> {
-    /// The era of the server's session for this call: the client's own. Subscriptions need the
-    /// modern shared session, which listens for all clients.
+    /// The era of the server's session for this call: that of the client. Subscriptions always use
+    /// the modern era, because the shared session listens for all clients.
     pub(super) fn era(&self) -> Era {
         if changes_subscriptions(self.request.frame.method()) {
             return Era::Modern;
@@ -32,7 +33,7 @@ impl ActiveCall<'_> {
         self.sink.client.caller.era()
     }
 
-    /// True if the call is a subscription of a legacy client on a modern session.
+    /// True if the call changes a subscription of a legacy client on a modern session.
     pub(super) fn is_translated_subscription(&self, session: &UpstreamSession) -> bool {
         self.sink.client.caller.era() == Era::Legacy
             && session.era() == Era::Modern

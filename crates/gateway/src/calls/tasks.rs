@@ -1,9 +1,9 @@
-//! Polls a task for a client whose revision has no tasks: the server answers a call with a task, and
-//! Mainstay waits until it ends (SEP-2663).
+//! Polls a task for a client whose revision has no tasks. The server answers a call with a task, and
+//! Mainstay waits until the task ends (SEP-2663).
 //!
-//! Such a call is first sent without the extension, because most servers then answer at once. A server
-//! that needs the extension refuses the call without running it. The call is then sent again with the
-//! extension declared.
+//! A call of such a client is first sent without the extension, because most servers then answer at
+//! once. A server that needs the extension refuses the call without running it. The call is then
+//! sent again, with the extension declared.
 
 use std::{collections::HashSet, pin::Pin, sync::Arc, time::Duration};
 
@@ -22,13 +22,13 @@ use tracing::Instrument as _;
 
 use super::call::{ActiveCall, AttemptError};
 
-/// Pause before a lost server is queried again.
+/// Pause before a request about a task is repeated after a loss.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Time limit of a task's cancellation.
+/// Time limit for the cancellation of a task.
 const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 
-/// A server's task, and its client.
+/// A server's task, and the client that waits for it.
 struct Task {
     id: String,
     session: Arc<UpstreamSession>,
@@ -36,14 +36,14 @@ struct Task {
     caller: Caller,
     /// The revision of the client.
     client: Revision,
-    /// Keys of answered questions. A server may repeat them until it has read the answers.
+    /// The keys of answered questions. A server may repeat a question until it has read the answer.
     answered: HashSet<String>,
     polls: u32,
 }
 
 impl ActiveCall<'_> {
-    /// Waits until a task ends, and returns its outcome as the call's response. If the client stops
-    /// waiting, cancels the task.
+    /// Waits until a task ends, and returns its outcome as the response of the call. Cancels the task
+    /// if the call is cancelled or fails.
     pub(super) async fn await_task(
         &mut self,
         session: &Arc<UpstreamSession>,
@@ -91,7 +91,7 @@ impl ActiveCall<'_> {
                 }
                 Err(error) => return Err(self.unusable(&error.to_string())),
             };
-            // A working task counts as progress.
+            // A task that works counts as progress, which extends the deadline.
             self.deadline = (Instant::now() + pause + self.limit).min(self.hard_deadline);
             let sleep = tokio::time::sleep(pause);
             self.wait_for(sleep, cancel.as_mut()).await?;
@@ -103,7 +103,7 @@ impl ActiveCall<'_> {
         }
     }
 
-    /// Asks the client the task's questions, each only once.
+    /// Asks the client the questions of the task, each only once, and sends the answers.
     async fn answer(
         &mut self,
         task: &mut Task,
@@ -128,8 +128,8 @@ impl ActiveCall<'_> {
         Ok(())
     }
 
-    /// Sends a request about the task, and repeats it after a loss until the call's deadline.
-    /// Repetition does no harm, and a task may outlive its connection.
+    /// Sends a request about the task. After a loss, repeats the request until the call's deadline: a
+    /// repetition does no harm, and the task may outlive its connection.
     async fn ask_about(
         &mut self,
         task: &mut Task,
@@ -160,10 +160,11 @@ impl ActiveCall<'_> {
         }
     }
 
-    /// Sends progress to a client that requested it, because the client may limit the time without
-    /// messages.
+    /// Sends progress if the client has requested it, because the client may have a timeout that
+    /// progress resets.
     fn send_progress(&self, task: &mut Task, state: &str) {
-        // Skip this if the server has sent progress itself: its numbers cannot be continued.
+        // Skip this if the server has sent progress itself, because our numbers would not continue
+        // the server's numbers.
         if self.progressed {
             return;
         }
@@ -183,7 +184,7 @@ impl ActiveCall<'_> {
             .put(message::request(None, method, Some(&params.to_string())));
     }
 
-    /// Cancels the task, because the client stopped waiting for it.
+    /// Cancels the task in the background, because the call has ended without its outcome.
     fn give_up(&self, task: Task) {
         let asker = self.sink.client.asker;
         let cancelling = async move {
@@ -198,7 +199,7 @@ impl ActiveCall<'_> {
         self.calls.in_background(cancelling.in_current_span());
     }
 
-    /// The failure of a call whose task the server does not know any more.
+    /// The failure of a call whose task the server does not know any more. The call may have run.
     fn unknown_task(&self, error: &str) -> Failure {
         self.request_probe();
         let name = &self.upstream.server().name;

@@ -1,4 +1,4 @@
-//! Counts one call, from its request to its end.
+//! Counts one call in the figures of its server, from the request to the end.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -9,7 +9,7 @@ use mainstay_core::{failure::FailureKind, message::Method};
 
 use super::{Figures, Series};
 
-/// The end of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEnd {
     Ok,
@@ -18,7 +18,8 @@ pub enum CallEnd {
     Failed(FailureKind),
 }
 
-/// A call that is being counted. If it is dropped before its end, it counts as cancelled.
+/// The count of one running call. If it is dropped before [`Count::end`], the call counts as
+/// cancelled.
 #[derive(Debug)]
 pub struct Count {
     figures: Arc<Figures>,
@@ -30,8 +31,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Starts to count a call, for its tool if the call has one. `is_offered` returns true if the
-    /// server has a tool of this name.
+    /// Begins the count of a call. `is_offered` returns true if the server has a tool of this name.
     pub fn begin(
         figures: &Arc<Figures>,
         (method, tool): (Method, &str),
@@ -53,12 +53,13 @@ impl Count {
         }
     }
 
-    /// True if the tool has its own series, because the server lists it.
+    /// True if the call's tool has its own series. The server then lists the tool.
     pub fn has_own_series(&self) -> bool {
         self.figures.is_series_of_tool(&self.series)
     }
 
-    /// Records that the call was sent to the server, or was not sent after all.
+    /// Records that the call was sent to the server. With `false`, records that it was not sent after
+    /// all.
     pub fn sent(&mut self, is_sent: bool) {
         if self.is_sent == is_sent {
             return;
@@ -69,7 +70,7 @@ impl Count {
         self.figures.waiting.fetch_sub(step, Relaxed);
     }
 
-    /// Counts the end of the call. The response has this size.
+    /// Counts the end of the call, its durations and the size of its response.
     pub fn end(mut self, end: CallEnd, queue: Duration, upstream: Duration, response_bytes: usize) {
         self.figures.queue.observe(queue);
         if self.is_sent {
@@ -96,7 +97,8 @@ impl Count {
             }
             CallEnd::Failed(kind) => self.series.failures.add(kind),
         }
-        // Do this before the call is counted, so that a reader of the count also sees its duration.
+        // Record the longest duration before the call is counted, so that a reading that includes the
+        // call includes its duration.
         self.figures.record_longest(duration);
         self.series.duration.observe(duration);
     }
@@ -132,7 +134,7 @@ mod tests {
         count.sent(true);
         count.sent(true);
         assert_eq!(depths(), (0, 1));
-        // Another attempt.
+        // The call is attempted again.
         count.sent(false);
         assert_eq!(depths(), (1, 0));
         count.sent(true);
@@ -144,7 +146,7 @@ mod tests {
         );
         assert_eq!(depths(), (0, 0));
 
-        // Dropped calls: one that was not sent, and one that was.
+        // Dropped calls: one before it was sent, and one after.
         drop(begin(&figures));
         let mut count = begin(&figures);
         count.sent(true);
@@ -172,7 +174,7 @@ mod tests {
             let now = start + Duration::from_secs(seconds);
             figures.recent(now).1.p95
         };
-        // Beyond 30 s a bucket reaches up to 5 minutes.
+        // The bucket above 30 s reaches up to 5 minutes.
         [30_001, 2, 3].into_iter().for_each(end);
         assert_eq!(p95(1), Some(Duration::from_millis(30_001)));
         figures.take_reading(start + STEP);

@@ -1,4 +1,4 @@
-//! Counts and times of the calls of one server, and of each of its tools.
+//! Counts and durations of the calls of one server, and of each tool of the server.
 
 use std::{
     sync::{
@@ -16,15 +16,14 @@ use tokio::time::Instant;
 
 use super::{Failures, Histogram, Recent, Totals, window::CallWindow};
 
-/// Maximum number of tools of one server with their own series. Each of them has some twenty lines
-/// in `/metrics`, which a scraper must store. The busiest tools usually suffice to describe a
-/// server.
+/// Maximum number of tools of one server that have their own series. Each series has some twenty
+/// lines in `/metrics`, which a scraper must store.
 const MAX_TOOLS: usize = 64;
 
-/// The label of all other tools, and of names that no tool has.
+/// The label for the calls of all other tools, and of names that no tool has.
 const OTHER: &str = "other";
 
-/// Counts and times of the calls of one method, or of one tool.
+/// Counts and durations of the calls of one method, or of one tool.
 #[derive(Debug, Default)]
 pub struct Series {
     pub duration: Histogram,
@@ -35,30 +34,30 @@ pub struct Series {
     pub response_bytes: AtomicU64,
 }
 
-/// The tools that have been called, if their server has or had them. `None`: the tool is counted in
-/// `other`.
+/// The tools that have been called and that their server offered at the first call. `None`: the
+/// tool is counted in `other`.
 type Tools = HashMap<Arc<str>, Option<Arc<Series>>>;
 
-/// Counts and times of a server's calls.
+/// Counts and durations of a server's calls.
 #[derive(Debug, Default)]
 pub struct Figures {
-    /// Replaced as a whole when a tool is called for the first time.
+    /// The whole map is replaced when a tool is called for the first time.
     tools: ArcSwap<Tools>,
     other: Arc<Series>,
     resources: Arc<Series>,
     prompts: Arc<Series>,
-    /// Number of calls that have not been sent.
+    /// Number of running calls that have not been sent yet.
     pub(super) waiting: AtomicI64,
-    /// Number of calls that were sent and not answered.
+    /// Number of running calls that were sent and not answered yet.
     pub(super) in_flight: AtomicI64,
-    /// Time that calls waited before they were sent.
+    /// The time from the receipt of a call until it was sent, or until it ended unsent.
     pub queue: Histogram,
-    /// Time that the server took for calls.
+    /// The time from the sending of a call until its end.
     pub upstream: Histogram,
     /// Duration of the longest call that ended after the last reading.
     longest_micros: AtomicU64,
-    /// Readings of the past minutes. Locked by the task that takes readings and by queries, never
-    /// by calls.
+    /// Readings of the last minutes. Calls never lock it, only queries and the task that takes the
+    /// readings.
     window: Mutex<CallWindow>,
 }
 
@@ -71,7 +70,7 @@ impl Figures {
         depth(&self.in_flight)
     }
 
-    /// All series that have calls, with their method and tool. The tool is empty for other methods
+    /// All series that have calls, with the method and the tool. The tool is empty for methods other
     /// than `tools/call`.
     pub fn series(&self) -> Vec<(Method, Arc<str>, Arc<Series>)> {
         let tools = self.tools.load();
@@ -93,7 +92,7 @@ impl Figures {
         all
     }
 
-    /// The totals of all calls, and those of the last minute. `now` must not be earlier than the
+    /// The totals of all calls, and the calls of the last minute. `now` must not be earlier than the
     /// last reading.
     pub fn recent(&self, now: Instant) -> (Totals, Recent) {
         let window = self.window.lock();
@@ -102,7 +101,7 @@ impl Figures {
         (totals, window.recent(now, &totals))
     }
 
-    /// Takes a reading for the window. Due every [`STEP`](super::STEP).
+    /// Adds a reading to the window. Must be called every [`STEP`](super::STEP).
     pub(super) fn take_reading(&self, now: Instant) {
         let mut window = self.window.lock();
         let mut totals = self.totals();
@@ -110,7 +109,7 @@ impl Figures {
         window.read(now, &totals);
     }
 
-    /// Updates the longest duration with that of a call.
+    /// Updates the longest duration with the duration of a call.
     pub(super) fn record_longest(&self, duration: Duration) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         if micros > self.longest_micros.load(Relaxed) {
@@ -127,7 +126,8 @@ impl Figures {
             .flatten()
             .chain([&self.other, &self.resources, &self.prompts])
         {
-            // Read this before the calls, because each call is counted after its error.
+            // Read the errors before the calls. A call is counted after its error, so there are
+            // never more errors than calls.
             let failures: u64 = series.failures.read().map(|(_, count)| count).sum();
             totals.errors += failures + series.tool_errors.load(Relaxed);
             series.duration.add_to(&mut totals.durations);
@@ -136,8 +136,8 @@ impl Figures {
         totals
     }
 
-    /// The series of a call. `is_offered` returns true if the server has a tool of this name. It is
-    /// used only for the first call of a tool, so that names that a client makes up get no series.
+    /// The series of a call. `is_offered` returns true if the server has a tool of this name, so that
+    /// names that a client makes up get no series. It is used only for the first call of a tool.
     pub(super) fn series_of(
         &self,
         method: Method,
@@ -175,7 +175,7 @@ impl Figures {
                 // Remove tools that the server does not offer any more.
                 tools.retain(|tool, _| is_offered(tool));
                 if labels(&tools) < MAX_TOOLS {
-                    // Let tools that found no room try again.
+                    // Forget the tools that found no room, so that they can get a series now.
                     tools.retain(|_, series| series.is_some());
                 }
             }
@@ -189,7 +189,7 @@ impl Figures {
     }
 }
 
-/// The depth of a queue. Can be off by one while a call changes its state.
+/// The number of calls in this state. Can be off by one while a call changes its state.
 fn depth(calls: &AtomicI64) -> u64 {
     u64::try_from(calls.load(Relaxed)).unwrap_or_default()
 }
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(figures.series().len(), 1);
     }
 
-    /// A tool that found no room gets one that becomes free.
+    /// A tool that found no room gets a series when another tool's series is removed.
     #[test]
     fn who_found_no_place_is_not_without_one_for_ever() {
         let figures = Figures::default();

@@ -1,13 +1,13 @@
-//! A histogram of times made of atomics. The histograms of the `prometheus-client` crate take a
-//! lock for each observation.
+//! A histogram of durations without locks. The histograms of the `prometheus-client` crate lock a
+//! mutex for each observation.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
-/// The upper bounds of the buckets in microseconds: from the overhead of Mainstay itself to the
-/// time limits of slow tools.
+/// The upper bounds of the buckets in microseconds. They range from Mainstay's own overhead to the
+/// timeouts of slow tools.
 const BOUNDS: [u32; 16] = [
     100,
     250,
@@ -27,21 +27,21 @@ const BOUNDS: [u32; 16] = [
     300_000_000,
 ];
 
-/// Number of buckets. The last bucket has no bound.
+/// Number of buckets. The last bucket has no upper bound.
 pub(super) const BUCKETS: usize = BOUNDS.len() + 1;
 
-/// Distribution of durations.
+/// The distribution of observed durations.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
-    /// The sum in microseconds: enough for half a million years of calls.
+    /// The sum in microseconds. Overflows after half a million years of calls.
     sum: AtomicU64,
 }
 
 /// A histogram at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistogramReading {
-    /// Bound in seconds, and number of observations up to this bound and above the previous one.
+    /// Each bucket's upper bound in seconds, and its number of observations. Not cumulative.
     pub buckets: Vec<(f64, u64)>,
     pub count: u64,
     /// The sum of all observations, in seconds.
@@ -68,7 +68,7 @@ impl Histogram {
         let counts = self.buckets.iter().map(|count| count.load(Relaxed));
         let buckets: Vec<_> = bounds.chain([f64::INFINITY]).zip(counts).collect();
         HistogramReading {
-            // Derived from the buckets, so that the two never differ.
+            // The sum of the buckets, so that the count always agrees with them.
             count: buckets.iter().map(|(_, count)| count).sum(),
             sum: Duration::from_micros(self.sum.load(Relaxed)).as_secs_f64(),
             buckets,
@@ -76,7 +76,7 @@ impl Histogram {
     }
 }
 
-/// The time that this share of the observations did not exceed, assuming an even distribution
+/// The duration that this share of the observations did not exceed, if they are distributed evenly
 /// within each bucket. `None` without observations.
 #[expect(
     clippy::cast_precision_loss,

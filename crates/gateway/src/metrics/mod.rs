@@ -1,10 +1,9 @@
-//! Metrics of calls for `/metrics` and `GET /api/figures`. They are counted at the end of each
-//! call, and read when a client requests them. For the past minutes they are read every five
-//! seconds.
+//! Metrics of calls, for `/metrics` and `GET /api/figures`. A call is counted when it ends. The
+//! counters are read on request, and every [`STEP`] for the windows of the last minutes.
 //!
-//! A call looks up its tool once and then updates atomics that only calls of its server share. The
-//! counts belong to their server and disappear with it. Metrics that other parts of Mainstay can
-//! compute on request are not counted here (`rest::metrics`).
+//! A call looks up its tool once. It then updates atomics that only calls of its server share. The
+//! counts of a server are dropped with the server. `rest::metrics` computes the other metrics on
+//! request.
 
 mod count;
 mod figures;
@@ -27,7 +26,7 @@ pub use self::{
 /// The error code of a result with `isError` set.
 pub const TOOL_ERROR: &str = "tool_error";
 
-/// Number of failures, by kind.
+/// The number of failures of each kind.
 #[derive(Debug)]
 pub struct Failures([AtomicU64; FailureKind::ALL.len()]);
 
@@ -42,7 +41,7 @@ impl Failures {
         self.0[kind as usize].fetch_add(1, Relaxed);
     }
 
-    /// The kinds that occurred, with their numbers.
+    /// The kinds that occurred, and the number of failures of each.
     pub fn read(&self) -> impl Iterator<Item = (FailureKind, u64)> {
         let counts = self.0.iter().map(|count| count.load(Relaxed));
         FailureKind::ALL

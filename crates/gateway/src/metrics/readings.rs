@@ -1,5 +1,5 @@
-//! Reads the counters of all servers every few seconds, so that a query for the last minute gets
-//! complete data.
+//! The task that reads the counters of all servers every [`STEP`], so that a query for the last
+//! minute gets complete data.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Figures, window::STEP};
 
-/// Number of servers that are read before the task yields to others. Each takes less than a
+/// Number of servers that are read before the task yields to other tasks. A server takes less than a
 /// microsecond.
 const CHUNK: usize = 128;
 
-/// The one task that reads the counters of all servers.
+/// A handle of the task that reads the counters of all servers.
 #[derive(Debug)]
 pub struct Readings {
     stop: CancellationToken,
@@ -23,7 +23,7 @@ pub struct Readings {
 }
 
 impl Readings {
-    /// Reads the counters of `servers` until it is stopped, or `servers` returns `None`.
+    /// Reads the counters of `servers` until [`Self::stop`], or until `servers` returns `None`.
     pub fn start<F>(servers: F) -> Self
     where
         F: Fn() -> Option<Vec<Arc<Figures>>> + Send + 'static,
@@ -49,7 +49,7 @@ where
     F: Fn() -> Option<Vec<Arc<Figures>>>,
 {
     let mut ticks = interval_at(Instant::now() + STEP, STEP);
-    // After a delay, take one reading only, and not several at the same time.
+    // After a delay, take one reading instead of several at the same time.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while let Some(now) = stop.run_until_cancelled(ticks.tick()).await {
         let Some(servers) = servers() else { return };
@@ -93,7 +93,7 @@ mod tests {
         readings.stop().await;
     }
 
-    /// A gateway that is dropped without being stopped leaves no task behind.
+    /// If a gateway is dropped without being stopped, the task ends by itself.
     #[tokio::test(start_paused = true)]
     async fn nothing_is_read_when_the_servers_are_gone() {
         let readings = Readings::start(|| None);

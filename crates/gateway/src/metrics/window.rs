@@ -1,6 +1,7 @@
-//! The calls of a server in the last minute, and their durations in the last five. This costs calls
-//! nothing: one task reads the counters of all servers every few seconds (`readings`), and the
-//! difference to an earlier reading is the number since then.
+//! The calls of a server in the last minute, and a series of the last five minutes.
+//!
+//! A window adds no work to calls. One task reads the counters of all servers every [`STEP`]
+//! (`readings`). The difference between two readings is the number of calls between them.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -14,10 +15,10 @@ const WINDOW: Duration = Duration::from_mins(1);
 /// Interval of readings. A window is at most this much longer than a minute.
 pub const STEP: Duration = Duration::from_secs(5);
 
-/// Maximum number of points in a series: five minutes.
+/// Maximum number of points in a series: one for each [`STEP`] of five minutes.
 const MAX_POINTS: usize = 60;
 
-/// Counts of a server's calls: since the server was added, or in a span of time.
+/// Counts of a server's calls, either since the server was added or in a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub calls: u64,
@@ -30,8 +31,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The counts since an earlier reading. Counters can go back, because those of a removed tool
-    /// are removed, too.
+    /// The counts since an earlier reading. A counter can be lower than before, because the counters
+    /// of a removed tool are dropped.
     fn since(&self, earlier: &Self) -> Self {
         let mut durations = self.durations;
         for (now, then) in durations.iter_mut().zip(earlier.durations) {
@@ -54,8 +55,8 @@ impl Totals {
         self.longest_micros = self.longest_micros.max(other.longest_micros);
     }
 
-    /// The time that this share of the calls did not exceed. Estimated from the buckets, but never
-    /// more than the longest call.
+    /// The duration that this share of the calls did not exceed. Estimated from the buckets, and at
+    /// most the duration of the longest call.
     fn quantile(&self, share: f64) -> Option<Duration> {
         let longest = Duration::from_micros(self.longest_micros);
         quantile(&self.durations, share).map(|time| time.min(longest))
@@ -66,21 +67,21 @@ impl Totals {
     }
 }
 
-/// The calls of a span that ends now.
+/// The calls of a span of time that ends now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recent {
-    /// Length of the span: a minute, or less if the server is younger.
+    /// Length of the span: about a minute, or the time since the server was added if that is shorter.
     pub span: Duration,
     pub calls: u64,
     pub errors: u64,
     pub p50: Option<Duration>,
     pub p95: Option<Duration>,
-    /// The rate of the last five to ten seconds.
+    /// Average over the last five to ten seconds.
     pub calls_per_second: f64,
-    /// Time of the last call without an error. The call was answered then or up to [`STEP`] later.
+    /// Time of the last answer without an error, rounded down to the start of its step.
     pub answered: Option<Instant>,
-    /// The complete steps of the last five minutes, from the first one with calls on. The newest is
-    /// last.
+    /// The complete steps of the last five minutes, oldest first. Starts with the first step that has
+    /// calls.
     pub series: Vec<Point>,
 }
 
@@ -88,7 +89,7 @@ pub struct Recent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     pub calls: u32,
-    /// The 95th percentile of their durations. Zero without calls.
+    /// The 95th percentile of the calls' durations. Zero without calls.
     pub p95_micros: u32,
 }
 
@@ -102,7 +103,7 @@ impl Point {
     }
 }
 
-/// Readings of one server's counters. Takes memory only for a server with calls in the last five
+/// Readings of one server's counters. Allocates memory only if the server had calls in the last five
 /// minutes.
 #[derive(Debug)]
 pub struct CallWindow {
@@ -111,11 +112,10 @@ pub struct CallWindow {
     /// Time and values of the last reading.
     read_at: Instant,
     totals: Totals,
-    /// The steps of the last minute, the oldest first: the start of each step, and its calls. Each
-    /// step ends where the next one starts. Before the first one there was no call, or it is more
-    /// than a minute ago.
+    /// The start and the calls of each step of the last minute, oldest first. A step ends where the
+    /// next step starts. The calls before the first step are more than a minute ago.
     steps: VecDeque<(Instant, Totals)>,
-    /// Points of the last five minutes. The first one has calls.
+    /// Points of the last five minutes, oldest first. The first point has calls.
     series: VecDeque<Point>,
     answered: Option<Instant>,
 }
@@ -135,7 +135,7 @@ impl Default for CallWindow {
 }
 
 impl CallWindow {
-    /// Takes a reading. One is due every [`STEP`].
+    /// Adds a reading. Must be called every [`STEP`].
     pub fn read(&mut self, now: Instant, totals: &Totals) {
         let counted = totals.since(&self.totals);
         let started_at = std::mem::replace(&mut self.read_at, now);
@@ -163,7 +163,7 @@ impl CallWindow {
         }
     }
 
-    /// The calls until now, with the present totals.
+    /// The calls of the last minute. `totals` are the counts at `now`.
     pub fn recent(&self, now: Instant, totals: &Totals) -> Recent {
         let since = |at: Instant| now.saturating_duration_since(at);
         let mut counted = totals.since(&self.totals);
@@ -182,13 +182,14 @@ impl CallWindow {
         }
         let (last_calls, last_span) = last_calls.unwrap_or((counted.calls, since(started_at)));
         Recent {
-            // If there are fewer steps, there was no call before them.
+            // There was no call in the part of the minute that no step covers.
             span: since(started_at).max(WINDOW).min(since(self.since)),
             calls: counted.calls,
             errors: counted.errors,
             p50: counted.quantile(0.5),
             p95: counted.quantile(0.95),
-            // One call in the first moment does not count as a rate of a thousand per second.
+            // Divide by at least one step, so that a call in the first millisecond does not count as
+            // a thousand calls per second.
             calls_per_second: count(last_calls) / last_span.max(STEP).as_secs_f64(),
             answered: answered.or(self.answered),
             series: self.series.iter().copied().collect(),
@@ -211,7 +212,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Totals of calls of one duration, a tenth of them errors.
+    /// Totals of calls that all have the same duration. A tenth of the calls are errors.
     fn totals(calls: u64) -> Totals {
         let mut durations = [0; BUCKETS];
         durations[3] = calls;
@@ -223,7 +224,7 @@ mod tests {
         }
     }
 
-    /// A window that is read every five seconds, and its clock.
+    /// A window with a clock. It takes a reading every five seconds.
     struct Ticked {
         window: CallWindow,
         start: Instant,
@@ -244,7 +245,7 @@ mod tests {
             self.start + SECOND * self.seconds
         }
 
-        /// A second passes. At its end there were this many calls in all.
+        /// Advances the clock by a second. `calls` is the total number of calls at its end.
         fn second(&mut self, calls: u64) -> Recent {
             self.seconds += 1;
             if self.seconds.is_multiple_of(5) {
@@ -276,14 +277,14 @@ mod tests {
             assert!(recent.series.iter().all(|point| point.calls == 50));
             assert!(ticked.window.steps.len() <= 13);
         }
-        // The rate follows in ten seconds.
+        // Ten seconds after the last call, the rate is zero.
         for second in 401..=411 {
             let recent = ticked.second(4000);
             assert!(second < 411 || recent.calls_per_second == 0.0);
         }
     }
 
-    /// All calls of the last minute count, however they are distributed over it.
+    /// All calls of the last minute count, however they are distributed over the minute.
     #[test]
     fn a_burst_and_a_rest_are_calls_of_the_last_minute() {
         let mut ticked = Ticked::new();
@@ -302,7 +303,8 @@ mod tests {
         assert_eq!(ticked.second(50).calls, 0);
     }
 
-    /// The first query gets the whole minute, and all points of the series.
+    /// The first query returns the whole minute and the whole series, because readings do not depend
+    /// on queries.
     #[test]
     fn nobody_has_to_ask_for_figures_to_be_there() {
         let mut ticked = Ticked::new();
@@ -319,7 +321,7 @@ mod tests {
         assert_eq!(counts, [7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert!(recent.series[0].p95_micros > 500);
         assert_eq!(recent.series[1].p95_micros, 0);
-        // The call was answered in the step that started then.
+        // The start of the step with the calls.
         assert_eq!(recent.answered, Some(ticked.start + WINDOW));
     }
 
@@ -339,12 +341,12 @@ mod tests {
             ticked.second(1);
         }
         assert_eq!(capacities(&ticked.window), (0, 0));
-        // The server is known to have had no call in the last minute.
+        // The span is a whole minute, although the window has no steps of it.
         let recent = ticked.second(4);
         assert_eq!((recent.span, recent.calls), (WINDOW, 3));
     }
 
-    /// Counters of a removed tool disappear. Calls after that count.
+    /// When the counters of a removed tool disappear, at most the calls of that step are lost.
     #[test]
     fn counters_that_go_back_lose_a_step_at_most() {
         let mut ticked = Ticked::new();
@@ -357,7 +359,7 @@ mod tests {
         assert_eq!(ticked.second(23).calls, 103);
     }
 
-    /// A late reading makes a longer step, and loses no call.
+    /// A late reading makes the step longer. No call is lost.
     #[test]
     fn a_late_reading_is_a_long_step() {
         let mut window = CallWindow::default();
@@ -370,7 +372,7 @@ mod tests {
         assert_eq!((recent.calls, recent.span), (20, SECOND * 61));
     }
 
-    /// The time of the last answer is never later than the answer.
+    /// The reported time of the last answer is never later than the answer.
     #[test]
     fn only_calls_without_errors_are_answered() {
         let mut ticked = Ticked::new();

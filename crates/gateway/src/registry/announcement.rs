@@ -1,4 +1,4 @@
-//! The announcements of the registry to its listeners.
+//! [`Announcement`]: news of the registry for its listeners, such as client sessions.
 
 use mainstay_core::{
     catalog::ListKind,
@@ -7,20 +7,20 @@ use mainstay_core::{
 use mainstay_transport::Notice;
 use tokio::time::Instant;
 
-/// An announcement of the registry to its listeners.
+/// News of the registry for its listeners.
 #[derive(Clone, Debug)]
 pub enum Announcement {
-    /// A list of a profile has changed. Its new version was published at this time.
+    /// A list of a profile has changed. The time is that of the publication.
     ListChanged(ProfileName, ListKind, Instant),
     /// The profile does not exist any more.
     ProfileGone(ProfileName),
     /// The server has announced that one of its lists has changed.
     ServerListChanged(ServerName, ListKind),
-    /// The server has a new shared session, without log level and subscriptions.
+    /// The server has a new shared session. Its log level and subscriptions are not set yet.
     Opened(ServerName),
     /// Servers were added or removed.
     ServersChanged,
-    /// The switches of clients with these names have changed.
+    /// The switches of the clients with these names have changed.
     Switched(Vec<String>),
     /// The rules of access, or the limits of a token, have changed.
     AccessChanged,

@@ -1,4 +1,4 @@
-//! Servers that MCP clients add, and the approval that some of them need.
+//! Servers that MCP clients add, and the approval of pending servers.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -21,8 +21,8 @@ use crate::supervisor::ServerHandle;
 
 impl Registry {
     /// Adds a server that an MCP client requests. If the name had another target before, the server
-    /// must be approved, whatever its entry says: clients that know the name would send data for
-    /// the old target to the new one.
+    /// becomes pending in any case. Otherwise clients that know the name would send data for the old
+    /// target to the new target.
     pub fn propose(
         self: &Arc<Self>,
         mut new: Runtime,
@@ -49,7 +49,7 @@ impl Registry {
         })
     }
 
-    /// Records the targets of the file's servers.
+    /// Records the targets of the servers in the configuration file.
     pub(super) async fn record_file_targets(&self, desired: &mut DesiredServers) {
         let (origin, text) = (self.origin.clone(), self.text());
         let file = off_the_runtime(move || targets::file_targets(origin.as_ref(), text.as_deref()));
@@ -58,7 +58,7 @@ impl Registry {
         self.learn(desired, &servers);
     }
 
-    /// Records the targets of the servers, and saves them in the background.
+    /// Records the targets of these servers, and stores new targets in the background.
     pub(super) fn learn(
         &self,
         desired: &mut DesiredServers,
@@ -70,9 +70,9 @@ impl Registry {
         }
     }
 
-    /// Approves a pending server, so that it can be started, if `digest` is still the digest of its
-    /// entry. A server that connects at start is started. The entry's references are read now. If
-    /// one cannot be read, the server stays pending. Also returns what was approved.
+    /// Approves a pending server, and starts it if its entry says so. Fails if `digest` is not the
+    /// digest of the pending entry any more. Replaces the references in the entry. If that fails, the
+    /// server stays pending. Returns the server and the approved entry.
     pub fn approve(
         self: &Arc<Self>,
         name: &str,
@@ -93,7 +93,7 @@ impl Registry {
             let approved = Arc::new(approved.await?.runtime);
             let mut desired = this.open_desired().await?;
             match desired.overlay.change(name) {
-                // A client may have replaced the entry meanwhile.
+                // Check again: a client may have replaced the entry since.
                 Some(RuntimeChange::Entry(now)) if now.approval == Approval::Pending => {
                     with_digest(now, digest.as_deref())?;
                 }
@@ -108,7 +108,7 @@ impl Registry {
     }
 }
 
-/// The pending server, if its digest is this one.
+/// The pending server. Fails if its digest is not `digest`.
 fn with_digest(pending: &Arc<Runtime>, digest: Option<&str>) -> Result<Arc<Runtime>, Failure> {
     let name = &pending.config.name;
     let message = match digest {

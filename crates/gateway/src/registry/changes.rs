@@ -1,7 +1,8 @@
 //! Adds, removes and changes servers.
 //!
-//! A change runs to its end, even if its client has left: changes are tasks of the registry, one
-//! after the other. A server that is ending delays only changes of its own name.
+//! Changes are tasks of the registry, which run one after the other. A change runs to its end even
+//! if its caller leaves. A server that is ending delays only a change that adds its name again, and
+//! the changes behind that change.
 
 use std::sync::Arc;
 
@@ -52,8 +53,8 @@ impl Changes {
 }
 
 impl Registry {
-    /// Reads an entry that is not in the file as if it were. An invalid entry is refused. The
-    /// references of a pending entry are not read.
+    /// Parses an entry as if it were in the configuration file. Fails if the entry is invalid.
+    /// References in a pending entry are not replaced.
     pub async fn read_entry(
         &self,
         name: &str,
@@ -81,7 +82,7 @@ impl Registry {
         });
         let ParsedEntry { config, warnings } = parsed.await.map_err(|error| error.failure())?;
         if let Some(first) = config.problems().next() {
-            // The entry comes as a value, which has no lines.
+            // The entry is a JSON value, so positions would be meaningless.
             let problems = config.problems().cloned();
             let findings: Vec<_> = problems
                 .map(|problem| problem.without_position().to_json())
@@ -112,20 +113,19 @@ impl Registry {
                 .is_some_and(ConfigurationSource::is_stated)
     }
 
-    /// The source of a server's entry.
+    /// The origin of a server's entry.
     pub fn standing(&self, name: &ServerName) -> ServerStanding {
         let servers = self.servers.load();
         let standing = servers.standings.get(name);
         standing.cloned().unwrap_or(ServerStanding::Configured)
     }
 
-    /// Adds a server for this run. If it connects at start, it is started.
+    /// Adds a server until a restart. Starts it if its entry says so.
     pub fn add(self: &Arc<Self>, new: Runtime) -> Changing<Arc<ServerHandle>> {
         self.enter(new, OnDuplicate::Refuse)
     }
 
-    /// Adds or replaces a server. A server of that name has this entry until the file changes that
-    /// server.
+    /// Adds or replaces a server until a restart, or until its entry in the file changes.
     pub fn replace(self: &Arc<Self>, new: Runtime) -> Changing<Arc<ServerHandle>> {
         self.enter(new, OnDuplicate::Replace)
     }
@@ -149,8 +149,8 @@ impl Registry {
         })
     }
 
-    /// Adds a server and connects it. If it cannot be connected, it is removed again, and an entry
-    /// that it replaced is restored.
+    /// Adds a server and connects it. If the server cannot be connected, removes it again and
+    /// restores the entry that it replaced.
     pub fn connect(
         self: &Arc<Self>,
         new: Runtime,
@@ -175,11 +175,11 @@ impl Registry {
                 return Ok(server);
             };
             let mut desired = this.desired.lock().await;
-            // Another change may have come meanwhile.
+            // Restore only if no other change has replaced this entry in the meantime.
             let present_change = desired.overlay.change(&name);
             if matches!(present_change, Some(RuntimeChange::Entry(entry)) if Arc::ptr_eq(entry, &new)) {
                 if !was_up {
-                    // Keep it down, because the restored entry must not be connected.
+                    // The server was down before, so the restored entry must not be connected.
                     server.operate(Operation::Stop).await.ok();
                 }
                 let DesiredServers { overlay, file, .. } = &mut *desired;
@@ -191,11 +191,11 @@ impl Registry {
                 drop(desired);
                 changes.complete().await;
                 if was_up {
-                    // The result does not matter: the former server may have been down as well.
+                    // The call fails in any case, even if the former server comes up.
                     server.operate(Operation::Start).await.ok();
                 }
             }
-            // The failed entry is gone, so details about further attempts do not apply.
+            // The entry was removed, so remove the details about further attempts.
             let mut failure = failure.with("name", name.as_str());
             for detail in ["status", "attempt", "nextRetryMs"] {
                 failure.details.shift_remove(detail);
@@ -204,8 +204,8 @@ impl Registry {
         })
     }
 
-    /// Ends a server and removes it. A server of the file stays removed until a restart, or until
-    /// the file changes it. Returns when the server has ended.
+    /// Ends a server and removes it. A server of the file stays removed until a restart, or until its
+    /// entry in the file changes. Returns when the server has ended.
     pub fn remove(self: &Arc<Self>, name: &str) -> Changing<()> {
         let (this, server) = (Arc::clone(self), self.server(name));
         self.run_to_end(async move {
@@ -224,13 +224,13 @@ impl Registry {
         })
     }
 
-    /// Enables a server until a restart. If it connects at start, it is started. A server that
-    /// waits for approval is refused, because only the approval can start it.
+    /// Enables a server until a restart. Starts it if its entry says so. Fails for a server that
+    /// waits for approval.
     pub fn enable(self: &Arc<Self>, name: &str) -> Changing<Arc<ServerHandle>> {
         self.set_enabled(name, true)
     }
 
-    /// Disables a server until a restart: it is stopped and no longer listed.
+    /// Disables a server until a restart. The server is stopped, and its items are not listed.
     pub fn disable(self: &Arc<Self>, name: &str) -> Changing<Arc<ServerHandle>> {
         self.set_enabled(name, false)
     }
@@ -256,9 +256,9 @@ impl Registry {
         })
     }
 
-    /// Applies another configuration. Servers that did not change keep their sessions and calls.
-    /// The overlay forgets the server `settled`, because the file has its final entry. Returns when
-    /// removed servers have ended.
+    /// Applies another configuration. Unchanged servers keep their sessions and calls. Drops run-time
+    /// changes of the server `settled`, because the file has its new entry. Returns when removed
+    /// servers have ended.
     pub fn reload(
         self: &Arc<Self>,
         config: &Config,
@@ -300,7 +300,7 @@ impl Registry {
         })
     }
 
-    /// Runs work to its end, even if the caller leaves.
+    /// Runs work as a task of the registry, to its end even if the caller leaves.
     pub fn run_to_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -308,7 +308,7 @@ impl Registry {
         RunToEnd::begin(&self.operations, work)
     }
 
-    /// Locks the desired servers. Fails if the registry has stopped.
+    /// Locks the desired servers. Fails if the registry is stopping.
     pub(super) async fn open_desired(
         &self,
     ) -> Result<tokio::sync::MutexGuard<'_, DesiredServers>, Failure> {
@@ -336,7 +336,8 @@ impl Registry {
         self.server(name.as_str())
     }
 
-    /// Starts, ends and configures servers until they are the desired ones.
+    /// Starts, ends and configures servers so that they match the desired servers. Returns the
+    /// changes.
     async fn apply_desired(&self, desired: &mut DesiredServers) -> Changes {
         // Join the supervisors that have ended, so that they do not accumulate.
         while desired.supervisors.try_join_next().is_some() {}
@@ -366,7 +367,7 @@ impl Registry {
                         .publish(Some(&config.name), EventKind::ServerAdded {});
                     changes.added.push(config.name.clone());
                     let (config, fleet) = (Arc::new(config.clone()), Arc::clone(&self.fleet));
-                    // This reads the server's stored catalog from a file.
+                    // Off the runtime, because this reads the stored catalog from a file.
                     let supervised =
                         off_the_runtime(move || supervisor::supervise(config, fleet)).await;
                     watch(supervised, &mut desired.supervisors)
@@ -394,12 +395,12 @@ impl Registry {
                 server.configure(Arc::new(config)).await;
             }
         }
-        // A removed or added server has no session that announces the change.
+        // Merge here: a removed or disabled server has no session that would report the change.
         self.merge().await;
         changes
     }
 
-    /// Ends a server. The token is cancelled when the server has ended.
+    /// Begins the end of a server. The returned token is cancelled when the server has ended.
     async fn end_server(
         &self,
         server: Arc<ServerHandle>,

@@ -1,4 +1,4 @@
-//! The desired servers: the file's servers, with the changes at run time.
+//! The desired servers: the servers of the configuration file, with the changes at run time.
 
 use std::sync::Arc;
 
@@ -16,29 +16,29 @@ use tokio_util::sync::CancellationToken;
 use super::targets::KnownTargets;
 use crate::supervisor::ServerHandle;
 
-/// Owns the supervisors, and has the desired servers.
+/// The desired servers, and the supervisors' tasks.
 #[derive(Debug)]
 pub(super) struct DesiredServers {
     pub supervisors: JoinSet<()>,
-    /// The servers of the file.
+    /// The servers of the configuration file.
     pub file: Vec<ServerConfig>,
     pub overlay: Overlay,
-    /// The present and former targets of servers' names.
+    /// The current and former targets of servers' names.
     pub targets: KnownTargets,
-    /// Servers that are ending. Each token is cancelled when its server has ended.
+    /// The servers that are ending. Each token is cancelled when its server has ended.
     pub leaving: HashMap<ServerName, CancellationToken>,
-    /// True when the registry has stopped and accepts no more changes.
+    /// True when the registry is stopping and accepts no more changes.
     pub closed: bool,
 }
 
-/// A server that can be added, and the warnings about its entry.
+/// A server to add, and the warnings about its entry.
 #[derive(Clone, Debug)]
 pub struct NewServer {
     pub runtime: Runtime,
     pub warnings: Vec<String>,
 }
 
-/// The behaviour if a server of the same name exists.
+/// The behaviour if a server of the same name already exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDuplicate {
     Refuse,
@@ -50,7 +50,7 @@ pub fn duplicate(name: &ServerName) -> Failure {
     Failure::new(FailureKind::DuplicateName, message).with("name", name.as_str())
 }
 
-/// Adds a supervisor's task to `tasks`, and logs its failure.
+/// Adds a supervisor's task to `tasks`, so that its failure is logged. Returns its server.
 pub(super) fn watch(
     (server, task): (Arc<ServerHandle>, JoinHandle<()>),
     tasks: &mut JoinSet<()>,

@@ -1,4 +1,4 @@
-//! The entries in force, for supervisors that read the files again that an entry names.
+//! The entries in force, for supervisors. They read an entry again with the files that it refers to.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,11 +18,11 @@ use tokio::sync::Semaphore;
 use super::servers::Servers;
 use crate::supervisor;
 
-/// Number of entries that are read again concurrently. Each of them reads its files concurrently,
-/// too, and a common limit applies to all reads of files.
+/// Maximum number of entries that are read again concurrently. Each entry may read several files
+/// concurrently.
 const CONCURRENT_ENTRIES: usize = 4;
 
-/// The sources of all servers' entries. Clones share them.
+/// The sources of all servers' entries. Clones share the sources.
 #[derive(Clone, Debug)]
 pub struct Entries(Arc<Sources>);
 
@@ -31,7 +31,7 @@ struct Sources {
     origin: Option<ConfigurationSource>,
     /// The text of the file in force.
     text: Arc<ArcSwapOption<String>>,
-    /// Set as soon as there are servers. Until then all servers count as configured.
+    /// Set when the servers have been started. Until then, all servers count as configured.
     servers: OnceLock<Arc<ArcSwap<Servers>>>,
     turns: Arc<Semaphore>,
 }
@@ -47,7 +47,7 @@ impl Entries {
     }
 
     pub fn set_servers(&self, servers: Arc<ArcSwap<Servers>>) {
-        // This is called only once.
+        // Cannot fail: the registry calls this only once.
         self.0.servers.set(servers).ok();
     }
 }
@@ -65,7 +65,7 @@ impl supervisor::Entries for Entries {
 }
 
 impl Sources {
-    /// Reads the entry and the files that it names.
+    /// Reads the entry and the files that it refers to.
     fn read(&self, name: &ServerName) -> Option<ServerConfig> {
         let text = self.text.load_full();
         let text = text.as_deref().map(String::as_str);

@@ -1,4 +1,4 @@
-//! Merges the catalogs of all servers, and publishes the result.
+//! The merger: merges the catalogs of all servers, and publishes the result.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,17 +22,17 @@ use super::{
 };
 use crate::supervisor::SupervisorReport;
 
-/// Maximum number of queued reports.
+/// Maximum number of queued reports of supervisors.
 pub(super) const MAX_REPORTS: usize = 256;
 
-/// Interval at which Mainstay frees replaced catalogs that have no reader any more. Readers must
-/// not free them, because thousands of tools take milliseconds.
+/// Interval at which the merger frees replaced catalogs that have no reader any more. Readers must
+/// not free a catalog, because that takes milliseconds for thousands of tools.
 const RETIREMENT: Duration = Duration::from_millis(100);
 
-/// The task that merges the servers' catalogs and publishes the merged ones.
+/// The task that merges the servers' catalogs and publishes the merged catalogs.
 pub(super) struct Merger {
     pub servers: Arc<ArcSwap<Servers>>,
-    /// The claims of all servers, whether they are offered at present or not.
+    /// The claims of all servers, including servers whose items are not visible now.
     pub claims: Arc<Claims>,
     /// All servers as one profile.
     pub everything: Arc<PublishedProfile>,
@@ -60,7 +60,7 @@ impl Merger {
                     free_at = Instant::now() + RETIREMENT;
                     continue;
                 }
-                // Never closed: the registry holds a sender, too.
+                // The channel never closes, because the registry's fleet holds a sender.
                 1.. = reports.recv_many(&mut waiting, MAX_REPORTS) => {}
                 Some(merged) = merge_requests.recv() => done_senders.push(merged),
             }
@@ -72,7 +72,7 @@ impl Merger {
         }
     }
 
-    /// Frees replaced catalogs without readers.
+    /// Frees replaced catalogs that have no reader any more.
     async fn free(&mut self) {
         let mut retired = std::mem::take(&mut self.retired);
         self.retired = off_the_runtime(move || {
@@ -82,8 +82,8 @@ impl Merger {
         .await;
     }
 
-    /// Handles reports that wait together with a single merge. A merge takes time for all servers,
-    /// so one merge per report would take quadratic time when many servers start at once.
+    /// Handles all waiting reports with a single merge. A merge takes time for each server, so one
+    /// merge per report would take quadratic time when many servers start at the same time.
     async fn handle(
         &mut self,
         reports: impl Iterator<Item = (ServerName, SupervisorReport)>,
@@ -110,7 +110,7 @@ impl Merger {
         }
         self.merge(&announced_lists).await;
         for merged in done_senders {
-            // The supervisor may have been stopped meanwhile.
+            // The supervisor may have ended.
             merged.send(()).ok();
         }
     }
@@ -123,7 +123,7 @@ impl Merger {
             profiles: Arc::clone(&self.profiles),
             retired: std::mem::take(&mut self.retired),
         };
-        // Merging thousands of tools would delay calls.
+        // Off the runtime, because merging thousands of tools would delay calls.
         let Merged {
             claims,
             changes,
@@ -179,7 +179,7 @@ struct Merged {
 }
 
 impl Merge {
-    /// Merges and publishes the present catalogs. The time grows with the number of tools.
+    /// Merges and publishes the current catalogs. The time grows with the number of tools.
     fn run(self) -> Merged {
         let Self {
             servers,
@@ -208,7 +208,7 @@ impl Merge {
         let updated = claims.updated(configured.collect(), before.parts(), &parts);
         let have_claims_changed = updated.is_some();
         let claims = updated.map_or(claims, Arc::new);
-        // A server that came back with the same lists causes no merge. Their digests are equal.
+        // Nothing has changed, for example because a server came back with the same lists.
         let is_same = profiles.was_merged_with(&rules) && before.parts() == parts;
         if is_same && !have_claims_changed {
             return Merged {
@@ -221,7 +221,7 @@ impl Merge {
         let whole = Arc::new(rules.merge(parts, &snapshot.config, &claims));
         everything.publish(Arc::clone(&whole));
         let changes = profiles.merge(&rules, &whole, &mut retired);
-        // The snapshot holds this catalog, so the snapshot must be dropped first.
+        // Retire the snapshot before its catalog, because the snapshot holds the catalog.
         let before = Arc::clone(before);
         retired.push(snapshot);
         retired.push(before);
@@ -234,7 +234,7 @@ impl Merge {
     }
 }
 
-/// Logs which tools are hidden for their names. Each set of names is logged only once.
+/// Logs the tools that are hidden because of their names. Logs the same set of names only once.
 fn warn_of_refused_names(parts: &[Part], before: &[Part]) {
     for part in parts {
         if part.refused_names().next().is_none() {

@@ -1,6 +1,6 @@
 //! Profiles, each with its own catalog.
 //!
-//! Only the registry's merging task changes their snapshots. All others read a snapshot.
+//! Only the merger replaces a profile's snapshot. All other tasks read snapshots.
 
 use std::{any::Any, sync::Arc};
 
@@ -46,7 +46,7 @@ impl Rules {
     }
 }
 
-/// One endpoint, as long as the configuration has it.
+/// One profile, as long as the configuration has it.
 #[derive(Debug)]
 pub struct PublishedProfile {
     pub name: ProfileName,
@@ -54,7 +54,7 @@ pub struct PublishedProfile {
 }
 
 impl PublishedProfile {
-    /// The present snapshot.
+    /// The current snapshot.
     pub fn snapshot(&self) -> Arc<ProfileSnapshot> {
         self.snapshot.load_full()
     }
@@ -65,8 +65,8 @@ impl PublishedProfile {
 }
 
 impl PublishedProfile {
-    /// All servers, with the names of the merged catalog. Only REST shows it; no client connects to
-    /// it.
+    /// The profile of all servers, with the names of the merged catalog. Only REST shows it. No client
+    /// connects to it.
     pub(super) fn of_everything(catalog: Arc<Catalog>) -> Arc<Self> {
         let config = config::ProfileConfig::everything(ProfileName::everything());
         profile_of(config, catalog, &[])
@@ -94,18 +94,19 @@ impl Default for PublishedProfile {
     }
 }
 
-/// The items that clients of a profile see at a moment. Replaced as a whole.
+/// A profile's settings, catalog and search index at one moment. Each merge replaces the whole
+/// snapshot.
 #[derive(Debug)]
 pub struct ProfileSnapshot {
     pub config: config::ProfileConfig,
     /// All items of the profile, whether or not lists show them.
     pub catalog: Arc<Catalog>,
-    /// The tools of the catalog, if clients can search them.
+    /// The search index of the catalog's tools. Empty if clients cannot search.
     pub index: Arc<Index>,
 }
 
 impl ProfileSnapshot {
-    /// Takes time for each tool that is not in one of the `indexes_before`.
+    /// Builds the search index. Takes time for each tool that is in none of the `indexes_before`.
     fn new(
         config: config::ProfileConfig,
         catalog: Arc<Catalog>,
@@ -120,12 +121,12 @@ impl ProfileSnapshot {
         }
     }
 
-    /// The groups of Mainstay's own tools that the profile offers.
+    /// The groups of own tools that the profile offers.
     pub fn own_tools(&self) -> &[OwnToolGroup] {
         &self.config.own_tools
     }
 
-    /// True if the servers' items of this kind are visible, so that clients may name them.
+    /// True if the profile lists the servers' items of this kind, so that clients may name them.
     pub fn lists_kind(&self, kind: ListKind) -> bool {
         match self.config.expose {
             Expose::Direct => true,
@@ -140,7 +141,7 @@ impl ProfileSnapshot {
         self.catalog.targets(kind).iter().zip(items).take(count)
     }
 
-    /// The tool of a server that a client of this profile may call by this name.
+    /// The server's tool that a client of this profile may call by this exposed name.
     pub fn tool(&self, name: &str) -> Result<&ItemTarget, Unresolved> {
         if self.lists_kind(ListKind::Tools) {
             self.catalog.tool(name)
@@ -163,16 +164,15 @@ impl ProfileSnapshot {
         has_same_own_tools && digest(self) == digest(other)
     }
 
-    /// True if a server's announcement of a changed list must be passed on, even if the list has
-    /// the same items. Not if the profile selects tools, because the change may be in tools that it
-    /// leaves out.
+    /// True if a server's announcement of a changed list must be passed on, even if the list has the
+    /// same items. False if the profile selects tools, because the change may concern other tools.
     fn passes_on(&self, server: &ServerName, kind: ListKind) -> bool {
         let whole = kind != ListKind::Tools || self.config.tools.is_everything();
         whole && self.lists_kind(kind) && self.config.has_server(server)
     }
 }
 
-/// A replaced catalog, or a replaced profile snapshot.
+/// A replaced catalog or a replaced profile snapshot. The merger frees it.
 pub(super) type Retired = Arc<dyn Any + Send + Sync>;
 
 /// A change of a profile.
@@ -185,16 +185,16 @@ pub(super) enum ProfileChange {
 #[derive(Debug)]
 pub(super) struct Profiles {
     rules: ArcSwap<Rules>,
-    /// The rules of the last merge.
+    /// The rules with which the profiles were merged last.
     merged: ArcSwapOption<Rules>,
     /// The profile at `/mcp`, which no reload removes.
     pub default: Arc<PublishedProfile>,
-    /// All profiles in configuration order, the default profile first.
+    /// All profiles in configuration order. The default profile is the first.
     list: ArcSwap<Vec<Arc<PublishedProfile>>>,
 }
 
 impl Profiles {
-    /// All profiles have the catalog `nothing` until the first merge.
+    /// Gives all profiles the catalog `nothing` until the first merge.
     pub fn new(config: &Config, nothing: &Arc<Catalog>) -> Self {
         let rules = Rules::new(config);
         let empty =
@@ -224,7 +224,7 @@ impl Profiles {
         list.iter().map(|profile| profile.name.clone()).collect()
     }
 
-    /// Sets other rules for the next merge.
+    /// Sets the rules of the next merge.
     pub fn set(&self, rules: Rules) {
         self.rules.store(Arc::new(rules));
     }
@@ -233,7 +233,7 @@ impl Profiles {
         self.rules.load_full()
     }
 
-    /// True if the catalogs were merged with these rules.
+    /// True if the last merge used these rules.
     pub fn was_merged_with(&self, rules: &Arc<Rules>) -> bool {
         let merged = self.merged.load();
         merged
@@ -241,8 +241,8 @@ impl Profiles {
             .is_some_and(|merged| Arc::ptr_eq(merged, rules))
     }
 
-    /// Merges the catalog of each profile from the whole, and returns the changes for clients. Adds
-    /// replaced snapshots to `retired`.
+    /// Merges the catalog of each profile from the parts of `whole`, and returns the changes for
+    /// clients. Adds replaced snapshots to `retired`.
     pub fn merge(
         &self,
         rules: &Arc<Rules>,
@@ -324,7 +324,7 @@ fn profile_of(
     })
 }
 
-/// Logs which configured names are not used. Each set of names is logged only once.
+/// Logs the configured names that are not used. Logs the same set of names only once.
 fn warn_of_renames(profile: &config::ProfileConfig, catalog: &Catalog, before: &Catalog) {
     if catalog.refused_renames().eq(before.refused_renames()) {
         return;

@@ -1,4 +1,4 @@
-//! Work that runs to its end, even if its caller leaves.
+//! Work that runs to its end, even if its caller stops waiting.
 
 use std::{
     any::Any,
@@ -15,17 +15,18 @@ use tokio_util::task::TaskTracker;
 
 type Output = Box<dyn Any + Send>;
 
-/// Work that was started, and runs to its end whether or not this future is awaited. The future
-/// returns the work's output, and panics if the work has panicked.
+/// Started work, which runs to its end even if this future is dropped. The future returns the
+/// work's output, and panics if the work panics.
 ///
-/// All work has tasks of the same type, so that the task is compiled only once.
+/// The output is boxed as `Any`, so that all work has the same type of task, which is compiled only
+/// once.
 #[derive(Debug)]
 pub struct RunToEnd<T> {
     task: JoinHandle<Output>,
     output: PhantomData<fn() -> T>,
 }
 
-/// A running change.
+/// A running change of the registry.
 pub type Changing<T> = RunToEnd<Result<T, Failure>>;
 
 impl<T: Send + 'static> RunToEnd<T> {

@@ -1,7 +1,7 @@
-//! Finds tools by what they do: BM25 over names, descriptions and parameters.
+//! Full-text search for tools: BM25 over names, descriptions and parameters.
 //!
 //! An index is built during the merge, before its catalog is published, so no search waits for it.
-//! The tools of a server are a segment, which is rebuilt only when one of them has changed.
+//! The tools of a server form a segment. A segment is rebuilt only when one of its tools has changed.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -23,20 +23,21 @@ use mainstay_core::{
 };
 use serde_json::Value;
 
-/// Maximum number of a query's words. Further ones add little, and every word costs time.
+/// Maximum number of words of a query. Further words are ignored: they add little, and each costs
+/// time.
 const MAX_QUERY_WORDS: usize = 32;
 
-/// Number of times that a tool's original name is counted, compared to a word of its description.
+/// Weight of a word in a tool's original name. A word in the description has weight 1.
 const NAME_WEIGHT: usize = 3;
 
-/// Weight of a description's length. Low, because careful authors write long descriptions (BM25
-/// itself has 0.75).
+/// Weight of a document's length (BM25's `b`, usually 0.75). Lower here, because good descriptions
+/// are often long.
 const LENGTH_WEIGHT: f32 = 0.4;
 
-/// Seeded at random, so that outsiders cannot predict which words have the same hash.
+/// Seeded at random, so that nobody can choose words that have the same hash.
 static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
-/// Words that say nothing about what a tool does.
+/// Words that are ignored, because they do not describe a tool.
 const STOP_WORDS: &[&str] = &[
     "a", "all", "an", "and", "any", "are", "as", "at", "be", "by", "can", "do", "for", "from",
     "how", "i", "if", "in", "into", "is", "it", "its", "me", "my", "of", "on", "or", "please",
@@ -47,13 +48,13 @@ const STOP_WORDS: &[&str] = &[
 /// Maximum length of a stop word in bytes.
 const LONGEST_STOP_WORD: usize = 6;
 
-/// Saturation of repeated words (BM25's own value).
+/// Saturation of repeated words (BM25's `k1`, with its usual value).
 const SATURATION: f32 = 1.2;
 
-/// The tools of one catalog, by their places in its list.
+/// The search index of one catalog. A tool is identified by its place in the catalog's list.
 #[derive(Debug, Default)]
 pub struct Index {
-    /// Each segment with the place of its first tool, in the order of the list.
+    /// The place of each segment's first tool, and the segment. In the order of the list.
     segments: Vec<(usize, Arc<Segment>)>,
     tools: usize,
     /// Average number of words of a tool.
@@ -65,19 +66,19 @@ pub struct Index {
 struct Segment {
     server: ServerName,
     documents: Vec<Arc<Document>>,
-    /// The tools that have a word, sorted by word and place in the segment.
+    /// The occurrences of words in the tools, sorted by word and place in the segment.
     postings: Vec<Posting>,
 }
 
 /// The searchable text of one tool.
 #[derive(Debug)]
 struct Document {
-    /// The hash of everything that the document is made of.
+    /// The hash of the tool's names, server and JSON text.
     key: u64,
-    /// Hashes of the words, and the count of each.
+    /// The hash and the count of each word.
     words: Box<[(u32, u32)]>,
     length: u32,
-    /// The exposed and the original name, as words. A query for exactly a tool's name finds it
+    /// The words of the exposed and of the original name. A query that equals a name finds its tool
     /// first.
     names: [Box<[u32]>; 2],
 }
@@ -89,7 +90,7 @@ struct Posting {
     count: u32,
 }
 
-/// A tool that is indexed.
+/// The input for one document.
 struct Tool<'c> {
     exposed: &'c str,
     target: &'c ItemTarget,
@@ -114,7 +115,7 @@ impl Document {
     }
 }
 
-/// Words with the same hash are rare, and count as one word.
+/// The hash of a word. Collisions are rare. Words with the same hash count as one word.
 fn hash(word: &str) -> u32 {
     HASHES.hash_one(word) as u32
 }
@@ -126,7 +127,7 @@ fn hashed(text: &str) -> Box<[u32]> {
 }
 
 impl Segment {
-    /// Indexes tools of one server. Takes unchanged documents from the `others`.
+    /// Indexes tools of one server. Reuses unchanged documents of the `others`.
     fn new(tools: &[Tool<'_>], others: &[&Arc<Self>]) -> Self {
         let documents = others.iter().flat_map(|segment| &segment.documents);
         let unchanged: HashMap<u64, &Arc<Document>> =
@@ -169,7 +170,7 @@ impl Segment {
 }
 
 impl Index {
-    /// Indexes a catalog. Takes unchanged segments from the `others`.
+    /// Indexes a catalog. Reuses unchanged segments of the `others`.
     pub fn new(catalog: &Catalog, others: &[Arc<Self>]) -> Self {
         let names = catalog.names(ListKind::Tools);
         let items = catalog.items(ListKind::Tools);
@@ -208,7 +209,7 @@ impl Index {
         index
     }
 
-    /// Returns the places in the catalog's list of the tools that match the query, the best first.
+    /// The tools that match the query, as places in the catalog's list. The best match is first.
     /// Takes milliseconds for thousands of tools.
     pub fn search(&self, query: &str) -> Vec<usize> {
         let query = hashed(query);
@@ -244,7 +245,7 @@ impl Index {
                 (is_named, score, place)
             })
             .collect();
-        // Equal tools stay in the order of the list, so that the result is reproducible.
+        // Tools with equal scores keep the order of the list, so that the result is reproducible.
         found.sort_unstable_by(|(a_named, a_score, a), (b_named, b_score, b)| {
             let named = Reverse(a_named).cmp(&Reverse(b_named));
             named.then(b_score.total_cmp(a_score)).then(a.cmp(b))
@@ -278,7 +279,7 @@ fn each_text(tool: &Tool<'_>, found: &mut impl FnMut(&str)) {
     }
 }
 
-/// Passes the names, descriptions and possible values of parameters at any depth to `found`.
+/// Passes the names, descriptions and enum values of parameters at any depth to `found`.
 fn each_parameter(schema: &Value, found: &mut impl FnMut(&str)) {
     match schema {
         Value::Object(members) => {
@@ -328,7 +329,7 @@ fn each_word(text: &str, mut found: impl FnMut(&str)) {
             && (before.is_lowercase()
                 || before.is_numeric()
                 || before.is_uppercase() && letters.peek().is_some_and(|next| next.is_lowercase()));
-        // In scripts without spaces, each letter is a word.
+        // In scripts without spaces, each character is a word.
         if starts_word || is_ideograph(letter) || is_ideograph(before) {
             end(&mut word);
         }
@@ -344,13 +345,13 @@ fn each_word(text: &str, mut found: impl FnMut(&str)) {
     end(&mut word);
 }
 
-/// Han, kana and hangul.
+/// True for Han, kana and hangul characters.
 fn is_ideograph(letter: char) -> bool {
     matches!(letter, '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// Removes English endings: `files`, `file` and `filing` become the same word. In other languages
-/// the result need not be a word, because queries are stemmed in the same way.
+/// Removes English endings: `files`, `file` and `filing` become the same word. For other languages
+/// the result may be no word. That does no harm, because queries are stemmed in the same way.
 fn stem(word: &mut String) {
     if !word.is_ascii() || word.len() <= 3 {
         return;
@@ -372,7 +373,7 @@ fn stem(word: &mut String) {
     });
     let root = without.unwrap_or(root);
     let root = match root.as_bytes() {
-        // `running`, but not `calling`.
+        // `running` → `run`, but `calling` → `call`.
         [.., a, b] if a == b && !b"ls".contains(b) => &root[..root.len() - 1],
         _ => root,
     };

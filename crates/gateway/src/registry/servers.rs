@@ -1,4 +1,4 @@
-//! The present servers, as a snapshot.
+//! A snapshot of all servers of the registry.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use mainstay_core::ids::ServerName;
 
 use crate::supervisor::ServerHandle;
 
-/// All servers. A snapshot, which each change replaces as a whole.
+/// All servers at one moment. Each change replaces the whole snapshot.
 #[derive(Debug, Default)]
 pub(super) struct Servers {
     /// All servers, in configuration order.
     pub list: Vec<Arc<ServerHandle>>,
     by_name: HashMap<ServerName, usize>,
-    /// Standings of the servers that are not in the file.
+    /// The standing of each server that is not [`ServerStanding::Configured`].
     pub standings: HashMap<ServerName, ServerStanding>,
 }
 

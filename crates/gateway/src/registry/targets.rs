@@ -1,6 +1,6 @@
-//! Targets that servers' names have had, in this run and in earlier ones. A client that gives a
-//! known name another target must wait for approval, because other clients would send data for the
-//! old target to the new one.
+//! The targets that servers' names have had, in this run and in earlier runs. If a client gives a
+//! known name another target, the server waits for approval. Otherwise other clients would send data
+//! for the old target to the new target.
 //!
 //! The file is in the folder of the catalog files. Several Mainstays share it.
 
@@ -16,26 +16,26 @@ use mainstay_platform::{blocking::off_the_runtime, environment::ConfigurationSou
 
 use crate::supervisor::names_with_catalogs;
 
-/// Cannot collide with a catalog file, because no server's name has a dot.
+/// The name of the file. It cannot collide with a catalog file, because a server's name has no dot.
 const FILE: &str = ".targets.json";
 const LOCK: &str = ".targets.lock";
 
-/// Maximum number of names in the file. When it is full, no name is dropped: every new name then
-/// counts as known.
+/// Maximum number of names in the file. A full file drops no name. Instead, every new name counts as
+/// known, so that it needs approval.
 const MAX_NAMES: usize = 10_000;
 
-/// The targets of names.
+/// The target of each name.
 type Targets = BTreeMap<ServerName, ServerTarget>;
 
-/// The targets of names in this run, and the folder with those of all runs.
+/// The targets of this run, and the folder with the targets of all runs.
 #[derive(Debug, Default)]
 pub(super) struct KnownTargets {
     folder: Option<PathBuf>,
-    /// Targets of the servers of the file in force.
+    /// The targets of the servers in the configuration file.
     file: Option<Targets>,
     /// The latest target of every server of this run.
     learned: Targets,
-    /// The learned targets that are not in a file yet.
+    /// The learned targets that are not stored yet.
     unsaved: Targets,
 }
 
@@ -47,7 +47,7 @@ impl KnownTargets {
         }
     }
 
-    /// Sets the targets of the file's servers.
+    /// Sets the targets of the servers in the configuration file.
     pub fn set_file(&mut self, file: Targets) {
         self.file = Some(file);
     }
@@ -57,7 +57,7 @@ impl KnownTargets {
         self.file.is_some()
     }
 
-    /// Records the targets of the present servers, except pending ones.
+    /// Records the targets of the current servers, except pending servers.
     pub fn learn(&mut self, servers: &[(ServerConfig, ServerStanding)]) {
         for (config, standing) in servers {
             let target = match standing {
@@ -76,8 +76,8 @@ impl KnownTargets {
         }
     }
 
-    /// Saves new targets, if there are any. If this fails, it is logged, and the targets are known
-    /// in this run only.
+    /// Returns a future that stores the new targets. `None` if there are none. A failure is logged,
+    /// and the targets are then known only in this run.
     pub fn unsaved(&mut self) -> Option<impl Future<Output = ()> + use<>> {
         let new = std::mem::take(&mut self.unsaved);
         let folder = self.folder.clone().filter(|_| !new.is_empty())?;
@@ -88,7 +88,8 @@ impl KnownTargets {
         })
     }
 
-    /// A former target of this name, in any spelling, that differs from `target`.
+    /// A former target of this name, in any spelling, that differs from `target`. If the stored
+    /// targets are incomplete, returns the default target for an unknown name.
     pub async fn other(&self, name: &ServerName, target: &ServerTarget) -> Option<ServerTarget> {
         let file = match self.folder.clone() {
             Some(folder) => off_the_runtime(move || read(&folder)).await,
@@ -106,7 +107,7 @@ impl KnownTargets {
         let mut others = targets
             .iter()
             .filter(|(former, formerly)| folded(former) == spelling && !formerly.is(target));
-        // An equal spelling is the best match.
+        // Prefer the exact spelling.
         let exact = others.clone().find(|(former, _)| *former == name);
         let other = exact.or_else(|| others.next());
         let other = other.map(|(_, target)| target.clone());
@@ -114,7 +115,7 @@ impl KnownTargets {
     }
 }
 
-/// The targets of the servers in a file and on the command line.
+/// The targets of the servers in the configuration file and on the command line.
 pub(super) fn file_targets(origin: Option<&ConfigurationSource>, text: Option<&String>) -> Targets {
     let Some(origin) = origin else {
         return Targets::default();
@@ -135,8 +136,8 @@ pub(super) fn file_targets(origin: Option<&ConfigurationSource>, text: Option<&S
         .collect()
 }
 
-/// The servers of earlier runs: first those that never offered anything, then the others, the
-/// oldest first.
+/// The servers of earlier runs. Servers without a catalog file come first, then the others, oldest
+/// first.
 pub(super) fn former(folder: &Path) -> Vec<ServerName> {
     let listed = names_with_catalogs(folder);
     let mut targets = read_file(folder).unwrap_or_else(|error| {
@@ -149,25 +150,25 @@ pub(super) fn former(folder: &Path) -> Vec<ServerName> {
     targets.into_keys().chain(listed).collect()
 }
 
-/// The names and targets in the folder.
+/// The names and targets that are stored in the folder.
 #[derive(Default)]
 struct TargetsFile {
     targets: Targets,
-    /// True if the file is full, so that further names were not stored.
+    /// True if the file may lack names, because it is full.
     full: bool,
 }
 
 fn read(folder: &Path) -> io::Result<TargetsFile> {
     let mut targets = read_file(folder)?;
     let full = targets.len() >= MAX_NAMES;
-    // A Mainstay that stored no targets may have stored the catalog.
+    // An older Mainstay may have stored a catalog without a target.
     for name in names_with_catalogs(folder) {
         targets.entry(name).or_default();
     }
     Ok(TargetsFile { targets, full })
 }
 
-/// Adds targets to the file, under a lock because other Mainstays may do the same.
+/// Adds targets to the file. Holds a file lock, because other Mainstays write the same file.
 fn add(folder: &Path, new: Targets) -> io::Result<()> {
     let mut options = state::private_options();
     let lock = state::open_private(&folder.join(LOCK), options.write(true))?;

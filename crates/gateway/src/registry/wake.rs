@@ -1,4 +1,4 @@
-//! Detects that the machine has slept.
+//! Detects that the machine has slept, and notifies the servers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::servers::Servers;
 
-/// Interval at which the clock is read, and the shortest time that counts as sleep.
+/// Interval at which the clock is read, and the shortest suspension that counts as sleep.
 const CLOCK_LOOK: Duration = Duration::from_secs(1);
 const SHORTEST_SLEEP: Duration = Duration::from_secs(1);
 

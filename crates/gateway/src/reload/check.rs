@@ -1,5 +1,4 @@
-//! Checks a proposed configuration: returns its problems, and the plan that would follow. Writes
-//! nothing.
+//! Checks a proposed configuration without writing it: finds its problems, and plans the reload.
 
 use mainstay_config::{
     ReloadPlan, Syntax,
@@ -19,7 +18,7 @@ use serde_json::Value;
 
 use super::{Reloader, edit};
 
-/// A whole configuration, with placeholders for the secrets in the file.
+/// A proposed configuration. Placeholders in it stand for the secrets in the file.
 #[derive(Clone, Debug)]
 pub enum Proposal {
     Text(String),
@@ -29,9 +28,10 @@ pub enum Proposal {
 /// The result of checking a proposal.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// Errors first. Positions refer to the proposed text. A value has none.
+    /// The findings, errors first. Positions refer to the proposed text. A JSON value has no
+    /// positions.
     pub findings: Vec<ConfigFinding>,
-    /// The plan. `None` if the proposal would be refused.
+    /// The plan of the reload. `None` if the proposal has errors.
     pub plan: Option<ReloadPlan>,
 }
 
@@ -55,7 +55,7 @@ impl ConfigFinding {
         }
     }
 
-    /// All findings of a usable file.
+    /// All findings of a loaded file, errors first.
     pub(super) fn of_loaded(loaded: &Loaded) -> Vec<Self> {
         let problems = loaded.config.problems();
         let errors = problems.map(|(_, problem)| Self::new(Severity::Error, problem));
@@ -71,7 +71,7 @@ struct CheckedProposal {
 }
 
 impl Reloader {
-    /// Checks a proposed configuration as if it were to be written.
+    /// Checks a proposed configuration like one that is about to be written.
     pub async fn check(&self, proposal: Proposal) -> Result<Checked, Failure> {
         let (origin, in_force, syntax) = (self.origin.clone(), self.registry.text(), self.syntax());
         let reading = off_the_runtime(move || {
@@ -114,7 +114,7 @@ fn read(
         }
         Proposal::Text(masked) => {
             if Document::read(&masked, syntax).is_err() {
-                // The parser reports the syntax error.
+                // The parser below reports the syntax error.
                 return parsed(origin, &masked);
             }
             match restored_text(&masked, file, syntax) {

@@ -1,5 +1,5 @@
-//! Changes the configuration file. A change is validated before it is written, and takes effect at
-//! once.
+//! Changes the configuration file. A change is validated before it is written. A daemon applies it
+//! at once.
 
 use std::{
     io,
@@ -38,7 +38,8 @@ pub enum FileChange {
         /// Replaces the entry only if it has this digest ([`digest_of_entry`]).
         over: Option<String>,
     },
-    /// Writes the entries of these servers, even invalid ones. Each server then shows its problems.
+    /// Writes the entries of these servers, even invalid entries. The status of each server then
+    /// shows its problems.
     Import(Vec<(ServerName, Entry)>),
     Remove(ServerName),
     Switch {
@@ -57,14 +58,14 @@ pub(super) struct ChangedFile {
     pub loaded: Loaded,
 }
 
-/// The state directory for the version before a change, and the author of the change.
+/// The state directory in which versions of the file are stored, and the author of a change.
 pub(super) struct Keeping {
     pub state: Option<StateDir>,
     pub by: ChangedBy,
 }
 
 impl Keeping {
-    /// A change by a command without a daemon.
+    /// The state directory and the author for a change by a command without a daemon.
     pub fn of_command() -> Self {
         Self {
             state: StateDir::locate(&Process).ok(),
@@ -74,7 +75,8 @@ impl Keeping {
 }
 
 impl Reloader {
-    /// Changes the file, and applies it. Placeholders stand for the secrets in the file.
+    /// Changes the file, and applies the new configuration. Placeholders in the change are replaced
+    /// by the secrets in the file.
     pub fn write(self: &Arc<Self>, change: FileChange, by: ChangedBy) -> Changing<ReloadPlan> {
         self.write_over(change, None, by)
     }
@@ -110,7 +112,7 @@ impl Reloader {
         })
     }
 
-    /// Calls `write` with the text in force to write the file, and applies the file.
+    /// Calls `write` with the text in force, which writes the file. Then applies the file.
     pub(super) async fn apply_written<T: Send + 'static>(
         &self,
         write: impl FnOnce(Option<&str>) -> Result<(ChangedFile, T), Failure> + Send + 'static,
@@ -131,7 +133,7 @@ impl Reloader {
         Ok((plan, output))
     }
 
-    /// The configuration in force, as the file has it.
+    /// The text of the configuration in force, parsed as a JSON value.
     pub fn document(&self) -> Result<Value, Failure> {
         let text = self.registry.text();
         let text = text.as_deref().map_or(edit::EMPTY, String::as_str);
@@ -141,7 +143,7 @@ impl Reloader {
             .map_err(unusable)
     }
 
-    /// A server's entry in the file, and its place there (RFC 6901).
+    /// A server's entry in the file in force, and its place there as a JSON pointer (RFC 6901).
     pub fn entry(&self, name: &ServerName) -> Option<(String, Entry)> {
         let document = Document::read(&self.registry.text()?, self.syntax()).ok()?;
         Some((document.pointer(name)?, document.entry(name)?))
@@ -193,7 +195,8 @@ pub(super) fn config_path(origin: &ConfigurationSource) -> Result<PathBuf, Failu
     })
 }
 
-/// The text of the file. If it is missing, the text in force.
+/// The text of the file. If the file is missing, the text in force. If there is none either, the
+/// text of a new file.
 pub(super) fn text_to_change(
     origin: &ConfigurationSource,
     in_force: Option<&str>,
@@ -213,7 +216,7 @@ pub(super) fn text_to_change(
     })
 }
 
-/// Creates a configuration without servers, and the schema that it names.
+/// Creates a configuration file without servers, and the schema file that it refers to.
 pub fn create_file(path: &Path) -> Result<(), Failure> {
     write(path, edit::NEW, &Keeping::of_command())
 }
@@ -295,7 +298,7 @@ fn apply(
         Some((masked, None)) => masked.clone(),
         None => document.to_string(),
     };
-    // Positions refer to the text of the request. A value has none.
+    // Report positions in the text of the request. A JSON value of a request has no positions.
     let refused = |errors: Vec<ConfigError>| {
         let placed = errors.into_iter().map(|error| {
             let position = match (&submitted, error.position) {
@@ -327,12 +330,12 @@ fn apply(
     Ok(ChangedFile { text, loaded })
 }
 
-/// A value with the secrets that its placeholders stand for.
+/// The value with its placeholders replaced by the secrets in `file`.
 pub fn restored(value: &Value, file: &Value) -> Result<Value, Failure> {
     masking::unmasked(value, file).map_err(|secret| unknown_secret_failure(&secret, None))
 }
 
-/// The error for a placeholder without a secret in the file.
+/// The error for a placeholder that stands for no secret in the file.
 pub(super) fn unknown_secret(
     secret: &UnknownSecret,
     position: Option<(usize, usize)>,
@@ -355,7 +358,8 @@ pub(super) fn unknown_secret_failure(
     Failure::new(FailureKind::InvalidConfig, message).with("findings", vec![finding])
 }
 
-/// In a file given by `--mcp-clients-config`, each server states its transport.
+/// Adds the transport to an entry that states none. A file given by `--mcp-clients-config` requires
+/// it.
 fn state_transport(
     origin: &ConfigurationSource,
     text: &str,
@@ -372,7 +376,7 @@ fn state_transport(
     let ServerConfig { launch, .. } = parsed.config;
     match launch {
         Launch::Stdio(_) => entry.insert("transport".to_owned(), "stdio".into()),
-        // Let the transport be detected, as for an entry without one.
+        // `remote`: the transport is detected, as for an entry that states none.
         Launch::Http(_) => entry.insert("transport".to_owned(), "remote".into()),
         Launch::Broken(_) | Launch::Unapproved => None,
     };

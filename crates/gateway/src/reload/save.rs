@@ -6,9 +6,9 @@ use std::{fs, io, path::Path};
 use mainstay_config::edit::SCHEMA_FILE;
 use mainstay_platform::{encoding::Encoding, state};
 
-/// Writes the file as a whole: readers, and the disk after a power cut, have the old content or the
-/// new one. Only its owner can read the file, because it may contain secrets. Reads it back at the
-/// end.
+/// Replaces the file atomically: readers, and the disk after a power cut, have either the old or the
+/// new content. Only the owner can read the new file, because it may contain secrets. Reads the file
+/// back to detect a concurrent write.
 pub fn save(path: &Path, text: &str) -> io::Result<()> {
     save_as(path, |encoding| encoding.encode(text))
 }
@@ -19,14 +19,14 @@ pub fn save_bytes(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn save_as(path: &Path, bytes: impl FnOnce(Encoding) -> Vec<u8>) -> io::Result<()> {
-    // Write the target of a link, and leave the link in place.
+    // Replace the target of a link, and keep the link.
     let path = match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(path)?,
         found => found?,
     };
     let folder = path.parent().unwrap_or(Path::new("/"));
     state::create_private_dir(folder)?;
-    // Keep UTF-16, because the programs that wrote the file expect it.
+    // Keep an encoding such as UTF-16, because other programs that write the file expect it.
     let bytes = bytes(Encoding::of_file(&path)?);
     state::write_private(&path, &bytes)?;
     state::sync_folder(folder)?;
@@ -37,8 +37,8 @@ fn save_as(path: &Path, bytes: impl FnOnce(Encoding) -> Vec<u8>) -> io::Result<(
     }
 }
 
-/// Writes the schema beside the configuration, if it is not there yet. A failure is only logged,
-/// because a configuration works without its schema.
+/// Writes the current schema beside the configuration, unless it is there already. A failure is only
+/// logged, because a configuration works without its schema.
 pub fn schema_beside(path: &Path) {
     let schema = path.with_file_name(SCHEMA_FILE);
     let text = mainstay_config::schema_text();
@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    /// The mode is 0600 whatever it was before, a link stays a link, and no other file is left.
+    /// A save sets the mode 0600, follows a link, and leaves no temporary file.
     #[test]
     fn the_file_is_its_owners_and_a_link_stays() {
         let folder = tempfile::tempdir().expect("a temporary folder");

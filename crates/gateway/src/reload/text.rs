@@ -1,4 +1,5 @@
-//! The configuration's file as a text that people edit: comments stay, secrets are placeholders.
+//! The text of the configuration file for people to edit: with comments, and with placeholders for
+//! secrets.
 
 use std::fmt::Write as _;
 
@@ -13,19 +14,19 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Reloader, edit};
 
-/// The present content of the file.
+/// The current content of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileText {
-    /// The text, with placeholders for its secrets.
+    /// The text, with placeholders for secrets.
     pub text: String,
     pub path: String,
-    /// The digest of the text with its secrets.
+    /// The digest of the text with the real secrets.
     pub digest: String,
 }
 
 impl Reloader {
-    /// The text that a change would be applied to. A file with a syntax error is refused, because
-    /// its secrets cannot be found.
+    /// The text to which a change is applied. Fails for a file with a syntax error, because its
+    /// secrets cannot be found.
     pub async fn file_text(&self) -> Result<FileText, Failure> {
         let (origin, in_force, syntax) = (self.origin.clone(), self.registry.text(), self.syntax());
         off_the_runtime(move || {
@@ -42,7 +43,7 @@ impl Reloader {
         .await
     }
 
-    /// The entries that a change would be applied to, with their secrets, and [`FileText::digest`].
+    /// The entries to which a change is applied, with their secrets, and [`FileText::digest`].
     pub async fn file_entries(&self) -> Result<(Vec<(ServerName, Entry)>, String), Failure> {
         let (origin, in_force, syntax) = (self.origin.clone(), self.registry.text(), self.syntax());
         off_the_runtime(move || {
@@ -65,8 +66,8 @@ pub(super) fn digest(text: &str) -> String {
     })
 }
 
-/// Replaces the placeholders in a text by the secrets of the file. `None` for a text with a syntax
-/// error, which the parser reports.
+/// Replaces the placeholders in a text by the secrets in the file. `None` if the text has a syntax
+/// error. The parser reports the error later.
 pub(super) fn restored(
     masked: &str,
     file: &str,

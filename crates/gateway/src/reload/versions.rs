@@ -22,17 +22,17 @@ use super::{
 };
 use crate::registry::Changing;
 
-/// Lines around a change that are shown with it.
+/// Number of context lines around a change in a diff.
 const AROUND: usize = 3;
 
-/// Time limit for finding the smallest difference of two versions. After it, a larger difference is
-/// used.
+/// Time limit for the search for the smallest difference between two versions. After the limit, a
+/// larger difference is used.
 const MAX_COMPARING: Duration = Duration::from_millis(500);
 
-/// The versions of a file.
+/// The stored versions of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileHistory {
-    /// The newest first.
+    /// The versions, newest first.
     pub versions: Vec<Version>,
     /// True if the file differs from the newest version.
     pub is_changed: bool,
@@ -42,8 +42,8 @@ pub struct FileHistory {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownVersion {
     pub version: Version,
-    /// The text, with placeholders for secrets. `None` if it has a syntax error, because its
-    /// secrets cannot be found.
+    /// The text, with placeholders for secrets. `None` if the text has a syntax error, because its
+    /// secrets cannot be found then.
     pub text: Option<String>,
     /// The difference to the previous version, as a unified diff. `None` without a previous
     /// version, or if a text cannot be shown.
@@ -53,15 +53,15 @@ pub struct ShownVersion {
 /// The result of an undo.
 #[derive(Clone, Debug)]
 pub struct UndoResult {
-    /// The version whose content the file has again.
+    /// The number of the version whose content was restored.
     pub restored: u64,
-    /// The number of the file's new version.
+    /// The number of the new version that the undo created.
     pub version: u64,
-    /// The changes of the servers.
+    /// The plan of the change.
     pub plan: ReloadPlan,
 }
 
-/// The versions of this file.
+/// The stored versions of the file.
 pub fn file_history(history: &ConfigHistory) -> Result<FileHistory, StateError> {
     Ok(FileHistory {
         versions: history.versions()?,
@@ -101,7 +101,8 @@ fn difference(before: &str, after: &str) -> String {
         .to_string()
 }
 
-/// Calls `write` to change a configuration's file for a command, and stores its versions.
+/// Calls `write`, which changes a configuration file for a command. Stores the versions before and
+/// after the change.
 pub fn change_with_history<T, E>(
     path: &Path,
     write: impl FnOnce() -> Result<T, E>,
@@ -113,7 +114,8 @@ pub fn change_with_history<T, E>(
     }
 }
 
-/// Restores a version of the file of this origin without a daemon.
+/// Restores a version of the file of this origin without a daemon. `None` restores the version
+/// before the last change.
 pub fn undo_file(
     origin: &ConfigurationSource,
     history: &ConfigHistory,
@@ -144,7 +146,7 @@ fn restore(
     let path = edit::config_path(origin)?;
     history.restore(by, version, force, |bytes| {
         let text = Encoding::decode(bytes.to_vec()).unwrap_or_default();
-        // A server that lacks something shows it, as before.
+        // Problems of single servers are allowed: each such server shows its problems.
         let loaded = origin.parse(Some(&text)).map_err(|error| error.failure())?;
         save::save_bytes(&path, bytes).map_err(|error| edit::unsaved(&path, &error))?;
         Ok(ChangedFile { text, loaded })
@@ -164,7 +166,8 @@ impl Reloader {
         reading.await.unwrap_or(Ok(None))
     }
 
-    /// Restores the version before the last change, or this one, and applies it.
+    /// Restores this version of the file, and applies it. `None` restores the version before the last
+    /// change.
     pub fn undo(
         self: &Arc<Self>,
         version: Option<u64>,

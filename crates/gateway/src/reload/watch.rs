@@ -1,9 +1,9 @@
-//! Detects changes of the configuration's file. Its name may lead by links to a file in another
-//! folder, which may be renamed and replaced as a whole.
+//! Detects changes of the configuration file. Its path may be a link to a file in another folder,
+//! and that folder may be renamed and replaced.
 //!
-//! The system reports changes in folders, and follows a renamed folder instead of its name. So the
-//! name is also checked every [`PERIOD`]. This runs on its own thread, because a check on a mount
-//! that hangs never returns.
+//! The system reports changes in watched folders. It keeps watching a folder that was renamed, and
+//! not the new folder at the same path. So the path is also checked every [`PERIOD`]. The checks run
+//! on their own thread, because a check on a mount that hangs never returns.
 
 use std::{
     fs::Metadata,
@@ -17,10 +17,10 @@ use std::{
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, event::ModifyKind};
 use tokio::sync::mpsc;
 
-/// Interval of checks of the file.
+/// Interval at which the path is checked.
 const PERIOD: Duration = Duration::from_secs(2);
 
-/// Ends the watch when it is dropped.
+/// A running watch. Dropping it ends the watch.
 #[derive(Debug)]
 pub struct Watching(Sender<Wake>);
 
@@ -38,12 +38,13 @@ impl Drop for Watching {
     }
 }
 
-/// Watches the file of this name, and reports its changes. Several changes may be reported as one.
+/// Watches the file at this path, and sends a message for its changes. Several changes may cause
+/// one message.
 pub fn start(path: &Path, changed: mpsc::Sender<()>) -> io::Result<Watching> {
     let path = std::path::absolute(path)?;
     let (wake, wakes) = channel();
     let events = wake.clone();
-    // Not joined: the thread ends after its present check, which may hang.
+    // Not joined, because the thread's current check may hang.
     thread::Builder::new()
         .name("config".to_owned())
         .spawn(move || run(&path, &events, &wakes, &changed))?;
@@ -65,29 +66,30 @@ fn run(path: &Path, events: &Sender<Wake>, wakes: &Receiver<Wake>, changed: &mps
             drop(watcher);
             watcher = watch(&look, events);
         }
-        // A change within the clock's resolution is visible only by its event.
+        // An event counts even if the file looks the same: two changes may have the same time
+        // and length.
         if is_event || look != last_look {
-            // If the channel is full, the file is about to be read anyway.
+            // If the channel is full, a reload is due already.
             changed.try_send(()).ok();
         }
         last_look = look;
     }
 }
 
-/// The files and folders that a name leads to at one moment.
+/// The files and folders that a path leads to at one moment.
 #[derive(Debug, PartialEq, Eq)]
 struct Look {
-    /// The file, with links followed.
+    /// The file after all links.
     file: Option<Mark>,
-    /// The name itself, which may be a link.
+    /// The path itself, which may be a link.
     link: Option<Mark>,
-    /// The folder of the name and the folder of the file, each with its identity.
+    /// The folder of the path and the folder of the file, each with its identity.
     folders: Vec<(PathBuf, Option<Identity>)>,
-    /// The path of the name, and the path of the file.
+    /// The configured path, and the path of the file if it differs.
     names: Vec<PathBuf>,
 }
 
-/// Identifies a file and its content.
+/// Identifies a file and its content, without reading the content.
 #[derive(Debug, PartialEq, Eq)]
 struct Mark {
     identity: Identity,
@@ -140,7 +142,7 @@ fn identity(found: &Metadata) -> Identity {
     (found.dev(), found.ino())
 }
 
-/// Other systems have no inode here, so the time of creation identifies a file.
+/// The time of creation. The standard library has no inode on other systems.
 #[cfg(not(unix))]
 fn identity(found: &Metadata) -> Identity {
     let created = found.created().ok();
@@ -150,8 +152,8 @@ fn identity(found: &Metadata) -> Identity {
     })
 }
 
-/// Watches the folders, because many editors replace the file. `None` if the system cannot watch
-/// them. Then only the periodic checks find changes.
+/// Watches the folders of a file, because many editors replace the file. `None` if the system cannot
+/// watch the folders. Then only the periodic checks find changes.
 fn watch(look: &Look, events: &Sender<Wake>) -> Option<RecommendedWatcher> {
     let (names, events) = (look.names.clone(), events.clone());
     let folders: Vec<PathBuf> = look.folders.iter().map(|(path, _)| path.clone()).collect();
@@ -177,7 +179,7 @@ fn watch(look: &Look, events: &Sender<Wake>) -> Option<RecommendedWatcher> {
         for folder in &folders {
             match watcher.watch(folder, RecursiveMode::NonRecursive) {
                 Err(error) if folder.exists() => return Err(error),
-                // A missing folder is watched when it exists.
+                // A missing folder is watched as soon as it exists.
                 _ => {}
             }
         }

@@ -1,5 +1,4 @@
-//! One attempt to open a session: it waits for its turn, connects, and lasts until the session
-//! ends.
+//! One attempt to open a session. It waits for its turn, connects, and lasts until the session ends.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,11 +23,11 @@ use super::{
 
 /// A report about the progress of an attempt.
 pub enum AttemptProgress {
-    /// The files that the entry names have changed. Has the configuration before and after.
+    /// The files that the entry refers to have changed. Has the configuration before and after.
     Refreshed(Arc<ServerConfig>, Box<ServerConfig>),
-    /// The attempt's turn has come.
+    /// The attempt has begun to connect, after waiting for its turn.
     Begun,
-    /// Its processes showed a sign of work at this time.
+    /// The starting processes showed a sign of work at this time.
     AtWork(Instant),
     Opened(Arc<UpstreamSession>),
 }
@@ -37,7 +36,7 @@ pub enum AttemptProgress {
 #[derive(Debug)]
 pub struct Ending {
     pub loss: Loss,
-    /// The server's eras, as far as a refusal shows them.
+    /// The server's eras, as far as a refusal of the handshake shows them.
     pub eras: Eras,
 }
 
@@ -53,12 +52,12 @@ impl From<Unopened> for Ending {
     }
 }
 
-/// The data of one attempt.
+/// The input of one attempt.
 pub struct SessionAttempt {
     pub entry: CurrentEntry,
     pub opening: Opening,
     pub urgency: Urgency,
-    /// Time without a sign of work after which the supervisor ends a start.
+    /// Time without a sign of work after which the supervisor ends the start of a process.
     pub silence: Duration,
 }
 
@@ -92,10 +91,10 @@ pub async fn connect(
             let read = AttemptProgress::Refreshed(Arc::clone(&entry.config), Box::new(read));
             progress.send((key, epoch, read)).await.ok();
         }
-        // Do not use an old value: if it was withdrawn, the attempt would fail for a misleading
-        // reason.
+        // Do not use the old values: if a secret was revoked, the attempt would fail with a
+        // misleading reason.
         Reread::Broken(read) => {
-            // The text of the problem becomes the reason, unchanged.
+            // The text of the problem becomes the status's reason, unchanged.
             opening.log.protect_both(&read, Some(&entry.config));
             let problem = read.problems().next().map(ToString::to_string);
             let reason = problem.unwrap_or_default();
@@ -123,7 +122,7 @@ pub async fn connect(
     let opened = match slot {
         Some(slot) => {
             let at_work = |at| {
-                // If the channel is full, drop the report. Another sign of work follows soon.
+                // If the channel is full, drop the report. The next sign of work follows soon.
                 progress
                     .try_send((key, epoch, AttemptProgress::AtWork(at)))
                     .ok();
@@ -149,8 +148,8 @@ pub async fn connect(
     loss.into()
 }
 
-/// Starts a process, and observes it until its handshake is done or it has ended. The start holds
-/// its slot until then, or until the process waits or hangs.
+/// Starts a process, and observes it until its handshake or its end. Updates the load of the slot
+/// while the process computes, waits or hangs.
 async fn start(
     opening: Opening,
     mut slot: Slot,
@@ -159,8 +158,8 @@ async fn start(
 ) -> Result<(UpstreamSession, RunningConnection), Unopened> {
     let signs = Arc::clone(&opening.signs);
     let mut watch = Watch::new(silence, Instant::now().into_std());
-    // Boxed, so that this memory is freed when the handshake is done: the attempt lasts as long as
-    // its session.
+    // Boxed, so that the memory of the handshake is freed after it. The attempt itself lasts as long
+    // as its session.
     let mut opened = Box::pin(transport::open(opening));
     loop {
         let sight = tokio::select! {

@@ -1,5 +1,5 @@
-//! The file in which a server's catalog and eras are stored between runs. A client that lists while
-//! its servers still start gets the stored catalogs. Mainstay need not detect a server's eras
+//! The file in which a server's catalog and eras are stored between runs. While servers are
+//! starting, clients that list get the stored catalogs. The eras of a server need not be detected
 //! again.
 
 use std::{
@@ -19,14 +19,14 @@ use mainstay_core::{
 use mainstay_platform::state;
 use mainstay_transport::MAX_LIST_BYTES;
 
-/// Maximum size of a file: the lists, and the text around them.
+/// Maximum size of a catalog file in bytes: the lists, and 1 MiB for the rest.
 const MAX_BYTES: usize = MAX_LIST_BYTES + 1024 * 1024;
 
 /// File extension of a catalog file.
 const EXTENSION: &str = "json";
 
-/// The file of one server. It has a digest of the launch, so that a server that is now reached in
-/// another way does not get this catalog.
+/// The catalog file of one server. It contains a digest of the launch. If the launch has changed
+/// since, the catalog is not used.
 #[derive(Clone, Debug)]
 pub struct CatalogFile {
     server: ServerName,
@@ -43,8 +43,8 @@ impl CatalogFile {
         }
     }
 
-    /// Reads what the server offered last. `None` if the file cannot be read, or if the server was
-    /// reached in another way then.
+    /// Reads the stored catalog. `None` if the file cannot be read, or if the launch has changed
+    /// since.
     pub fn load(&self) -> Option<StoredCatalog> {
         let text = self.text()?;
         let catalog = StoredCatalog::read(&text, MAX_LIST_BYTES / ITEM_OVERHEAD)
@@ -53,7 +53,7 @@ impl CatalogFile {
         (catalog.launch == self.launch).then_some(catalog)
     }
 
-    /// The text of the file, unless it is too large. There is no file before the first save.
+    /// The text of the file. `None` if there is no file yet, or if it is too large.
     fn text(&self) -> Option<String> {
         let mut options = state::private_options();
         let file = state::open_private(&self.path, options.create(false).read(true)).ok()?;
@@ -68,7 +68,7 @@ impl CatalogFile {
         Some(text)
     }
 
-    /// Replaces the file as a whole. Readers see the old content or the new one.
+    /// Replaces the file atomically: readers see either the old or the new content.
     pub fn save(
         &self,
         declared: &Declarations,
@@ -77,7 +77,7 @@ impl CatalogFile {
         secrets: Option<&Secrets>,
     ) -> io::Result<()> {
         let text = StoredCatalog::write(&self.launch, &declared.0, catalog, eras);
-        // A server may quote what it was sent.
+        // Redact secrets, because the server's lists may quote them.
         let text = secrets.map_or(Cow::Borrowed(&*text), |secrets| secrets.hide(&text));
         if text.len() > MAX_BYTES {
             return Err(io::Error::other(format!("it exceeds {MAX_BYTES} bytes")));
@@ -86,16 +86,18 @@ impl CatalogFile {
     }
 }
 
-/// Digests of the declarations (`initialize` parameters) for which a server offered one catalog.
-/// Some servers offer more to clients that declare more. Has the last few, the newest at the end.
+/// Digests of the client declarations (`initialize` parameters) for which a server returned the same
+/// catalog. Some servers offer more to clients that declare more. Has the last few digests, oldest
+/// first.
 #[derive(Clone, Debug, Default)]
 pub struct Declarations(Vec<String>);
 
 impl Declarations {
-    /// Maximum number of declarations. Several clients may take turns with one server.
+    /// Maximum number of digests. Several clients may use the same server in turn.
     const MAX: usize = 8;
 
-    /// Declarations from a file. Other programs may have written it, so the number is limited.
+    /// Reads digests from a file. Limits their number, because another program may have written the
+    /// file.
     pub fn read(mut digests: Vec<String>) -> Self {
         digests.truncate(Self::MAX);
         Self(digests)
@@ -115,7 +117,7 @@ impl Declarations {
 
 /// The servers that have a file in this folder, whether or not they are still configured.
 pub fn names(folder: &Path) -> Vec<ServerName> {
-    // If the folder cannot be read, that has already been reported.
+    // Ignore an unreadable folder, because it has already been reported.
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = files.filter_map(|file| {
         let path = PathBuf::from(file.file_name());
@@ -127,7 +129,7 @@ pub fn names(folder: &Path) -> Vec<ServerName> {
     names.take(MAX_FORMER).collect()
 }
 
-/// A digest that tells launches apart without showing their secrets.
+/// A digest that identifies a launch without showing its secrets.
 fn fingerprint(launch: &Launch) -> String {
     let parts: Vec<&str> = match launch {
         Launch::Stdio(launch) => std::iter::once(launch.command.as_str())

@@ -1,6 +1,6 @@
-//! Lets starts of the same package take turns while the package is not cached. `npx` and `uvx`
-//! fetch a package when they start it, and concurrent fetches break each other's files. After a
-//! start's handshake the package is cached.
+//! Serializes the starts of a package that is not cached yet. `npx` and `uvx` fetch a package when
+//! they start it, and concurrent fetches of a package break each other's files. After the handshake
+//! of one start, the package is cached.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -8,14 +8,14 @@ use mainstay_core::{config::StdioLaunch, programs::CachedPackage};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::OwnedMutexGuard, time::Instant};
 
-/// Maximum number of remembered packages. Starts of further packages take no turns.
+/// Maximum number of remembered packages. Starts of further packages are not serialized.
 const MAX_PACKAGES: usize = 4096;
 
-/// Time for which a start may block others of its package. After that, a server that never has its
-/// handshake no longer blocks them.
+/// Time for which a start may block other starts of its package. Limited, because a server may never
+/// complete its handshake.
 const LONGEST_TURN: Duration = Duration::from_mins(3);
 
-/// The packages that servers of this run start.
+/// The packages that were started in this run.
 #[derive(Debug, Default)]
 pub struct ColdPackages(Mutex<HashMap<CachedPackage, PackageState>>);
 
@@ -26,7 +26,7 @@ struct PackageState {
     is_warm: bool,
 }
 
-/// Held by the one start that may fetch its package now.
+/// The turn of the one start that may fetch its package now. Dropping it ends the turn.
 #[derive(Debug)]
 pub struct ColdTurn {
     packages: Arc<ColdPackages>,
@@ -41,7 +41,7 @@ impl ColdPackages {
         self.0.lock()
     }
 
-    /// The package of a start, if it is not cached yet.
+    /// The package of a start, if the package is not cached yet.
     fn cold(&self, launch: &StdioLaunch) -> Option<(CachedPackage, PackageState)> {
         let package = CachedPackage::from_command(&launch.command, &launch.args)?;
         let mut packages = self.packages();
@@ -58,7 +58,7 @@ impl ColdPackages {
         cold.is_some_and(|(_, state)| state.turn.try_lock().is_err())
     }
 
-    /// Resolves when no other start fetches this package. `None` if the start needs no turn.
+    /// Waits until no other start fetches the package. `None` if the start needs no turn.
     pub async fn turn(self: &Arc<Self>, launch: &StdioLaunch) -> Option<ColdTurn> {
         let (package, state) = self.cold(launch)?;
         let turn = state.turn.lock_owned().await;
@@ -83,7 +83,7 @@ impl ColdTurn {
         }
     }
 
-    /// True if the turn has lasted so long that other starts may begin.
+    /// True if the turn has lasted too long, so that other starts may begin.
     pub fn is_over(&self) -> bool {
         self.since.elapsed() >= LONGEST_TURN
     }
@@ -114,7 +114,7 @@ mod tests {
         assert!((&mut second).now_or_never().is_none());
         assert!(packages.turn(&npx("b")).await.is_some(), "another package");
         assert!(packages.turn(&StdioLaunch::default()).await.is_none());
-        // The first start failed, so the next one fetches.
+        // The first start failed, so the second start gets a turn.
         drop(first);
         let second = second.await.expect("a turn");
         assert!((&mut third).now_or_never().is_none());

@@ -14,10 +14,10 @@ use super::{
 /// An operator's command for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Starts the server. Does nothing if it is up.
+    /// Starts the server. Does nothing if the server is up.
     Start,
     Stop,
-    /// Opens a new session, whatever the state is.
+    /// Opens a new session in every state.
     Reconnect,
 }
 
@@ -26,30 +26,30 @@ pub enum Operation {
 pub enum SupervisorCommand {
     /// A call waits for the shared session.
     CallWaiting,
-    /// A call was answered after calls that failed.
+    /// A call was answered after failed calls.
     CallAnswered,
-    /// A call failed in a way that makes its session suspect. Probe the session now.
+    /// A call failed in a way that puts this session in doubt. Probe the session at once.
     RequestProbe(SessionKey),
     /// The machine has resumed from sleep.
     Resumed,
-    /// Replies with the epoch of the attempt to wait for.
+    /// An operator's command. The reply is the epoch of the attempt to wait for.
     Operate(Operation, oneshot::Sender<Epoch>),
     Configure(Arc<ServerConfig>),
     OpenIsolated(OpenIsolated),
-    /// Clients have released their isolated sessions: see [`Usage`].
+    /// Clients have released isolated sessions. Their [`Usage`] says which.
     ReleaseIsolated,
-    /// Ends all sessions, and then the supervisor.
+    /// Ends all sessions, and then the supervisor's task.
     End,
 }
 
-/// The request for an isolated session, while a client waits for it.
+/// The request of a waiting caller for an isolated session.
 #[derive(Debug)]
 pub struct OpenIsolated {
     pub id: IsolatedSessionId,
     pub usage: Arc<Usage>,
-    /// True if the session counts for `maxSessions`.
+    /// True if the session counts towards `maxSessions`.
     pub counts: bool,
-    /// The principal of the client, whose credentials the session has.
+    /// The principal of the client. The session uses the principal's credentials.
     pub principal: Principal,
     pub initialize: Arc<str>,
     pub listener: Arc<dyn Listener>,

@@ -1,5 +1,5 @@
-//! The capabilities that the shared session declares, those that its server declares, and the revision that
-//! the configuration states.
+//! The declarations of the shared session: the client capabilities in its `initialize`, the
+//! capabilities that the server declares, and the revision that the configuration states.
 
 use std::sync::Arc;
 
@@ -13,10 +13,11 @@ use serde_json::Value;
 
 use super::{fleet::Fleet, sole::Sole};
 
-/// Maximum size in bytes of declared capabilities in an event. Real ones have a few hundred bytes.
+/// Maximum size in bytes of a server's capabilities in an event. Real servers declare a few hundred
+/// bytes.
 const MAX_CAPABILITIES: usize = 16 * 1024;
 
-/// The capabilities that the server declared, for an event.
+/// The capabilities that the server has declared, for an event. Null if they are too large.
 pub fn capabilities(session: &UpstreamSession) -> Value {
     let answer = session.initialize_answer.result();
     answer
@@ -26,17 +27,17 @@ pub fn capabilities(session: &UpstreamSession) -> Value {
         .unwrap_or_default()
 }
 
-/// The `initialize` parameters of the shared session, with the capabilities of the only client if
-/// they are known.
+/// The `initialize` parameters of the shared session. Includes the capabilities of the only client,
+/// if they are known.
 pub fn shared_initialize(config: &ServerConfig, fleet: &Fleet) -> Arc<str> {
     let declared = fleet.sole.as_ref().and_then(Sole::declared);
     let sole = declared.as_ref().map(|declared| &*declared.capabilities);
     initialize(config, sole)
 }
 
-/// The `initialize` parameters of a shared session. Declares the questions that the operator
-/// forwards, queues or has answered in the configuration. With only one client, declares also the
-/// questions that this client takes.
+/// The `initialize` parameters of a shared session. Declares the questions that the configuration
+/// forwards, queues or answers. If there is only one client (`sole`), also declares the questions
+/// that this client accepts.
 pub fn initialize(config: &ServerConfig, sole: Option<&ClientCapabilities>) -> Arc<str> {
     let has_roots = !config.roots.is_empty();
     let capabilities = match (config.server_requests, sole) {
@@ -57,7 +58,7 @@ pub fn initialize(config: &ServerConfig, sole: Option<&ClientCapabilities>) -> A
     transport::own_initialize(revision, &capabilities)
 }
 
-/// True if questions of the shared session go to the clients that share it.
+/// True if the configuration forwards or queues the questions of the shared session.
 pub fn is_forwarded(config: &ServerConfig) -> bool {
     matches!(
         config.server_requests,
@@ -65,8 +66,8 @@ pub fn is_forwarded(config: &ServerConfig) -> bool {
     )
 }
 
-/// True if a server may be asked for another revision than [`initialize`] names. `"protocol":
-/// "legacy"` stands for all legacy revisions.
+/// True if the handshake may be repeated with another revision than that of [`initialize`].
+/// `"protocol": "legacy"` stands for all legacy revisions.
 pub fn steps_down(config: &ServerConfig) -> bool {
     match config.protocol {
         Protocol::Auto => true,
@@ -74,7 +75,7 @@ pub fn steps_down(config: &ServerConfig) -> bool {
     }
 }
 
-/// The eras of a server whose revision the configuration states.
+/// The eras of a server whose revision the configuration states. `None` if it states no revision.
 pub fn pinned(config: &ServerConfig) -> Option<Eras> {
     match config.protocol {
         Protocol::Auto => None,

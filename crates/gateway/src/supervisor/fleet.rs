@@ -32,15 +32,15 @@ use crate::{
 /// A supervisor's report to the registry.
 #[derive(Debug)]
 pub enum SupervisorReport {
-    /// The server's catalog may have changed. `announced` are the lists that the server announced
-    /// as changed. `merged` resolves when the merged catalog includes the change.
+    /// The server's catalog may have changed. `announced` has the lists that the server announced as
+    /// changed. The merger sends on `merged` when the merged catalog includes the change.
     CatalogChanged {
         announced: Vec<ListKind>,
         merged: oneshot::Sender<()>,
     },
     /// A new shared session is up. It has no log level and no subscriptions yet.
     Opened,
-    /// A log message, a changed resource, or another notification that belongs to no call.
+    /// The server has sent a log message, or has announced that a resource has changed.
     Notice(Notice),
 }
 
@@ -53,29 +53,30 @@ pub struct Fleet {
     /// Records changes of servers' statuses.
     pub history: StatusHistory,
     pub logs: ServerLogs,
-    /// The folder of the catalog files.
+    /// The folder of the catalog files. `None`: no catalogs are stored.
     pub catalogs: Option<PathBuf>,
     pub lineage: Lineage,
-    /// Memory for long lists, shared by all servers.
+    /// The memory limit for long lists of all servers together.
     pub reserve: Reserve,
-    /// Questions of servers that no client could be asked.
+    /// The questions of servers that wait for a person, because no client could be asked.
     pub queue: Arc<Queue>,
-    /// The only client, if there cannot be several.
+    /// The only client. `None` if there can be several clients.
     pub sole: Option<Sole>,
-    /// The source from which entries can be read again.
+    /// The source from which supervisors read entries again.
     pub entries: Option<Arc<dyn Entries>>,
-    /// The file with the servers' entries, if Mainstay applies its changes at once.
+    /// The configuration file. `None` if the configuration comes from no file.
     pub watched_file: Option<PathBuf>,
     /// The sources of credentials for servers that are reached over HTTP.
     pub credential_sources: Option<Arc<dyn CredentialSources>>,
-    /// The commands that give headers.
+    /// The commands that print headers (`headersHelper`).
     pub headers_helpers: HeadersHelpers,
     /// Servers whose entries are on the command line.
     pub inline: BTreeSet<ServerName>,
 }
 
 impl Fleet {
-    /// The source of credentials for a principal's sessions of a server, if there is one beside its headers.
+    /// The source of credentials for a principal's sessions with a server. `None` if the headers of
+    /// the entry are the only credentials.
     pub fn credentials(
         &self,
         server: &ServerConfig,
@@ -102,7 +103,8 @@ impl Fleet {
         }
     }
 
-    /// The means to ask the only client, if there is only one and it can be asked.
+    /// The means to ask the only client. `None` if there can be several clients, or if the client
+    /// cannot be asked outside of its calls.
     pub fn sole_asker(&self) -> Option<Arc<dyn Asks>> {
         self.sole.as_ref()?.declared()?.asker
     }

@@ -1,7 +1,8 @@
-//! Holds a server's requests for roots while its client cannot be asked. A client of 2026-07-28 can
-//! be asked only in results of its calls, and its first request is mostly for a list. The client's
-//! next call asks the held requests first, and is sent to the server when the client has answered.
-//! A request waits [`PATIENCE_WITH_PROGRAMS`] for a call, and as long for the answer.
+//! Holds a server's `roots/list` requests while its client cannot be asked. A client of 2026-07-28
+//! can be asked only in results of its calls, and its first request is usually for a list. The
+//! client's next call puts the held requests to the client, and is sent to the server when the client
+//! has answered. A request waits up to [`PATIENCE_WITH_PROGRAMS`] for a call, and again for the
+//! answer.
 
 use std::{
     convert::Infallible,
@@ -20,7 +21,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-/// Maximum number of held requests in a session. Further requests are refused.
+/// Maximum number of held requests of a session. Further requests are refused.
 const MAX_HELD: usize = 16;
 
 /// The held requests of one session.
@@ -35,7 +36,7 @@ impl HeldRequests {
         self.has_any.load(Ordering::Relaxed)
     }
 
-    /// Holds a request for the next call. The request is refused if no call comes in time.
+    /// Holds a request until the next call. Refuses it if no call comes in time.
     pub fn keep(self: &Arc<Self>, request: ServerQuestion) {
         let until = Instant::now() + PATIENCE_WITH_PROGRAMS;
         {
@@ -55,8 +56,8 @@ impl HeldRequests {
         });
     }
 
-    /// Asks the client by means of a call, and waits until it has answered. Requests that the
-    /// client cannot be asked are refused.
+    /// Puts the held requests to the client by `ask`, and waits until it has answered. Refuses
+    /// requests that the client cannot be asked.
     pub async fn ask_by(&self, ask: impl Fn(ServerQuestion) -> Result<(), ServerQuestion>) {
         let (open, mut answered) = mpsc::channel(1);
         for mut request in self.take_if(|_| true) {
@@ -80,7 +81,7 @@ impl HeldRequests {
     }
 }
 
-/// Dropped together with its request, once that is answered or refused.
+/// A note on an open request. It is dropped with the request, when that is answered or refused.
 #[derive(Debug)]
 struct Open {
     _open: mpsc::Sender<Infallible>,

@@ -1,4 +1,4 @@
-//! Queues a server's notifications for the supervisor's task.
+//! The inbox: queues a server's messages outside of calls for the supervisor's task.
 
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
@@ -10,15 +10,15 @@ use mainstay_transport::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
-/// Maximum number of queued notifications of a server.
+/// Maximum number of queued messages of a server.
 const MAX_NOTICES: usize = 1024;
 
-/// The sending end: queues the shared session's messages outside of calls.
+/// The sending end, for the shared session.
 #[derive(Debug)]
 pub struct Inbox {
     server: ServerName,
     log: Arc<ServerLog>,
-    // Boxed, because a channel allocates its slots in blocks.
+    // Boxed, because a tokio channel allocates its slots in blocks, even while it is empty.
     unsolicited: mpsc::Sender<Box<Unsolicited>>,
     waiting: Arc<Waiting>,
     full: Mutex<Throttle>,
@@ -31,11 +31,11 @@ pub struct InboxReader {
     waiting: Arc<Waiting>,
 }
 
-/// Announcements in the queue. A second one of the same kind adds nothing.
+/// The announcements that are in the queue. A second, equal announcement is not queued.
 #[derive(Debug, Default)]
 struct Waiting(Mutex<HashSet<Announcement>>);
 
-/// The method that announces a changed list, or a changed resource with its URI.
+/// The method of the announcement. For a changed resource, with its URI.
 type Announcement = (Method, Option<String>);
 
 impl Waiting {
@@ -52,7 +52,7 @@ pub enum Unsolicited {
     Question(ServerQuestion),
 }
 
-/// The announcement in a notice. `None` if a second such notice would add information.
+/// The announcement in a notice. `None` for a notice that must be queued each time.
 fn announcement(notice: &Notice) -> Option<Announcement> {
     let method = notice.method;
     if method == Method::ResourceUpdated {
@@ -82,7 +82,8 @@ impl Inbox {
 }
 
 impl InboxReader {
-    /// The next message. Removes its announcement, so that a new one can be queued. Cancel-safe.
+    /// Waits for the next message. Removes its announcement from the waiting announcements, so that a
+    /// later announcement is queued again. Cancel-safe.
     pub async fn recv(&mut self) -> Option<Unsolicited> {
         let unsolicited = *self.unsolicited.recv().await?;
         if let Unsolicited::Notice(notice) = &unsolicited
@@ -95,7 +96,8 @@ impl InboxReader {
 }
 
 impl Listener for Inbox {
-    /// Drops the notice if the queue is full, so that slow readers do not block the server.
+    /// Queues the notice. Drops it if the queue is full, so that a slow reader does not block the
+    /// server.
     fn take_notice(&self, notice: Notice) {
         let announcement = announcement(&notice);
         if let Some(announcement) = &announcement
@@ -122,7 +124,7 @@ impl Listener for Inbox {
         }
     }
 
-    /// Drops the question if the queue is full, which refuses it.
+    /// Queues the question. Drops it if the queue is full, which refuses it.
     fn ask(&self, question: ServerQuestion) {
         let question = Box::new(Unsolicited::Question(question));
         self.unsolicited.try_send(question).ok();
@@ -179,7 +181,7 @@ mod tests {
         // A later announcement is queued again.
         inbox.take_notice(notice(Method::ToolsChanged, "{}"));
         assert!(reader.recv().await.is_some());
-        // Notices that cannot be merged are limited in number.
+        // The queue bounds notices that cannot be merged.
         for _ in 0..MAX_NOTICES + 10 {
             inbox.take_notice(notice(Method::LogMessage, "{}"));
         }

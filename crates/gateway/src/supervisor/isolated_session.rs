@@ -1,4 +1,4 @@
-//! The handle of an isolated upstream session, which belongs to one client.
+//! [`IsolatedSession`]: the handle by which one client uses its isolated upstream session.
 
 use std::{
     sync::{
@@ -28,26 +28,26 @@ use super::{
     usage::{Usage, UseGuard},
 };
 
-/// One client's own upstream session. It is opened at its first use, reopened after it was lost or
-/// closed to make room for another, and closed when this handle is dropped.
+/// One client's own upstream session. It is opened at its first use. If it was lost, or closed to
+/// make room, the next use reopens it. Dropping the handle closes it.
 #[derive(Debug)]
 pub struct IsolatedSession {
     pub server: Arc<ServerHandle>,
-    /// The client's settings. They outlive each single upstream session.
+    /// The client's settings. They outlive each upstream session that is opened.
     pub settings: Arc<SessionSettings>,
     pub held_requests: Arc<HeldRequests>,
     id: IsolatedSessionId,
     usage: Arc<Usage>,
-    /// True if the session counts for `maxSessions`.
+    /// True if the session counts towards `maxSessions`.
     counts: bool,
     principal: Principal,
     initialize: Arc<str>,
     listener: Arc<dyn Listener>,
-    /// True if a session was ever requested from the supervisor.
+    /// True if the handle has ever requested a session from the supervisor.
     was_requested: AtomicBool,
-    /// True if the session was open before.
+    /// True if a session was opened before, so that a new session is a reopening.
     opened: AtomicBool,
-    /// One caller restores the settings of a new session. The others wait for this lock.
+    /// Held by the caller that restores the settings of a new session. Other callers wait for it.
     restoring: Mutex<()>,
 }
 
@@ -77,18 +77,18 @@ impl IsolatedSession {
         }
     }
 
-    /// True if the session has a login of its client's own.
+    /// True if this session's principal has its own login.
     pub fn has_own_login(&self) -> bool {
         let config = self.server.config();
         config.login_owner(&self.principal).is_some()
     }
 
-    /// True if a person has to log in for this session's client.
+    /// True if a person has to log in for this session's principal.
     pub fn needs_login(&self) -> bool {
         self.server.needs_login(&self.principal)
     }
 
-    /// Prevents the session from being closed to make room while the guard exists.
+    /// Marks the session as in use. While the guard exists, the session is not closed to make room.
     pub fn begin(&self) -> UseGuard {
         self.usage.begin()
     }
@@ -98,8 +98,8 @@ impl IsolatedSession {
         self.usage.live_session()
     }
 
-    /// The live session. Opens one if there is none. A caller that uses the session for more than
-    /// its handshake must hold a [`UseGuard`] from before this call until it is done.
+    /// The live session. Opens a session if there is none. A caller that goes on to use the session
+    /// must hold a [`UseGuard`] from before this call until the use ends.
     pub async fn session(&self, deadline: Instant) -> Result<Arc<UpstreamSession>, Failure> {
         if let Some(session) = self.live_session() {
             return Ok(session);
@@ -141,7 +141,7 @@ impl IsolatedSession {
         Ok(session)
     }
 
-    /// Requests log messages from this level on, for the open session and later ones.
+    /// Sets the minimum level of log messages, for the open session and for later sessions.
     pub async fn set_log_level(&self, level: LogLevel) {
         self.settings.set_log_level(level);
         let _use = self.begin();
@@ -158,7 +158,7 @@ impl IsolatedSession {
             )));
     }
 
-    /// Closes the session, if it is open. The next use opens another.
+    /// Closes the session, if it is open. The next use opens a new session.
     pub fn close(&self) {
         if self.was_requested.load(Ordering::Relaxed) {
             self.usage.release(true);

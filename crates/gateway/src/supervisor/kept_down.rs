@@ -5,7 +5,7 @@ use mainstay_core::config::{Launch, ServerConfig};
 /// The reason why a server must not be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeptDown {
-    /// An MCP client added it, and no person has approved it yet.
+    /// An MCP client has added the server, and no person has approved it yet.
     Unapproved,
     Disabled,
 }

@@ -1,5 +1,5 @@
-//! The legacy session in addition to a modern shared session. A client of each era gets the session
-//! of its era from an HTTP server that speaks both (docs/dev/design.md, "Eras").
+//! The legacy twin of a modern shared session. If an HTTP server speaks both eras, clients of each
+//! era use the session of their era (docs/dev/design.md, "Eras").
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use super::{isolated_session::IsolatedSession, server::ServerHandle};
 
-/// The legacy session, opened at the first legacy call.
+/// The legacy twin. It is opened at the first legacy call.
 #[derive(Debug, Default)]
 pub struct LegacyTwin(Mutex<Option<Arc<IsolatedSession>>>);
 
 impl LegacyTwin {
-    /// The session. `None` if the server gives none, so that the caller uses the modern session.
+    /// The legacy session. `None` if it cannot be opened. The caller then uses the modern session.
     pub async fn session(
         &self,
         server: &Arc<ServerHandle>,
@@ -36,13 +36,13 @@ impl LegacyTwin {
             .ok()
     }
 
-    /// Drops the session, which closes it.
+    /// Closes the session, by dropping its handle.
     pub fn close(&self) {
         self.slot().take();
     }
 
     fn slot(&self) -> parking_lot::MutexGuard<'_, Option<Arc<IsolatedSession>>> {
-        // Held for a copy, never across an await.
+        // Held to copy or replace the handle, never across an await.
         self.0.lock()
     }
 }

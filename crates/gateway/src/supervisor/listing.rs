@@ -15,24 +15,24 @@ use tokio::time::timeout;
 
 use super::shares::{Shares, mib};
 
-/// Maximum number of pages of a list. A longer list is cut off there, with a warning.
+/// Maximum number of pages of a list. A list with more pages is cut off, with a warning.
 const MAX_PAGES: usize = 1000;
 
-/// Time limit of one page. The time limit of calls does not apply to lists.
+/// Time limit of one page. The timeout of calls does not apply to lists.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Maximum number of bytes that are shown of a server's error.
+/// Maximum number of bytes of a server's error in the trouble.
 const MAX_ERROR: usize = 1024;
 
 /// The result of a listing.
 #[derive(Debug)]
 pub struct ListingResult {
-    /// The previous catalog itself (the same `Arc`) if nothing has changed.
+    /// The new catalog. The same `Arc` as before if nothing has changed.
     pub catalog: Arc<ServerCatalog>,
     /// The event to publish if tools were added or removed.
     pub tools_changed: Option<EventKind>,
     pub lists: Vec<(ListKind, ListOutcome)>,
-    /// The memory of all lists, including those that were not read.
+    /// The memory budgets of all lists, including lists that were not read.
     pub shares: Shares,
 }
 
@@ -40,15 +40,15 @@ pub struct ListingResult {
 #[derive(Debug)]
 pub enum ListOutcome {
     Read,
-    /// The list was cut off at a limit. The catalog has the items up to the limit, or the last
-    /// complete list if there were none.
+    /// The list was cut off at a limit. The catalog has the items before the limit. If there are
+    /// none, it keeps the last list.
     Cut(String),
-    /// The list could not be read. The catalog keeps the last complete list.
+    /// The list could not be read. The catalog keeps the last list.
     Failed(String),
 }
 
-/// Reads these lists. The other lists are taken from the catalog before. A list that cannot be read
-/// keeps its last complete state: a failure is no empty list.
+/// Reads the lists of these `kinds`. Other lists, and lists that cannot be read, are taken from the
+/// catalog `before`: a failure must not look like an empty list.
 pub async fn list(
     session: &UpstreamSession,
     server: &ServerName,
@@ -84,7 +84,7 @@ pub async fn list(
     let bytes = items.map(CatalogItem::size).sum();
     let renewing = move || renewed(before.as_ref(), capabilities, instructions, read);
     let (catalog, tools_changed) = off_the_runtime_if_long(bytes, renewing).await;
-    // Not before all lists are read: the limit applies also to the reading.
+    // Release surplus memory only now, because the limit applies to the reading of all lists, too.
     for (kind, budget) in budgets {
         budget.shrink_to(catalog.size(kind));
     }
@@ -107,7 +107,7 @@ pub async fn list(
     }
 }
 
-/// The catalog with the lists that were read, and the event to publish if its tools have changed.
+/// The catalog with the lists that were `read`, and the event to publish if its tools have changed.
 fn renewed(
     before: Option<&Arc<ServerCatalog>>,
     capabilities: Capabilities,
@@ -147,9 +147,9 @@ fn tool_names(catalog: &ServerCatalog) -> impl Iterator<Item = &str> {
 #[derive(Debug)]
 enum ListLimit {
     Pages,
-    /// The limit of all lists of one server.
+    /// The memory limit of all lists of one server.
     Server,
-    /// The limit of the long lists of all servers.
+    /// The memory limit of the long lists of all servers.
     Fleet,
 }
 
@@ -178,7 +178,7 @@ impl ListLimit {
     }
 }
 
-/// The reason that a list could not be read.
+/// The reason why a list could not be read.
 #[derive(Debug, thiserror::Error)]
 enum ListError {
     #[error("no answer within {} s", PAGE_LIMIT.as_secs())]
@@ -191,7 +191,7 @@ enum ListError {
     NotAList(#[from] catalog::NotAList),
 }
 
-/// The items of a list that were read.
+/// The items on the pages of a list.
 #[derive(Debug)]
 struct Pages {
     items: Vec<catalog::CatalogItem>,
@@ -213,7 +213,7 @@ async fn pages(
         let answer = match timeout(PAGE_LIMIT, request).await {
             Err(_) => return Err(ListError::Timeout),
             Ok(Err(error)) => match error.kind {
-                // `maxMessageBytes` may be less than the rest of the budget.
+                // The budget was exceeded. Another limit is `maxMessageBytes`, which is an error.
                 InterruptionKind::TooLarge(limit) if limit == budget.limit() => {
                     let cut = Some(ListLimit::exceeded(budget));
                     return Ok(Pages { items, cut });
@@ -223,7 +223,7 @@ async fn pages(
             Ok(Ok(answer)) => answer,
         };
         let Some(result) = answer.result() else {
-            // A server may have resources and no method for templates.
+            // The server does not know the method, such as that of templates. The list is empty.
             if answer.error_code() == Some(code::METHOD_NOT_FOUND) {
                 return Ok(Pages { items, cut: None });
             }
@@ -272,7 +272,7 @@ mod tests {
         page.expect("a list").items
     }
 
-    /// Lists that were not read are unchanged. A catalog without changes is the same `Arc`, so
+    /// Lists that were not read stay unchanged. A catalog without changes is the same `Arc`, so that
     /// nothing is merged.
     #[test]
     fn a_catalog_is_renewed_where_it_has_changed() {

@@ -1,4 +1,4 @@
-//! Schedules when a server's lists are read, and remembers the trouble with them.
+//! The schedule of a server's listings, and the trouble with its lists.
 
 use std::time::Duration;
 
@@ -15,28 +15,29 @@ use super::listing::{ListOutcome, ListingResult};
 /// Delay after an announcement, so that a burst of announcements causes one listing.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 
-/// Number of listings in a row that follow an announcement at once. After them, a list that is
-/// still announced is read after a pause, which doubles each time. A server may announce a change
-/// whenever it is listed.
+/// Number of listings in a row that follow an announcement without a pause. Later listings of the
+/// same list wait for a pause, which doubles each time. A server that announces a change whenever it
+/// is listed would otherwise be listed in an endless loop.
 const PROMPT_LISTINGS: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_mins(1);
 
 /// An announcement during a listing, or within this time after it, may be caused by the listing. A
-/// later one is a real change. Each such period without an announcement reduces `in_row` by one.
+/// later announcement is a real change. Each period of this length without an announcement reduces
+/// `in_row` by one.
 const ECHO: Duration = Duration::from_secs(2);
 
-/// A list has settled if the server has not announced it for this time. Longer than the longest
-/// pause, because a server that announces at each listing is quiet during the pause.
+/// A list counts as settled after this time without an announcement. Longer than [`MAX_PAUSE`],
+/// because a server that announces a change at each listing is quiet during the pause.
 const QUIET: Duration = Duration::from_mins(2);
 
-/// First delay before lists that could not be read are read again. It doubles each time.
+/// First delay before a failed listing is repeated. The delay doubles each time.
 const RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_mins(10);
 
 const KINDS: usize = ListKind::ALL.len();
 
-/// The schedule of listings, and the listing that runs.
+/// The schedule of listings, and the running listing.
 #[derive(Default)]
 pub struct Listings {
     running: JoinSet<FinishedListing>,
@@ -45,10 +46,10 @@ pub struct Listings {
     troubles: ListTroubles,
 }
 
-/// The times at which a list became due, if it is due.
+/// The times from which a list's next listing is scheduled. `None` twice if none is scheduled.
 #[derive(Clone, Copy, Debug, Default)]
 struct StaleList {
-    /// Time of the first announcement since the list was read.
+    /// Time of the first announcement after the last listing.
     announced: Option<Instant>,
     /// Time of the next retry, if the list could not be read.
     retry: Option<Instant>,
@@ -60,14 +61,14 @@ struct ListPace {
     /// Number of listings in a row that followed an announcement.
     in_row: u32,
     announced: Option<Instant>,
-    /// Time at which the list was read last.
+    /// Time of the last listing.
     listed: Option<Instant>,
-    /// Number of failures in a row.
+    /// Number of failed listings in a row.
     failures: u32,
 }
 
 impl ListPace {
-    /// True if the server has announced the list too often in a row.
+    /// True if too many listings in a row have followed an announcement.
     fn is_unsettled(&self) -> bool {
         self.in_row > PROMPT_LISTINGS
     }
@@ -80,7 +81,7 @@ impl ListPace {
         }
     }
 
-    /// Time at which the list counts as settled, if it is not announced before.
+    /// Time at which the list counts as settled, unless the server announces it before.
     fn settles_at(&self) -> Option<Instant> {
         self.announced.map(|at| at + QUIET)
     }
@@ -96,12 +97,12 @@ fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListTrouble {
     pub reason: String,
-    /// True if the server counts as degraded. It does not if its tools can be listed and only
-    /// another list cannot.
+    /// True if the trouble makes the server degraded. False if the tools can be listed and only
+    /// another list fails.
     pub degrades: bool,
 }
 
-/// The trouble with each list of a server, until that list is read again.
+/// The trouble with each list of a server, until the next listing of that list succeeds.
 #[derive(Debug, Default)]
 struct ListTroubles {
     by_kind: [Option<ListTrouble>; KINDS],
@@ -138,7 +139,7 @@ impl Listings {
         self.stale[kind as usize].announced.get_or_insert(now);
     }
 
-    /// Time at which this list is to be read.
+    /// Time at which this list is due to be read.
     fn list_due(&self, kind: ListKind) -> Option<Instant> {
         let (stale, pace) = (self.stale[kind as usize], self.paces[kind as usize]);
         let announced = stale.announced.map(|at| {
@@ -153,7 +154,8 @@ impl Listings {
         self.paces[kind as usize].is_unsettled()
     }
 
-    /// Marks lists as settled that were unsettled and have been quiet. True if there was one.
+    /// Marks unsettled lists as settled if the server has not announced them for [`QUIET`]. Returns
+    /// true if any list was marked.
     pub fn settle(&mut self) -> bool {
         let now = Instant::now();
         let mut has_settled = false;
@@ -166,8 +168,8 @@ impl Listings {
         has_settled
     }
 
-    /// Records the outcome of a listing. `had` and `has` are the numbers of tools before and now.
-    /// Returns the trouble with the lists.
+    /// Records the outcome of a listing. `had` and `has` are the numbers of tools before and after
+    /// the listing. Returns the trouble with the lists.
     pub fn settled(
         &mut self,
         lists: &[(ListKind, ListOutcome)],
@@ -205,7 +207,8 @@ impl Listings {
         self.trouble()
     }
 
-    /// The present trouble with the lists: the first that degrades the server, else the first.
+    /// The current trouble with the lists. Trouble that degrades the server comes before other
+    /// trouble.
     pub fn trouble(&self) -> Option<ListTrouble> {
         let gone = self.troubles.tools_gone.map(|had| ListTrouble {
             reason: format!("it lists no tools; it had {had}"),
@@ -229,14 +232,14 @@ impl Listings {
         troubles.into_iter().next()
     }
 
-    /// True if this list failed for the same reason before.
+    /// True if the last listing of this list failed for the same reason.
     pub fn is_known_failure(&self, kind: ListKind, reason: &str) -> bool {
         let trouble = self.troubles.by_kind[kind as usize].as_ref();
         trouble.is_some_and(|trouble| trouble.reason == reason)
     }
 
-    /// Time at which [`Listings::take_due`] returns lists, or a list settles. No list is due while
-    /// a listing runs, so that an older result cannot overwrite a newer one.
+    /// Time at which a list becomes due or settles. No list is due while a listing runs, so that an
+    /// older result cannot overwrite a newer result.
     pub fn due(&self) -> Option<Instant> {
         let unsettled = self.paces.iter().filter(|pace| pace.is_unsettled());
         let due = ListKind::ALL
@@ -247,7 +250,8 @@ impl Listings {
             .min()
     }
 
-    /// Takes the lists that are due now, and those of them that the server has announced.
+    /// Takes the lists that are due now from the schedule. The second list has those that are due
+    /// because the server announced them. `None` while a listing runs.
     pub fn take_due(&mut self) -> Option<(Vec<ListKind>, Vec<ListKind>)> {
         let now = Instant::now();
         if !self.running.is_empty() {
@@ -267,8 +271,8 @@ impl Listings {
         (!due.is_empty()).then_some((due, announced))
     }
 
-    /// Drops the listings of the session before. Unsettled lists stay unsettled, because the server
-    /// may go on.
+    /// Drops the listings of the previous session. Unsettled lists stay unsettled, because the server
+    /// may announce as often in the new session.
     pub fn reset(&mut self) {
         self.running.abort_all();
         self.stale = Default::default();
@@ -281,7 +285,7 @@ impl Listings {
         self.running.spawn(listing.in_current_span().boxed());
     }
 
-    /// The listing that has ended. Never resolves while none runs. `None` if the listing was
+    /// Waits for the running listing to end. Pending while no listing runs. `None` if the listing was
     /// aborted or panicked. Cancel-safe.
     pub async fn done(&mut self, server: &ServerName) -> Option<FinishedListing> {
         match self.running.join_next().await {
@@ -331,7 +335,7 @@ mod tests {
 
     const READ: [(ListKind, ListOutcome); 1] = [(ListKind::Tools, ListOutcome::Read)];
 
-    /// Simulates a server that announces the list at each listing. Returns the delay of each
+    /// Simulates a server that announces its tools before each listing. Returns the delay of each
     /// listing.
     async fn waits(listings: &mut Listings, times: usize) -> Vec<Duration> {
         let mut waits = Vec::new();
@@ -380,7 +384,7 @@ mod tests {
         assert_eq!(waits(&mut listings, 2).await, [DEBOUNCE; 2]);
     }
 
-    /// Changes every few seconds are no echo of the listings.
+    /// Announcements that come seconds after a listing do not count as its echo.
     #[tokio::test(start_paused = true)]
     async fn changes_that_are_no_echo_are_read_at_once() {
         for apart in [2 * ECHO, MAX_PAUSE] {
@@ -394,7 +398,7 @@ mod tests {
         }
     }
 
-    /// An announcement during a listing is an echo, however long the pause before was.
+    /// An announcement during a listing counts as an echo, even after a long pause.
     #[tokio::test(start_paused = true)]
     async fn an_announcement_during_a_reading_is_an_echo() {
         let mut listings = Listings::default();

@@ -1,4 +1,4 @@
-//! One upstream session, its lifecycle, and the means to carry out what the lifecycle decides.
+//! One upstream session with its lifecycle, and the means to carry out the lifecycle's effects.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -18,7 +18,7 @@ pub struct ManagedSession {
     pub stop: Stop,
     /// The session, while it is up.
     pub session: Option<Arc<UpstreamSession>>,
-    /// The `initialize` parameters that open it.
+    /// The `initialize` parameters for the next attempt.
     pub initialize: Arc<str>,
     /// The `initialize` parameters of the latest attempt.
     pub begun_with: Arc<str>,
@@ -38,7 +38,7 @@ impl ManagedSession {
         }
     }
 
-    /// The same session with epochs that are all later than `past`.
+    /// Replaces the lifecycle by a new one whose epochs are all later than `past`.
     #[must_use]
     pub fn after(self, past: Epoch) -> Self {
         Self {
@@ -68,11 +68,11 @@ impl ManagedSession {
     }
 }
 
-/// Interval of the ticks at which timers with a leeway fire. The ticks are the same for all
-/// servers, because waking the daemon costs more than a probe.
+/// Interval of the ticks at which timers with a leeway fire. All servers share the ticks, because
+/// waking the daemon costs more than a probe.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The first tick from `due` on, if it is within the leeway; else `due`.
+/// The first tick at or after `due`, if it is within the leeway. Otherwise `due`.
 fn shared_tick(due: Instant, leeway: Duration) -> Instant {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let since = due.saturating_duration_since(*START).as_micros();
@@ -95,7 +95,7 @@ mod tests {
             let together = shared_tick(due, TICK);
             let (next, together) = (tick + TICK, together + ms(1));
             assert!(together > next && together < next + ms(2), "{wait}");
-            // With too little leeway, the timer fires when it is due.
+            // With too little leeway, the timer fires at `due`.
             assert_eq!(shared_tick(due, ms(999 - wait)), due, "{wait}");
         }
     }

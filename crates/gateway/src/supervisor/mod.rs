@@ -1,8 +1,8 @@
-//! One task for each server. It owns the server's upstream sessions, carries out what their lifecycles
-//! decide, and publishes a view.
+//! Supervisors: one task for each server. The task owns the server's upstream sessions, carries out
+//! the effects of their lifecycles, and publishes a server view.
 //!
-//! Calls never pass through this task. It gets the events of connections, opens and closes them,
-//! and keeps the server's catalog fresh.
+//! Calls never pass through this task. It handles the events of connections, opens and closes
+//! connections, and keeps the server's catalog current.
 
 mod attempt;
 mod catalog_file;

@@ -1,4 +1,4 @@
-//! The open questions of all servers, for people to see.
+//! The open questions of all servers, as people see them.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,10 +10,10 @@ use mainstay_core::{ids::ServerName, principal::Principal};
 use mainstay_transport::{QuestionNote, ServerQuestion};
 use parking_lot::{Mutex, MutexGuard};
 
-/// Maximum number of listed questions. Further questions are asked, but not listed.
+/// Maximum number of listed questions. Further questions are asked, but people do not see them.
 const MAX_LISTED: usize = 4096;
 
-/// The client or person that answers a question.
+/// The client or the person that a question is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answerer {
     /// A client, with the name that it declared and its principal.
@@ -21,7 +21,7 @@ pub enum Answerer {
         name: Option<String>,
         principal: Principal,
     },
-    /// A person, with `mainstay requests`.
+    /// A person, by `mainstay requests`.
     Operator,
 }
 
@@ -34,7 +34,7 @@ pub struct OpenQuestion {
     pub asked_at: SystemTime,
 }
 
-/// The open questions of each server, in their order.
+/// The open questions of each server, in the order in which they were asked.
 #[derive(Debug, Default)]
 pub struct OpenQuestions(Mutex<QuestionList>);
 
@@ -51,14 +51,15 @@ impl OpenQuestions {
         self.0.lock()
     }
 
-    /// Lists a question until it is answered, dropped, or listed again with another answerer.
+    /// Adds a question until it is answered or dropped, or added again with another answerer.
     pub fn show(
         self: &Arc<Self>,
         server: &ServerName,
         answerer: Answerer,
         question: &mut ServerQuestion,
     ) {
-        // Remove the question's earlier place first: its drop locks the list.
+        // Remove the question's earlier place before the list is locked, because its drop locks the
+        // list, too.
         question.set_note(None);
         let mut list = self.list();
         if list.count >= MAX_LISTED {
@@ -92,7 +93,7 @@ impl OpenQuestions {
         Some((oldest.clone(), server_questions.len()))
     }
 
-    /// The questions that clients must answer, oldest first.
+    /// The questions that wait for clients, oldest first.
     pub fn of_clients(&self) -> Vec<OpenQuestion> {
         let list = self.list();
         let all = list.by_server.values().flatten();

@@ -1,5 +1,5 @@
-//! Limits the attempts of all servers: their rate over the network, and the number of processes
-//! that start at once.
+//! Limits the attempts of all servers: the rate of attempts over the network, and the number of
+//! processes that start at the same time.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,12 +25,12 @@ pub struct Pace {
 #[derive(Debug)]
 pub struct Urgency {
     pub rank: Rank,
-    /// Turns true when a caller requests the server while its start waits.
+    /// Becomes true when a caller requests the server while its start waits.
     pub requested: Option<watch::Receiver<bool>>,
 }
 
 impl Urgency {
-    /// Resolves when the start takes precedence over others.
+    /// Resolves when a caller requests the server, so that its start takes precedence.
     async fn is_pressing(&mut self) {
         if let Some(requested) = &mut self.requested
             && self.rank != Rank::Requested
@@ -44,7 +44,7 @@ impl Urgency {
 
 impl Pace {
     /// `attempts_per_second` limits attempts over the network. `concurrent_starts` is the number of
-    /// processes that may start at once; `None` derives it from the cores.
+    /// processes that may start at the same time. `None` derives it from the number of cores.
     pub fn new(attempts_per_second: u32, concurrent_starts: Option<usize>) -> Self {
         let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         let limit = match concurrent_starts {
@@ -58,7 +58,7 @@ impl Pace {
         }
     }
 
-    /// True if another start that fetches the same package blocks this one.
+    /// True if this start must wait for another start that fetches the same package.
     pub fn package_is_taken(&self, launch: &Launch) -> bool {
         match launch {
             Launch::Stdio(launch) => self.packages.is_taken(launch),
@@ -66,7 +66,8 @@ impl Pace {
         }
     }
 
-    /// Resolves when an attempt may begin. Returns the slot of a process start.
+    /// Resolves when an attempt may begin. Returns the slot of a process start, and `None` for an
+    /// attempt without a process.
     pub async fn turn(&self, launch: &Launch, mut urgency: Urgency) -> Option<Slot> {
         match launch {
             Launch::Stdio(launch) => {
@@ -89,8 +90,8 @@ impl Pace {
     }
 }
 
-/// The slots, and the starts that wait for one: better ranks first, and the oldest of each rank
-/// first.
+/// The slots, and the queue of starts that wait for a slot. Better ranks come first. Within a rank,
+/// the oldest start comes first.
 #[derive(Debug)]
 struct Starts(Mutex<Queue>);
 
@@ -117,7 +118,7 @@ impl Starts {
         self.0.lock()
     }
 
-    /// Takes the next start out of the queue, if there is room, and occupies a slot for it.
+    /// Removes the next start from the queue and occupies a slot for it. `None` if there is no room.
     fn next(&self) -> Option<oneshot::Sender<Slot>> {
         let mut queue = self.queue();
         let ((rank, _), _) = queue.waiting.first_key_value()?;
@@ -136,13 +137,13 @@ impl Starts {
                 load: Load::Computes,
                 cold: None,
             };
-            // An attempt that was just aborted drops its slot.
+            // If the attempt was just aborted, the slot is dropped here and becomes free.
             next.send(slot).ok();
         }
     }
 }
 
-/// A start that waits for a slot. Dropping it removes it from the queue.
+/// A start that waits for a slot. Dropping it removes the start from the queue.
 struct WaitingStart {
     starts: Arc<Starts>,
     ticket: Ticket,
@@ -170,7 +171,7 @@ impl WaitingStart {
     async fn slot(mut self) -> Slot {
         match (&mut self.granted).await {
             Ok(slot) => slot,
-            // The queue keeps the sender until it grants a slot, or this start is dropped.
+            // Cannot happen: the queue keeps the sender until it grants a slot.
             Err(_) => std::future::pending().await,
         }
     }
@@ -187,19 +188,19 @@ impl Drop for WaitingStart {
 pub struct Slot {
     starts: Arc<Starts>,
     load: Load,
-    /// The turn among the starts that fetch the same package.
+    /// The turn among the starts of the same package, while the package is not cached.
     cold: Option<ColdTurn>,
 }
 
 impl Slot {
-    /// The start had its handshake: its package is cached.
+    /// Ends the start after its handshake. Its package is now cached.
     pub fn succeeded(mut self) {
         if let Some(cold) = self.cold.take() {
             cold.succeeded();
         }
     }
 
-    /// Sets the load of the start. A start that waits or hangs makes room for others.
+    /// Sets the load of the start. A start that waits or hangs makes room for other starts.
     pub fn settle(&mut self, load: Load) {
         self.cold.take_if(|cold| cold.is_over());
         if self.load == load {
@@ -262,7 +263,7 @@ mod tests {
         turn(&pace).await;
     }
 
-    /// A start that is aborted leaves no slot behind, whatever its state was.
+    /// An aborted start frees its slot, even if the slot was granted and not yet received.
     #[tokio::test]
     async fn a_turn_that_is_given_up_is_another_s() {
         let pace = Pace::new(50, Some(1));
@@ -271,7 +272,7 @@ mod tests {
         assert!((&mut waits).now_or_never().is_none());
         let mut next = Box::pin(turn(&pace));
         assert!((&mut next).now_or_never().is_none());
-        // The second start has been granted its slot, and has not received it.
+        // The slot was granted to the second start, which has not received it yet.
         drop(held);
         drop(waits);
         assert!(next.now_or_never().is_some());
@@ -311,7 +312,7 @@ mod tests {
                     break;
                 }
             }
-            // The others still wait.
+            // The later starts still wait.
             let mut rest = [3, 2, 0, 1]
                 .into_iter()
                 .skip_while(|number| *number != expected)

@@ -1,4 +1,4 @@
-//! Probes a connected server on its live session.
+//! Probes connected servers on their live sessions.
 
 use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
@@ -19,8 +19,8 @@ use tracing::Instrument as _;
 
 use super::session_key::SessionKey;
 
-/// Time for an answer before the server's CPU time is read. Most servers answer within it, and
-/// reading the CPU time of their processes costs more than the probe.
+/// Time to wait for an answer before the server's CPU time is read. Most servers answer in this
+/// time, and reading the CPU time of their processes costs more than the probe.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The running probes of one server.
@@ -29,7 +29,7 @@ pub struct Probes(JoinSet<(SessionKey, Epoch, ProbeOutcome)>);
 
 impl Probes {
     /// Starts a probe of one session. A probe that panics counts as failed, because the lifecycle
-    /// sends no next probe before it has the outcome of this one.
+    /// starts no further probe before this probe has an outcome.
     pub fn start(
         &mut self,
         server: ServerName,
@@ -49,7 +49,7 @@ impl Probes {
         self.0.spawn(probing.in_current_span().boxed());
     }
 
-    /// The next outcome. Never resolves while no probe runs. Cancel-safe.
+    /// Waits for the outcome of any running probe. Pending while no probe runs. Cancel-safe.
     pub async fn next(&mut self) -> (SessionKey, Epoch, ProbeOutcome) {
         while let Some(probed) = self.0.join_next().await {
             // An error means that the probe was aborted, which happens only in `shutdown`.
@@ -71,12 +71,13 @@ pub async fn probe(
     policy: HealthPolicy,
     url: Option<HealthUrl>,
 ) -> ProbeOutcome {
-    // A `ping` can kill the running call of a server that handles one request at a time. That call
-    // has its own deadline.
+    // Do not probe during a call: some servers handle one request at a time, and a `ping` can kill
+    // the running call. The call has its own deadline.
     if session.liveness.may_be_at_work() {
         return ProbeOutcome::Busy;
     }
-    // A health page does not show that calls are answered.
+    // A stalled session needs a probe on the session itself: a health page does not show that calls
+    // are answered.
     let url = url.filter(|_| !session.liveness.is_stalled());
     let asked_at = Instant::now();
     let _waiting = session.liveness.probe();
@@ -102,7 +103,7 @@ pub async fn probe(
     }
 }
 
-/// Sends the probe's request. `None` if the server is well.
+/// Sends the probe's request. `None` if the answer shows that the server is well.
 async fn ask(
     session: &UpstreamSession,
     policy: &HealthPolicy,
@@ -111,7 +112,7 @@ async fn ask(
     let method = match (policy.method, url) {
         (ProbeMethod::Http, Some(url)) => {
             return match url.get().await {
-                // A server without this page is up: a wrong URL does not make it unhealthy.
+                // 404 and 405: the server is up, and the configured URL is wrong.
                 Ok(200..300 | 404 | 405) => None,
                 Ok(status) => Some(ProbeOutcome::Failed(format!(
                     "HTTP {status} from the health URL"
@@ -124,7 +125,7 @@ async fn ask(
     };
     let asked_at = Instant::now();
     let answer = session.ask(method, None).await;
-    // If a server refuses `ping`, and a message arrived since, its session is alive.
+    // A refused `ping` does not count if a message has arrived since: the session is alive.
     judge(&answer).filter(|_| !(is_refusal(&answer) && session.liveness.is_heard_since(asked_at)))
 }
 
@@ -139,8 +140,8 @@ fn is_refusal(answer: &Result<Frame, Interruption>) -> bool {
     }
 }
 
-/// The outcome for an answer. An answer to the request proves life, even an error such as −32601.
-/// Everything else is a failure, including an error without a request id.
+/// Judges the answer to a probe. `None` if it proves life: any response to the request does, even an
+/// error such as −32601. Everything else is a failure, including an error without a request id.
 fn judge(answer: &Result<Frame, Interruption>) -> Option<ProbeOutcome> {
     match answer {
         Ok(frame) if frame.names_nothing() => Some(ProbeOutcome::Broken(Fault {
@@ -189,7 +190,7 @@ mod tests {
         let (key, epoch, outcome) = probes.next().await;
         assert_eq!((key, epoch), (SessionKey::Shared, Epoch(7)));
         assert!(matches!(outcome, ProbeOutcome::Failed(_)), "{outcome:?}");
-        // The set continues to work: the next probe has an outcome.
+        // The next probe works as usual.
         probes.start(server(), SessionKey::Shared, Epoch(7), async {
             ProbeOutcome::Busy
         });

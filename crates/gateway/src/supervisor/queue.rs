@@ -1,4 +1,4 @@
-//! Requests of servers that wait for a person's answer, because no client could be asked
+//! The queue of servers' questions that wait for a person's answer, because no client could be asked
 //! (`serverRequests: "queue"`).
 
 use std::{
@@ -21,10 +21,10 @@ use tokio_util::task::AbortOnDropHandle;
 use super::open_questions::{Answerer, OpenQuestions};
 use crate::events::EventRing;
 
-/// Time that a request waits.
+/// Time after which a waiting request is refused.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Maximum number of waiting requests. Further ones are refused.
+/// Maximum number of waiting requests. Further requests are refused.
 const MAX_WAITING: usize = 256;
 
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub struct Queue {
     news: watch::Sender<()>,
     /// The daemon's events.
     events: EventRing,
-    /// The open questions of all servers, including those for clients.
+    /// The open questions of all servers, including questions for clients.
     open: Arc<OpenQuestions>,
 }
 
@@ -44,7 +44,7 @@ struct QueueState {
     waiting: BTreeMap<u64, WaitingRequest>,
 }
 
-/// The session that caused a request, and the call if it is known.
+/// The client that caused a request, and its call if that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     pub principal: Principal,
@@ -61,7 +61,7 @@ struct WaitingRequest {
     question: ServerQuestion,
     asked_at: SystemTime,
     until: Instant,
-    /// Removes the request when nobody can receive its answer any more.
+    /// Removes the request when its answer can no longer reach the server.
     _end: Option<AbortOnDropHandle<()>>,
 }
 
@@ -70,7 +70,7 @@ struct WaitingRequest {
 pub struct Queued {
     pub id: u64,
     pub server: ServerName,
-    /// The cause, if only one client can have caused the request.
+    /// The cause. `None` if several clients may have caused the request.
     pub cause: Option<Cause>,
     pub method: String,
     /// JSON text.
@@ -79,7 +79,7 @@ pub struct Queued {
 }
 
 impl Queue {
-    /// Publishes its requests as these events.
+    /// An empty queue, which publishes its requests as events.
     pub fn new(events: EventRing) -> Self {
         Self {
             events,
@@ -87,7 +87,7 @@ impl Queue {
         }
     }
 
-    /// The open questions of all servers, including those for clients.
+    /// The open questions of all servers, including questions for clients.
     pub fn open_questions(&self) -> &Arc<OpenQuestions> {
         &self.open
     }
@@ -97,8 +97,8 @@ impl Queue {
         self.state.lock()
     }
 
-    /// Adds a request of this server, with its cause if known. A request beyond the limit is
-    /// refused, which means dropped.
+    /// Adds a request of this server, with its cause if that is known. A request beyond the limit is
+    /// dropped, which refuses it.
     pub fn enter(
         self: &Arc<Self>,
         server: &ServerName,
@@ -130,7 +130,7 @@ impl Queue {
             until: Instant::now() + PATIENCE,
             _end: end,
         };
-        // Publish under the lock, so that the event about the request's end comes later.
+        // Publish while the lock is held, so that the event about the request's end comes later.
         let kind = EventKind::ServerRequestWaiting { id, method };
         self.events.publish(Some(server), kind);
         state.waiting.insert(id, waiting);
@@ -138,7 +138,7 @@ impl Queue {
         self.news.send_replace(());
     }
 
-    /// Notifies of requests that are added from now on.
+    /// A receiver that is notified of each new request.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.news.subscribe()
     }
@@ -160,7 +160,7 @@ impl Queue {
         self.state().waiting.iter().map(summary).collect()
     }
 
-    /// Removes a request, so that the caller can answer or refuse it.
+    /// Removes a request, so that the caller can answer or refuse it. `None` if it waits no more.
     pub fn take(&self, id: u64, outcome: Settled) -> Option<ServerQuestion> {
         self.expire();
         if self.is_over(id) {
@@ -177,7 +177,7 @@ impl Queue {
         waiting.is_some_and(|waiting| waiting.question.is_over())
     }
 
-    /// Ends a request if nobody can receive its answer.
+    /// Ends a request whose answer can no longer reach the server.
     fn end(&self, id: u64) {
         let waiting = self.state().waiting.remove(&id);
         if let Some(waiting) = waiting {

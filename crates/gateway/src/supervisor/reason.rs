@@ -1,4 +1,4 @@
-//! Explains why a server is not connected, and what a person can do about it.
+//! The reason why a server is not connected, and the next step for a person, in words.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use tokio::time::Instant;
 
 use super::{kept_down::KeptDown, server::ServerHandle, server_view::ServerView};
 
-/// Maximum number of bytes that are shown of a line of a starting server's stderr.
+/// Maximum number of bytes of a starting server's stderr line in a description.
 const MAX_SHOWN_LINE: usize = 200;
 
 impl ServerHandle {
-    /// Describes the start that is under way, with the last line of the process's stderr, or else
-    /// the last line on its stdout that is no message.
+    /// Describes the current start of a process, with the last line of its stderr. Without stderr,
+    /// uses the last line of stray output. `None` if no process is starting.
     pub fn start_words(&self) -> Option<String> {
         if !matches!(self.config().launch, Launch::Stdio(_)) {
             return None;
@@ -50,7 +50,7 @@ impl ServerHandle {
     /// The failure of a call to a server that is not connected.
     pub fn not_connected(&self) -> Failure {
         let (view, name) = (self.view(), &self.name);
-        // The words must fit into a sentence.
+        // These states need other words to fit into the sentence below.
         let words = match view.state() {
             SessionState::Error => "not connected",
             SessionState::Failed => "down after repeated failures",
@@ -64,7 +64,7 @@ impl ServerHandle {
         let failure = view.describe(failure, name);
         match (self.kept_down(), view.is_desired_up) {
             (Some(kept_down), _) => failure.with("status", kept_down.as_str()),
-            // Its stderr from before the stop explains nothing.
+            // The operator has stopped the server, so its stderr explains nothing.
             (None, false) => failure,
             (None, true) => self.with_stderr(failure),
         }
@@ -80,8 +80,8 @@ impl ServerHandle {
         }
     }
 
-    /// Describes a server that is not connected: its state in these `words`, the reason, and what a
-    /// person can do about it.
+    /// Describes a server that is not connected: its state in these `words`, the reason, and the next
+    /// step for a person.
     pub fn explain_state(&self, view: &ServerView, words: &str) -> String {
         let step = self.step_words(view);
         match self.kept_down() {
@@ -103,9 +103,8 @@ impl ServerHandle {
         described
     }
 
-    /// The last lines of stderr, and the last line of stdout that is no message, of the process
-    /// that the status's reason is about. While a new process starts, that is the process before
-    /// it.
+    /// The last lines of stderr and the last line of stray output, of the process to which the
+    /// status's reason applies. While a new process starts, that is the previous process.
     pub fn last_words(&self, view: &ServerView) -> (Vec<String>, Option<String>) {
         if view.status.begun_at.is_some() && view.status.reason.is_some() {
             return (self.log.last_words_before().into_iter().collect(), None);
@@ -113,7 +112,8 @@ impl ServerHandle {
         (self.log.tail.texts(), self.log.last_stray_line())
     }
 
-    /// Adds the ids of responses that may have answered the handshake to the reason.
+    /// Adds the unknown ids of recent responses to the reason. The server may have answered the
+    /// handshake with a wrong id.
     pub fn with_foreign_ids(&self, reason: String, view: &ServerView) -> String {
         let is_down = view.state() != SessionState::Connected;
         match self.log.recent_foreign_ids().filter(|_| is_down) {
@@ -122,7 +122,7 @@ impl ServerHandle {
         }
     }
 
-    /// The next step of a person, if the server is not connected.
+    /// The next step for a person, if the server is not connected.
     pub fn next_step(&self, view: &ServerView) -> Option<NextStep> {
         match self.kept_down() {
             Some(KeptDown::Unapproved) => return Some(NextStep::Approve),
@@ -147,14 +147,14 @@ impl ServerHandle {
         }
     }
 
-    /// The next step in words, after a separator. Empty if there is none.
+    /// The next step in words, with a leading separator. Empty if there is none.
     pub fn step_words(&self, view: &ServerView) -> String {
         let step = self.next_step(view);
         let words = step.and_then(|step| step.words(self.name.as_str()));
         words.map(|words| format!("; {words}")).unwrap_or_default()
     }
 
-    /// The problems of the server's entry, one line each, with the position if the file is known.
+    /// The problems of the server's entry, one line each, with their positions if the file is known.
     pub fn problems(&self) -> Vec<String> {
         let config = self.config();
         let text = |problem: &ConfigError| match &self.entry_place {
@@ -173,7 +173,7 @@ impl ServerHandle {
         KeptDown::for_config(&self.config())
     }
 
-    /// Adds the server's last lines of stderr, which often show why it died.
+    /// Adds the server's last lines of stderr, which often explain the failure.
     pub(super) fn with_stderr(&self, failure: Failure) -> Failure {
         let (stderr, _) = self.last_words(&self.view());
         if stderr.is_empty() {

@@ -1,4 +1,4 @@
-//! The handle of a server. All other tasks use it.
+//! [`ServerHandle`]: the handle by which all other tasks use a server and its supervisor.
 
 use std::{
     sync::{
@@ -47,15 +47,15 @@ use crate::{
     metrics::Figures,
 };
 
-/// Commands that may be queued for a supervisor. The supervisor handles each of them without
+/// Maximum number of commands in a supervisor's queue. The supervisor handles each command without
 /// waiting.
 const MAX_COMMANDS: usize = 256;
 
-/// Time that an operator's command may take in addition to the server's own limits: to end the old
-/// session and to read the lists of the new one.
+/// Time that an operator's command may take in addition to the server's own time limits. Covers the
+/// end of the old session and the listing of the new session.
 const OPERATION_GRACE: Duration = Duration::from_secs(40);
 
-/// The handle of a server for all other tasks.
+/// The handle of a server. Its supervisor's task owns the sessions and publishes the view.
 #[derive(Debug)]
 pub struct ServerHandle {
     pub name: ServerName,
@@ -64,7 +64,7 @@ pub struct ServerHandle {
     /// True if the configuration isolates clients. Cached, because every call on a profile reads
     /// it.
     isolated: AtomicBool,
-    /// There is only one client, and the shared session belongs to it.
+    /// True if there is only one client (`mainstay mcp`). The shared session is then that client's.
     is_shared_by_one: bool,
     /// State that is shared with the supervisor's task.
     handles: CallerHandles,
@@ -73,19 +73,19 @@ pub struct ServerHandle {
     started_at: Instant,
     next_isolated: AtomicU64,
     queue: Arc<Queue>,
-    /// Receives the messages of shared sessions outside of calls.
+    /// Receives messages of the server outside of calls, for sessions that clients share.
     listener: Arc<dyn Listener>,
     legacy_twin: LegacyTwin,
-    /// Counts and times of the server's calls.
+    /// Counts and durations of the server's calls.
     pub figures: Arc<Figures>,
     /// The sources of credentials of all servers.
     pub(super) credential_sources: Option<Arc<dyn CredentialSources>>,
-    /// Location of the server's entry: the command line, a file or another configuration.
+    /// The place of the server's entry: the command line, a file or another configuration.
     pub(super) entry_place: EntryPlace,
 }
 
-/// Starts supervising a server. The task ends after [`Server::end`], when all sessions of the
-/// server have ended.
+/// Starts the supervisor of a server. Its task ends after [`ServerHandle::end`], when all sessions
+/// of the server have ended.
 pub fn supervise(
     config: Arc<ServerConfig>,
     fleet: Arc<Fleet>,
@@ -118,8 +118,8 @@ pub fn supervise(
         credential_sources,
         entry_place,
     });
-    // Each log line names its server, whatever module writes it. A span that the log filter leaves
-    // out costs nothing.
+    // The span adds the server's name to the log lines of every module. A span that the log filter
+    // disables costs nothing.
     let span = tracing::debug_span!("supervisor", server = %server.name);
     (server, tokio::spawn(task.run(inbox).instrument(span)))
 }
@@ -139,7 +139,7 @@ impl ServerHandle {
         self.view.borrow().last_message_at()
     }
 
-    /// Receives the views to come. The channel closes when the server's supervisor has ended.
+    /// A receiver of later views. The channel closes when the server's supervisor has ended.
     pub fn changes(&self) -> watch::Receiver<ServerView> {
         self.view.clone()
     }
@@ -153,28 +153,28 @@ impl ServerHandle {
         self.has(ListKind::Tools, tool)
     }
 
-    /// True if the server's list of this kind has this item, as far as known.
+    /// True if the last list of this kind has this item. False if the server was never listed.
     pub fn has(&self, kind: ListKind, key: &str) -> bool {
         let catalog = self.catalog();
         catalog.is_some_and(|catalog| catalog.item(kind, key).is_some())
     }
 
-    /// The current configuration. A reload may replace it.
+    /// The configuration in force. A reload may replace it.
     pub fn config(&self) -> Guard<Arc<ServerConfig>> {
         self.config.load()
     }
 
-    /// True if the server is known to speak only the modern era, which has no sessions.
+    /// True if the server is known to speak only the modern era, which has no protocol sessions.
     pub fn opens_no_sessions(&self) -> bool {
         self.eras().legacy == Some(false)
     }
 
-    /// True if each client has an isolated session on profiles, too.
+    /// True if each client has an isolated session even on aggregate endpoints.
     pub fn is_isolated(&self) -> bool {
         self.isolated.load(Ordering::Relaxed)
     }
 
-    /// True if this principal has a login of its own, and with it sessions of its own.
+    /// True if this principal has its own login, and therefore its own sessions.
     pub fn has_own_login(&self, principal: &Principal) -> bool {
         self.config().login_owner(principal).is_some()
     }
@@ -185,7 +185,7 @@ impl ServerHandle {
         sources.is_some_and(|sources| sources.needs_login(&self.config(), principal))
     }
 
-    /// Begins a login of this principal at the server. The error is for people.
+    /// Begins a login of this principal at the server. The error is a text for people.
     pub async fn offer_login(&self, principal: &Principal) -> Result<OfferedLogin, String> {
         let Some(sources) = &self.credential_sources else {
             return Err("this Mainstay keeps no logins".to_owned());
@@ -194,20 +194,20 @@ impl ServerHandle {
         sources.offer_login(&config, principal).await
     }
 
-    /// True if no second client may use the shared session: the server has asked the client that
-    /// owns it a question, so the session may depend on the answers.
+    /// True if no second client may use the shared session. The server has asked the only client a
+    /// question, so the state of the session may depend on that client's answers.
     pub fn knows_its_client(&self) -> bool {
         self.handles.has_asked.load(Ordering::Relaxed)
     }
 
-    /// Requests that wait for a call of the only client. `None` if several clients share the
-    /// session.
+    /// Questions of the server that wait for a call of the only client. `None` if there can be
+    /// several clients.
     pub fn held_requests(&self) -> Option<&Arc<HeldRequests>> {
         self.is_shared_by_one.then_some(&self.handles.held_requests)
     }
 
-    /// True if clients of `/servers/NAME/mcp` share one session: the configuration says so, or the
-    /// server opens no sessions.
+    /// True if the clients of `/servers/NAME/mcp` share one session: the configuration says so, or
+    /// the server opens no sessions.
     pub fn shares_its_session(&self) -> bool {
         self.config().isolation == Some(Isolation::Shared) || self.opens_no_sessions()
     }
@@ -221,7 +221,7 @@ impl ServerHandle {
         }
     }
 
-    /// The eras that the server speaks, as far as they are known.
+    /// The eras that the server is known to speak or not to speak.
     pub fn eras(&self) -> Eras {
         self.view.borrow().eras
     }
@@ -231,14 +231,15 @@ impl ServerHandle {
         self.view.borrow().is_desired_up
     }
 
-    /// True if clients see what the server offers. With isolated sessions, the shared session, from
-    /// which the lists come, may be down meanwhile.
+    /// True if clients see the server's items. With isolated sessions, the items are visible even
+    /// while the shared session, which is used for the lists, is down.
     pub fn is_offered(&self) -> bool {
         self.view.borrow().is_offered()
             || self.is_desired_up() && self.config().isolation == Some(Isolation::Session)
     }
 
-    /// The transport of the last session, else the configured one: `stdio`, `http` or `sse`.
+    /// The transport of the last session, or the configured transport if there was no session:
+    /// `stdio`, `http` or `sse`.
     pub fn transport(&self) -> &'static str {
         let last_transport = self.view.borrow().last_transport;
         last_transport.unwrap_or_else(|| self.config().transport())
@@ -252,8 +253,8 @@ impl ServerHandle {
             .filter(|session| !session.is_over())
     }
 
-    /// The shared session for callers of this era. A stateless server is addressed in the caller's
-    /// era if it supports that era. All other servers have one session for both eras.
+    /// The shared session for callers of this era. Legacy callers of a stateless server get the
+    /// legacy twin, if it can be opened. All other servers have one session for both eras.
     pub async fn session(
         self: &Arc<Self>,
         era: Era,
@@ -267,8 +268,8 @@ impl ServerHandle {
         Ok(session)
     }
 
-    /// Waits until `deadline` for one attempt if the server is on its way up. All callers share the
-    /// attempt. A scheduled attempt is brought forward.
+    /// The live shared session. If there is none, waits until `deadline` for one attempt to open it,
+    /// which all callers share. The wait brings a scheduled attempt forward.
     async fn shared_session(&self, deadline: Instant) -> Result<Arc<UpstreamSession>, Failure> {
         if let Some(session) = self.live_session() {
             return Ok(session);
@@ -283,7 +284,7 @@ impl ServerHandle {
     async fn next_session(&self) -> Result<Arc<UpstreamSession>, Failure> {
         self.hasten_start();
         let mut view = self.view.clone();
-        // Wait for the attempt under way, else for the next one.
+        // Wait for the attempt that is running, or else for the next attempt.
         let first = {
             let status = &view.borrow_and_update().status;
             if status.attempting {
@@ -301,9 +302,9 @@ impl ServerHandle {
                 let view = view.borrow_and_update();
                 let status = &view.status;
                 let state = status.state;
-                // A session whose loss has not been noticed yet counts as connected.
+                // The supervisor may not have noticed the loss of the session yet.
                 let is_up = state == SessionState::Connected;
-                // Mainstay is starting, and has not started this server yet.
+                // Mainstay is starting, and the first attempt of this server has not begun.
                 let is_next = view.is_desired_up && status.epoch == Epoch::NONE;
                 let hopeful = state.is_hopeful() || is_up || status.attempting || is_next;
                 let from = status.calls_from.map(Instant::from_std);
@@ -323,32 +324,33 @@ impl ServerHandle {
         }
     }
 
-    /// True if an attempt waits for attempts of other servers.
+    /// True if an attempt is queued behind attempts of other servers.
     pub fn waits_for_its_turn(&self) -> bool {
         let view = self.view.borrow();
         view.status.attempting && view.status.begun_at.is_none()
     }
 
-    /// Gives the server's start precedence over other starts, because a caller waits for it.
+    /// Moves the server's start ahead of starts that no caller waits for.
     fn hasten_start(&self) {
         self.handles.requested.send_replace(true);
     }
 
-    /// Resolves when lists need not wait for the server: it has lists of an earlier run, its first
-    /// attempt is over, or `wait` has passed since its start.
+    /// Resolves when lists need not wait for the server any more: the server has lists of an earlier
+    /// run, its first attempt is over, or `wait` has passed since its supervisor started.
     pub async fn settled(&self, wait: Duration) {
         self.until(wait, |view| view.attempted || view.has_kept_lists)
             .await;
     }
 
-    /// Resolves when the first attempt of this run is over, or `wait` has passed since the server's start.
+    /// Resolves when the first attempt of this run is over, or `wait` has passed since the supervisor
+    /// started.
     pub async fn tried(&self, wait: Duration) {
         self.until(wait, |view| view.attempted).await;
     }
 
     async fn until(&self, wait: Duration, condition: impl Fn(&ServerView) -> bool) {
         let mut view = self.view.clone();
-        // The time has passed or the supervisor has ended. Both end the wait.
+        // An error means that the time has passed or the supervisor has ended. Both end the wait.
         timeout_at(
             self.started_at + wait,
             view.wait_for(|view| condition(view)),
@@ -357,7 +359,8 @@ impl ServerHandle {
         .ok();
     }
 
-    /// Waits up to `limit` for a crash of the shared session's process at or after `since`.
+    /// Waits up to `limit` for a crash of the shared session's process at or after `since`. The
+    /// supervisor may learn of the crash after the caller.
     pub async fn crash_since(&self, since: SystemTime, limit: Duration) -> Option<Crash> {
         let mut view = self.view.clone();
         let is_recent = |crash: &Crash| crash.is_shared && crash.at >= since;
@@ -366,22 +369,21 @@ impl ServerHandle {
         last(&*crashed_view.ok()?.ok()?)
     }
 
-    /// True if [`Server::tried`] would resolve at once.
+    /// True if [`Self::tried`] would resolve at once.
     pub fn is_tried(&self, wait: Duration) -> bool {
         self.view.borrow().attempted
             || self.started_at + wait <= Instant::now()
             || self.view.has_changed().is_err()
     }
 
-    /// Resolves when the lists of the session that is open, or is being opened, have been read; at
-    /// once if there is none; after `limit` in any case. If the server was never listed, starts it
-    /// like a call does, because the client may go on to call it. Returns false if `limit` passed
-    /// first.
+    /// Waits until the lists of the session that is open or opening have been read. Returns at once
+    /// if there is no such session. If the server was never listed, starts it like a call does,
+    /// because the client may call it next. Returns false if `limit` passed first.
     pub async fn listed(&self, limit: Duration) -> bool {
         let mut view = self.view.clone();
         let listing = async {
             if self.catalog().is_none() {
-                // If the server is down, no lists will follow.
+                // An error means that the server is down. Then there are no lists to wait for.
                 self.next_session().await.ok();
             }
             // The supervisor may have ended.
@@ -390,8 +392,8 @@ impl ServerHandle {
         timeout(limit, listing).await.is_ok()
     }
 
-    /// Carries out an operator's command. Returns when it is done or has failed. After a start,
-    /// waits for the lists, too. Does not start a server that is disabled or waits for approval.
+    /// Carries out an operator's command. Returns when the command is done or has failed. A start
+    /// includes the first listing. Refuses to start a server that is disabled or waits for approval.
     pub async fn operate(&self, operation: Operation) -> Result<(), Failure> {
         if operation != Operation::Stop && self.kept_down().is_some() {
             return Err(self.not_connected());
@@ -406,7 +408,7 @@ impl ServerHandle {
             self.commands.send(command).await.map_err(|_| ended())?;
             let epoch = answer.await.map_err(|_| ended())?;
             let mut view = self.view.clone();
-            // A later command ends the wait for this one.
+            // A later command may end the wait for this command.
             let view = view
                 .wait_for(|view| match operation {
                     Operation::Start | Operation::Reconnect => {
@@ -439,8 +441,7 @@ impl ServerHandle {
             .map_err(|failure| self.with_stderr(failure))
     }
 
-    /// Applies a new configuration. Opens a new session if the server is now reached in another
-    /// way.
+    /// Applies a new configuration. The supervisor opens a new session if the target has changed.
     pub async fn configure(&self, config: Arc<ServerConfig>) {
         self.log.protect(&config);
         let is_isolated = !self.is_shared_by_one && isolates(&config);
@@ -455,7 +456,7 @@ impl ServerHandle {
             .ok();
     }
 
-    /// Returns an isolated session that is opened at its first use.
+    /// A new isolated session. It is opened at its first use.
     pub fn isolated_session(
         self: &Arc<Self>,
         principal: &Principal,
@@ -476,8 +477,9 @@ impl ServerHandle {
         )
     }
 
-    /// Returns the legacy session that all clients share while the shared session is modern. It
-    /// does not count as a client's session, and is not closed to make room for one.
+    /// A new legacy twin: the legacy session that all clients share while the shared session is
+    /// modern. It does not count towards the limit of isolated sessions, and is not closed to make
+    /// room.
     pub(super) fn twin_session(self: &Arc<Self>) -> IsolatedSession {
         let id = IsolatedSessionId(self.next_isolated.fetch_add(1, Ordering::Relaxed));
         let initialize = declared::initialize(&self.config(), None);
@@ -494,13 +496,13 @@ impl ServerHandle {
         )
     }
 
-    /// Queues a request of this server, with its cause, until a person answers it.
+    /// Puts a question of this server into the queue, with its cause, until a person answers it.
     pub fn queue(&self, cause: Cause, mut question: ServerQuestion) {
         question.keep_waiting(None);
         self.queue.enter(&self.name, Some(cause), question);
     }
 
-    /// Lists a question that a client of this name is asked.
+    /// Adds a question to the open questions. The client of this name is asked it.
     pub fn show_question(
         &self,
         name: Option<&str>,
@@ -515,7 +517,7 @@ impl ServerHandle {
         open.show(&self.name, answerer, question);
     }
 
-    /// The oldest open question of this server, and their number.
+    /// The oldest open question of this server, and the number of its open questions.
     pub fn open_question(&self) -> Option<(OpenQuestion, usize)> {
         self.queue.open_questions().oldest_of(&self.name)
     }
@@ -525,8 +527,8 @@ impl ServerHandle {
         self.send_command(SupervisorCommand::RequestProbe(SessionKey::Shared));
     }
 
-    /// Reports that a call was answered after calls that failed. The supervisor updates the health
-    /// at once.
+    /// Reports that a call was answered after failed calls, so that the supervisor updates the
+    /// server's health at once.
     pub fn call_answered(&self) {
         self.send_command(SupervisorCommand::CallAnswered);
     }
@@ -536,7 +538,7 @@ impl ServerHandle {
         self.send_command(SupervisorCommand::Resumed);
     }
 
-    /// Ends every session of this server. The supervisor's task ends when they are gone.
+    /// Ends every session of this server, and then the supervisor's task. Does not wait for the end.
     pub async fn end(&self) {
         self.legacy_twin.close();
         // The supervisor may have ended already.
@@ -546,7 +548,7 @@ impl ServerHandle {
     /// Resolves when the supervisor's task has ended.
     pub async fn gone(&self) {
         let mut views = self.changes();
-        // The channel closes with the supervisor.
+        // The channel closes when the supervisor has ended.
         while views.changed().await.is_ok() {}
     }
 

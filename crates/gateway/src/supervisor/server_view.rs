@@ -1,4 +1,4 @@
-//! The published view of a server, and the error of a server that cannot be called.
+//! The published view of a server, and the details that it adds to the failures of calls.
 
 use std::{
     sync::Arc,
@@ -17,40 +17,41 @@ use tokio::time::Instant;
 
 use super::listing_schedule::ListTrouble;
 
-/// A snapshot of a server.
+/// A snapshot of a server, as its supervisor publishes it.
 #[derive(Clone, Debug)]
 pub struct ServerView {
     pub status: SessionStatus,
     /// True if the operator wants the server up.
     pub is_desired_up: bool,
     pub session: Option<Arc<UpstreamSession>>,
-    /// The last complete catalog. It is retained while the server is down, and between runs.
+    /// The last complete catalog. It is kept while the server is down, and in a file between runs.
     pub catalog: Option<Arc<ServerCatalog>>,
-    /// The attempt whose session returned the catalog. `None` if the catalog is from an earlier
-    /// run.
+    /// The attempt whose session was listed last. `None` if the catalog is from an earlier run.
     pub listed: Option<Epoch>,
-    /// The trouble with the server's lists, if any.
+    /// The trouble with the server's lists, if there is any.
     pub list_trouble: Option<ListTrouble>,
-    /// True when the first attempt of this run, with its listing, has ended in any way.
+    /// True when the first attempt of this run has ended, with or without success. A success includes
+    /// the listing.
     pub attempted: bool,
-    /// True if the catalog file has lists: callers get these and need not wait for the first
-    /// attempt.
+    /// True if the catalog file has lists for the present client declaration. Callers get these lists
+    /// and need not wait for the first attempt.
     pub has_kept_lists: bool,
     pub connected_at: Option<SystemTime>,
-    /// Time since which the server is not connected. Failed attempts do not change it.
+    /// Time at which the server was last lost, or at which Mainstay started. `None` while connected.
     pub down_since: Option<SystemTime>,
-    /// Time since which the server is connected and degraded.
+    /// Time at which the connected server became degraded.
     pub degraded_since: Option<SystemTime>,
     /// Duration of the last handshake, from the start of its attempt.
     pub handshake: Option<Duration>,
-    /// The transport of the last session. It shows the transport of a URL whose entry names none.
+    /// The transport of the last session. For a URL whose entry names no transport, this is the
+    /// detected one.
     pub last_transport: Option<&'static str>,
-    /// Number of shared sessions that have been opened.
+    /// Number of shared sessions that have been opened in this run.
     pub sessions: u64,
-    /// The eras that the server speaks, as far as known. Retained between runs.
+    /// The eras that the server is known to speak. Stored between runs.
     pub eras: Eras,
-    /// True if the server failed after `server/discover`. It gets no further one until its operator
-    /// starts it.
+    /// True if the server failed after `server/discover`. For some time, or until the operator starts
+    /// the server, no further `server/discover` is sent.
     pub avoids_probe: bool,
     pub crashes: Crashes,
 }
@@ -67,24 +68,24 @@ pub struct Crash {
     pub at: SystemTime,
     pub code: Option<i32>,
     pub signal: Option<i32>,
-    /// True if it was the process of the shared session, and not of an isolated one.
+    /// True if the process was that of the shared session. False for an isolated session.
     pub is_shared: bool,
 }
 
 impl ServerView {
-    /// True if the server is connected and its lists come from this attempt or a later one.
+    /// True if the server is connected and was listed in this attempt or a later attempt.
     pub fn is_ready(&self, epoch: Epoch) -> bool {
         self.status.state == SessionState::Connected
             && self.listed.is_some_and(|listed| listed >= epoch)
     }
 
-    /// True if clients see what the server offers: its operator wants it up, and Mainstay
-    /// reconnects it if it is down.
+    /// True if clients see the server's items: the operator wants the server up, and it is either
+    /// connected or will be reconnected.
     pub fn is_offered(&self) -> bool {
         self.is_desired_up && self.status.is_kept_up()
     }
 
-    /// True if a listing is due: of the open session, or of one that is being opened.
+    /// True if a listing of the open session, or of a session that is being opened, is still to come.
     pub fn is_to_be_listed(&self) -> bool {
         let status = &self.status;
         match status.state {
@@ -94,7 +95,7 @@ impl ServerView {
         }
     }
 
-    /// True if attempt `epoch`, or a later one, has failed.
+    /// True if attempt `epoch` or a later attempt has failed.
     pub fn has_failed(&self, epoch: Epoch) -> bool {
         self.status.epoch >= epoch
             && !self.status.attempting
@@ -106,8 +107,8 @@ impl ServerView {
         self.status.is_degraded() || self.has_bad_lists()
     }
 
-    /// Updates the times since which the server is down or degraded. Call it after each change of
-    /// the status or the lists.
+    /// Updates `down_since` and `degraded_since`. Must be called after each change of the status or
+    /// the lists.
     pub(super) fn update_since(&mut self) {
         let is_connected = self.status.state == SessionState::Connected;
         let is_degraded = is_connected && self.is_degraded();
@@ -118,19 +119,19 @@ impl ServerView {
         update(&mut self.degraded_since, is_degraded);
     }
 
-    /// True if the lists alone make the server degraded.
+    /// True if trouble with the lists makes the server degraded.
     pub fn has_bad_lists(&self) -> bool {
         let trouble = self.list_trouble.as_ref();
         trouble.is_some_and(|trouble| trouble.degrades)
     }
 
-    /// The reason of the trouble with the server's lists.
+    /// The reason of the trouble with the server's lists, if there is any.
     pub fn list_note(&self) -> Option<String> {
         let trouble = self.list_trouble.as_ref();
         trouble.map(|trouble| trouble.reason.clone())
     }
 
-    /// The state for a call that fails now. It includes a loss that the supervisor has not
+    /// The current state. Unlike `status.state`, it reflects a loss that the supervisor has not
     /// handled yet.
     pub fn state(&self) -> SessionState {
         let over = self
@@ -144,8 +145,8 @@ impl ServerView {
         }
     }
 
-    /// Time at which the server's last message arrived. `None` while the server is not up. Newer
-    /// than the lifecycle's health data, which the supervisor updates only at intervals.
+    /// Time at which the server's last message arrived. `None` while the server is not up. More
+    /// current than the lifecycle's health data, which the supervisor updates only at intervals.
     pub fn last_message_at(&self) -> Option<std::time::Instant> {
         let health = self.status.health.as_ref()?;
         let session = self.session.as_ref();
@@ -155,7 +156,7 @@ impl ServerView {
         }))
     }
 
-    /// Adds the server's status to the failure of one of its calls.
+    /// Adds the server's status to the failure of a call, as details.
     pub fn describe(&self, failure: Failure, server: &ServerName) -> Failure {
         let status = &self.status;
         let mut failure = failure
@@ -180,7 +181,7 @@ impl ServerView {
         failure
     }
 
-    /// The health of the server in `mainstay health`.
+    /// The health of the server, as `mainstay health` shows it.
     pub fn diagnosis(&self) -> &'static str {
         match self.state() {
             SessionState::Connected if self.is_degraded() => "unhealthy",

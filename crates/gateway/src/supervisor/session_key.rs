@@ -1,4 +1,4 @@
-//! Identifies the upstream sessions of a server.
+//! Keys that identify the upstream sessions of a server.
 
 /// Identifies one isolated upstream session of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! A client's settings on its isolated session: a log level and subscriptions. A reopened session
+//! The settings of a client's isolated session: a log level and subscriptions. A reopened session
 //! gets the same settings.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -12,43 +12,43 @@ use mainstay_core::{
 use mainstay_transport::{Frame, Listener, Notice, UpstreamSession};
 use parking_lot::{Mutex, MutexGuard};
 
-/// Maximum number of subscriptions that are restored, and bytes of their URIs. Clients have far
-/// fewer. Further subscriptions are passed on to the server, but lost with the session.
+/// Maximum number of subscriptions that are restored, and maximum number of bytes of their URIs.
+/// Clients have far fewer. Further subscriptions are forwarded to the server, but not restored.
 const MAX_RESOURCES: usize = 1024;
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Maximum number of concurrent requests that restore a session: a server may handle each slowly.
+/// Number of concurrent requests that restore a session. A server may take long for each request.
 const AT_ONCE: usize = 8;
 
-/// Time that a call waits for the restoration of its new session. Settings that are not restored by
-/// then are lost.
+/// Time limit for restoring a new session. The client's call waits for it. Settings that are not
+/// restored in time are lost.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The settings of one isolated session. They outlive each single upstream session.
+/// The settings of one isolated session. They outlive each upstream session that is opened for it.
 #[derive(Debug)]
 pub struct SessionSettings {
     server: ServerName,
     state: Mutex<SettingsState>,
-    /// True if a single client gets the session's notices.
+    /// True if the session is that of a single client, which gets its notices.
     has_client: bool,
 }
 
 #[derive(Debug, Default)]
 struct SettingsState {
     level: Option<LogLevel>,
-    /// The server's URI → the URI that the client used.
+    /// The subscribed resources: the server's URI, and the URI that the client used.
     resources: BTreeMap<Box<str>, Box<str>>,
     bytes: usize,
 }
 
 impl SessionSettings {
-    /// Settings of a session that belongs to no single client.
+    /// Settings of a session that several clients share.
     pub fn new(server: &ServerName) -> Arc<Self> {
         Arc::new(Self::empty(server, false))
     }
 
-    /// Settings of one client's session. The client gets notices of changes that it may have
-    /// missed.
+    /// Settings of one client's session. After a reopening, the client gets notices of changes that
+    /// it may have missed.
     pub fn of_client(server: &ServerName) -> Arc<Self> {
         Arc::new(Self::empty(server, true))
     }
@@ -70,8 +70,8 @@ impl SessionSettings {
         self.state().level = Some(level);
     }
 
-    /// True if the client accepts a log message of this level. If it has set no level, the server
-    /// decides.
+    /// True if the client accepts a log message of this level. A client that has set no level accepts
+    /// all.
     pub fn accepts_level(&self, level: Option<LogLevel>) -> bool {
         let minimum = self.state().level;
         minimum
@@ -79,8 +79,8 @@ impl SessionSettings {
             .is_none_or(|(minimum, level)| level >= minimum)
     }
 
-    /// Remembers a subscription to the server's `uri`. The client uses the URI `used`. Returns true
-    /// if the subscription is new.
+    /// Adds a subscription to the server's `uri`. The client uses the URI `used`. Returns true if the
+    /// subscription is new.
     pub fn subscribe(&self, uri: &str, used: &str) -> bool {
         let mut state = self.state();
         let length_before = state.resources.get(uri).map(|used| used.len());
@@ -116,8 +116,9 @@ impl SessionSettings {
         !self.state().resources.is_empty()
     }
 
-    /// The URI by which the client knows a resource that has changed. A server may name a part of a
-    /// resource that was subscribed to (specification, resources, "Subscriptions").
+    /// The URI by which the client knows a changed resource. A server may report a part of a
+    /// subscribed resource (specification, "Resources", "Subscriptions"). `None` without a
+    /// subscription.
     pub fn client_uri(&self, uri: &str) -> Option<Box<str>> {
         let state = self.state();
         if let Some(used) = state.resources.get(uri) {
@@ -157,7 +158,7 @@ impl SessionSettings {
         }
     }
 
-    /// Sets the log level of a session, if the session supports that.
+    /// Sets the log level of a session, if the session supports log levels.
     pub(super) async fn apply_log_level(&self, session: &UpstreamSession, level: LogLevel) {
         if session.takes_log_level()
             && let Err(error) = session.set_log_level(level).await
@@ -166,8 +167,8 @@ impl SessionSettings {
         }
     }
 
-    /// Sends the client notices of everything that it may have missed while it had no session: each
-    /// resource that it is subscribed to, and each list whose changes the server announces.
+    /// Sends the client a notice for each change that it may have missed while it had no session: for
+    /// each subscribed resource, and for each list whose changes the server announces.
     pub fn notify_missed(&self, session: &UpstreamSession, listener: &Arc<dyn Listener>) {
         if !self.has_client {
             return;

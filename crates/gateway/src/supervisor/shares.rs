@@ -1,4 +1,4 @@
-//! Limits the memory of the lists of one server, and of all servers together.
+//! Memory budgets for the lists of one server, and for the lists of all servers together.
 
 use mainstay_core::{
     catalog::{ListKind, ServerCatalog},
@@ -6,20 +6,20 @@ use mainstay_core::{
 };
 use mainstay_transport::{Budget, MAX_LIST_BYTES, Reserve};
 
-/// Bytes that each list has in any case: enough for some two hundred tools. A thousand servers take
-/// at most 1 GiB of this kind.
+/// Bytes of each list that do not count towards [`FLEET_BYTES`]: enough for about two hundred tools.
+/// The four lists of a thousand servers take at most 1 GiB of this.
 const OWN_BYTES: usize = 256 * 1024;
 
-/// Bytes that all lists of all servers may have beyond [`OWN_BYTES`]. Without this limit, a
-/// thousand servers that list at once could take 64 GiB.
+/// Bytes that all lists of all servers together may have beyond their [`OWN_BYTES`]. Without this
+/// limit, the lists of a thousand servers could take 64 GiB.
 const FLEET_BYTES: usize = 512 * 1024 * 1024;
 
-/// The reserve that all servers share.
+/// A new reserve for long lists. All servers share one reserve.
 pub fn reserve() -> Reserve {
     Reserve::new(FLEET_BYTES, OWN_BYTES)
 }
 
-/// The memory of each list of one server. Clones share it.
+/// The memory budget of each list of one server. Clones share the budgets.
 #[derive(Clone, Debug)]
 pub struct Shares {
     reserve: Reserve,
@@ -36,8 +36,7 @@ impl Shares {
         &self.reserve
     }
 
-    /// The budget for a list that is about to be read: the server's limit, less the memory of its
-    /// other lists.
+    /// The budget for a listing of this kind: the server's limit minus the memory of its other lists.
     pub fn budget(&self, kind: ListKind) -> Budget {
         let others = ListKind::ALL.into_iter().filter(|other| *other != kind);
         let used: usize = others
@@ -47,12 +46,12 @@ impl Shares {
         Budget::with_reserve(MAX_LIST_BYTES.saturating_sub(used), &self.reserve)
     }
 
-    /// Sets the budget of a list that has been read. It counts the list's bytes.
+    /// Sets the budget of a list that has been read. The budget counts the list's bytes.
     pub fn set(&mut self, kind: ListKind, budget: Option<Budget>) {
         self.lists[kind as usize] = budget;
     }
 
-    /// Counts the lists of a stored catalog. Drops lists that are too large.
+    /// Sets the budgets for the lists of a stored catalog. Drops lists that are too large.
     pub fn admit(&mut self, server: &ServerName, catalog: &mut ServerCatalog) {
         for kind in ListKind::ALL {
             let budget = self.budget(kind);
@@ -70,7 +69,7 @@ impl Shares {
     }
 }
 
-/// A size for people.
+/// A size in MiB, as text for people.
 pub fn mib(bytes: usize) -> String {
     format!("{} MiB", bytes / (1024 * 1024))
 }

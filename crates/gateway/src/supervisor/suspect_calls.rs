@@ -1,4 +1,4 @@
-//! The calls that may have crashed a server. `core::suspects` has the rules.
+//! The suspects of a server: the calls that may have crashed it. `core::suspects` has the rules.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use mainstay_core::suspects::{CallSignature, CrashVerdict, RefusedCall, Suspects
 use mainstay_transport::PossibleSuspect;
 use tokio::time::Instant;
 
-/// The suspects of a server, shared by its supervisor and its calls. Empty unless the server
-/// crashed recently, so that a call usually checks only a pointer.
+/// The suspects of a server, shared by its supervisor and its calls. `None` unless the server
+/// crashed recently, so that most calls check only a pointer.
 #[derive(Debug, Default)]
 pub struct SuspectCalls(ArcSwapOption<Suspects>);
 
 impl SuspectCalls {
-    /// The refusal of a call with this work, if it is refused.
+    /// The refusal of a call. `None` if the call is allowed. `work` describes the call.
     pub fn refusal(&self, work: impl FnOnce() -> Option<PossibleSuspect>) -> Option<RefusedCall> {
         self.if_suspected(work, |suspects, call| suspects.refusal(call, now()))
     }
 
-    /// Removes a call from the suspects, because it was answered.
+    /// Removes a call from the suspects, because the server has answered it.
     pub fn answered(&self, work: impl FnOnce() -> Option<PossibleSuspect>) {
         self.if_suspected(work, |suspects, call| {
             suspects.answered(call)?;
@@ -39,7 +39,8 @@ impl SuspectCalls {
         check(suspects, work.signature(&name)?)
     }
 
-    /// Records a crash of the process with these calls in flight, and returns the verdict.
+    /// Records a crash during which these calls were in flight. Returns the calls to refuse, and the
+    /// number of crashes that they explain.
     pub fn crashed(&self, lost: &[PossibleSuspect]) -> CrashVerdict {
         let named: Vec<_> = lost
             .iter()
@@ -58,7 +59,7 @@ impl SuspectCalls {
         verdict
     }
 
-    /// Removes the refused calls whose refusal has expired, and returns them.
+    /// Removes the calls whose refusal has expired, and returns them.
     pub fn expired(&self) -> Vec<RefusedCall> {
         let mut allowed = Vec::new();
         self.change(|suspects| {
@@ -75,14 +76,14 @@ impl SuspectCalls {
         before.map_or_else(Vec::new, |before| before.all_refused())
     }
 
-    /// Time at which the first refused call or suspect expires.
+    /// Time at which the first refusal or suspect expires.
     pub fn due(&self) -> Option<Instant> {
         let suspects = self.0.load();
         suspects.as_ref()?.due().map(Instant::from_std)
     }
 
-    /// Changes the suspects. Calls and the supervisor do so concurrently, so `change` may run
-    /// again.
+    /// Replaces the suspects by the result of `change`. Runs `change` again if another task has
+    /// replaced them in between.
     fn change(&self, mut change: impl FnMut(&Suspects) -> Suspects) {
         let none = Suspects::default();
         self.0.rcu(|before| {

@@ -1,4 +1,4 @@
-//! The supervisor's task: takes events, asks the lifecycle, carries out effects.
+//! The supervisor's task: passes events to the lifecycle, and carries out the effects.
 
 mod commands;
 mod eras;
@@ -55,12 +55,11 @@ use super::{
     suspect_calls::SuspectCalls,
 };
 
-/// Interval at which the supervisor reads the traffic of a degraded server. A server that answers
-/// calls again must not be shown as degraded until its next probe. `next_look` is a fixed time, so
-/// events that wake the task more often do not postpone it.
+/// Interval at which the supervisor reads the traffic of a degraded server, so that a server that
+/// answers calls again is shown as healthy before its next probe.
 const DEGRADED_LOOK: Duration = Duration::from_secs(1);
 
-/// Everything that can happen to a supervisor.
+/// An input of the supervisor's task. `wait` builds it, and `handle` handles it.
 enum Input {
     Command(Option<SupervisorCommand>),
     Progress(SessionKey, Epoch, AttemptProgress),
@@ -76,9 +75,9 @@ enum Input {
 type Channel<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
 
 pub struct Task {
-    /// The configuration as it was read when it came into force.
+    /// The configuration with the values that were read when it came into force.
     configured: Arc<ServerConfig>,
-    /// `configured` with the current values of the files that the entry names.
+    /// `configured`, with the current values of the files that the entry refers to.
     config: Arc<ServerConfig>,
     /// Publishes `config` to other tasks.
     stored: Arc<ArcSwap<ServerConfig>>,
@@ -90,7 +89,8 @@ pub struct Task {
     isolated_sessions: IsolatedSessions,
     connections: Connections,
     probes: Probes,
-    /// Time at which a degraded shared session is checked next.
+    /// Time of the next check of a degraded shared session. A fixed time, so that events that wake
+    /// the task do not postpone the check.
     next_look: Instant,
     unsolicited: InboxReader,
     lists: ListUpkeep,
@@ -98,11 +98,11 @@ pub struct Task {
     recorder: StatusRecorder,
     pub(super) handles: CallerHandles,
     only_client: AwaitedClient,
-    /// Time at which a session was last reopened at once because its credentials were refused.
+    /// Time of the last reconnection that was caused by refused credentials.
     other_credentials: Option<Instant>,
-    /// True if the merged catalog includes this server, as far as the registry has been notified.
+    /// The last value of [`ServerView::is_offered`] that was reported to the registry.
     offered: bool,
-    /// The operator has stopped the server and has not started it since.
+    /// True if the operator has stopped the server and has not started it since.
     stopped: bool,
     ending: bool,
 }
@@ -115,7 +115,7 @@ struct Connections {
     progress: Channel<(SessionKey, Epoch, AttemptProgress)>,
 }
 
-/// The work on the server's lists, and the bounds and origins of the published catalog.
+/// The listings of the server, and the published catalog's memory budget and file.
 struct ListUpkeep {
     /// Warnings about names in the server's deny and allow lists that match no tool.
     unmatched: Vec<String>,
@@ -126,11 +126,11 @@ struct ListUpkeep {
     catalog_file: Option<CatalogFile>,
     /// The eras in the catalog file.
     kept_eras: Eras,
-    /// The client declarations for which the server offered the published catalog.
+    /// The client declarations for which the server returned the published catalog.
     offered_to: Declarations,
 }
 
-/// The way that the next attempt begins.
+/// The era with which the next attempt begins.
 struct EraChoice {
     /// The era of the first message. `None`: detect it.
     first: Option<Era>,
@@ -138,13 +138,13 @@ struct EraChoice {
     avoids_probe_until: Instant,
 }
 
-/// The history that is recorded of the shared session.
+/// Records the history of the shared session.
 #[derive(Default)]
 struct StatusRecorder {
     observer: Observer,
-    /// The server's status as it was recorded last.
+    /// The status that was recorded last.
     recorded: Option<RecordedStatus>,
-    /// Exit of the last process. Cleared when it has been recorded.
+    /// The exit of the last process, until it is recorded.
     last_exit: Option<Exit>,
 }
 
@@ -171,11 +171,11 @@ impl Default for CallerHandles {
     }
 }
 
-/// The only client, whose declaration the first start waits for.
+/// The only client (`mainstay mcp`). The first start of the server waits for its declaration.
 struct AwaitedClient {
     /// The declaration. `None` if there can be several clients.
     sole: Option<watch::Receiver<Option<Declared>>>,
-    /// The first start waits until then.
+    /// Time until which the first start waits. `None` when the wait is over.
     held_until: Option<Instant>,
 }
 
@@ -290,8 +290,8 @@ impl Task {
         self.record_status(&self.shared.status());
         while !(self.ending && self.connections.tasks.is_empty()) {
             let input = self.wait(&mut commands).await;
-            // Boxed, so that the future takes memory only while it runs: there is a task for each
-            // server, and the task mostly waits.
+            // Boxed, so that the future takes memory only while it runs. There is a task for each
+            // server, and each task waits most of the time.
             Box::pin(self.handle(input)).await;
             self.report_offered().await;
         }
@@ -300,8 +300,8 @@ impl Task {
         self.probes.shutdown().await;
     }
 
-    /// Asks the registry to merge the catalogs again when the server starts or ceases to be
-    /// offered.
+    /// Makes the registry merge the catalogs again when the server's items become visible or
+    /// invisible to clients.
     async fn report_offered(&mut self) {
         let offered = self.view.borrow().is_offered();
         if self.offered != offered && !self.ending {
@@ -312,7 +312,7 @@ impl Task {
         }
     }
 
-    /// Time at which the task must wake up if no event arrives before.
+    /// Time at which the task must wake up, even without an event.
     fn deadline(&self) -> Option<Instant> {
         let degraded = self.shared.status().is_degraded();
         let look = degraded.then_some(self.next_look);
@@ -362,7 +362,7 @@ impl Task {
 
     async fn handle(&mut self, input: Input) {
         match input {
-            // All handles of the server are gone. Treat this like `SupervisorCommand::End`.
+            // `None`: all handles of the server were dropped. Treat this like an end.
             Input::Command(command) => {
                 self.handle_command(command.unwrap_or(SupervisorCommand::End))
                     .await
@@ -432,7 +432,8 @@ impl Task {
         }
     }
 
-    /// Handles the declaration of the only client.
+    /// Starts the server with the declaration of the only client. If the server was started before,
+    /// reopens its session.
     fn handle_declaration(&mut self) {
         self.shared.initialize = shared_initialize(&self.config, &self.fleet);
         if self.only_client.held_until.is_some() {
@@ -442,8 +443,8 @@ impl Task {
         }
     }
 
-    /// Reopens the shared session if `initialize` has changed since it was opened. A server of
-    /// 2026-07-28 gets the declaration with each request.
+    /// Reopens a legacy shared session if `initialize` has changed since it was opened. A modern
+    /// session (2026-07-28) needs no reopening: each request carries the declaration.
     fn reopen_if_redeclared(&mut self) {
         let shared = &self.shared;
         let is_legacy = |session: &Arc<UpstreamSession>| session.era() == Era::Legacy;
@@ -460,7 +461,7 @@ impl Task {
         }
     }
 
-    /// Updates a session's lifecycle with the current time and the observed traffic.
+    /// Updates a session's lifecycle with its traffic and the current time.
     fn look(&mut self, key: SessionKey) {
         self.report_traffic(key);
         self.step(key, Event::Tick);
@@ -494,8 +495,8 @@ impl Task {
         }
     }
 
-    /// Redacts secrets in a fault: it may quote the server, which may quote the headers of our
-    /// requests.
+    /// Redacts secrets in a fault. The reason may quote the server, and the server may quote the
+    /// headers of our requests.
     fn redacted(&self, fault: &Fault) -> Fault {
         Fault {
             kind: fault.kind,
@@ -569,7 +570,7 @@ impl Task {
             _ => None,
         };
         if let Some(health) = health {
-            // Log changes of health, whatever the policy's action is.
+            // Log changes of health under every policy.
             tracing::warn!(server = %self.config.name, "its health turned: {health}");
             if self.shared.policy.health.action == HealthAction::Log {
                 return;
@@ -579,7 +580,7 @@ impl Task {
     }
 
     async fn report(&self, report: SupervisorReport) {
-        // The registry outlives its supervisors, except at shutdown, when nobody receives reports.
+        // The registry outlives its supervisors. At shutdown nobody receives the report.
         self.fleet
             .reports
             .send((self.config.name.clone(), report))
@@ -594,7 +595,7 @@ async fn declaration_changed(sole: &mut Option<watch::Receiver<Option<Declared>>
         return std::future::pending().await;
     };
     if sole.changed().await.is_err() {
-        // The sender lives as long as the fleet.
+        // The sender is part of the fleet. Without the sender, no declaration can follow.
         std::future::pending().await
     }
 }

@@ -1,4 +1,5 @@
-//! Counts the users of an isolated session. A session in use is not closed to make room for another.
+//! Counts the users of an isolated session. A session in use is not closed to make room for another
+//! session.
 
 use std::{
     sync::{
@@ -12,11 +13,11 @@ use arc_swap::ArcSwapOption;
 use mainstay_transport::UpstreamSession;
 use tokio::time::Instant;
 
-/// Bit in `users` that marks the session as closed. One atomic step can thus check that the session
-/// has no user and keep new users away.
+/// The bit in `users` that marks the session as closed. It is in the same atomic as the count, so
+/// that one operation can check for users and close the session.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// The state of an isolated session that its supervisor and its callers share.
+/// The state that the supervisor of an isolated session and its callers share.
 #[derive(Debug)]
 pub struct Usage {
     current: ArcSwapOption<UpstreamSession>,
@@ -40,14 +41,14 @@ impl Usage {
         }
     }
 
-    /// Prevents the session from being closed to make room, until the guard is dropped. If the
-    /// session is closed already, the caller must reopen it.
+    /// Adds a user until the guard is dropped. Meanwhile, the session is not closed to make room. If
+    /// the session is already closed, the caller must reopen it.
     pub fn begin(self: &Arc<Self>) -> UseGuard {
         self.users.fetch_add(1, Ordering::SeqCst);
         UseGuard(Arc::clone(self))
     }
 
-    /// The session, while it is open and may be used.
+    /// The session, if it is open and may be used.
     pub fn live_session(&self) -> Option<Arc<UpstreamSession>> {
         let session = self.current.load_full()?;
         (!self.is_closed() && !session.is_over()).then_some(session)
@@ -68,7 +69,7 @@ impl Usage {
         self.users.load(Ordering::SeqCst) & CLOSED != 0
     }
 
-    /// Closes the session if it has no user. Returns true if it did.
+    /// Marks the session as closed if it has no user. Returns true if it did.
     pub fn close_if_unused(&self) -> bool {
         let closed = self
             .users
@@ -84,14 +85,15 @@ impl Usage {
         self.users.fetch_and(!CLOSED, Ordering::SeqCst);
     }
 
-    /// Records whether the client has released the session. Stored in addition to the message to
-    /// the supervisor, so that the session is closed even if the supervisor's queue was full.
+    /// Sets whether the client has released the session. The supervisor gets a command, too. If its
+    /// queue is full and the command is lost, the supervisor closes the session after its next
+    /// command.
     pub fn release(&self, is_released: bool) {
         self.released.store(is_released, Ordering::SeqCst);
     }
 
-    /// True if the session must be closed: the client has released it, or it was closed while idle and
-    /// has no new user.
+    /// True if the supervisor must close the session: the client has released it, or it was marked as
+    /// closed while idle and has no new user.
     pub fn is_over(&self) -> bool {
         self.released.load(Ordering::SeqCst) || self.users.load(Ordering::SeqCst) == CLOSED
     }
@@ -111,7 +113,7 @@ impl Usage {
     }
 }
 
-/// One use of an isolated session. Ends when it is dropped.
+/// One use of an isolated session. Dropping it ends the use.
 #[derive(Debug)]
 pub struct UseGuard(Arc<Usage>);
 
@@ -137,7 +139,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(5)).await;
         assert!(usage.is_idle(Duration::from_secs(5)) && !usage.is_idle(Duration::from_secs(6)));
         assert!(usage.close_if_unused() && usage.is_closed() && !usage.is_used());
-        // A caller that comes now sees that the session is closed, and reopens it.
+        // A later caller sees that the session is closed, and reopens it.
         let late = usage.begin();
         assert!(usage.is_closed() && usage.is_used() && !usage.close_if_unused());
         usage.reopened();

@@ -1,8 +1,7 @@
-//! The trace of a call: the call itself, and each request to its server.
+//! The trace of a call: a span for the call, and a span for each request to its server.
 //!
-//! Clients and servers choose the length of names, ids and errors. The queue to the collector is
-//! limited by the number of calls, so each text is cut to a length that still distinguishes it from
-//! others.
+//! Clients and servers choose the length of names, ids and errors. The queue to the collector limits
+//! only the number of calls. So each text is cut, to a length that still tells texts apart.
 
 use std::{borrow::Cow, sync::Arc, time::SystemTime};
 
@@ -20,7 +19,7 @@ const MAX_NAME: usize = 256;
 /// Maximum length of a server's error text, in bytes.
 const MAX_MESSAGE: usize = 1024;
 
-/// The call that a span is about.
+/// The call that a span describes.
 #[derive(Debug)]
 pub struct Subject {
     pub server: ServerName,
@@ -32,9 +31,9 @@ pub struct Subject {
     pub revision: Revision,
     /// The client's id of its request, as JSON text.
     pub request_id: Box<str>,
-    /// True if the server is a process.
+    /// True if the server is a process (stdio).
     pub is_piped: bool,
-    /// Secrets of the server.
+    /// The secrets of the server, for redaction.
     pub secrets: Option<Arc<Secrets>>,
 }
 
@@ -45,7 +44,7 @@ impl Subject {
             self.name = Arc::from(start(&self.name, MAX_NAME));
         }
         if self.request_id.len() > MAX_NAME {
-            // A JSON text that is cut is invalid, so cut the decoded text.
+            // Cut the decoded text, because a JSON text that is cut is invalid.
             let text = message::text(&self.request_id).map(String::from);
             let text = text.as_deref().unwrap_or(&self.request_id);
             self.request_id = Box::from(start(text, MAX_NAME));
@@ -54,7 +53,7 @@ impl Subject {
     }
 }
 
-/// The error of a failed call.
+/// The error of a failed call, for its span.
 #[derive(Debug)]
 pub struct SpanError {
     /// The JSON-RPC code of a server's error, `tool_error`, or the code of a failure's kind.
@@ -94,7 +93,7 @@ impl SpanError {
     }
 }
 
-/// The beginning of a text, at most this many bytes.
+/// The beginning of a text, with at most this number of bytes.
 fn start(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
@@ -106,7 +105,7 @@ pub struct SpanTimes {
     pub ended: SystemTime,
 }
 
-/// A request to the server.
+/// The span of one request to the server.
 #[derive(Debug)]
 pub struct Hop {
     pub id: SpanId,
@@ -117,7 +116,7 @@ pub struct Hop {
     pub failed: Option<&'static str>,
 }
 
-/// A call that has ended, for the collector.
+/// The spans of an ended call.
 #[derive(Debug)]
 pub struct CallTrace {
     pub subject: Subject,
@@ -135,7 +134,7 @@ impl CallTrace {
         1 + self.hops.len() as u64
     }
 
-    /// Removes secrets from the name and from the server's error.
+    /// Redacts the name, the client and the error.
     pub fn redact(&mut self, redactor: &Redactor) {
         let secrets = self.subject.secrets.as_deref();
         if let Cow::Owned(name) = redactor.redact(&self.subject.name, secrets) {

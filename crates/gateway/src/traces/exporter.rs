@@ -1,4 +1,4 @@
-//! Sends the collected spans to the collector.
+//! The exporter: sends spans to the collector in batches.
 
 use std::{sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
 
@@ -10,18 +10,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::{call_trace::CallTrace, otlp::OtlpResource, tracer::Tracer};
 
-/// Maximum number of calls in one POST. A POST has a quarter of a megabyte, at most two. Further
-/// calls wait for the next one.
+/// Maximum number of calls in one POST. The body then has about 250 kB, and at most 2 MB.
 const MAX_BATCH: usize = 256;
-/// Time that spans are gathered before they are sent.
+/// Time for which spans are gathered before they are sent.
 const WINDOW: Duration = Duration::from_secs(1);
 /// The time limit of one POST.
 const POST_LIMIT: Duration = Duration::from_secs(10);
 /// Retries follow after 1, 2 and 4 s, which suffices for a collector that restarts. New spans wait
-/// meanwhile.
+/// until the retries have ended.
 const RETRIES: usize = 3;
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// Maximum delay that a collector may request, so that not too many spans are lost.
+/// Maximum delay that a collector may request. During the delay the queue may overflow.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 /// The time limit for the last spans at shutdown.
 pub const FLUSH_LIMIT: Duration = Duration::from_secs(1);
@@ -36,7 +35,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Sends spans until it is stopped, and then the remaining ones.
+    /// Sends spans until the stop, and then the remaining spans.
     pub async fn run(mut self) {
         let (mut batch, mut failures) = (Vec::with_capacity(MAX_BATCH), 0_u64);
         loop {
@@ -57,7 +56,7 @@ impl Exporter {
                 Err(error) => {
                     tally.dropped.fetch_add(spans, Relaxed);
                     failures += 1;
-                    // Log a collector that is away for a day only about ten times.
+                    // Log only some failures, so that an outage of a day has about ten log lines.
                     if failures.is_power_of_two() {
                         tracing::warn!(%error, failures, "spans were not taken by their collector");
                     }
@@ -67,12 +66,12 @@ impl Exporter {
         }
     }
 
-    /// Waits for spans, and a little longer for further ones. The batch stays empty at shutdown if
-    /// no spans are left.
+    /// Waits for a first span, and then up to [`WINDOW`] for further spans. The batch stays empty if
+    /// the exporter is stopped and no spans are left.
     async fn gather(&mut self, batch: &mut Vec<CallTrace>) {
         tokio::select! {
             biased;
-            // The tracer holds a sender, too, so the channel never closes.
+            // The channel never closes, because the exporter's tracer holds a sender.
             1.. = self.inbox.recv_many(batch, MAX_BATCH) => {}
             () = self.stop.cancelled() => return,
         }
@@ -88,8 +87,8 @@ impl Exporter {
         }
     }
 
-    /// Posts until the collector accepts, or has refused too often. After the stop there are no
-    /// more delays: a refused POST is repeated only once, at once.
+    /// Posts until the collector accepts, or until the retries are used up. A stop ends the current
+    /// delay: the POST is then repeated at once, and for the last time.
     async fn post(&self, request: &str) -> Result<(), WebhookError> {
         let mut delays = ExponentialBuilder::default()
             .with_min_delay(FIRST_DELAY)
@@ -112,7 +111,7 @@ impl Exporter {
     }
 }
 
-/// The delay before the next POST: as the collector requests, within limits.
+/// The delay before the next POST: the delay that the collector has requested, within limits.
 fn wait(delay: Duration, requested: Option<Duration>) -> Duration {
     requested.map_or(delay, |requested| {
         requested.clamp(delay, LONGEST_DELAY.max(delay))

@@ -1,9 +1,9 @@
-//! Traces: a span for each call, and a child span for each request to its server, sent to a
-//! collector over OTLP/HTTP (OpenTelemetry). Without `telemetry` in the configuration there are
-//! none, at no cost.
+//! Traces: a span for each call, and a child span for each request to its server. They are sent to a
+//! collector over OTLP/HTTP (OpenTelemetry). Without `telemetry` in the configuration, nothing is
+//! traced.
 //!
-//! Spans wait in a bounded queue. When it is full they are dropped and counted. One task sends
-//! them, and no call waits for it.
+//! Ended spans wait in a bounded queue. If the queue is full, spans are dropped and counted. One task
+//! sends the spans, and no call waits for it.
 
 mod call_trace;
 mod exporter;
@@ -25,11 +25,11 @@ pub use self::{
     tracer::{Tally, Tracer},
 };
 
-/// Maximum number of calls that wait to be sent: seconds of them at saturation. About 2 MB; at most
-/// 10 MB, because long texts are cut (see [`call_trace`]).
+/// Maximum number of ended calls in the queue: those of some seconds at full load. The queue takes
+/// about 2 MB, and at most 10 MB, because long texts are cut ([`call_trace`]).
 const MAX_WAITING: usize = 4096;
 
-/// The traces of a daemon, until [`Traces::stop`].
+/// The tracer and the exporter's task, until [`Traces::stop`].
 #[derive(Debug)]
 pub struct Traces {
     tracer: Arc<Tracer>,
@@ -38,8 +38,8 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Starts the exporter. `None`, with an error in the log, if the settings cannot be used. Spans
-    /// are redacted like records.
+    /// Starts the exporter. Spans are redacted by the `rules` for records. If the settings cannot be
+    /// used, logs an error and returns `None`.
     pub fn start(settings: &config::Telemetry, rules: &config::Redact) -> Option<Self> {
         let redactor = Redactor::new(rules, Instant::now)
             .inspect_err(
@@ -82,7 +82,7 @@ impl Traces {
         Arc::clone(&self.tracer)
     }
 
-    /// Sends the remaining spans, within `exporter::FLUSH_LIMIT`.
+    /// Sends the remaining spans, within `exporter::FLUSH_LIMIT`, and ends the exporter.
     pub async fn stop(mut self) {
         self.stop.cancel();
         let flushed = tokio::time::timeout(exporter::FLUSH_LIMIT, &mut self.exporter).await;

@@ -1,5 +1,6 @@
-//! Spans in OTLP's JSON (opentelemetry-proto, `trace/v1/trace.proto`: hexadecimal ids, numbers as
-//! texts), with the names of the semantic conventions for MCP.
+//! Spans as OTLP/JSON (opentelemetry-proto, `trace/v1/trace.proto`). Ids are hexadecimal, and 64-bit
+//! numbers are strings. The attributes have the names of OpenTelemetry's semantic conventions for
+//! MCP.
 
 use std::{
     borrow::Cow,
@@ -16,21 +17,21 @@ use serde::Serialize;
 use super::call_trace::{CallTrace, Hop, SpanTimes};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// `SPAN_KIND_SERVER`, `SPAN_KIND_CLIENT`
+/// `SPAN_KIND_SERVER` and `SPAN_KIND_CLIENT`.
 const SERVER: u8 = 2;
 const CLIENT: u8 = 3;
-/// `STATUS_CODE_ERROR`
+/// `STATUS_CODE_ERROR`.
 const ERROR: u8 = 2;
-/// Flags: the trace is recorded (W3C); it is known whether the parent of a span is remote; the
-/// parent is remote.
+/// Span flags: the trace is sampled (W3C), `HAS_IS_REMOTE` and `IS_REMOTE`. `HAS_IS_REMOTE` means
+/// that `IS_REMOTE` is valid. `IS_REMOTE` means that the parent span is in another process.
 const SAMPLED: u32 = 0x01;
 const REMOTE_IS_KNOWN: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
 
-/// The program that sends spans.
+/// The OTLP resource: the attributes of the program that sends the spans.
 #[derive(Debug)]
 pub struct OtlpResource {
-    /// The attributes of the environment first, which override Mainstay's own.
+    /// The configured attributes come first. They override Mainstay's own attributes.
     attributes: Vec<(String, String)>,
 }
 
@@ -70,7 +71,7 @@ impl OtlpResource {
                 }],
             }],
         };
-        // Maps with text keys cannot fail.
+        // Serialization cannot fail: all keys are strings.
         serde_json::to_string(&request).unwrap_or_default()
     }
 }
@@ -151,7 +152,7 @@ fn text<'a>(key: &'a str, value: impl Into<Cow<'a, str>>) -> Attribute<'a> {
     }
 }
 
-/// The span of the call itself, and the spans of the requests to its server.
+/// The span of the call, and the spans of the requests to its server.
 fn spans(call: &CallTrace) -> impl Iterator<Item = Span<'_>> {
     let hop_spans = call.hops.iter().map(|hop| hop_span(call, hop));
     [call_span(call)].into_iter().chain(hop_spans)
@@ -167,7 +168,8 @@ fn call_span(call: &CallTrace) -> Span<'_> {
     let optional = [
         ("mainstay.profile", &origin.profile),
         ("mainstay.principal", &origin.principal),
-        // The session's name in records. The id itself would give access to the session.
+        // The session's name in records. Its id is a secret, because it gives access to the
+        // session.
         ("mainstay.session", &origin.session),
     ];
     for (key, value) in optional {
@@ -234,7 +236,7 @@ fn span(
         parent_span_id: parent.map(|parent| parent.to_string()),
         trace_state: call.state.as_deref(),
         flags: 0,
-        // There are too many URIs for span names.
+        // Span names have no URIs, because there may be very many.
         name: match subject.method {
             Method::ResourcesRead => method.to_owned(),
             _ => format!("{method} {}", subject.name),
@@ -265,7 +267,7 @@ fn common(call: &CallTrace) -> Vec<Attribute<'_>> {
     attributes
 }
 
-/// A number as it is spelled, or a text without its quotes.
+/// A JSON-RPC id as text: a number as it is written, or a string without its quotes.
 fn id(json: &str) -> Cow<'_, str> {
     message::shown_text(json).unwrap_or(Cow::Borrowed(json))
 }

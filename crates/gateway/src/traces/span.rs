@@ -12,20 +12,21 @@ use super::{
     tracer::Tracer,
 };
 
-/// A running call. If it is dropped before its end, it counts as cancelled.
+/// The span of a running call. If it is dropped before [`Span::end`], the call counts as cancelled.
 #[derive(Debug)]
 pub struct Span {
     tracer: Arc<Tracer>,
-    /// Durations come from this clock, because the system's clock may be changed meanwhile.
+    /// The monotonic time of the start. Durations are measured by it, because the system's clock may
+    /// be changed during the call.
     since: Instant,
-    /// The request that the server has not answered yet.
+    /// The open span of a request that the server has not answered yet.
     hop: Option<Hop>,
     /// `None` after the call has been queued for export.
     call: Option<CallTrace>,
 }
 
 impl Span {
-    /// Begins the span of a call with this context. `None` if the call is not recorded.
+    /// Begins the span of a call with this trace context. `None` if the call is not traced.
     pub fn begin(
         tracer: &Arc<Tracer>,
         context: Option<(TraceContext, Option<String>)>,
@@ -55,7 +56,7 @@ impl Span {
         })
     }
 
-    /// The trace of the call.
+    /// The id of the call's trace.
     pub fn trace(&self) -> Option<TraceId> {
         self.call.as_ref().map(|call| call.trace)
     }
@@ -65,8 +66,8 @@ impl Span {
         Some(call.times.started + self.since.elapsed())
     }
 
-    /// Begins the span of a request to the server, and ends an open one as cancelled. Returns the trace context
-    /// for the request. `None` after the call has ended.
+    /// Begins the span of a request to the server, and ends an open span as cancelled. Returns the
+    /// trace context for the request. `None` after the call has ended.
     pub fn ask(&mut self, revision: Revision) -> Option<TraceContext> {
         self.answered(Some("cancelled"));
         let now = self.now()?;
@@ -88,9 +89,10 @@ impl Span {
         })
     }
 
-    /// Ends the span of the request: the server has answered, or the request failed.
+    /// Ends the span of the request. `failed` is the code of the failure, or `None` if the server has
+    /// answered.
     pub fn answered(&mut self, failed: Option<&'static str>) {
-        // The clock is read only if a span needs it.
+        // Return before the clock is read if there is no open span.
         let Some(mut hop) = self.hop.take() else {
             return;
         };
@@ -102,7 +104,7 @@ impl Span {
         }
     }
 
-    /// `secrets` are those of the server at the end.
+    /// Ends the span of the call. `secrets` are the secrets of the server at the end.
     pub fn end(mut self, secrets: Option<Arc<Secrets>>, error: Option<SpanError>) {
         if let (Some(call), Some(secrets)) = (&mut self.call, secrets) {
             call.subject.secrets = Some(secrets);

@@ -1,4 +1,4 @@
-//! Decides which calls are recorded, creates ids, and queues the calls that have ended.
+//! The tracer: decides which calls are traced, creates ids, and queues the spans of ended calls.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::call_trace::CallTrace;
 
-/// Counts of spans since the start.
+/// Counts of spans since Mainstay started.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub exported: AtomicU64,
@@ -18,10 +18,10 @@ pub struct Tally {
     pub dropped: AtomicU64,
 }
 
-/// Begins spans.
+/// Samples calls, creates ids, and queues ended calls for the exporter.
 #[derive(Debug)]
 pub struct Tracer {
-    /// The share of traces that are recorded, of those that begin here.
+    /// The share of calls that are traced, among the calls without a trace context.
     sample_ratio: f64,
     /// The state of the id generator.
     next: AtomicU64,
@@ -39,8 +39,8 @@ impl Tracer {
         }
     }
 
-    /// Decides whether a call with this context is recorded, and returns its trace and its parent.
-    /// If the trace began elsewhere, its origin has decided (OpenTelemetry,
+    /// Decides whether a call with this trace context is traced. Returns the ids of its trace and of
+    /// its parent span. A call with a context follows the decision in the context (OpenTelemetry,
     /// `parentbased_traceidratio`).
     pub fn sample(&self, parent: Option<TraceContext>) -> Option<(TraceId, Option<SpanId>)> {
         if let Some(parent) = parent {
@@ -48,7 +48,7 @@ impl Tracer {
         }
         let (high, low) = (self.number(), self.number());
         let trace = u128::from(high) << 64 | u128::from(low);
-        // A random number from 0 to just below 1.
+        // A random number in [0, 1).
         let random_share = f64::from((low >> 32) as u32) / 2_f64.powi(32);
         (random_share < self.sample_ratio).then_some((TraceId(trace.to_be_bytes()), None))
     }
@@ -57,9 +57,8 @@ impl Tracer {
         SpanId(self.number())
     }
 
-    /// A number that is random enough to be unique, without a lock and without a system call.
-    /// 0 is no valid id, and becomes 1. This is SplitMix64 (Steele, Lea, Flood: "Fast Splittable
-    /// Pseudorandom Number Generators").
+    /// A random number for ids, without a lock and without a system call: SplitMix64 (Steele, Lea,
+    /// Flood: "Fast Splittable Pseudorandom Number Generators"). Never 0, which is no valid id.
     fn number(&self) -> u64 {
         let mut number = self.next.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed);
         number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -67,7 +66,7 @@ impl Tracer {
         (number ^ (number >> 31)).max(1)
     }
 
-    /// Queues a call that has ended. If the queue is full, its spans are counted as dropped.
+    /// Queues an ended call. If the queue is full, its spans are counted as dropped.
     pub fn take(&self, call: CallTrace) {
         let spans = call.spans();
         if self.queue.try_send(call).is_err() {

@@ -65,7 +65,7 @@ fn catalog<'a>(servers: impl Iterator<Item = (&'a str, Vec<Value>)>) -> Catalog 
     )
 }
 
-/// Queries as people write them, and the tool that must come first.
+/// Tests queries as people write them. Each has the tool that must come first.
 #[test]
 fn who_describes_a_tool_finds_it_first() {
     let catalog = realistic();
@@ -130,7 +130,7 @@ fn who_describes_a_tool_finds_it_first() {
         ("search the web for news", "brave_web_search"),
         ("refund a customer's record_crash", "stripe_create_refund"),
         ("stack trace of an error", "sentry_get_issue"),
-        // Names, in whatever spelling.
+        // Names of tools, in several spellings.
         ("createIssue", "createIssue"),
         ("git_log", "git_log"),
         ("db__query", "query"),
@@ -189,7 +189,7 @@ fn names_are_split_where_words_begin() {
     }
 }
 
-/// Only new or changed tools are indexed.
+/// Only new and changed tools are indexed again.
 #[test]
 fn what_has_not_changed_is_taken_over() {
     let catalog_with = |tools: &[(&str, &str)]| {

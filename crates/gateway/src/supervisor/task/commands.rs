@@ -1,4 +1,4 @@
-//! Handles commands to a supervisor: from its operator, from calls, and for a new configuration.
+//! Handles the commands to a supervisor: of the operator, of calls, and of configuration changes.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Task {
             }
             SupervisorCommand::Configure(config) => self.configure(config).await,
             SupervisorCommand::OpenIsolated(open) => self.open_isolated(open),
-            // Released sessions are closed after every command, see below.
+            // `close_released` below runs after every command.
             SupervisorCommand::ReleaseIsolated => {}
             SupervisorCommand::End => {
                 self.ending = true;
@@ -51,7 +51,7 @@ impl Task {
 
     /// Carries out an operator's command. Returns the epoch of the attempt to wait for.
     async fn operate(&mut self, operation: Operation) -> Epoch {
-        // The server was disabled while the command was queued.
+        // The server may have been disabled while the command was queued.
         if operation != Operation::Stop && !self.config.enabled {
             return self.shared.status().epoch.next();
         }
@@ -89,7 +89,7 @@ impl Task {
         let before = Arc::clone(&self.config);
         let formerly = std::mem::replace(&mut self.configured, Arc::clone(&config));
         self.config = if config.reads_files && formerly.launch == config.launch {
-            // Keep the values that were read from the entry's files since.
+            // Keep the values that an attempt has read from the entry's files since.
             Arc::new(config.refreshed((*before).clone()))
         } else {
             config
@@ -100,7 +100,7 @@ impl Task {
         }
         self.lists.catalog_file = catalog_file(&self.fleet, &self.config);
         self.shared.policy = policy(&self.config);
-        // Takes effect with the next session.
+        // The next session uses it.
         self.shared.initialize = shared_initialize(&self.config, &self.fleet);
         let relaunch = before.is_reached_otherwise(&self.config);
         if relaunch {
@@ -125,10 +125,10 @@ impl Task {
         self.report_catalog(Vec::new()).await;
     }
 
-    /// Applies the configuration of an attempt that found other values in the entry's files.
+    /// Applies a configuration in which an attempt found other values in the entry's files.
     pub(super) fn handle_refreshed(&mut self, before: &Arc<ServerConfig>, refreshed: ServerConfig) {
-        // If another configuration came into force meanwhile, the next attempt reads the files
-        // again.
+        // Ignore it if another configuration has come into force since. The next attempt reads the
+        // files again.
         if Arc::ptr_eq(before, &self.config) {
             tracing::info!(server = %self.config.name, "the files that its entry names have other values now");
             self.config = Arc::new(refreshed);

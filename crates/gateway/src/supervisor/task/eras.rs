@@ -14,14 +14,14 @@ use tokio::time::Instant;
 use super::Task;
 use crate::supervisor::{declared::pinned, listing::ListOutcome, session_key::SessionKey};
 
-/// Time for which a server that failed after `server/discover` gets no further one, unless its
-/// operator starts it.
+/// Time for which no `server/discover` is sent to a server that failed after one. A start by the
+/// operator ends it.
 const PROBE_AGAIN: Duration = Duration::from_hours(1);
 
 impl Task {
-    /// The way to open a session. An isolated session uses its client's `initialize`, unless the
-    /// server opens no sessions: then the isolated one only has credentials of its own. The shared
-    /// session uses the configured revision, or else detects the era.
+    /// The way to open a session. An isolated session is legacy and uses its client's `initialize`.
+    /// If the server has no legacy era, the isolated session is modern and differs only in its
+    /// credentials. The shared session uses the configured revision, or detects the era.
     pub(super) fn approach(&self, key: SessionKey) -> Approach {
         match (key, self.config.protocol) {
             (SessionKey::Isolated(_), _) if self.view.borrow().eras.legacy == Some(false) => {
@@ -36,7 +36,8 @@ impl Task {
         }
     }
 
-    /// Records eras that the server was seen to speak. A configured revision takes precedence.
+    /// Records the eras that the server has shown to speak or not to speak. A configured revision
+    /// takes precedence.
     pub(super) fn record_eras(&self, eras: Eras) {
         if pinned(&self.config).is_none() {
             self.view.send_if_modified(|view| {
@@ -46,13 +47,14 @@ impl Task {
         }
     }
 
-    /// Handles a failed attempt: the assumed eras may be wrong.
+    /// Updates the known eras after a failed attempt, because the assumed eras may be wrong.
     pub(super) fn learn_from_refusal(&mut self, key: SessionKey, loss: &Loss, mut eras: Eras) {
         let known_eras = eras.or(self.view.borrow().eras);
         if matches!((key, loss), (SessionKey::Isolated(_), Loss::Rejected(_))) {
             eras.legacy = Some(false);
         }
-        // Without a modern session, the URL may be wrong or the failure may be temporary.
+        // Exclude the legacy era only if the server is known to speak the modern era. Otherwise the
+        // URL may be wrong, or the failure may be temporary.
         if known_eras.modern != Some(true) {
             eras.legacy = None;
         }
@@ -62,12 +64,12 @@ impl Task {
         }
     }
 
-    /// The era of the first message after a failed attempt. `server/discover` may have caused the
-    /// failure, so the next attempt omits it.
+    /// The era of the first message after a failed attempt. If `server/discover` may have caused the
+    /// failure, the next attempt omits it.
     fn first_after(&self, loss: &Loss) -> Option<Era> {
         match loss {
-            // Not `None`: a process that crashes with `server/discover` and without it must not get
-            // both again.
+            // Stay with the legacy era even if the process crashes without `server/discover`, too.
+            // After `None`, the next attempt would send `server/discover` again.
             Loss::Crashed { .. } => Some(Era::Legacy),
             Loss::Rejected(_)
             | Loss::ConnectTimeout(_)
@@ -91,13 +93,13 @@ impl Task {
             .or_else(|| self.avoids_probe().then_some(Era::Legacy))
     }
 
-    /// True if no `server/discover` is sent for now, because the server failed after one.
+    /// True if no `server/discover` is sent for now, because the server failed after an earlier one.
     fn avoids_probe(&self) -> bool {
         self.view.borrow().avoids_probe && self.eras.avoids_probe_until > Instant::now()
     }
 
-    /// Sets whether `server/discover` is omitted. Expires, because the failure may have had another
-    /// cause.
+    /// Sets whether `server/discover` is omitted. The setting expires after [`PROBE_AGAIN`], because
+    /// the failure may have had another cause.
     pub(super) fn avoid_probe(&mut self, avoids_probe: bool) {
         self.eras.avoids_probe_until = Instant::now() + PROBE_AGAIN;
         self.view.send_if_modified(|view| {
@@ -105,8 +107,8 @@ impl Task {
         });
     }
 
-    /// Handles a first listing without tools. If the server was sent `server/discover` on this
-    /// connection, that may be the cause: reconnects without it, unless calls are in flight.
+    /// Handles a first listing without tools. If `server/discover` was sent on this connection, it may
+    /// be the cause. Then reconnects without it, unless calls are in flight.
     pub(super) fn handle_empty_listing(&mut self, tools: &ListOutcome) {
         let Some(session) = &self.shared.session else {
             return;
@@ -128,7 +130,7 @@ impl Task {
         self.step(SessionKey::Shared, Event::Reconnect);
     }
 
-    /// Resets the eras, because the server is now reached in another way.
+    /// Resets the known eras, because the server's target has changed.
     pub(super) fn forget_eras(&mut self, is_same_server: bool) {
         let eras = match pinned(&self.config) {
             Some(pinned) => pinned,

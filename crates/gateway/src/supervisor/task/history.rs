@@ -1,4 +1,4 @@
-//! Records each change of the server's status in the journal.
+//! Records the changes of the server's status in the journal.
 
 use mainstay_core::{
     lifecycle::{SessionState, SessionStatus},
@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use super::Task;
 use crate::supervisor::kept_down::KeptDown;
 
-/// Number of stderr lines in a transition, and maximum number of bytes of each.
+/// Maximum number of stderr lines in a transition, and of bytes in each line.
 const STDERR_LINES: usize = 3;
 const MAX_LINE: usize = 200;
 /// Maximum number of bytes of the reason.
 const MAX_REASON: usize = 500;
 
-/// The status of a server that has been removed.
+/// The status word of a removed server.
 const REMOVED: &str = "removed";
 
 /// The status that was recorded last.
@@ -34,7 +34,7 @@ pub struct Exit {
 }
 
 impl Task {
-    /// Records the status if its word, or whether it is degraded, has changed.
+    /// Records the status if its word has changed, or if it became degraded or is no longer degraded.
     pub(super) fn record_status(&mut self, status: &SessionStatus) {
         if !self.fleet.history.is_open() {
             return;
@@ -91,7 +91,7 @@ impl Task {
         history.record(&self.config.name, &self.log, transition);
     }
 
-    /// The last lines of its stderr.
+    /// The last lines of the process's stderr.
     fn last_words(&self) -> Vec<String> {
         let mut lines = self.log.tail.texts();
         lines.retain(|line| !line.trim().is_empty());

@@ -1,6 +1,6 @@
-//! The isolated sessions of a server. Each is opened for one client, and reopened only by that
-//! client's next call. At most `maxSessions` are open. The session that was idle for longest is
-//! closed to make room for a new one.
+//! The isolated sessions of a server. Each session is opened for one client. A lost session is
+//! reopened by that client's next call. At most `maxSessions` sessions are open. To make room for a
+//! new session, the session that has been idle for longest is closed.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -33,10 +33,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub struct IsolatedSessions {
     sessions: HashMap<IsolatedSessionId, SessionEntry>,
-    /// Sessions that wait to be opened until another session has ended.
+    /// Sessions that wait until another session has ended and makes room.
     newcomers: VecDeque<Newcomer>,
-    /// The latest epoch of the sessions that have ended. New sessions have later epochs, so that a
-    /// late report cannot be attributed to a new session with the same id.
+    /// The latest epoch of the ended sessions. New sessions have later epochs, so that a late report
+    /// of an ended session is not attributed to a new session with the same id.
     past: Option<Epoch>,
 }
 
@@ -45,7 +45,7 @@ struct SessionEntry {
     usage: Arc<Usage>,
     counts: bool,
     principal: Principal,
-    /// The session is ending, and is not reopened in this entry.
+    /// True if the session is ending. A new request for it becomes a newcomer.
     is_leaving: bool,
     /// Callers that wait for the session to open.
     waiting: Vec<Reply>,
@@ -78,7 +78,7 @@ impl IsolatedSessions {
             .map(|isolated_session| &mut isolated_session.managed)
     }
 
-    /// The principal whose session this is.
+    /// The principal of a session.
     pub fn principal(&self, id: IsolatedSessionId) -> Option<&Principal> {
         let isolated_session = self.sessions.get(&id);
         isolated_session.map(|isolated_session| &isolated_session.principal)
@@ -88,7 +88,7 @@ impl IsolatedSessions {
         self.sessions.keys().copied().collect()
     }
 
-    /// The sessions that count for `maxSessions`.
+    /// The sessions that count towards `maxSessions`.
     fn counted(&self) -> impl Iterator<Item = (IsolatedSessionId, &SessionEntry)> {
         self.sessions
             .iter()
@@ -96,8 +96,8 @@ impl IsolatedSessions {
             .map(|(&id, isolated_session)| (id, isolated_session))
     }
 
-    /// Closes the session that has been idle for longest, and returns its id. `None` if all are in
-    /// use.
+    /// Marks the session that has been idle for longest as closed, and returns its id. `None` if all
+    /// sessions are in use.
     fn make_room(&mut self) -> Option<IsolatedSessionId> {
         let mut idle: Vec<_> = self
             .counted()
@@ -107,7 +107,7 @@ impl IsolatedSessions {
             .map(|(id, isolated_session)| (isolated_session.usage.last_used(), id))
             .collect();
         idle.sort_unstable_by_key(|(last_used, id)| (*last_used, id.0));
-        // A session may have come into use meanwhile.
+        // A caller may have begun to use a session after the check above.
         idle.into_iter()
             .map(|(_, id)| id)
             .find(|id| self.sessions[id].usage.close_if_unused())
@@ -141,7 +141,7 @@ impl Task {
         }
     }
 
-    /// The reason why no session may be opened, if there is one.
+    /// The state of the server in which no session may be opened. `None` if sessions may be opened.
     fn is_down(&self) -> Option<&'static str> {
         if self.stopped {
             Some("stopped")
@@ -159,7 +159,7 @@ impl Task {
                 (all + 1, leaving + usize::from(isolated_session.is_leaving))
             },
         );
-        // Callers that have gone take no place.
+        // Drop newcomers without a waiting caller.
         self.isolated_sessions
             .newcomers
             .retain(Newcomer::is_waiting);
@@ -183,7 +183,7 @@ impl Task {
         self.isolated_sessions
             .newcomers
             .push_back(Newcomer { open, more });
-        // There is room at once if the closed session has ended already.
+        // The closed session may have ended already.
         self.admit_newcomers();
     }
 
@@ -246,7 +246,7 @@ impl Task {
         }
     }
 
-    /// Answers the callers that wait for the session, if it is up.
+    /// Replies to the callers that wait for the session, if the session is up.
     pub(super) fn settle_isolated(&mut self, id: IsolatedSessionId) {
         let Some(isolated_session) = self.isolated_sessions.sessions.get_mut(&id) else {
             return;
@@ -265,14 +265,14 @@ impl Task {
             for reply in isolated_session.waiting.drain(..) {
                 is_received |= reply.send(Ok(Arc::clone(&session))).is_ok();
             }
-            // All callers have gone meanwhile.
+            // All callers have gone, so nobody uses the session.
             if !is_received {
                 self.close_isolated(id);
             }
         }
     }
 
-    /// Handles the end of a session's connection. `was_up` is true if the session had been open.
+    /// Handles the end of a session's connection. `was_up` is true if the session was open before.
     pub(super) fn isolated_ended(&mut self, id: IsolatedSessionId, was_up: bool) {
         let Some(isolated_session) = self.isolated_sessions.sessions.get(&id) else {
             return;
@@ -322,8 +322,8 @@ impl Task {
         }
     }
 
-    /// Closes the sessions that their clients have released, and those that were closed for being
-    /// idle.
+    /// Closes the sessions that their clients have released, and the sessions that were marked as
+    /// closed while idle.
     pub(super) fn close_released(&mut self) {
         let released: Vec<IsolatedSessionId> = self
             .isolated_sessions
@@ -339,7 +339,7 @@ impl Task {
         }
     }
 
-    /// Closes all sessions, and refuses all queued ones.
+    /// Closes all sessions, and refuses all newcomers.
     pub(super) fn close_all_isolated(&mut self) {
         for Newcomer { open, more } in std::mem::take(&mut self.isolated_sessions.newcomers) {
             let replies = more.into_iter().chain([open.reply]);
@@ -351,8 +351,8 @@ impl Task {
     }
 }
 
-/// A lost session is reopened only by a call, because only its client knows whether it is still
-/// needed.
+/// The server's policy, changed so that only a call reopens a lost session. Only the client knows
+/// whether it still needs the session.
 fn policy(server: &Policy) -> Policy {
     Policy {
         reconnect: Reconnect {

@@ -21,12 +21,12 @@ use crate::supervisor::{
     listing_schedule::FinishedListing,
 };
 
-/// Interval of events about a list that changes too often.
+/// Interval of the events about tools while their list changes too often.
 const PUBLISH_EVERY: Duration = Duration::from_mins(10);
 
 /// A change of the tools whose event is delayed.
 pub(super) struct PendingToolsEvent {
-    /// The tool names as published last.
+    /// The tool names at the last published event.
     published_names: Vec<Box<str>>,
     pub at: Instant,
 }
@@ -65,7 +65,7 @@ impl Task {
         } = done;
         let is_over = |session: &Arc<UpstreamSession>| session.is_over();
         if epoch != self.shared.epoch() || self.shared.session.as_ref().is_none_or(is_over) {
-            // The session is gone. The lists of the next session are read anew.
+            // The listed session is gone. The next session is listed again.
             return;
         }
         for (kind, outcome) in &mut listed.lists {
@@ -85,7 +85,7 @@ impl Task {
             .listings
             .settled(&listed.lists, had, catalog.tools.len());
         self.lists.shares = listed.shares;
-        // An unchanged catalog is the same `Arc`, and need not be merged.
+        // An unchanged catalog is the same `Arc`.
         let changed = before
             .as_ref()
             .is_none_or(|before| !Arc::ptr_eq(before, &catalog));
@@ -108,7 +108,7 @@ impl Task {
             self.save_catalog(Arc::clone(&catalog), eras).await;
         }
         let is_first = self.view.borrow().listed != Some(epoch);
-        // Merge the catalog before it counts as listed, so that waiting callers find its items.
+        // Merge the catalog before `listed` is set, so that callers that wait for it find the items.
         self.report_catalog(announced).await;
         self.view.send_modify(|view| {
             view.listed = Some(epoch);
@@ -131,7 +131,7 @@ impl Task {
     }
 
     /// Publishes that tools were added or removed. While the list changes too often, publishes one
-    /// event per [`PUBLISH_EVERY`] instead, so that other events are not displaced.
+    /// event per [`PUBLISH_EVERY`], so that other events are not displaced from the ring.
     fn publish_tools_changed(&mut self, kind: EventKind, before: Option<Arc<ServerCatalog>>) {
         if self.lists.pending_tools_event.is_none()
             && !self.lists.listings.is_unsettled(ListKind::Tools)
@@ -173,7 +173,7 @@ impl Task {
         }
     }
 
-    /// Logs once which names in the deny and allow lists match no tool.
+    /// Logs the names in the deny and allow lists that match no tool. Logs the same names only once.
     fn log_unmatched(&mut self, unmatched: Vec<String>) {
         if unmatched == self.lists.unmatched {
             return;
@@ -185,13 +185,13 @@ impl Task {
         self.lists.unmatched = unmatched;
     }
 
-    /// Saves the catalog and the eras for the next run.
+    /// Stores the catalog and the eras for the next run.
     async fn save_catalog(&self, catalog: Arc<ServerCatalog>, eras: Eras) {
         let Some(file) = self.lists.catalog_file.clone() else {
             return;
         };
         let declared = self.lists.offered_to.clone();
-        // Do not block the runtime: disks may be slow.
+        // Off the runtime, because disks may be slow.
         let secrets = self.log.secrets();
         let saving =
             try_off_the_runtime(move || file.save(&declared, &catalog, eras, secrets.as_deref()));
@@ -201,12 +201,12 @@ impl Task {
         }
     }
 
-    /// Asks the registry to merge the catalogs, and returns when that is done.
+    /// Makes the registry merge the catalogs, and returns when the merged catalogs are published.
     pub(super) async fn report_catalog(&self, announced: Vec<ListKind>) {
         let (merged, done) = oneshot::channel();
         self.report(SupervisorReport::CatalogChanged { announced, merged })
             .await;
-        // An error means that the registry has ended. Then no caller waits any more.
+        // An error means that the registry has ended.
         done.await.ok();
     }
 

@@ -1,4 +1,4 @@
-//! Answers or passes on the questions that a shared session asks outside of calls.
+//! Handles the questions of a shared session that belong to no call.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +17,8 @@ use super::Task;
 use crate::supervisor::{declared::is_forwarded, open_questions::Answerer};
 
 impl Task {
-    /// Answers a question of the shared session that belongs to no call, or passes it on.
+    /// Handles a question of the shared session that belongs to no call: puts it to the only client,
+    /// answers it from the configuration, holds it, queues it, or refuses it.
     pub(super) fn handle_question(&self, mut question: ServerQuestion) {
         let is_rejected = self.config.server_requests == Some(ServerRequests::Reject);
         let client = self.fleet.sole_asker().filter(|_| !is_rejected);

@@ -1,4 +1,4 @@
-//! Opens a session, probes it, and handles its end.
+//! Opens a session, probes the session, and handles its end.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -80,7 +80,8 @@ impl Task {
         self.connections.keys.insert(connection.id(), (key, epoch));
     }
 
-    /// The principal whose credentials a session has. The shared session is Mainstay's own.
+    /// The principal whose credentials a session uses. For the shared session, the anonymous
+    /// principal.
     fn principal(&self, key: SessionKey) -> Principal {
         let principal = match key {
             SessionKey::Shared => None,
@@ -99,7 +100,7 @@ impl Task {
                 },
                 requested: Some(self.handles.requested.subscribe()),
             },
-            // Its client waits for the session.
+            // A client waits for its isolated session.
             SessionKey::Isolated(_) => Urgency {
                 rank: Rank::Requested,
                 requested: None,
@@ -136,7 +137,7 @@ impl Task {
         let Some(managed) = self.managed(key) else {
             return;
         };
-        // The end of a session that is over already has been reported, or soon will be.
+        // Ignore a session that is over. Its end is reported separately.
         if epoch != managed.epoch() || session.is_over() {
             return;
         }
@@ -170,8 +171,8 @@ impl Task {
         }
     }
 
-    /// Reconnects after the server has refused the credentials of an open session, if the entry
-    /// refers to a file, because the file may have changed. At most one reconnection per
+    /// Reconnects after the server has refused the credentials of an open session. Only for an entry
+    /// that refers to files, because a file may have newer credentials. At most once per
     /// `unauthorized_spacing`.
     fn try_other_credentials(&mut self) {
         let spacing = self.shared.policy.reconnect.unauthorized_spacing;
@@ -186,8 +187,8 @@ impl Task {
 
     pub(super) fn handle_ended(&mut self, key: SessionKey, epoch: Epoch, ending: Ending) {
         let Ending { loss, eras } = ending;
-        // Redact secrets: the loss may quote the server, which may quote the headers of our
-        // requests.
+        // Redact secrets. The loss may quote the server, and the server may quote the headers of
+        // our requests.
         let loss = loss.reworded(|text| self.log.redacted(&text).into_owned());
         tracing::info!(server = %self.config.name, which = ?key, %epoch, %loss, "session ended");
         if let Loss::Crashed { code, signal } = loss {
@@ -228,7 +229,7 @@ impl Task {
                 if was_up && self.shared.status().unauthorized {
                     self.try_other_credentials();
                 }
-                // A session that is reopened at once is still in its first attempt.
+                // If the lifecycle has begun another attempt at once, that attempt counts as the first.
                 if !self.shared.status().attempting {
                     self.view.send_modify(|view| view.attempted = true);
                 }

@@ -1,4 +1,4 @@
-//! Publishes and logs calls that are refused because they may have crashed the server.
+//! Refuses calls that may have crashed the server, allows them again, and publishes both.
 
 use mainstay_core::{
     catalog::ListKind,
@@ -37,7 +37,7 @@ impl Task {
         }
     }
 
-    /// Allows calls again whose refusal has expired.
+    /// Allows the calls again whose refusal has expired.
     pub(super) fn allow_expired(&self) {
         if self
             .handles
@@ -49,8 +49,8 @@ impl Task {
         }
     }
 
-    /// Allows all calls again, because the operator has started the server or it is another program
-    /// now.
+    /// Allows all calls again. Called when the operator has started the server, or when its target
+    /// has changed.
     pub(super) fn allow_all(&self) {
         self.publish_allowed(&self.handles.suspect_calls.clear());
     }
@@ -65,8 +65,8 @@ impl Task {
         }
     }
 
-    /// The name of the call, if the server lists it. Any other name or URI may be private, or made
-    /// up by the client.
+    /// The name of the call, if the server lists it. Any other name or URI must not be published: it
+    /// may be private, or made up by the client.
     fn listed_name(&self, call: &RefusedCall) -> Option<String> {
         let kind = match call.method {
             Method::ToolsCall => ListKind::Tools,
