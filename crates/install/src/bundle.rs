@@ -10,26 +10,26 @@ use crate::{
 /// The name of the manifest in a bundle.
 pub const MANIFEST: &str = "manifest.json";
 
-/// Number of entries in a bundle at most. `node_modules` of large servers has ten thousand.
+/// The maximum number of entries in a bundle. `node_modules` of a large server has ten thousand entries.
 pub const MAX_ENTRIES: usize = 20_000;
 
-/// Unpacked size of a bundle at most, in bytes. Python bundles contain whole environments.
+/// The maximum unpacked size of a bundle, in bytes. Python bundles contain whole environments.
 pub const MAX_TOTAL: u64 = 1024 * 1024 * 1024;
 
-/// Unpacked bytes of a file for each byte in the bundle at most. OfferSource text reaches 20; the limit of deflate
-/// is 1032.
+/// The maximum number of unpacked bytes of a file for each byte in the bundle. Source code reaches 20. The
+/// limit of deflate is 1032.
 const MAX_RATIO: u64 = 200;
 
-/// Files up to this size may have any ratio, because empty tables compress well.
+/// The size up to which a file may have any ratio, because empty tables compress well.
 const ANY_RATIO: u64 = 1024 * 1024;
 
-/// Longest path of an entry, in bytes.
+/// The maximum length of an entry's path, in bytes.
 const MAX_PATH: usize = 512;
 
-/// Number of nested folders at most.
+/// The maximum number of nested folders.
 const MAX_DEPTH: usize = 40;
 
-/// Bits of a Unix mode: the type of file, and the types that are accepted.
+/// Bits of a Unix mode: the mask of the file type, the file types, and the permissions to execute.
 const KIND: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 const FOLDER: u32 = 0o040_000;
@@ -69,7 +69,7 @@ pub enum BundleRefusal {
     NoManifest,
 }
 
-/// The files and folders to unpack, in the order of the directory.
+/// The files and folders to unpack, in the order of the ZIP directory.
 #[derive(Debug, PartialEq, Eq)]
 pub struct UnpackPlan {
     pub files: Vec<PlannedFile>,
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// `node_modules` made on Linux has such names.
+    /// `node_modules` that was made on Linux may contain such names.
     #[test]
     fn names_of_linux_are_good_on_linux() {
         let names = ["README", "readme", "aux.js", "a to:b", "what?", MANIFEST];

@@ -35,7 +35,7 @@ fn remote(transport: &Transport, answers: &Answers) -> Recipe {
     }
 }
 
-/// The package with its version, as its runtime spells it.
+/// The package with its version, in the spelling of its runtime.
 pub fn reference(kind: OfferKind, package: &Package) -> String {
     let identifier = &package.identifier;
     let version = package
@@ -121,7 +121,8 @@ fn command(offer: &Offer, package: &Package, answers: &Answers) -> Result<Recipe
     let is_container = offer.kind == OfferKind::Oci;
     args.extend(of_runtime);
     if is_container {
-        // The values are in the environment of the command, where `ps` does not show them.
+        // Only the names are arguments. The values are in the environment of the command, where
+        // `ps` does not show them.
         args.extend(
             env.iter()
                 .flat_map(|(name, _)| [Text::open("-e"), Text::open(name.as_str())]),

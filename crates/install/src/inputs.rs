@@ -1,6 +1,7 @@
-//! Inputs of server.json: the questions that they become, and their texts after the answers.
+//! Turns the inputs of server.json into questions, and the answers into texts.
 //!
-//! An input either has a fixed `value`, in which only variables can be set, or the person is asked for it.
+//! An input with a `value` is fixed, except for the variables in the value. Any other input becomes a
+//! question.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +12,10 @@ use crate::{
     recipe::Text,
 };
 
-/// Number of inputs of one package or remote at most.
+/// The maximum number of inputs of one package or remote.
 const MAX_INPUTS: usize = 200;
 
-/// Longest name of an input.
+/// The maximum length of an input's name.
 const MAX_KEY: usize = 200;
 
 /// The reason that an input cannot be used.
@@ -32,7 +33,7 @@ pub enum BadInput {
 
 /// The form of an argument on the command line.
 enum Shape {
-    /// The name alone, if it is switched on.
+    /// The name alone. Present if the switch is on.
     Switch,
     /// The name and a value.
     Named,
@@ -96,7 +97,7 @@ impl Questions {
         }
     }
 
-    /// Asks for an input, or for the variables in its value.
+    /// Adds a question for an input, or for each variable in its value.
     fn input(&mut self, key: &str, input: &Input) -> Result<(), BadInput> {
         let Some(value) = &input.value else {
             return self.ask(question(key, input));
@@ -115,7 +116,7 @@ impl Questions {
         Ok(())
     }
 
-    /// Adds a question. Inputs of the same name share one answer.
+    /// Adds a question. Inputs with the same name share one answer.
     fn ask(&mut self, question: Question) -> Result<(), BadInput> {
         if question.key.is_empty() || question.key.len() > MAX_KEY {
             return Err(BadInput::Nameless);
@@ -145,7 +146,7 @@ fn question(key: &str, input: &Input) -> Question {
         description: input.description.clone().unwrap_or_default(),
         required: input.is_required,
         secret: input.is_secret,
-        // The publisher's text must not contain references.
+        // Escape the default: a publisher's text must not contain references.
         default: fixed.take(1).map(|value| literal(value)).collect(),
         choices: input.choices.clone(),
         placeholder: input.placeholder.clone().unwrap_or_default(),
@@ -160,7 +161,7 @@ fn question(key: &str, input: &Input) -> Question {
     }
 }
 
-/// The name by which an argument is asked for.
+/// The key of the question for an argument.
 fn key(argument: &Input) -> String {
     let name = argument
         .name
@@ -217,7 +218,7 @@ pub fn words(argument: &Input, answers: &Answers) -> Result<Vec<Text>, BadInput>
     })
 }
 
-/// The values of an input: none if it is unset, several if it is repeated.
+/// The values of an input. None if the input is unset, several if it is repeated.
 pub fn texts(key: &str, input: &Input, answers: &Answers) -> Vec<Text> {
     let Some(value) = &input.value else {
         let question = question(key, input);
@@ -234,7 +235,7 @@ pub fn texts(key: &str, input: &Input, answers: &Answers) -> Vec<Text> {
             let question = question(name, variable);
             let values = question.values(answers).to_vec();
             if values.is_empty() {
-                // A text with an unset variable is left out.
+                // Omit a text with an unset variable.
                 return Vec::new();
             }
             variables.insert(
@@ -290,7 +291,7 @@ pub fn url(transport: &Transport, answers: &Answers) -> Text {
     })
 }
 
-/// The publisher's text with its variables replaced. Unknown variables stay.
+/// Replaces the variables in a publisher's text. Unknown variables stay unchanged.
 fn filled(template: &str, value: impl Fn(&str) -> Option<Text>) -> Text {
     let mut out = Text::default();
     let mut rest = template;
@@ -325,7 +326,7 @@ fn is_variable(name: &str) -> bool {
         && name.bytes().all(is_good)
 }
 
-/// True for a token (RFC 9110, 5.6.2).
+/// True for a valid name of a header: a token (RFC 9110, 5.6.2).
 fn is_header(name: &str) -> bool {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.len() <= MAX_KEY && name.bytes().all(is_good)

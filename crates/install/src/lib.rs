@@ -1,8 +1,8 @@
 //! Turns published servers into entries of a configuration. The publishers are not trusted.
 //!
-//! A registry's answer ([`listing`]) has [`offer`]s, a bundle has a [`manifest`]. Both ask [`question`]s.
-//! With the answers they become a [`recipe`], which is the entry. All of this is pure. Only [`unpack`]
-//! touches files, and nothing here uses the network.
+//! A registry's answer ([`listing`]) contains [`offer`]s, and a bundle contains a [`manifest`]. Both have
+//! [`question`]s. With the answers they become a [`recipe`], which gives the entry. All of this is pure. Only
+//! [`unpack`] touches files, and nothing here uses the network.
 
 pub mod bundle;
 pub mod command;

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, value::RawValue};
 
-/// Longest name of a server (server.json).
+/// The maximum length of a server's name (server.json).
 const MAX_NAME: usize = 200;
 
-/// The extension of the official registry.
+/// The name of the official registry's extension in `_meta`.
 const OFFICIAL: &str = "io.modelcontextprotocol.registry/official";
 
 /// A page of servers.
@@ -59,7 +59,7 @@ impl ListingStatus {
     }
 }
 
-/// `server.json`
+/// The content of `server.json`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Server {
@@ -145,7 +145,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
-/// Accepts numbers and booleans for texts, because publishers write them.
+/// Accepts numbers and booleans as texts, because publishers write them.
 fn scalar<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     match Value::deserialize(from)? {
         Value::Null => Ok(None),
@@ -188,7 +188,7 @@ struct Wrapped<'a> {
     meta: Option<BTreeMap<String, Value>>,
 }
 
-/// Parses a list of servers. Servers that cannot be parsed are counted.
+/// Parses a list of servers. Counts the servers that cannot be parsed.
 pub fn page(text: &str) -> Result<Page, Unreadable> {
     let raw: RawPage<'_> = serde_json::from_str(text)?;
     let mut page = Page {
@@ -208,7 +208,7 @@ pub fn page(text: &str) -> Result<Page, Unreadable> {
     Ok(page)
 }
 
-/// Parses the answer about the server `name`.
+/// Parses the answer to a request for the server `name`.
 pub fn one(text: &str, name: &str) -> Result<ListedServer, Unreadable> {
     let listed = listed(text)?;
     if listed.server.name == name {
@@ -257,12 +257,12 @@ pub fn is_name(text: &str) -> bool {
         && is_part(name, b"._-")
 }
 
-/// The path of a server's version below a registry's URL. A version of the API in the URL is kept.
+/// The path of a server's version, relative to the [`base`] URL of a registry.
 pub fn path_of_one(name: &str, version: &str) -> String {
     format!("servers/{}/versions/{}", encoded(name), encoded(version))
 }
 
-/// The path of a list of servers.
+/// The path of a list of servers, relative to the [`base`] URL of a registry.
 pub fn path_of_list(search: &str, limit: usize, cursor: Option<&str>) -> String {
     let mut path = format!(
         "servers?search={}&version=latest&limit={limit}",
@@ -275,7 +275,7 @@ pub fn path_of_list(search: &str, limit: usize, cursor: Option<&str>) -> String 
     path
 }
 
-/// The URL of a registry with the version of its API: v0.1 unless the URL has one.
+/// The base URL of a registry, with the version of its API. The version is v0.1, unless the URL has one.
 pub fn base(url: &str) -> String {
     let url = url.trim_end_matches('/');
     match url.rsplit('/').next() {

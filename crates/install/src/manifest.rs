@@ -1,4 +1,5 @@
-//! The manifest of a bundle (`manifest.json`, versions 0.1 to 0.4): its checks, its questions, and its entry.
+//! The manifest of a bundle (`manifest.json`, versions 0.1 to 0.4): it is checked, and turned into questions
+//! and an entry.
 //!
 //! <https://github.com/modelcontextprotocol/mcpb/blob/main/MANIFEST.md>
 
@@ -17,7 +18,7 @@ use crate::{
     system::System,
 };
 
-/// Longest manifest, in bytes.
+/// The maximum length of a manifest, in bytes.
 pub const MAX_MANIFEST: u64 = 1024 * 1024;
 
 /// The reason that a manifest is refused.
@@ -104,7 +105,7 @@ struct Setting {
     max: Option<f64>,
 }
 
-/// Folders of the user.
+/// The folders of the user that a manifest can name.
 #[derive(Clone, Debug)]
 pub struct Folders {
     pub home: PathBuf,
@@ -163,7 +164,7 @@ impl Manifest {
         }
     }
 
-    /// Checks that the server's file is in the bundle. Returns its path there.
+    /// Checks that the server's main file is in the bundle. Returns its path there.
     pub fn entry_point<'f>(
         &self,
         files: impl IntoIterator<Item = &'f [String]>,
@@ -275,11 +276,11 @@ impl Manifest {
         })
     }
 
-    /// The launch on this platform, with its overrides.
+    /// The launch on this platform: the manifest's launch with the overrides for the platform.
     fn launch(&self, system: System) -> Result<Launch, BadManifest> {
         let Some(stated) = &self.server.mcp_config else {
             let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-            // The host starts these servers by itself.
+            // Without a launch in the manifest, the host starts these servers by itself.
             return match self.server.kind.as_str() {
                 "uv" => Ok(Launch {
                     command: Some("uv".to_owned()),
@@ -305,8 +306,8 @@ impl Manifest {
     }
 }
 
-/// True if a command that looks relative to the bundle leads out of it. Before a setting in it the path is
-/// unknown.
+/// True if a command with a path relative to the bundle leads out of the bundle. A reference to a setting
+/// counts as one folder, because its value is unknown.
 fn leads_out(command: &str) -> bool {
     let command = command.replace('\\', "/");
     let within = command.strip_prefix("${__dirname}");
@@ -334,7 +335,7 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// Replaces these variables in a text. Unknown ones stay.
+/// Replaces these variables in a text. Unknown variables stay unchanged.
 fn substituted(text: &str, variables: &[(String, String)]) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -374,7 +375,7 @@ impl Filler<'_> {
         self.questions.iter().find(|question| question.key == key)
     }
 
-    /// The setting that makes up the whole text.
+    /// The question of a setting, if the text consists only of a reference to that setting.
     fn sole(&self, text: &str) -> Option<&Question> {
         let name = text.strip_prefix("${")?.strip_suffix('}')?;
         self.question(name)
@@ -385,7 +386,7 @@ impl Filler<'_> {
         question.is_some_and(|question| question.values(self.answers).is_empty())
     }
 
-    /// The arguments for one text: a setting with several values becomes several.
+    /// The arguments for one text. A setting with several values becomes several arguments.
     fn argument(&self, text: &str) -> Vec<Text> {
         let Some(question) = self.sole(text) else {
             return vec![self.text(text)];
@@ -398,7 +399,7 @@ impl Filler<'_> {
         values.map(text).collect()
     }
 
-    /// A text with its variables replaced. The manifest's text is literal; the user's values may hold
+    /// Replaces the variables in a text. The manifest's text is literal. The user's values may contain
     /// references.
     fn text(&self, text: &str) -> Text {
         let mut out = Text::default();

@@ -1,4 +1,4 @@
-//! The ways to run a server of a registry, ordered: those that can run on this machine first.
+//! The ways to run a server of a registry. Ways that work on this machine come first.
 
 use crate::{
     inputs,
@@ -6,10 +6,10 @@ use crate::{
     question::Question,
 };
 
-/// Number of packages and remotes that are examined at most.
+/// The maximum number of packages and remotes that are examined.
 const MAX_OFFERS: usize = 50;
 
-/// Longest identifier and version of a package.
+/// The maximum length of a package's identifier and of its version.
 const MAX_IDENTIFIER: usize = 300;
 
 /// The type of a package or remote.
@@ -48,7 +48,7 @@ impl OfferKind {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
-    /// Programs that run such packages, the usual one first.
+    /// The programs that run packages of this type. The usual program comes first.
     pub const fn runtimes(self) -> &'static [&'static str] {
         match self {
             Self::Npm => &["npx", "bunx"],
@@ -65,7 +65,7 @@ impl OfferKind {
 pub struct Offer {
     pub kind: OfferKind,
     pub source: OfferSource,
-    /// The program that runs it; empty if none is needed.
+    /// The program that runs the server. Empty if no program is needed.
     pub runtime: &'static str,
     /// True if that program is installed.
     pub can_run: bool,
@@ -103,7 +103,8 @@ pub enum Unusable {
     Input(#[from] inputs::BadInput),
 }
 
-/// All offers of a server, the best first, and the reasons that others are unusable.
+/// All offers of a server, the best offer first. Also returns the reasons that other packages and remotes are
+/// unusable.
 pub fn offers(server: &Server, has: impl Fn(&str) -> bool) -> (Vec<Offer>, Vec<Unusable>) {
     let from_packages = server.packages.iter().map(|one| package(one, &has));
     let from_remotes = server.remotes.iter().map(remote);
@@ -114,7 +115,8 @@ pub fn offers(server: &Server, has: impl Fn(&str) -> bool) -> (Vec<Offer>, Vec<U
             Err(error) => unusable.push(error),
         }
     }
-    // Prefer offers that can run, then the type that starts sooner. Sorting keeps the publisher's order.
+    // Prefer offers that can run, then the type that starts sooner. The sort is stable, so offers of the same
+    // type keep the publisher's order.
     offers.sort_by_key(|offer| (!offer.can_run, offer.kind));
     (offers, unusable)
 }
@@ -127,7 +129,7 @@ fn remote(transport: &Transport) -> Result<Offer, Unusable> {
         return Err(Unusable::Transport(transport.kind.clone()));
     }
     let url = transport.url.as_deref().unwrap_or_default();
-    // The scheme must be literal. A variable may be anywhere else.
+    // The scheme must be literal. Any other part may contain a variable.
     if !["https://", "http://"]
         .iter()
         .any(|scheme| url.starts_with(scheme))
@@ -186,8 +188,8 @@ fn package(package: &Package, has: &impl Fn(&str) -> bool) -> Result<Offer, Unus
     })
 }
 
-/// The program that runs a package. A hint is followed only if it names a program for this type of package:
-/// any other word would be an arbitrary command.
+/// The program that runs a package. A hint is followed only if it names a program for this type of package.
+/// Any other hint would be an arbitrary command.
 fn runtime(
     kind: OfferKind,
     hint: Option<&str>,
@@ -214,12 +216,12 @@ fn runtime(
     (here.unwrap_or(preferred), here.is_some(), notes)
 }
 
-/// True if a program takes the arguments that the publisher wrote for the hinted program, or else the usual
-/// one. To another program they may mean something else (`-c` of a shell is a command line to `npx`).
+/// True if `runtime` accepts the arguments that the publisher wrote for the hinted or the usual program.
+/// Another program may interpret them differently: `npx` runs the text after `-c` as a command line.
 fn takes_arguments_of(kind: OfferKind, runtime: &str, hint: Option<&str>) -> bool {
     let intended = hint.filter(|hint| !hint.is_empty());
     let intended = intended.or_else(|| kind.runtimes().first().copied());
-    // podman takes the options of docker.
+    // podman accepts the options of docker.
     intended == Some(runtime)
         || kind == OfferKind::Oci
             && intended.is_some_and(|runtime| kind.runtimes().contains(&runtime))
@@ -292,8 +294,8 @@ fn check(kind: OfferKind, package: &Package) -> Result<(), Unusable> {
     check_base(kind, package)
 }
 
-/// Checks the registry of a package. Runtimes use the usual registry, where the same name would be another
-/// package.
+/// Checks that a package is in the usual registry. Runtimes use that registry, where the same name could be
+/// another package.
 fn check_base(kind: OfferKind, package: &Package) -> Result<(), Unusable> {
     let usual: &[&str] = match kind {
         OfferKind::Npm => &["https://registry.npmjs.org"],

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// Number of values for one question at most.
+/// The maximum number of values for one question.
 pub const MAX_VALUES: usize = 100;
 
-/// Longest description that is shown, in characters.
+/// The maximum length of a description that is shown, in characters.
 const MAX_DESCRIPTION: usize = 300;
 
 /// The format of a value.
@@ -22,7 +22,7 @@ pub enum Format {
 /// A question for one setting.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Question {
-    /// The name for `--set`: that of the variable, header or option.
+    /// The name for `--set`: the name of the variable, header or option.
     pub key: String,
     pub description: String,
     pub required: bool,
@@ -31,13 +31,14 @@ pub struct Question {
     pub choices: Vec<String>,
     pub placeholder: String,
     pub format: Format,
-    /// True if it may have several values.
+    /// True if several values are possible.
     pub repeated: bool,
     pub min: Option<f64>,
     pub max: Option<f64>,
 }
 
-/// Values by the key of their question, as in a configuration: references in them are resolved.
+/// The values of each question by its key. References in the values are resolved, as in a
+/// configuration.
 pub type Answers = BTreeMap<String, Vec<String>>;
 
 /// The reason that a value is refused.
@@ -126,7 +127,8 @@ impl Question {
     }
 }
 
-/// Checks all answers. Returns the first invalid one, or one without a question.
+/// Checks all answers. Returns an error for the first invalid answer, or for an answer without a
+/// question.
 pub fn check(questions: &[Question], answers: &Answers) -> Result<(), BadAnswer> {
     for (key, values) in answers {
         let mut matching = questions

@@ -23,23 +23,23 @@ impl Text {
         }
     }
 
-    /// A publisher's text, which holds no references.
+    /// Creates a text from a publisher's text, in which references are escaped.
     pub fn literal(text: &str) -> Self {
         Self::open(literal(text))
     }
 
-    /// Appends a publisher's text.
+    /// Appends a publisher's text, in which references are escaped.
     pub fn push_literal(&mut self, text: &str) {
         self.join(&literal(text));
     }
 
-    /// Appends a configuration's text.
+    /// Appends a text of the configuration.
     pub fn push(&mut self, text: &Self) {
         self.join(&text.value);
         self.is_secret |= text.is_secret;
     }
 
-    /// Appends a value so that no reference arises where two texts meet.
+    /// Appends a text. Prevents a reference that would arise where the two texts meet.
     fn join(&mut self, text: &str) {
         if self.value.ends_with('$') && text.starts_with('{') {
             self.value.push('$');
@@ -53,7 +53,7 @@ impl Text {
     }
 }
 
-/// A command to start or a URL to reach a server.
+/// The command that starts a server, or the URL that reaches it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recipe {
     Command {
@@ -71,7 +71,7 @@ pub enum Recipe {
 }
 
 impl Recipe {
-    /// The entry of a configuration.
+    /// The recipe as the entry of a configuration.
     pub fn entry(&self) -> Map<String, Value> {
         let mut entry = Map::new();
         let pairs = |pairs: &[(String, Text)]| -> Value {

@@ -1,6 +1,6 @@
 //! The operating system that a server runs on.
 
-/// The systems that bundles know.
+/// The systems that a bundle can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
     Linux,
@@ -17,7 +17,7 @@ impl System {
         Self::Linux
     };
 
-    /// The system's name in manifests, which is that of Node.js.
+    /// The name of the system in manifests, which is its name in Node.js.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Linux => "linux",
@@ -33,7 +33,7 @@ impl System {
         }
     }
 
-    /// The form of a name by which the system's file systems compare it.
+    /// The form of a name that the system's file systems compare.
     pub fn folded(self, name: &str) -> String {
         match self {
             Self::Linux => name.to_owned(),

@@ -15,7 +15,7 @@ use crate::{
     zip::{Archive, ZipError},
 };
 
-/// Largest bundle, in bytes.
+/// The maximum size of a bundle, in bytes.
 pub const MAX_BUNDLE: u64 = 512 * 1024 * 1024;
 
 /// The reason that a bundle is refused.
@@ -40,13 +40,13 @@ pub enum BundleError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// A bundle that is checked and not unpacked yet.
+/// A bundle that was checked but is not unpacked yet.
 #[derive(Debug)]
 pub struct Bundle {
     pub path: PathBuf,
     pub manifest: Manifest,
     plan: UnpackPlan,
-    /// The server's file. It must be executable if it is a program.
+    /// The path of the server's main file, which must be executable if it is a program.
     entry_point: Vec<String>,
     archive: Archive<File>,
     /// The first half of the file's SHA-256, in hexadecimal.
@@ -62,7 +62,7 @@ impl Bundle {
             path: path.to_owned(),
             source,
         };
-        // Reading a pipe would not end.
+        // Refuse a pipe, because reading it may not end.
         let metadata = fs::metadata(path).map_err(read)?;
         if !metadata.is_file() {
             return Err(BundleError::NoFile(owned()));
@@ -116,7 +116,7 @@ impl Bundle {
         self.plan.total
     }
 
-    /// Unpacks the bundle beside `to`, and then moves it to `to` in one step. The old folder is deleted.
+    /// Unpacks the bundle beside `to`, and then moves the folder to `to` in one step. Deletes the old folder.
     pub fn unpack(&mut self, to: &Path) -> Result<(), BundleError> {
         let write = |path: &Path| {
             let path = path.to_owned();
@@ -128,7 +128,7 @@ impl Bundle {
         self.write_into(&temporary.0)?;
         let aside = tempdir(parent).map_err(write(parent))?;
         if to.exists() {
-            // The old folder is deleted with `aside`.
+            // `aside` deletes the old folder when it is dropped.
             fs::rename(to, aside.0.join("old")).map_err(write(to))?;
         }
         fs::rename(&temporary.0, to).map_err(write(to))
@@ -150,7 +150,7 @@ impl Bundle {
                 fs::create_dir_all(parent).map_err(write(parent))?;
             }
             let executable = file.executable || file.path == self.entry_point;
-            // A new file: the folder was empty before.
+            // The file is new, because the folder was empty before.
             let output = options(executable).open(&path).map_err(write(&path))?;
             let mut output = BufWriter::new(output);
             let copied = self.archive.copy(file.index, left, &mut output);
@@ -165,7 +165,7 @@ impl Bundle {
     }
 }
 
-/// The SHA-256 of the rest of a file, in hexadecimal.
+/// The SHA-256 of a whole file, in hexadecimal.
 pub fn sha256(file: &mut (impl Read + Seek)) -> io::Result<String> {
     use std::fmt::Write as _;
     file.rewind()?;
@@ -205,17 +205,17 @@ fn options(executable: bool) -> OpenOptions {
     options
 }
 
-/// A folder that is deleted with the value, unless it was moved.
+/// A folder that is deleted when the value is dropped, unless the folder was moved.
 struct Temporary(PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // A folder that was moved is not there.
+        // After a move there is nothing to delete.
         fs::remove_dir_all(&self.0).ok();
     }
 }
 
-/// A new folder, which only its owner can read.
+/// Creates a folder that only its owner can read.
 fn tempdir(parent: &Path) -> io::Result<Temporary> {
     const TRIES: u32 = 1000;
     for number in 0..TRIES {

@@ -12,30 +12,30 @@ use std::{
 
 use flate2::{Crc, read::DeflateDecoder};
 
-/// Signatures of the records.
+/// The signatures of the records.
 const END: [u8; 4] = *b"PK\x05\x06";
 const ENTRY: [u8; 4] = *b"PK\x01\x02";
 const LOCAL: [u8; 4] = *b"PK\x03\x04";
 
-/// Lengths of the fixed parts of the records.
+/// The lengths of the fixed parts of the records.
 const END_LENGTH: usize = 22;
 const ENTRY_LENGTH: usize = 46;
 const LOCAL_LENGTH: usize = 30;
 
-/// Longest comment, and so the largest distance of the end record from the end of the file.
+/// The maximum length of the comment. The end record is at most this far from the end of the file.
 const MAX_COMMENT: usize = u16::MAX as usize;
 
-/// Largest directory: twice the size of 100 bytes for each of [`crate::bundle::MAX_ENTRIES`].
+/// The maximum size of the directory, in bytes: twice 100 bytes for each of [`crate::bundle::MAX_ENTRIES`].
 const MAX_DIRECTORY: u32 = 4 * 1024 * 1024;
 
-/// The signature that `mcpb sign` appends to the ZIP file.
+/// The start and the end of the signature that `mcpb sign` appends to the ZIP file.
 const SIGNATURE_START: &[u8] = b"MCPB_SIG_V1";
 const SIGNATURE_END: &[u8] = b"MCPB_SIG_END";
 
-/// Largest signature, in bytes.
+/// The maximum size of a signature, in bytes.
 const MAX_SIGNATURE: usize = 64 * 1024;
 
-/// Flag bits of an entry.
+/// The flag bits of an encrypted entry.
 const ENCRYPTED: u16 = 1 | 1 << 6 | 1 << 13;
 
 /// The reason that a ZIP file cannot be read.
@@ -83,7 +83,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// An entry for tests that do not read it.
+    /// Creates an entry for tests that do not read its data.
     #[cfg(test)]
     pub fn named(name: &str, size: u64, packed: u64, mode: Option<u32>) -> Self {
         Self {
@@ -98,20 +98,20 @@ impl Entry {
         }
     }
 
-    /// True for a folder: its name ends with a slash.
+    /// True for a folder, whose name ends with a slash.
     pub fn is_folder(&self) -> bool {
         self.name.ends_with('/')
     }
 }
 
-/// A ZIP file with its directory.
+/// A ZIP file with its parsed directory.
 #[derive(Debug)]
 pub struct Archive<R> {
     reader: R,
     pub entries: Vec<Entry>,
-    /// The offset of the directory, where the entries end.
+    /// The offset of the directory. All entries end before it.
     directory: u64,
-    /// True if a signature follows the file.
+    /// True if a signature follows the ZIP file.
     pub is_signed: bool,
 }
 
@@ -141,7 +141,7 @@ impl<R: Read + Seek> Archive<R> {
         if size > MAX_DIRECTORY {
             return Err(ZipError::LargeDirectory(size));
         }
-        // No bytes may stand before the first entry, or between the directory and its end.
+        // No bytes may stand before the first entry, or between the directory and the end record.
         if u64::from(offset) + u64::from(size) != end_offset {
             return Err(ZipError::Damaged);
         }
@@ -235,7 +235,7 @@ impl<R: Read + Seek> Archive<R> {
         Ok(start..end)
     }
 
-    /// True if data of two entries overlaps. Small files can unpack to huge ones that way.
+    /// True if the data of two entries overlaps. With overlaps, a small file can unpack to a huge one.
     pub fn overlaps(&self) -> bool {
         let mut spans: Vec<_> = self
             .entries
@@ -266,7 +266,7 @@ impl<R: Read> Read for EntryReader<R> {
     }
 }
 
-/// The end of the ZIP file, if a signature follows it.
+/// The position at which the ZIP file ends, if a signature follows it.
 fn signature<R: Read + Seek>(reader: &mut R, length: u64) -> Result<Option<u64>, ZipError> {
     let tail = tail(reader, length, MAX_SIGNATURE)?;
     if !tail.ends_with(SIGNATURE_END) {
@@ -282,7 +282,7 @@ fn signature<R: Read + Seek>(reader: &mut R, length: u64) -> Result<Option<u64>,
     Ok(Some(length - (tail.len() - at) as u64))
 }
 
-/// The last bytes before `length`, at most `most`.
+/// Reads the bytes before `length`, at most `most` of them.
 fn tail<R: Read + Seek>(reader: &mut R, length: u64, most: usize) -> Result<Vec<u8>, ZipError> {
     let start = length.saturating_sub(most as u64);
     reader.seek(SeekFrom::Start(start))?;
@@ -291,7 +291,7 @@ fn tail<R: Read + Seek>(reader: &mut R, length: u64, most: usize) -> Result<Vec<
     Ok(tail)
 }
 
-/// The end record and its offset. Its comment must reach to the end of the file.
+/// Returns the end record and its offset. The comment of the record must reach to the end of the file.
 fn end_record<R: Read + Seek>(
     reader: &mut R,
     length: u64,

@@ -1,4 +1,4 @@
-//! Real bundles on a real disk: good ones, and each kind of hostile one.
+//! Tests with real bundles on a real disk: good bundles, and each kind of hostile bundle.
 
 mod answers;
 
@@ -68,7 +68,7 @@ enum Part {
     Other,
 }
 
-/// It is refused for this part of it, in these words.
+/// Checks that the bundle is refused because of `part`, with `words` in the error.
 fn check(part: Part, words: &str, error: &BundleError) {
     let at_fault = match error {
         BundleError::Zip { .. } => Part::Zip,
@@ -220,11 +220,11 @@ fn what_is_no_zip_file_is_refused() {
     }
 }
 
-/// Two entries of the directory with the same data are how small files become huge.
+/// If two entries of the directory share their data, a small file can unpack to a huge one.
 #[test]
 fn overlapping_entries_are_refused() {
     let mut bytes = good().with("other", "abc").bytes();
-    // The last entry of the directory names the data of the first.
+    // The last entry of the directory now names the data of the first entry.
     let at = bytes.len() - 22 - "other".len() - 4;
     bytes[at..at + 4].copy_from_slice(&[0; 4]);
     let (_folder, opened) = open(&bytes);
@@ -293,7 +293,7 @@ fn bad_manifests_are_refused() {
     }
 }
 
-/// A command of the bundle's own, however its path is written.
+/// A command inside of the bundle, in several spellings of its path.
 #[test]
 fn a_command_within_the_bundle_is_taken() {
     for command in ["server/../server/index.js", "./server/index.js", "node"] {
@@ -441,7 +441,7 @@ fn uv_needs_no_launch() {
     assert_eq!(values, ["run", "--directory", "/b", "server/index.js"]);
 }
 
-/// Every version of the specification, and the name that the field had first.
+/// All versions of the specification, and the first name of the version field.
 #[test]
 fn every_version_of_the_specification_is_read() {
     for version in ["0.1", "0.2", "0.3", "0.4"] {
@@ -456,7 +456,7 @@ fn every_version_of_the_specification_is_read() {
     assert!(recipe(first, &[], System::Linux).is_ok());
 }
 
-/// The full example of the specification: fields that matter to hosts only, and files named relative to
+/// The full example of the specification. Some fields matter only to hosts, and file names are relative to
 /// the bundle.
 #[test]
 fn the_fields_of_hosts_are_no_trouble() {

@@ -1,4 +1,4 @@
-//! Answers of a registry become commands and URLs.
+//! Tests that turn the answers of a registry into commands and URLs.
 
 mod answers;
 
@@ -163,7 +163,7 @@ fn what_could_be_an_injection_is_no_offer() {
     }
 }
 
-/// A hint is a word of the publisher, and runs only what is known to run such packages.
+/// The publisher writes the hint, so a hint may only name a program that is known to run such packages.
 #[test]
 fn unknown_runtimes_are_not_run() {
     for hint in ["sh", "/bin/sh", "node", "npx;id", "docker"] {
@@ -177,7 +177,7 @@ fn unknown_runtimes_are_not_run() {
     }
 }
 
-/// Arguments for one program mean something else to another: `-c` of a shell runs a line in `npx`, too.
+/// Another program may interpret the arguments differently: `npx`, like a shell, runs the text after `-c`.
 #[test]
 fn arguments_for_another_program_are_left_out() {
     let shell = json!([{"type": "named", "name": "-c", "value": "touch /tmp/x"}]);
@@ -286,7 +286,7 @@ fn arguments_take_their_forms() {
             &[],
             "",
         ),
-        // A stranger's text never names what only this machine knows; a person's may.
+        // References in a publisher's text are escaped, and references in a person's answers are kept.
         (
             json!({"type": "positional", "value": "${file:/etc/passwd}"}),
             &[],

@@ -4,8 +4,8 @@ use std::any::Any;
 
 use tokio::task::{JoinError, JoinHandle};
 
-/// Maximum size of a text that is processed on the runtime's threads, in bytes. Processing that much takes about
-/// half a millisecond, as long as a thread switch on a busy machine.
+/// The maximum size, in bytes, of a text that is processed on the runtime's threads. Processing this much
+/// takes about half a millisecond, which is as long as a thread switch on a busy machine.
 pub const LONG: usize = 64 * 1024;
 
 type Output = Box<dyn Any + Send>;
@@ -29,12 +29,13 @@ pub async fn try_off_the_runtime<T: Send + 'static>(
     Ok(*output)
 }
 
-/// Independent of the work's type, so that it is compiled once.
+/// Does not depend on the type of the work, so that it is compiled once.
 fn start(work: Box<dyn FnOnce() -> Output + Send>) -> JoinHandle<Output> {
     tokio::task::spawn_blocking(work)
 }
 
-/// Like [`off_the_runtime`] if the work processes more than [`LONG`] bytes of text; else runs the work here.
+/// Like [`off_the_runtime`] if the work processes more than [`LONG`] bytes of text. Otherwise runs the work
+/// on this thread.
 pub async fn off_the_runtime_if_long<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,

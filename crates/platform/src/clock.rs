@@ -1,4 +1,4 @@
-//! Measures the machine's sleep. Timers stop in suspend, and connections die.
+//! Measures how long the machine has slept. In suspend, timers stop and connections die.
 
 use std::{
     sync::{
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-/// A clock of the machine's sleep.
+/// A clock that counts the time in suspend.
 #[derive(Clone, Debug)]
 pub struct SleepClock(SleepSource);
 
@@ -52,7 +52,7 @@ mod system {
 
     use rustix::time::{ClockId, Timespec, clock_gettime};
 
-    /// CLOCK_BOOTTIME runs in suspend, CLOCK_MONOTONIC does not.
+    /// The difference between CLOCK_BOOTTIME, which runs in suspend, and CLOCK_MONOTONIC, which does not.
     #[derive(Clone, Debug)]
     pub struct Clock;
 
@@ -78,7 +78,8 @@ mod system {
 mod system {
     use std::time::{Duration, Instant, SystemTime};
 
-    /// Wall time that passed without timers. Setting the clock counts as sleep, which costs a probe.
+    /// The wall time that passed while timers stood still. Setting the clock also counts as sleep, which only
+    /// costs a probe.
     #[derive(Clone, Debug)]
     pub struct Clock {
         wall: SystemTime,

@@ -32,22 +32,24 @@ const FOLDER: &str = "config-history";
 const LOCK: &str = "lock";
 const EXTENSION: &str = "version";
 
-/// Versions of one file that are kept.
+/// The maximum number of versions of one file that are kept.
 pub const MAX_VERSIONS: usize = 50;
 
-/// Bytes of all versions of one file. The newest two versions are kept regardless of their size.
+/// The maximum number of bytes of all versions of one file. The newest two versions are kept regardless of
+/// their size.
 const MAX_BYTES: u64 = 4 * MAX_CONFIGURATION;
 
-/// Bytes of the folder's name. A collision of two files is practically impossible.
+/// The number of bytes of the hash in the folder's name. A collision of two files is practically impossible.
 const NAME_BYTES: usize = 8;
 
-/// Longest line about a version in bytes: a path, and the names of some servers and keys.
+/// The maximum length of the line about a version, in bytes. The line has a path, and the names of some
+/// servers and keys.
 const MAX_HEAD: u64 = 64 * 1024;
 
-/// Longest reason of a version in characters.
+/// The maximum length of a version's reason, in characters.
 const MAX_REASON: usize = 1000;
 
-/// Attempts to get the lock while another process changes the same file.
+/// The number of attempts to get the lock while another process changes the same file.
 const LOCK_ATTEMPTS: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -61,7 +63,7 @@ pub enum ChangedBy {
     Rest,
     /// A command of Mainstay.
     Command,
-    /// An editor or another program: Mainstay found the file changed.
+    /// An editor or another program. Mainstay has found the file changed.
     Hand,
 }
 
@@ -91,7 +93,7 @@ pub struct Version {
     pub by: ChangedBy,
     /// A description of the change.
     pub reason: String,
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
 }
 
@@ -106,18 +108,18 @@ pub struct ConfigHistory {
 /// The result of restoring a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoredVersion<T> {
-    /// The result of writing its bytes.
+    /// The result of the function that wrote the content.
     pub done: T,
     /// The version whose content was restored.
     pub restored: u64,
-    /// The file's version after that.
+    /// The newest version of the file after the restoration.
     pub version: u64,
 }
 
 impl ConfigHistory {
-    /// The history of this file. The file need not exist.
+    /// Returns the history of this file. The file need not exist.
     pub fn for_file(state: &StateDir, path: &Path) -> Self {
-        // A folder may have several paths, so it is resolved. The file's own name stays, even if it is a
+        // A folder may have several paths, so resolve it. Keep the file's own name, even if the file is a
         // link.
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = absolute.parent().map(|folder| {
@@ -142,8 +144,8 @@ impl ConfigHistory {
         }
     }
 
-    /// Runs `write`, which changes the file, and keeps the version before and the one after. A failure of the
-    /// history is logged, and does not prevent the change.
+    /// Runs `write`, which changes the file. Keeps the version before the change and the version after it. A
+    /// failure of the history is logged, and does not prevent the change.
     pub fn around<T, E>(
         &self,
         by: ChangedBy,
@@ -210,9 +212,9 @@ impl ConfigHistory {
         Ok(newest.is_some_and(|(_, bytes)| content(&self.path).as_ref() != Some(&bytes)))
     }
 
-    /// Restores version `number` with `write`. `None` restores the version before the last change,
-    /// or the newest version if the file is gone. A file that was changed by hand is an error
-    /// unless `force` is true. Its content is then kept as a version first.
+    /// Restores version `number` with `write`. Without a number, restores the version before the last change,
+    /// or the newest version if the file is gone. If the file was changed by hand, returns an error unless
+    /// `force` is true. With `force`, first keeps that content as a version.
     pub fn restore<T>(
         &self,
         by: ChangedBy,
@@ -268,7 +270,7 @@ impl ConfigHistory {
         Failure::new(FailureKind::VersionNotFound, message)
     }
 
-    /// Locks the file's history. One process at a time changes the file and its history.
+    /// Locks the history of the file. Only one process at a time may change the file and its history.
     fn hold(&self) -> Result<File, StateError> {
         self.state.check()?;
         for folder in [
@@ -314,7 +316,7 @@ impl ConfigHistory {
             version: newest.map_or(1, |(newest, _)| newest.version + 1),
             at: utc::rfc3339(SystemTime::now()),
             by,
-            // A key may be as long as the file.
+            // The reason may contain a key that is as long as the file.
             reason: reason.chars().take(MAX_REASON).collect(),
             path: self.path.clone(),
         };
@@ -400,7 +402,7 @@ impl ConfigHistory {
     }
 }
 
-/// The bytes of a file that could be a configuration.
+/// The bytes of the file. `None` if the file cannot be a configuration.
 fn content(path: &Path) -> Option<Vec<u8>> {
     let found = fs::metadata(path).ok()?;
     let is_readable = found.is_file() && found.len() <= MAX_CONFIGURATION;

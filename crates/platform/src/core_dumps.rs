@@ -1,5 +1,5 @@
-//! Disables core dumps of Mainstay, whose memory holds the secrets of all servers. Servers get their limit
-//! back.
+//! Disables core dumps of Mainstay, whose memory holds the secrets of all servers. Servers get the original
+//! limit back.
 
 use std::sync::OnceLock;
 
@@ -23,7 +23,7 @@ pub fn turn_off() {
     }
 }
 
-/// The limit to restore in children, if it was changed.
+/// The limit to restore in children. `None` if it was not changed.
 pub fn before() -> Option<Rlimit> {
     BEFORE.get().copied()
 }

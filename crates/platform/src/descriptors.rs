@@ -1,5 +1,5 @@
-//! A budget of file descriptors for clients and servers. It leaves some for the operator's connections and
-//! for files.
+//! A budget of file descriptors for clients and servers. It reserves descriptors for the operator's
+//! connections and for files.
 
 use std::{
     io,
@@ -9,10 +9,11 @@ use std::{
     },
 };
 
-/// Descriptors for files, and for starting processes.
+/// The descriptors that are reserved for files, and for starting processes.
 const FILES: usize = 64;
 
-/// Descriptors for the operator's connections. If the limit is low, an eighth of it.
+/// The maximum number of descriptors that are reserved for the operator's connections. At a low limit, an
+/// eighth of the limit is reserved.
 const OPERATOR: usize = 256;
 
 /// The budget of this process.
@@ -27,14 +28,14 @@ struct Budget {
     in_use: AtomicUsize,
 }
 
-/// Descriptors in use; dropping it returns them to the budget.
+/// Descriptors in use. Dropping the value returns them to the budget.
 #[derive(Debug)]
 pub struct Descriptors {
     budget: &'static Budget,
     count: usize,
 }
 
-/// The budget has too few descriptors left.
+/// The error if the budget has too few descriptors left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many files are open: the limit is {limit} (raise it, for example with `ulimit -n`)")]
 pub struct Exhausted {

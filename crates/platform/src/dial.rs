@@ -11,15 +11,15 @@ use tokio::{
 
 use crate::descriptors;
 
-/// Time before the next address is tried, too (RFC 8305, section 5).
+/// The time after which the next address is tried, too (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// Number of addresses of a name that are tried. A name may have hundreds; each costs a packet and a
-/// descriptor.
+/// The maximum number of addresses of a name that are tried. A name may have hundreds of addresses, and each
+/// attempt costs a packet and a descriptor.
 const MAX_ADDRESSES: usize = 8;
 
-/// Connects to one of the addresses of a name, and returns which. `worked` is the address of the last
-/// connection. The caller has a descriptor for the connection.
+/// Connects to one of the addresses of a name. Returns the connection and its address. `worked` is the
+/// address of the last connection. The caller must already hold a descriptor for the connection.
 ///
 /// # Errors
 ///
@@ -39,8 +39,8 @@ pub async fn connect(
     .await
 }
 
-/// The order in which addresses are tried. The families alternate, starting with that of the first address
-/// (RFC 8305, section 4). The address that worked before is first.
+/// The order in which addresses are tried. The families alternate, starting with the family of the first
+/// address (RFC 8305, section 4). The address that worked before is first.
 fn order(resolved: &[SocketAddr], worked: Option<SocketAddr>) -> Vec<SocketAddr> {
     let is_first_v6 = resolved.first().is_some_and(SocketAddr::is_ipv6);
     let of_family = |v6: bool| {
@@ -68,12 +68,12 @@ fn order(resolved: &[SocketAddr], worked: Option<SocketAddr>) -> Vec<SocketAddr>
     ordered
 }
 
-/// Connects by `connect` to the first of these addresses that answers. The next address is tried when the
-/// last one has failed, or has not answered for a while. All other attempts are then dropped.
+/// Calls `connect` for these addresses until one answers. Tries the next address when the last attempt has
+/// failed, or has not ended within [`ATTEMPT_DELAY`]. A success drops all other attempts.
 ///
 /// # Errors
 ///
-/// The first error of the peer, or else the first error.
+/// The first error of a peer, or else the first error.
 async fn race<T, F: Future<Output = io::Result<T>>>(
     addresses: &[SocketAddr],
     connect: impl Fn(SocketAddr) -> F,
@@ -117,8 +117,8 @@ async fn race<T, F: Future<Output = io::Result<T>>>(
     }
 }
 
-/// True for an error of the peer. False if this machine has no route to the address, such as a machine
-/// without IPv6.
+/// True for an error of the peer. False if this machine has no route to the address, for example because it
+/// has no IPv6.
 fn is_of_the_peer(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -247,8 +247,8 @@ mod tests {
         }
     }
 
-    /// 192.0.2.0/24 has no hosts (RFC 5737); most machines get no answer. The second address is used, and is
-    /// tried first the next time.
+    /// 192.0.2.0/24 has no hosts (RFC 5737), so most machines get no answer. `connect` uses the second
+    /// address, and tries it first the next time.
     #[tokio::test]
     async fn a_name_whose_first_address_leads_nowhere_is_reached_by_the_next() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;

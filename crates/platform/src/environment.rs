@@ -29,8 +29,8 @@ use crate::{files, state::StateDir, vault};
 pub struct Process;
 
 impl Environment for Process {
-    /// The value of a variable. A value that is not UTF-8 counts as unset, because a configuration could not
-    /// hold it.
+    /// The value of a variable. A value that is not UTF-8 counts as unset, because a configuration cannot
+    /// contain it.
     fn var(&self, name: &str) -> Option<String> {
         env::var(name).ok()
     }
@@ -53,13 +53,13 @@ impl Environment for Process {
     }
 }
 
-/// The proxies that the environment of this process names. It is read once.
+/// The proxy variables in the environment of this process. They are read once.
 pub fn proxy_variables() -> &'static ProxyVariables {
     static VARIABLES: OnceLock<ProxyVariables> = OnceLock::new();
     VARIABLES.get_or_init(|| ProxyVariables::read(|name| Process.var(name)))
 }
 
-/// The secrets of these names in the vault of the state directory.
+/// Reads the secrets with these names from the vault of the state directory.
 fn secrets(names: &BTreeSet<String>) -> BTreeMap<String, Result<Secret, UnreadableSecret>> {
     match StateDir::locate(&Process) {
         Ok(state) => vault::secrets(&vault::shared(&state), names),
@@ -71,7 +71,7 @@ fn secrets(names: &BTreeSet<String>) -> BTreeMap<String, Result<Secret, Unreadab
     }
 }
 
-/// The environment of this process, with files and secrets that were read before.
+/// The environment of this process, with files and secrets that have been read already.
 struct WithFiles {
     files: BTreeMap<PathBuf, Result<String, UnreadableFile>>,
     secrets: BTreeMap<String, Result<Secret, UnreadableSecret>>,
@@ -140,9 +140,10 @@ impl Environment for PathProbe {
     }
 }
 
-/// Parses with the files and secrets that references name, and the folders that must exist. A first pass finds
-/// their paths and names. They are then read concurrently, and a second pass uses them. So reading takes at most
-/// [`files::PATIENCE`], even if many of them hang, and [`vault::PATIENCE`] if a keyring asks a person.
+/// Parses with the files and secrets that references name, and the folders that must exist. A first pass
+/// collects their paths and names. They are then read concurrently, and a second pass uses them. Reading
+/// takes at most [`files::PATIENCE`], even if many files hang, and [`vault::PATIENCE`] if a keyring asks a
+/// person.
 fn with_files<T>(parse: impl Fn(&dyn Environment) -> T) -> T {
     let probe = PathProbe::default();
     let parsed = parse(&probe);
@@ -163,12 +164,12 @@ fn with_files<T>(parse: impl Fn(&dyn Environment) -> T) -> T {
 #[derive(Clone, Debug)]
 pub struct Loaded {
     pub config: Config,
-    /// `None` without a file: then there are no servers.
+    /// `None` without a file. There are no servers then.
     pub path: Option<PathBuf>,
     pub warnings: Vec<ConfigError>,
 }
 
-/// An error that prevents a configuration from being loaded.
+/// The reason that a configuration cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error("cannot read {}", path.display())]
@@ -249,7 +250,8 @@ impl Loaded {
         }
     }
 
-    /// All findings, a line each: problems as `FILE:LINE:COLUMN: PATH: MESSAGE`, and warnings marked as such.
+    /// All findings, one line each. A problem is `FILE:LINE:COLUMN: PATH: MESSAGE`, and a warning begins with
+    /// `warning:`.
     pub fn findings(&self) -> impl Iterator<Item = String> {
         let file = self.file();
         self.config
@@ -258,7 +260,7 @@ impl Loaded {
             .chain(self.told_warnings())
     }
 
-    /// The warnings, a line each, marked as such.
+    /// The warnings, one line each, beginning with `warning:`.
     pub fn told_warnings(&self) -> impl Iterator<Item = String> {
         let file = self.file();
         self.warnings
@@ -273,7 +275,7 @@ impl Loaded {
     }
 }
 
-/// The source of a configuration, with the command line's additions. It can be read again.
+/// The file of a configuration, and the additions of the command line. They can be read again.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigurationSource {
     pub flag: Option<PathBuf>,
@@ -289,7 +291,7 @@ pub struct ClientsFlags {
     pub usual: bool,
     /// `--mcp-clients-config`
     pub file: Option<PathBuf>,
-    /// `--mcp-client`. Each overrides the file.
+    /// `--mcp-client`. Each entry overrides the file.
     pub inline: Vec<Inline>,
 }
 
@@ -299,8 +301,8 @@ impl ConfigurationSource {
         self.parse(text.as_deref())
     }
 
-    /// The file's text. `None` if the usual file is missing, or its path unknown. It is an error if a file that
-    /// was named explicitly is missing.
+    /// The text of the file. `None` if the usual file is missing or its path is unknown. An error if a file
+    /// is missing that was named explicitly.
     pub fn text(&self) -> Result<Option<String>, LoadError> {
         let Some(location) = self.location() else {
             return Ok(None);
@@ -366,7 +368,7 @@ impl ConfigurationSource {
         }
     }
 
-    /// Parses an entry as if it stood in the file, which has this text.
+    /// Parses an entry as if it stood in the file. `text` is the text of the file.
     pub fn entry(
         &self,
         name: &ServerName,
@@ -436,7 +438,7 @@ impl ConfigurationSource {
         }
     }
 
-    /// The file that `--mcp-clients` alone selects: the other program's, or else our own.
+    /// The other program's file, if only `--mcp-clients` selects a file. `None` if its usual file is missing.
     fn of_clients(&self) -> Option<Location> {
         let usual = self.flag.is_none() && self.clients.file.is_none() && self.clients.usual;
         let location = usual.then(|| locate_clients(&Process)).flatten()?;
@@ -445,7 +447,8 @@ impl ConfigurationSource {
     }
 }
 
-/// Loads the configuration: the file of `flag`, else that of the environment, else the user's own.
+/// Loads the configuration: the file of `flag`, else the file that the environment names, else the user's own
+/// file.
 pub fn load(flag: Option<&Path>) -> Result<Loaded, LoadError> {
     let origin = ConfigurationSource {
         flag: flag.map(Path::to_owned),
@@ -466,7 +469,7 @@ pub fn entry_alone(
         .map_err(|errors| LoadError::Invalid { path, errors })
 }
 
-/// Makes a path absolute. Relative paths inside a file are relative to its folder, not to the working
+/// Makes a path absolute, because relative paths inside a file are relative to its folder, not to the working
 /// directory.
 fn absolute(path: &Path) -> Result<PathBuf, LoadError> {
     std::path::absolute(path).map_err(|error: io::Error| LoadError::Unreadable {

@@ -1,12 +1,12 @@
 //! Parses server-sent events from the pieces of a stream. Each event is bounded in size.
 //!
-//! Parsing follows WHATWG HTML, section 9.2.6, with three differences. Blocks without data are returned too,
-//! because their `id` and `retry` count. Data keeps its bytes, and the reader decides whether they are UTF-8.
-//! An event without its blank line can be read at the end of the stream.
+//! Parsing follows WHATWG HTML, section 9.2.6, with three differences. Blocks without data are returned, too,
+//! because their `id` and `retry` count. Data keeps its bytes, and the caller decides if they are UTF-8. At
+//! the end of the stream, an event without its blank line can be read.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// Bytes of an oversized event that are kept to identify it.
+/// The number of bytes of an oversized event that are kept to identify it.
 const KEPT_HEAD: usize = 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -33,15 +33,15 @@ pub struct TooLarge {
 /// Splits pieces of a stream into events. It holds at most one piece and the bytes that `limit` allows.
 #[derive(Debug)]
 pub struct EventParser {
-    /// Bytes of the lines of one event at most, without line ends and comments.
+    /// The maximum number of bytes in the lines of one event, without line ends and comments.
     limit: usize,
-    /// Bytes that are not parsed yet.
+    /// Bytes that have not been parsed yet.
     input: Bytes,
     /// The beginning of an incomplete line.
     line: BytesMut,
-    /// True if the current line is skipped.
+    /// True while the current line is skipped.
     skips_line: bool,
-    /// True after a carriage return: a line feed that follows belongs to it.
+    /// True after a carriage return. If a line feed follows, it belongs to the same line end.
     after_return: bool,
     /// True until the first line is complete.
     is_first_line: bool,
@@ -53,7 +53,7 @@ pub struct EventParser {
 struct Block {
     event: ServerSentEvent,
     data: EventData,
-    /// Bytes of its lines so far.
+    /// Bytes of the event's lines so far.
     size: usize,
     too_large: Option<TooLarge>,
 }
@@ -84,13 +84,13 @@ impl EventParser {
         self.limit
     }
 
-    /// Adds the next piece. Call [`EventParser::next_event`] before until it returns `None`.
+    /// Adds the next piece. Only allowed after [`EventParser::next_event`] has returned `None`.
     pub fn push(&mut self, piece: Bytes) {
         debug_assert!(self.input.is_empty(), "one piece after the other");
         self.input = piece;
     }
 
-    /// The next complete event.
+    /// The next complete event. `None` if more input is needed.
     pub fn next_event(&mut self) -> Option<Result<ServerSentEvent, TooLarge>> {
         loop {
             if self.after_return && !self.input.is_empty() {
@@ -125,8 +125,8 @@ impl EventParser {
         }
     }
 
-    /// The last event at the end of the stream, which has no blank line. The reader decides whether its data
-    /// is complete.
+    /// The last event at the end of the stream, without its blank line. The caller decides if its data is
+    /// complete.
     pub fn last_event(&mut self) -> Option<ServerSentEvent> {
         let line = std::mem::take(&mut self.line).freeze();
         if !line.is_empty() && !std::mem::take(&mut self.skips_line) {
@@ -135,7 +135,7 @@ impl EventParser {
         std::mem::take(&mut self.block).end()?.ok()
     }
 
-    /// Keeps the beginning of a line, or more of it.
+    /// Keeps a piece of an incomplete line.
     fn keep(&mut self, piece: &[u8]) {
         if piece.is_empty() || self.skips_line {
             return;
@@ -148,18 +148,19 @@ impl EventParser {
         let is_comment = line.first() == Some(&b':');
         if is_comment || !self.block.has_room(line, self.limit) {
             self.skips_line = true;
-            // Not empty, because an empty line would end the event.
+            // One byte stays, because an empty line would end the event.
             self.line.truncate(1);
         }
     }
 }
 
 impl Block {
-    /// True if another line, or the beginning of one, fits. If not, nothing more of the event is kept.
+    /// True if another line, or the beginning of a line, fits. If it does not fit, nothing more of the event
+    /// is kept.
     fn has_room(&mut self, line: &[u8], limit: usize) -> bool {
         if self.too_large.is_none() && self.size + line.len() > limit {
             let mut data = std::mem::take(&mut self.data);
-            // Compare with the colon: a longer name may have the same beginning.
+            // Require the colon after the name: a longer name may begin with `data`.
             if let Some((b"data", value)) = field(line).filter(|_| line.len() > b"data".len()) {
                 data.push(Bytes::copy_from_slice(&value[..value.len().min(KEPT_HEAD)]));
             }
@@ -231,7 +232,7 @@ impl EventData {
     }
 }
 
-/// The name and value of a line; `None` for a comment.
+/// The name and value of a line. `None` for a comment.
 fn field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     match memchr::memchr(b':', line) {
         Some(0) => None,
@@ -247,7 +248,7 @@ fn field(line: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::*;
 
-    /// The events of a stream that arrives in pieces of `size` bytes.
+    /// Returns the events of a stream that arrives in pieces of `size` bytes.
     fn events(stream: &str, size: usize, limit: usize) -> Vec<Result<ServerSentEvent, TooLarge>> {
         let mut parser = EventParser::new(limit);
         let mut events = Vec::new();

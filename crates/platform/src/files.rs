@@ -1,8 +1,9 @@
 //! Reads the configuration and the files that it names. Only regular files up to a size limit are read, and
 //! no caller waits longer than [`PATIENCE`].
 //!
-//! A file on a disk or network mount that hangs blocks its reading thread, and no system call ends that. So
-//! each file is read by a thread that is never joined, and the number of such threads is bounded.
+//! A file on a disk or network mount that hangs blocks the thread that reads it, and no system call ends
+//! that. Each file is therefore read by a thread that is never joined, and the number of such threads is
+//! bounded.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,31 +23,34 @@ use crate::{
     state::trust::{self, Untrusted},
 };
 
-/// Time that a caller waits for files. Reading a file normally takes milliseconds.
+/// The time that a caller waits for files. Reading a file normally takes milliseconds.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Size limit of a file that a reference names: as large as an expanded entry may be.
+/// The size limit of a file that a reference names. It equals the limit of an expanded entry.
 pub const MAX_REFERENCED: u64 = mainstay_config::MAX_EXPANDED as u64;
 
-/// Size limit of a configuration. A thousand servers take less than 1 MiB.
+/// The size limit of a configuration, in bytes. A thousand servers take less than 1 MiB.
 pub const MAX_CONFIGURATION: u64 = 16 * MIB;
 
 const MIB: u64 = 1024 * 1024;
 
-/// Size limit of all files that one configuration references.
+/// The size limit of all files together that one configuration references, in bytes.
 const MAX_TOGETHER: usize = 64 * 1024 * 1024;
 
-/// Files that are read concurrently for one configuration. If as many files hang, the others wait.
+/// The number of files that are read concurrently for one configuration. If as many files hang, the others
+/// wait.
 const SIDE_BY_SIDE: usize = 8;
 
-/// Files that are read at once, including those that hang. Above this number no reference is read.
+/// The maximum number of files that are read at once, including files that hang. Above it, no reference is
+/// read.
 const MAX_READINGS: usize = 16;
 
-/// Additional reads for the configuration itself, so that it can be read while referenced files hang.
+/// The number of additional reads for the configuration itself, so that it can be read while referenced files
+/// hang.
 const MAX_CONFIGURATIONS: usize = 4;
 
-/// True if this file can be replaced: its folder takes new files, or can be created. Does not touch the file,
-/// so that no watcher of it wakes.
+/// True if this file can be replaced: its folder accepts new files, or can be created. The check does not
+/// touch the file, so that no watcher of the file wakes.
 pub fn is_replaceable(path: &Path) -> bool {
     let real = path.canonicalize();
     let real = real.as_deref().unwrap_or(path);
@@ -72,7 +76,7 @@ static READINGS: Mutex<Vec<Reading>> = Mutex::new(Vec::new());
 
 struct Reading {
     path: PathBuf,
-    /// The time since which a caller waits for the file.
+    /// The time at which a caller began to wait for the file.
     since: Instant,
 }
 
@@ -80,14 +84,15 @@ fn readings() -> MutexGuard<'static, Vec<Reading>> {
     READINGS.lock()
 }
 
-/// A file that is being read; dropped after reading.
+/// Marks a file as being read, until the value is dropped.
 struct ReadingSlot {
     path: PathBuf,
     since: Instant,
 }
 
 impl ReadingSlot {
-    /// Registers a read for a caller that waits since `since`. Fails for a file whose earlier read hangs.
+    /// Registers a read. `since` is the time at which the caller began to wait. Fails for a file whose
+    /// earlier read hangs.
     fn take(path: &Path, since: Instant, most: usize) -> Result<Self, UnreadableFile> {
         let mut readings = readings();
         let hangs = |reading: &Reading| reading.path == path && reading.since.elapsed() >= PATIENCE;
@@ -123,8 +128,8 @@ pub fn configuration(path: &Path) -> Result<String, UnreadableFile> {
     })
 }
 
-/// Like [`configuration`], for our own file. No other user may be able to write it, because it names programs
-/// to run.
+/// Like [`configuration`], for our own file. Fails if another user can write to the file, because it names
+/// programs to run.
 pub fn own_configuration(path: &Path) -> Result<String, UnreadableFile> {
     one(path, |path, most| {
         match trust::configuration(path) {
@@ -149,7 +154,7 @@ fn one(
     read.remove(path).unwrap_or(late)
 }
 
-/// The texts of files that references name; every path gets a result.
+/// The texts of files that references name. Every path gets a result.
 pub fn referenced(paths: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Result<String, UnreadableFile>> {
     let limits = Limits {
         bytes: MAX_REFERENCED,
@@ -158,7 +163,7 @@ pub fn referenced(paths: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Result<String,
     read_all(paths, limits, read_now)
 }
 
-/// The paths of this set that are no folders. A folder that cannot be checked in time counts as existing.
+/// The paths in this set that are not folders. A folder that cannot be checked in time counts as existing.
 pub fn missing_folders(paths: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let limits = Limits {
         bytes: 0,
@@ -176,13 +181,13 @@ pub fn missing_folders(paths: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
 
 #[derive(Clone, Copy)]
 struct Limits {
-    /// Size limit of one file.
+    /// The size limit of one file, in bytes.
     bytes: u64,
-    /// Limit of [`READINGS`].
+    /// The maximum length of [`READINGS`].
     readings: usize,
 }
 
-/// Reads files concurrently by `read`. Returns within [`PATIENCE`] in any case.
+/// Calls `read` for several files concurrently. Returns within [`PATIENCE`] in any case.
 fn read_all(
     paths: &BTreeSet<PathBuf>,
     limits: Limits,
@@ -237,7 +242,7 @@ fn read_now(path: &Path, most: u64) -> Result<String, UnreadableFile> {
     String::from_utf8(bytes_now(path, most)?).map_err(|_| UnreadableFile::NotText)
 }
 
-/// Reads a regular file of at most `most` bytes. It may block as long as the disk does.
+/// Reads a regular file of at most `most` bytes. Blocks as long as the disk does.
 fn bytes_now(path: &Path, most: u64) -> Result<Vec<u8>, UnreadableFile> {
     // Opening a device may already have an effect.
     regular(std::fs::metadata(path)?.file_type())?;
@@ -258,8 +263,7 @@ fn bytes_now(path: &Path, most: u64) -> Result<Vec<u8>, UnreadableFile> {
     Ok(text)
 }
 
-/// Opens a file without waiting for the other end of a FIFO, and without making a terminal the controlling
-/// one.
+/// Opens a file. Does not wait for the other end of a FIFO, and does not make a terminal the controlling one.
 #[cfg(unix)]
 fn open(path: &Path) -> std::io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -305,7 +309,7 @@ mod tests {
     /// Serialises these tests, which share [`READINGS`].
     static ONE_BY_ONE: Mutex<()> = Mutex::new(());
 
-    /// Simulates a hung mount: reads of it block until the test releases the lock.
+    /// Simulates a mount that hangs. Reads from it block until the test releases the lock.
     static HUNG: Mutex<()> = Mutex::new(());
 
     #[expect(
@@ -332,7 +336,8 @@ mod tests {
         }
     }
 
-    /// A file that hangs is waited for once, does not delay others, and is read again after it has recovered.
+    /// Callers wait only once for a file that hangs. The file does not delay others, and is read again after
+    /// it has recovered.
     #[test]
     fn a_file_that_hangs_is_given_up() {
         let _alone = ONE_BY_ONE.lock();
@@ -367,7 +372,7 @@ mod tests {
         until_all_returned();
     }
 
-    /// A file that replaces another after the first check is checked again.
+    /// The file may be replaced after the first check, so the open file is checked again.
     #[cfg(unix)]
     #[test]
     fn only_regular_files_are_read() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Two lower-case digits for each byte.
+/// Encodes each byte as two lower-case digits.
 pub fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
@@ -12,7 +12,7 @@ pub fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// Reads digits of either case. `None` if there is another character, or an odd number of digits.
+/// Decodes digits of either case. `None` for any other character, or for an odd number of digits.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_hex || !text.len().is_multiple_of(2) {

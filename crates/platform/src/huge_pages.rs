@@ -1,5 +1,5 @@
-//! Disables transparent huge pages for Mainstay. Its heap is small and scattered, so that with huge pages the
-//! allocator takes twice the memory. Children get them back.
+//! Disables transparent huge pages for Mainstay. Its heap is small and scattered, and with huge pages it
+//! would take twice the memory. Children get huge pages back.
 
 use std::{
     env,
@@ -8,7 +8,7 @@ use std::{
 
 use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
 
-/// Set by a guardian that has disabled huge pages: its daemon inherits that.
+/// Set by a guardian that has disabled huge pages, because its daemon inherits the setting.
 pub const TURNED_OFF: &str = "MAINSTAY_HUGE_PAGES_OFF";
 
 static TURNED_OFF_BY_US: AtomicBool = AtomicBool::new(false);
@@ -23,7 +23,8 @@ pub fn turn_off() {
     }
 }
 
-/// True if this process or its guardian disabled huge pages, and not the process that started Mainstay.
+/// True if this process or its guardian has disabled huge pages. False if they were disabled before Mainstay
+/// started.
 pub fn are_turned_off_by_us() -> bool {
     TURNED_OFF_BY_US.load(Ordering::Relaxed)
 }

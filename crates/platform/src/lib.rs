@@ -1,4 +1,4 @@
-//! Mainstay's machine: files, processes, the environment, the clock.
+//! Access to the machine: files, processes, the environment, the clock.
 
 pub mod blocking;
 pub mod clock;

@@ -1,5 +1,5 @@
-//! The chain of Mainstays above this one: it detects a Mainstay that launches itself (docs/dev/design.md,
-//! "Names, profiles, access"). Also the marks by which the processes of servers are found.
+//! The chain of Mainstays above this one. It detects a Mainstay that launches itself (docs/dev/design.md,
+//! "Names, profiles, access"). Also defines the marks by which the processes of servers are found.
 
 use std::{
     env,
@@ -10,7 +10,8 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-/// The ids of all Mainstays above a process, in its environment and on requests; the nearest is last.
+/// The ids of all Mainstays above a process, in its environment and on requests. The nearest Mainstay is
+/// last.
 pub const CHAIN: &str = "MAINSTAY_CHAIN";
 pub const CHAIN_HEADER: &str = "mainstay-chain";
 
@@ -19,10 +20,10 @@ pub const SERVER: &str = "MAINSTAY_SERVER";
 /// The Mainstay that started the process.
 const INSTANCE: &str = "MAINSTAY_INSTANCE";
 
-/// Mainstays in one chain at most, including this one.
+/// The maximum number of Mainstays in one chain, including this one.
 const MAX_CHAIN: usize = 4;
 
-/// An error for which a Mainstay does not serve.
+/// The reason that a Mainstay refuses to serve.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineageError {
     #[error("{} launches itself: server {server:?} starts another Mainstay with it", config.display())]
@@ -33,7 +34,7 @@ pub enum LineageError {
     TooLong,
 }
 
-/// The ids of the Mainstays above and of this one, and the marks of this one's processes.
+/// The ids of this Mainstay and of the Mainstays above it, and the marks of its processes.
 #[derive(Clone, Debug)]
 pub struct Lineage {
     chain: Arc<str>,
@@ -41,14 +42,14 @@ pub struct Lineage {
 }
 
 impl Default for Lineage {
-    /// The lineage of a Mainstay without a configuration file, and with none above it.
+    /// The lineage of a Mainstay without a configuration file and without a Mainstay above it.
     fn default() -> Self {
         Self::of_chain(random())
     }
 }
 
 impl Lineage {
-    /// The lineage of a Mainstay that serves this file, below the Mainstays that the environment names.
+    /// Creates the lineage of a Mainstay that serves this file. The environment names the Mainstays above it.
     pub fn begin(config: Option<&Path>) -> Result<Self, LineageError> {
         let above = env::var(CHAIN).unwrap_or_default();
         let launched_by = || env::var(SERVER).unwrap_or_default();
@@ -82,14 +83,14 @@ impl Lineage {
         }
     }
 
-    /// A lineage with the same place in the chain and its own marks: ending the processes of one does not
-    /// affect those of the other.
+    /// Returns a lineage with the same place in the chain and its own marks. Ending the processes of one
+    /// lineage does not affect the processes of the other.
     #[must_use]
     pub fn apart(&self) -> Self {
         Self::of_chain(self.chain.to_string())
     }
 
-    /// The ids of the chain, this Mainstay's last.
+    /// The ids of the chain. This Mainstay's id is last.
     pub fn chain(&self) -> &str {
         &self.chain
     }
@@ -99,7 +100,7 @@ impl Lineage {
         ids(&self.chain).last().unwrap_or_default()
     }
 
-    /// Checks that a client may be served whose request came by this chain.
+    /// Checks if a client may be served. `chain` comes from the client's request.
     pub fn admit(&self, chain: &str) -> Result<(), LineageError> {
         if ids(chain).any(|id| id == self.own_id()) {
             Err(LineageError::LeadsBack)
@@ -110,7 +111,7 @@ impl Lineage {
         }
     }
 
-    /// The marks of the processes of one start of a server; `tag` names it.
+    /// The marks of the processes of one start of a server. `tag` identifies the start.
     pub fn marks(&self, tag: &str) -> Marks {
         let mut marks = self.marks_of_all();
         marks.variables.push((SERVER, tag.into()));
@@ -127,17 +128,17 @@ impl Lineage {
     }
 }
 
-/// Identifies processes of this Mainstay: by variables, and by a brand for processes that clear their
-/// environment.
+/// Identifies processes of this Mainstay by variables. A process that clears its environment is identified by
+/// its brand.
 #[derive(Clone, Debug)]
 pub struct Marks {
     variables: Vec<(&'static str, Arc<str>)>,
     pub brand: Brand,
 }
 
-/// A number that the processes of one start of a server (or of all servers) inherit, whatever they start and
-/// however they detach: their soft limit of time under a real-time scheduler (`RLIMIT_RTTIME`), in
-/// microseconds. It is above a hundred thousand years.
+/// A number that the processes of one start of a server (or of all servers) inherit, even if they detach. The
+/// number is their soft limit of time under a real-time scheduler (`RLIMIT_RTTIME`), in microseconds. The
+/// limit exceeds a hundred thousand years, so it has no other effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Brand {
     number: u64,
@@ -163,7 +164,7 @@ impl Brand {
         }
     }
 
-    /// The limit of a process of this start.
+    /// The limit that the processes of this start inherit.
     pub fn limit(self) -> u64 {
         self.number
     }
@@ -192,7 +193,7 @@ impl Marks {
     }
 }
 
-/// The server that a value of [`SERVER`] names.
+/// The name of the server in a value of [`SERVER`].
 pub fn server_of(tag: &str) -> &str {
     tag.split(':').next().unwrap_or_default()
 }
@@ -201,8 +202,8 @@ fn ids(chain: &str) -> impl Iterator<Item = &str> {
     chain.split(',').map(str::trim).filter(|id| !id.is_empty())
 }
 
-/// The id of every Mainstay that serves this file on this machine, so that a Mainstay that launches itself is
-/// detected at once. The same path on another machine is another file.
+/// The id of every Mainstay that serves this file on this machine. It shows at once that a Mainstay launches
+/// itself. The same path on another machine has another id.
 fn id_of(config: &Path) -> String {
     let path = config.canonicalize().unwrap_or_else(|_| config.to_owned());
     let mut hash = Sha256::new();
@@ -227,7 +228,7 @@ fn machine() -> Vec<u8> {
     env::var("COMPUTERNAME").unwrap_or_default().into_bytes()
 }
 
-/// 64 random bits; std's hashers are seeded by the system.
+/// Returns 64 random bits in hexadecimal digits. The system seeds the hashers of std.
 fn random() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())
 }

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::net::TcpSocket;
 
-/// A port on loopback, IPv4 first.
+/// Both loopback addresses with this port, IPv4 first.
 pub fn both(port: u16) -> [SocketAddr; 2] {
     [
         (Ipv4Addr::LOCALHOST, port).into(),
@@ -26,7 +26,7 @@ pub fn reachable(address: SocketAddr) -> SocketAddr {
 }
 
 /// The address of `localhost` that our address does not cover. `None` if our address is not on loopback, or
-/// covers both.
+/// if it covers both.
 fn other_address(ours: SocketAddr) -> Option<SocketAddr> {
     let [v4, v6] = both(ours.port());
     match ours {
@@ -37,7 +37,8 @@ fn other_address(ours: SocketAddr) -> Option<SocketAddr> {
     }
 }
 
-/// The other address of `localhost` with this port, if another program listens there. Nothing is sent.
+/// The other address of `localhost` with this port, if another program listens there. The check sends
+/// nothing.
 pub fn taken_beside(ours: SocketAddr) -> Option<SocketAddr> {
     let other_address = other_address(ours)?;
     let is_taken =
@@ -45,21 +46,21 @@ pub fn taken_beside(ours: SocketAddr) -> Option<SocketAddr> {
     is_taken.then_some(other_address)
 }
 
-/// A socket that is bound to this address and does not listen yet. Must be called in a runtime.
+/// Creates a socket that is bound to this address and does not listen yet. Must be called in a runtime.
 pub fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
-    // Allows binding while connections of an earlier run are closing. On Windows the option would let two
-    // programs share a port.
+    // This allows binding while connections of an earlier run are closing. On Windows the option would let
+    // two programs share a port.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     Ok(socket)
 }
 
-/// Describes a program at the other address.
+/// The warning about a program that listens on the other address.
 pub fn taken_words(other: SocketAddr) -> String {
     let port = other.port();
     format!(

@@ -2,7 +2,7 @@
 
 use std::{fs, net::SocketAddr, path::Path};
 
-/// A process that listens.
+/// A process that listens on a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortHolder {
     pub pid: u32,
@@ -11,8 +11,8 @@ pub struct PortHolder {
 }
 
 impl PortHolder {
-    /// The process that listens on this address. `None` if it is not visible, such as a process of another
-    /// user.
+    /// The process that listens on this address. `None` if the process is not visible, for example because it
+    /// belongs to another user.
     pub fn find(address: SocketAddr) -> Option<Self> {
         let tables = ["/proc/net/tcp", "/proc/net/tcp6"].into_iter();
         let inodes: Vec<String> = tables
@@ -33,7 +33,8 @@ impl PortHolder {
             let mut sockets = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
             let has = sockets.any(|socket| inodes.iter().any(|inode| socket == Path::new(inode)));
             let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-            // The process chooses its name, and the name is shown in a command for a shell.
+            // The process chooses its own name, and the name becomes part of a shell command. Keep harmless
+            // characters only.
             let is_plain = |c: &char| c.is_ascii_alphanumeric() || "-_.:/".contains(*c);
             let program = name.trim().chars().filter(is_plain).collect();
             has.then_some(Self { pid, program })

@@ -1,5 +1,5 @@
-//! Processes of this machine, from /proc (Linux): descendants of a process, processes with given marks, and
-//! ending them.
+//! Finds and ends processes of this machine, from /proc (Linux): descendants of a process, and processes with
+//! given marks.
 
 mod ending;
 
@@ -16,11 +16,11 @@ pub use self::ending::end_marked;
 /// The process id of the guardian, in the daemon's environment.
 pub const GUARDIAN: &str = "MAINSTAY_GUARDIAN";
 
-/// Time that killed processes may take to end. A process that takes longer is held by the kernel (by a disk
-/// or a network share that does not answer) and cannot be ended.
+/// The time that killed processes may take to end. The kernel holds a process that takes longer, because a
+/// disk or a network share does not answer. Such a process cannot be ended.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 
-/// The first pause between two walks. It is short, for processes that end at once.
+/// The first and the longest pause between two walks. The first is short, for processes that end at once.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(50);
 
@@ -29,7 +29,7 @@ pub fn guardian() -> Option<Pid> {
     named_guardian().filter(|guardian| getppid() == Some(*guardian))
 }
 
-/// The guardian that the environment names. It may belong to a Mainstay further up.
+/// The guardian that the environment names. It may belong to a Mainstay further up in the chain.
 pub fn named_guardian() -> Option<Pid> {
     Pid::from_raw(env::var(GUARDIAN).ok()?.parse().ok()?)
 }
@@ -69,7 +69,7 @@ impl Processes {
         found
     }
 
-    /// All processes that may be ours: the guardian's descendants, or else all.
+    /// All processes that may be ours: the guardian's descendants, or all processes if there is no guardian.
     fn ours(&self) -> Vec<Pid> {
         match guardian() {
             Some(guardian) => self.below(&[guardian]).into_iter().collect(),
@@ -126,7 +126,7 @@ fn environment(pid: Pid, marks: &[String], variable: &str) -> Option<String> {
         .map(|value| String::from_utf8_lossy(value).into_owned())
 }
 
-/// The resident memory of a process in bytes (proc(5), `/proc/pid/statm`); 0 if the process is gone.
+/// The resident memory of a process in bytes (proc(5), `/proc/pid/statm`). 0 if the process has ended.
 fn resident(pid: Pid) -> u64 {
     let statm = fs::read_to_string(format!("/proc/{}/statm", pid.as_raw_pid()));
     let pages = statm.ok().and_then(|statm| {
@@ -136,12 +136,12 @@ fn resident(pid: Pid) -> u64 {
     pages.unwrap_or_default() * rustix::param::page_size() as u64
 }
 
-/// The resident memory of this process in bytes; 0 if it is unknown.
+/// The resident memory of this process in bytes. 0 if it is unknown.
 pub fn own_memory() -> u64 {
     Pid::from_raw(std::process::id().cast_signed()).map_or(0, resident)
 }
 
-/// The memory and processor time of this process.
+/// The memory, the open files and the CPU time of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnUsage {
     /// Resident memory in bytes.
@@ -167,8 +167,8 @@ impl OwnUsage {
     }
 }
 
-/// The parent of a living process. The format is `PID (NAME) STATE PARENT …`, and the name may contain
-/// anything.
+/// The parent of a living process, from `/proc/PID/stat`. The format is `PID (NAME) STATE PARENT …`, and the
+/// name may contain anything.
 fn living_parent(pid: Pid) -> Option<Pid> {
     let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
     let after_name = &stat[memchr::memrchr(b')', &stat)? + 1..];
@@ -181,9 +181,9 @@ fn living_parent(pid: Pid) -> Option<Pid> {
     Pid::from_raw(fields.next()?.parse().ok()?)
 }
 
-/// Ends the processes that `find` returns until it returns none: by SIGTERM for `grace`, then by SIGKILL.
-/// Blocks the thread for at most `grace` and [`KILL_LIMIT`]. Returns the ids of processes that could not be
-/// ended.
+/// Ends the processes that `find` returns, until `find` returns none. Sends SIGTERM first, and SIGKILL once
+/// `grace` has passed. Blocks the thread for at most `grace` and [`KILL_LIMIT`]. Returns the ids of processes
+/// that could not be ended.
 pub fn end(find: impl Fn(&Processes) -> HashSet<Pid>, grace: Duration) -> Vec<i32> {
     let since = Instant::now();
     let mut terminated = HashSet::new();
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use crate::lineage::Lineage;
 
-    /// Time for processes to start.
+    /// The time limit for processes to start.
     const PATIENCE: Duration = Duration::from_secs(20);
 
     fn soon<T>(goal: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -228,13 +228,13 @@ mod tests {
         }
     }
 
-    /// A shell with marks, and a child of it without. Both end with the test in any case.
+    /// A shell with marks, and its child without marks. Both end with the test in any case.
     struct Tree(Child);
 
     impl Tree {
         fn start<'m>(marks: impl IntoIterator<Item = (&'m str, &'m str)>) -> Self {
             let mut command = Command::new("sh");
-            // Any command would do.
+            // `env -i` starts the child without marks.
             command.args(["-c", "env -i sleep 600; :"]).envs(marks);
             Self(command.spawn().expect("sh is there"))
         }
@@ -281,7 +281,7 @@ mod tests {
         let (one, other) = (lineage.marks("one:1"), lineage.marks("other:1"));
         let (mut marked, mut spared) =
             (Tree::start(one.variables()), Tree::start(other.variables()));
-        // The child counts as soon as `env` has become the other program.
+        // Wait until each shell has its child.
         let below = |tree: &Tree| Processes::now().below(&[tree.root()]);
         let child = soon("those below", || below(&marked).into_iter().next());
         soon("those below", || below(&spared).into_iter().next());

@@ -1,5 +1,5 @@
-//! Reads pipes and sockets through one buffer for each thread. Idle connections use no buffer, and data is
-//! copied at its own size.
+//! Reads pipes and sockets through one buffer for each thread. Idle connections need no buffer, and a copy of
+//! data is only as large as the data.
 
 use std::{
     cell::RefCell,
@@ -12,7 +12,7 @@ use std::{
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// Bytes of one read at most.
+/// The maximum number of bytes of one read.
 pub const SIZE: usize = 64 * 1024;
 
 thread_local! {
@@ -20,7 +20,7 @@ thread_local! {
     static BUFFER: RefCell<Box<[MaybeUninit<u8>]>> = RefCell::new(Box::new_uninit_slice(SIZE));
 }
 
-/// Passes the next piece to `take`; an empty piece is the end of the input. Cancel-safe. `take` must not call
+/// Passes the next piece to `take`. An empty piece is the end of the input. Cancel-safe. `take` must not call
 /// this function.
 pub async fn read<T>(
     input: &mut (impl AsyncRead + Unpin),

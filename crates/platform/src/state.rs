@@ -34,15 +34,16 @@ const SWITCHES: &str = "switches.json";
 const VAULT: &str = "vault";
 const INSTANCES: &str = "instances";
 
-/// Attempts to lock the directory. Commands hold the lock for a moment to check for an owner, and a new owner
-/// outwaits them.
+/// The number of attempts to lock the directory. A command holds the lock for a moment when it checks for an
+/// owner, so a new owner tries again.
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Mainstays with the same configuration side by side that keep logs. Additional ones keep none.
+/// The upper bound of the numbers of instance directories. If Mainstays with the same configuration use all
+/// numbers, further ones keep no logs.
 const MAX_INSTANCES: u32 = 64;
 
-/// The state directory. Nothing is created before [`StateDir::own`].
+/// The state directory. Nothing is created before [`StateDir::take_ownership`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDir(PathBuf);
 
@@ -138,14 +139,14 @@ impl StateDir {
         self.0.join(VAULT)
     }
 
-    /// Replaces the control token. Readers see either the old or the new one.
+    /// Replaces the control token. Readers see either the old or the new token.
     pub fn replace_token(&self, token: &Secret) -> Result<(), StateError> {
         let path = self.0.join(TOKEN);
         write_private(&path, token.expose().as_bytes()).map_err(failed(&path))
     }
 
-    /// Takes a directory for a Mainstay that serves one client. Many of them run side by side, and beside a
-    /// daemon. `name` is the client's, and the directory gets the first free number.
+    /// Takes a directory for a Mainstay that serves one client. Many such Mainstays may run side by side, and
+    /// beside a daemon. `name` is the name of the client, and the directory gets the first free number.
     pub fn own_instance(&self, name: &str) -> Result<Instance, StateError> {
         for number in 1..MAX_INSTANCES {
             let dir = Self(self.0.join(INSTANCES).join(format!("{name}-{number}")));
@@ -161,8 +162,8 @@ impl StateDir {
         })
     }
 
-    /// Checks that no other user can write to the directory or replace it. If it does not exist yet, Mainstay
-    /// will create it.
+    /// Checks that no other user can write to the directory or replace it. A missing directory passes,
+    /// because Mainstay will create it.
     pub fn check(&self) -> Result<(), StateError> {
         match trust::directory(&self.0) {
             Err(error) if error.is_not_found() => Ok(()),
@@ -191,7 +192,7 @@ impl StateDir {
         let mut instances = Vec::new();
         for entry in entries {
             let entry = entry.map_err(failed(&path))?;
-            // Other names are not ours.
+            // Skip names that are not UTF-8: Mainstay creates no such names.
             if let Ok(name) = entry.file_name().into_string() {
                 instances.push((name, entry.path()));
             }
@@ -203,7 +204,7 @@ impl StateDir {
     /// Takes the directory for this process until the result is dropped.
     pub fn take_ownership(self) -> Result<Ownership, StateError> {
         let lock = self.clone().lock(LOCK_ATTEMPTS)?;
-        // A killed daemon has left its file.
+        // A killed daemon leaves its file behind.
         if let Err(error) = DaemonFile::remove(&self.0) {
             tracing::warn!(%error, "the daemon.json of an earlier daemon could not be removed");
         }
@@ -263,7 +264,7 @@ impl StateDir {
         }
     }
 
-    /// A secret that is created at the first start.
+    /// Reads a secret. Creates the secret at the first start.
     fn secret(&self, name: &str) -> Result<Secret, StateError> {
         let path = self.0.join(name);
         match read_token(&path) {
@@ -302,7 +303,7 @@ pub fn read_token(path: &Path) -> Result<Secret, StateError> {
     }
 }
 
-/// The directory of one Mainstay that serves one client. It is owned until this is dropped.
+/// The directory of one Mainstay that serves one client. The directory is owned until the value is dropped.
 #[derive(Debug)]
 pub struct Instance {
     dir: StateDir,
@@ -315,16 +316,16 @@ impl Instance {
     }
 }
 
-/// The state directory. It is owned until this is dropped.
+/// The state directory. It is owned until the value is dropped.
 #[derive(Debug)]
 pub struct Ownership {
     dir: StateDir,
     pub token: Secret,
-    /// Seals the ids of clients' sessions.
+    /// The key that seals the ids of clients' sessions.
     pub session_key: Secret,
     /// The configuration that the owner serves without additions, for `daemon.json`.
     pub config: Option<String>,
-    /// True if the owner hands the directory over to a `mainstay serve` that asks for it, for `daemon.json`.
+    /// True if the owner hands the directory over to a `mainstay serve` on request, for `daemon.json`.
     pub hands_over: bool,
     _lock: File,
 }
@@ -376,14 +377,14 @@ impl Ownership {
 
 impl Drop for Ownership {
     fn drop(&mut self) {
-        // The lock is still held, so that a successor's file is never removed.
+        // The lock is still held, so this does not remove the file of a successor.
         if let Err(error) = DaemonFile::remove(&self.dir.0) {
             tracing::warn!(%error, "daemon.json could not be removed");
         }
     }
 }
 
-/// Makes a token private that others could read until now.
+/// Makes a token private that other users could read until now.
 #[cfg(unix)]
 fn restrict(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -454,7 +455,7 @@ mod tests {
         }
     }
 
-    /// Instances run side by side and beside a daemon, and their directories are used again.
+    /// Instances run side by side and beside a daemon. Their directories are used again.
     #[test]
     fn instances_stand_beside_each_other_and_are_used_again() {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-/// The last second that RFC 3339 can express, since 1970.
+/// The last second that RFC 3339 can express, counted from 1970.
 const LAST_SECOND: Duration = Duration::from_secs(253_402_300_799);
 
 /// Formats a time: `2025-11-25T12:34:56.789Z` (RFC 3339). Times before 1970 become 1970.

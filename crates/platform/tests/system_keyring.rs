@@ -1,4 +1,4 @@
-//! The vault with the keyring of a system: `tests/keyring/run` gives it a Secret Service.
+//! Tests of the vault with the keyring of a system. `tests/keyring/run` provides a Secret Service.
 #![cfg(feature = "keyring")]
 
 use std::{fs, path::Path, process::Command};
@@ -13,7 +13,7 @@ fn open(folder: &Path) -> Vault {
     Vault::new(folder, system())
 }
 
-/// A vault with one secret.
+/// Creates a vault with one secret.
 fn written() -> TempDir {
     let folder = tempdir().expect("a folder");
     let vault = open(folder.path());
@@ -31,7 +31,7 @@ fn place(folder: &TempDir) -> Option<KeyPlace> {
     open(folder.path()).key_place().expect("a place")
 }
 
-/// The entry of a vault's key.
+/// The keyring's entry with the key of a vault.
 fn key(folder: &TempDir) -> Entry {
     let account = std::path::absolute(folder.path()).expect("a path");
     Entry::new("mainstay", &account.to_string_lossy()).expect("an entry")
@@ -49,7 +49,7 @@ fn the_key_lies_in_an_unlocked_keyring() {
     let other_digits = key(&written()).get_password().expect("a key");
     assert_ne!(digits, other_digits, "each state directory has its own");
 
-    // The file that says where the key lies may be lost.
+    // The file that names the place of the key may be lost.
     fs::remove_file(folder.path().join("key")).expect("removed");
     assert_eq!(read(&folder).expect("read"), Some(VALUE.to_vec()));
 

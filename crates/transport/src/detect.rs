@@ -11,8 +11,8 @@ use mainstay_core::{
 
 use crate::Frame;
 
-/// Time after which `initialize` follows an unanswered `server/discover`: some processes ignore unknown
-/// requests. `server/discover` may still be answered later, because a process may start slowly.
+/// The time limit of `server/discover` over stdio. Some processes ignore unknown requests, so Mainstay then
+/// sends `initialize`. A process that starts slowly may still answer `server/discover` later.
 pub const PIPE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The time limit of `server/discover` over HTTP. A server may never answer a request without a session. The
@@ -50,9 +50,9 @@ pub enum Evidence {
     Modern(Greeting),
     /// The server refuses the revision of the request and offers these revisions.
     Offers(Vec<Revision>),
-    /// The server is modern, and refuses a session for this reason.
+    /// The server is modern and refuses a session. The text is its reason.
     Refuses(String),
-    /// No modern server gives this answer.
+    /// The answer is no evidence of a modern server.
     None,
 }
 
@@ -80,22 +80,23 @@ pub fn evidence(answer: &Frame) -> Evidence {
     }
 }
 
-/// The era that follows from the first answer, or from the second if the first offered a modern revision.
+/// The era that the answers show. If the first answer offers a modern revision, the second answer decides.
 #[derive(Debug)]
 pub enum DetectedEra {
     Modern(Greeting),
-    /// Send `initialize` next. The server may have named its revisions.
+    /// Send `initialize` next. The eras are known if the server has named its revisions.
     Legacy(Eras),
     Refused(Unopened),
 }
 
 impl Evidence {
-    /// True if the server offers a modern revision after it has refused one. The caller asks once more.
+    /// True if the server refused a revision and offers a modern one. The caller then sends `server/discover`
+    /// again.
     pub fn is_offer(&self) -> bool {
         matches!(self, Self::Offers(offered) if offered.iter().any(|revision| revision.era() == Era::Modern))
     }
 
-    /// Decides by the last answer.
+    /// Decides the era. `self` is the evidence in the last answer.
     pub fn settle(self) -> DetectedEra {
         let refused = |reason| {
             let eras = Eras {
@@ -116,7 +117,7 @@ impl Evidence {
             offer @ Self::Offers(_) if offer.is_offer() => {
                 refused("the server refuses the protocol revision that it offers".to_owned())
             }
-            // The server knows `server/discover`, and asks for `initialize`.
+            // The server knows `server/discover`, but offers only legacy revisions.
             Self::Offers(_) => DetectedEra::Legacy(Eras::only(Era::Legacy)),
             Self::Refuses(reason) => refused(reason),
         }
@@ -139,8 +140,8 @@ pub fn read_greeting(answer: &Frame) -> Result<Greeting, Loss> {
     }
 }
 
-/// Adds the eras to the loss after a refused `initialize`. An error that only modern servers give shows the
-/// era.
+/// Combines the loss of a refused `initialize` with the eras that the error shows. Some errors come only from
+/// modern servers.
 pub fn refused_initialize(answer: &Frame, loss: Loss) -> Unopened {
     let is_modern = answer.error().is_some_and(modern::is_modern_error);
     let eras = if is_modern {
@@ -199,7 +200,7 @@ mod tests {
         (offer, found)
     }
 
-    /// Every kind of answer to the first request that says something about the era, or nothing.
+    /// Covers every kind of first answer, with and without evidence of the era.
     #[test]
     fn only_modern_words_are_evidence() {
         let error = |code: i64, data: &str| {
@@ -242,7 +243,7 @@ mod tests {
             let (offer, found) = settled(&body);
             assert!(!offer && found.starts_with("refused: "), "{body}: {found}");
         }
-        // The first time it is an offer. The second time it is a refusal, and `initialize` does not follow.
+        // The first such answer is an offer. The second one is a refusal, and `initialize` does not follow.
         let offers = error(-32022, r#"{"supported":["2025-11-25","2026-07-28"]}"#);
         let (offer, found) = settled(&offers);
         assert!(offer && found.starts_with("refused: "), "{found}");

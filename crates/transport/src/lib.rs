@@ -1,9 +1,9 @@
 //! Connections to servers: one file for each transport, one interface for all.
 //!
-//! A transport opens a connection, performs the handshake, and then offers a [`Session`]. A request
-//! becomes an [`Exchange`], which yields the server's messages about it, in order. The [`Running`] future
-//! resolves to the reason of the end. It resolves only after the connection, with all its processes, has ended
-//! (invariant 9).
+//! A transport opens a connection, performs the handshake, and returns an [`UpstreamSession`]. Each request
+//! is an [`Exchange`], which yields the server's messages about the request, in order. The
+//! [`RunningConnection`] future resolves to the reason of the end. It resolves only after the connection and
+//! all its processes have ended (invariant 9).
 
 mod detect;
 mod exchanges;

@@ -19,8 +19,8 @@ use crate::{
     streamable::streamable_http,
 };
 
-/// The most bytes of a server's reason for refusing a session. The reason appears in its status, in events
-/// and in its log.
+/// The maximum length, in bytes, of a server's reason for refusing a session. The reason appears in the
+/// server's status, in events and in its log.
 const MAX_REFUSAL: usize = 1024;
 
 /// Opens a connection and performs the handshake, in the era that the server speaks. Returns an error only
@@ -52,7 +52,8 @@ pub async fn open(opening: Opening) -> Result<(UpstreamSession, RunningConnectio
     Ok((session, Box::pin(running)))
 }
 
-/// The proxy that forwards the requests to a server, and may have answered in its place.
+/// Returns the proxy that forwards unencrypted requests to the server. Such a proxy may have answered in the
+/// server's place. `None` for other servers.
 fn forwarding_proxy(launch: &Launch) -> Option<ChosenProxy> {
     let launch = match launch {
         Launch::Http(launch) => launch,
@@ -63,7 +64,7 @@ fn forwarding_proxy(launch: &Launch) -> Option<ChosenProxy> {
     proxy::choose(&launch.network.proxy, variables, place).ok()?
 }
 
-/// The loss with the name of the proxy, unless its text has it already.
+/// Adds the name of the proxy to the text of the loss, unless the text contains it already.
 fn with_proxy(loss: Loss, proxy: &ChosenProxy) -> Loss {
     let name = proxy.to_string();
     loss.reworded(|reason| {
@@ -99,7 +100,7 @@ async fn open_http(
         Approach::Legacy => open_legacy(opening, launch).await,
         Approach::Modern => Ok(modern_http::open(opening, launch, None).await?),
         Approach::Detect(Some(Era::Legacy)) => match open_legacy(opening, launch).await {
-            // The server may have changed its era.
+            // The server may have changed its era, so try the other one.
             Err(
                 refused @ Unopened {
                     loss: Loss::Rejected(_),
@@ -147,7 +148,8 @@ async fn open_legacy(
             Err(streamable_http::NotOpened::NotSpoken(refusal)) => {
                 let opened = sse::open(opening, launch).await;
                 opened.map_err(|loss| match loss {
-                    // A server that gives a reason understood the request: its path is right.
+                    // The server gave a reason, so it understood the request: the URL is right. Report this
+                    // refusal, not the failure of HTTP+SSE.
                     Loss::ConnectFailed(_) if refusal.has_reason && refusal.is_about_request() => {
                         streamable_http::NotOpened::NotSpoken(refusal).into()
                     }
@@ -163,7 +165,7 @@ async fn open_legacy(
     }
 }
 
-/// Kills every process of every server at once, if there is no time for an orderly end.
+/// Kills all processes of all servers at once. Used when there is no time for an orderly stop.
 pub async fn kill_all(lineage: &Lineage) {
     process::end_marked(&lineage.marks_of_all()).await;
 }

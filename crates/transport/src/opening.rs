@@ -18,15 +18,15 @@ use crate::{
     logs::ServerLog,
 };
 
-/// The most bytes of all lists of one server: all pages of all four kinds together. It equals the default limit
-/// of one message. The lists of known servers have less than a hundredth of it.
+/// The maximum size, in bytes, of all lists of one server: all pages of all four kinds together. It equals
+/// the default limit of one message. Known servers use less than a hundredth of it.
 pub const MAX_LIST_BYTES: usize = 64 * 1024 * 1024;
 
-/// The most bytes of a server's answer to `initialize` or `server/discover`. The answer is stored as long
-/// as its session, and clients of the transparent endpoint get all of it.
+/// The maximum size, in bytes, of a server's answer to `initialize` or `server/discover`. The answer is
+/// stored while its session lives, and clients of the transparent endpoint get all of it.
 pub const MAX_GREETING: usize = 1024 * 1024;
 
-/// Resolves to the reason of the loss once the connection, with everything that it started, has ended.
+/// A future that resolves to the loss once the connection and everything that it started have ended.
 pub type RunningConnection = Pin<Box<dyn Future<Output = Loss> + Send>>;
 
 /// The parameters for opening a session.
@@ -43,10 +43,10 @@ pub struct Opening {
     pub approach: Approach,
     /// The `params` of `initialize`, as JSON text.
     pub initialize: Arc<str>,
-    /// True if another revision is tried after the server has refused the one in `initialize`.
+    /// True if Mainstay tries another revision after the server has refused the one in `initialize`.
     pub steps_down: bool,
     pub max_message_bytes: usize,
-    /// After a silence of this length a server is suspect, even while calls are in flight.
+    /// The silence after which the server may hang. Calls in flight do not excuse a longer silence.
     pub hang_after: Duration,
     /// Receives the server's messages that belong to no call.
     pub listener: Arc<dyn Listener>,
@@ -54,7 +54,7 @@ pub struct Opening {
     pub log: Arc<ServerLog>,
     /// Signs of work of the server's process before the handshake.
     pub signs: Arc<SignsOfWork>,
-    /// Limits the attempts that the connection makes by itself.
+    /// Limits the rate of the attempts that the connection makes by itself.
     pub attempt_limiter: Arc<AttemptLimiter>,
     pub stop: Stop,
 }
@@ -74,12 +74,13 @@ impl Opening {
     }
 }
 
-/// Asks a connection to end: `close` in order, `kill` at once.
+/// The signals that end a connection: `close` in order, `kill` at once.
 #[derive(Clone, Debug)]
 pub struct Stop {
     pub close: CancellationToken,
     pub kill: CancellationToken,
-    /// Cancelled when the connection has ended or is about to end: the server awaits no answer any more.
+    /// Cancelled when the connection has ended or is about to end. From then on the server expects no
+    /// answers.
     pub over: CancellationToken,
 }
 
@@ -95,7 +96,7 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// A signal for one of several connections. It is also given when `self` is given.
+    /// Returns the stop signals for one of several connections. A signal of `self` also reaches the child.
     #[must_use]
     pub fn child(&self) -> Self {
         Self {

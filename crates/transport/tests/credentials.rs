@@ -49,13 +49,13 @@ struct Gate {
     lacks_scope: bool,
 }
 
-/// A source that gets the server's present token when it is refreshed.
+/// A source that gets the server's current token when it is refreshed.
 #[derive(Debug)]
 struct RotatingToken {
     held: Mutex<u32>,
     gate: Arc<Mutex<Gate>>,
     challenges: Mutex<HashSet<String>>,
-    /// The reason that the source has no token, if it has none.
+    /// The reason that the source has no token. `None` if it has one.
     trouble: Mutex<Option<NoCredentials>>,
 }
 
@@ -100,7 +100,7 @@ impl CredentialSource for RotatingToken {
     }
 }
 
-/// The answer to a request of either era.
+/// The answer to a request, which may be of either era.
 fn answer(request: &serde_json::Value) -> Option<String> {
     let id = request.get("id")?;
     let result = match request["method"].as_str()? {
@@ -201,7 +201,7 @@ struct Served {
     url: String,
 }
 
-/// A server that accepts token 1. The source holds token 0.
+/// Starts a server that accepts token 1. The source holds token 0.
 async fn served(path: &str) -> Served {
     let gate = Arc::new(Mutex::new(Gate {
         token: Some(1),
@@ -303,7 +303,7 @@ async fn a_refused_request_is_sent_once_more_with_new_credentials() {
             assert!(served.gate().passed.contains(&"1 GET".to_owned()), "{path}");
         }
 
-        // A notification, too, is sent with the present credentials.
+        // A notification is also sent with the current credentials.
         served.gate().token = Some(3);
         let text = r#"{"jsonrpc":"2.0","method":"notifications/x"}"#;
         timeout(LIMIT, session.notify(text.to_owned()))
@@ -321,7 +321,7 @@ async fn a_call_with_credentials_that_are_no_longer_valid_is_unauthorized() {
         let served = served(path).await;
         let (session, running) = served.open(transport, approach).await.expect("opened");
         let running = tokio::spawn(running);
-        // The server takes no token any more. Then the source itself has none.
+        // The server accepts no token any more. Later the source has no token, either.
         served.gate().token = None;
         let refused_before = served.gate().refused;
         for (trouble, reason) in [(None, "signed out"), (Some(revoked()), "sign in again")] {
@@ -405,7 +405,8 @@ fn refusal(reason: &str) -> InterruptionKind {
     InterruptionKind::NoCredentials(reason.to_owned())
 }
 
-/// The health URL of a server gets its credentials, and one of another origin does not.
+/// A health URL with the server's origin gets the credentials. A health URL with another origin
+/// does not.
 #[tokio::test]
 async fn a_health_url_of_another_origin_gets_no_credentials() {
     let (server, other) = (served("/mcp").await, served("/mcp").await);

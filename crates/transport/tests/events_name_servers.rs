@@ -43,11 +43,11 @@ impl Listener for Nobody {
 /// The text of an event, and the server that the event or a span around it names.
 type Named = (String, Option<String>);
 
-/// The events of this crate.
+/// Collects the events of this crate.
 #[derive(Clone, Default)]
 struct Events(Arc<Mutex<Vec<Named>>>);
 
-/// The fields that the test reads of an event or a span.
+/// The fields of an event or a span that the test reads.
 #[derive(Clone, Default)]
 struct Fields {
     text: String,
@@ -131,8 +131,8 @@ async fn start(events: &Events, name: &str, launch: Launch) -> Vec<Named> {
     std::mem::take(&mut *events.0.lock().expect("no panic"))
 }
 
-/// A server that answers `initialize`, and then closes the connection, so that `notifications/initialized` is
-/// lost.
+/// Runs a server that answers `initialize` and then closes the connection, so that
+/// `notifications/initialized` is lost.
 async fn serve_one_greeting(listener: TcpListener) {
     let (mut stream, _) = listener.accept().await.expect("a connection");
     let mut request = [0; 4096];
@@ -145,7 +145,8 @@ async fn serve_one_greeting(listener: TcpListener) {
     drop(listener);
 }
 
-/// Starts that fail in several ways, at different depths and on different threads.
+/// Starts that fail in several ways, at different depths and on different threads: each event names the
+/// server.
 #[tokio::test]
 async fn every_event_of_a_failing_start_names_the_server() {
     let events = Events::default();

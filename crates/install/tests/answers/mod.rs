@@ -2,7 +2,7 @@
 
 use mainstay_install::question::Answers;
 
-/// Several values of one key are given in their order.
+/// Builds answers. Several values of one key keep their order.
 pub fn answers(pairs: &[(&str, &str)]) -> Answers {
     let mut answers = Answers::new();
     for (key, value) in pairs {

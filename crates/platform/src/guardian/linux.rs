@@ -1,7 +1,7 @@
 //! The guardian on Linux: a sub-reaper with one thread.
 //!
-//! It runs on a tokio runtime of its own, without tokio's processes: the program uses the signal driver
-//! anyway, and it starts no thread.
+//! It runs on its own tokio runtime, without tokio's support for processes. It only uses the signal driver,
+//! which the program needs anyway and which starts no thread.
 
 use std::{
     env, ffi::CStr, fs::OpenOptions, io, os::unix::process::CommandExt as _, process::Command,
@@ -20,14 +20,14 @@ use crate::{
     processes::{self, GUARDIAN},
 };
 
-/// Time between SIGTERM and SIGKILL for processes that outlive the daemon.
+/// The time between SIGTERM and SIGKILL for processes that outlive the daemon.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The daemon's name. The guardian gets its name from the program's file.
 const NAME: &CStr = c"mainstay";
 
-/// Starts the daemon as a child process. Returns at once in the daemon. In the guardian it returns after the
-/// daemon and all of its descendants have ended. Call it before the process has a second thread.
+/// Starts the daemon as a child process. In the daemon, returns at once. In the guardian, returns after the
+/// daemon and all of its descendants have ended. Must be called before the process has a second thread.
 pub fn take_post() -> io::Result<Post> {
     match processes::named_guardian() {
         Some(guardian) if getppid() == Some(guardian) => serve_under(guardian),
@@ -35,7 +35,7 @@ pub fn take_post() -> io::Result<Post> {
         Some(guardian) if test_kill_process(guardian).is_err() => Ok(Post::Relieved {
             exit: killed_by(Signal::TERM),
         }),
-        // That guardian belongs to a Mainstay further up.
+        // The named guardian belongs to a Mainstay further up in the chain.
         Some(_) | None => guard(),
     }
 }
@@ -43,7 +43,7 @@ pub fn take_post() -> io::Result<Post> {
 fn serve_under(guardian: Pid) -> io::Result<Post> {
     // The signal is sent when the guardian's only thread ends.
     set_parent_process_death_signal(Some(Signal::TERM))?;
-    // For `ps` and `top`, which would otherwise show the name of the path that started it: "exe".
+    // Without this name, `ps` and `top` would show "exe", from the path that started the process.
     rustix::thread::set_name(NAME)?;
     Ok(if getppid() == Some(guardian) {
         Post::Daemon
@@ -86,14 +86,15 @@ fn start_daemon() -> io::Result<Pid> {
     if huge_pages::are_turned_off_by_us() {
         command.env(huge_pages::TURNED_OFF, "1");
     }
-    // A group of its own keeps Ctrl-C from reaching the daemon twice: from the terminal and from the
-    // guardian.
+    // The daemon gets its own group, so that Ctrl-C reaches it only from the guardian and not also from the
+    // terminal.
     let child = command
         .args(arguments)
         .env(GUARDIAN, getpid().as_raw_pid().to_string())
         .process_group(0)
         .spawn()?;
-    // Only the daemon may hold the pipes, so that their other ends notice its end at once.
+    // Only the daemon may hold stdin and stdout, so that their other ends detect the end of the daemon at
+    // once.
     let nowhere = OpenOptions::new()
         .read(true)
         .write(true)
@@ -120,7 +121,7 @@ impl Signals {
         })
     }
 
-    /// Forwards signals until the daemon has ended. Returns the number of signals to stop, and the daemon's
+    /// Forwards signals until the daemon has ended. Returns the number of stop signals, and the daemon's
     /// status.
     async fn watch(&mut self, daemon: Pid) -> (u32, WaitStatus) {
         let mut stops = 0;
@@ -155,7 +156,7 @@ fn reap(daemon: Pid) -> Option<WaitStatus> {
     ended
 }
 
-/// The exit code as shells report it: the process's own, or 128 plus the signal.
+/// The exit code as shells report it: the exit code of the process, or 128 plus the signal.
 fn exit_of(status: WaitStatus) -> u8 {
     let signalled = status.terminating_signal().map(|signal| 128 + signal);
     let exit = signalled.or(status.exit_status()).unwrap_or(1);

@@ -1,9 +1,9 @@
 //! The process above the daemon. It outlives the daemon and ends all processes that the daemon leaves behind
 //! (docs/dev/design.md, "Guardian and processes").
 //!
-//! A command that starts servers becomes two processes. The one that was started is the guardian, and the
-//! daemon is its only own child. Every process below that loses its parent becomes the guardian's child, so
-//! that no process gets lost. Systems without such a mechanism have no guardian.
+//! A command that starts servers becomes two processes. The first process is the guardian, and the daemon is
+//! its only direct child. Every descendant that loses its parent becomes a child of the guardian, so that no
+//! process gets lost. Systems without such a mechanism have no guardian.
 
 #[cfg(target_os = "linux")]
 mod linux;

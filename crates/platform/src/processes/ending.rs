@@ -1,5 +1,5 @@
-//! Ends marked processes for all callers at once. One thread serves all of them with one walk through /proc,
-//! so a thousand losses at once cost little more than one.
+//! Ends marked processes for all callers at once. One thread serves all callers with one walk through /proc,
+//! so a thousand losses at the same time cost little more than one.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,7 +18,7 @@ use crate::{
     lineage::{Brand, Marks},
 };
 
-/// The queue of the thread. A caller waits here at most once for each start of a server.
+/// The queue of the thread. Each start of a server has at most one caller in it.
 static QUEUE: LazyLock<mpsc::Sender<Wait>> = LazyLock::new(|| {
     let (waits, queue) = mpsc::channel();
     let started = thread::Builder::new()
@@ -30,8 +30,8 @@ static QUEUE: LazyLock<mpsc::Sender<Wait>> = LazyLock::new(|| {
     waits
 });
 
-/// Kills all processes with these marks in their environment or brand, and all their descendants. Returns
-/// when none is left, with the ids of processes that cannot be ended.
+/// Kills all processes with these marks in their environment, or with their brand, and all their descendants.
+/// Returns when none of them is left, with the ids of processes that cannot be ended.
 pub async fn end_marked(marks: &Marks) -> Vec<i32> {
     let (wait, receiver) = Wait::new(marks.entries(), marks.brand);
     if QUEUE.send(wait).is_ok()
@@ -39,7 +39,7 @@ pub async fn end_marked(marks: &Marks) -> Vec<i32> {
     {
         return left;
     }
-    // The thread could not be started. Search for these marks in a thread of their own.
+    // The thread could not be started. Search for these marks on a blocking thread.
     let (wait, receiver) = Wait::new(marks.entries(), marks.brand);
     blocking::off_the_runtime(move || {
         let mut waits = Waits(vec![wait]);
@@ -61,14 +61,14 @@ fn serve(queue: &mpsc::Receiver<Wait>) {
             waits.0.push(wait);
             pause = FIRST_PAUSE;
         }
-        // The walk starts after these requests came, so it sees their processes.
+        // The walk starts after these requests have arrived, so it finds their processes.
         for wait in queue.try_iter() {
             waits.0.push(wait);
             pause = FIRST_PAUSE;
         }
         let started_at = Instant::now();
         waits.look(&mut Machine, started_at);
-        // Losses in quick succession share the next walk. Walks take half of the time at most.
+        // Losses in quick succession share the next walk. Walks take at most half of the time.
         let rest = if waits.0.is_empty() {
             Duration::ZERO
         } else {
@@ -82,16 +82,16 @@ fn serve(queue: &mpsc::Receiver<Wait>) {
 /// The system calls of a walk. Tests replace them.
 trait ProcessTable {
     fn processes(&mut self) -> Processes;
-    /// The environment: `NAME=value`, each followed by a zero byte.
+    /// The environment: entries `NAME=value`, each followed by a zero byte.
     fn environment(&mut self, pid: Pid) -> Option<Vec<u8>>;
-    /// The process's limit of real time, which may be a [`Brand`].
+    /// The limit of real time of a process, which may be a [`Brand`].
     fn real_time(&mut self, pid: Pid) -> Option<u64>;
     fn kill(&mut self, pid: Pid);
 }
 
 struct Machine;
 
-/// The label of a [`Brand`] in `/proc/PID/limits` (proc(5)).
+/// The label of the limit that holds a [`Brand`], in `/proc/PID/limits` (proc(5)).
 const REAL_TIME: &str = "Max realtime timeout";
 
 impl ProcessTable for Machine {
@@ -120,7 +120,7 @@ impl ProcessTable for Machine {
 
 /// A caller that waits until no process with these marks is left.
 struct Wait {
-    /// `NAME=value`; the last mark is the most specific.
+    /// Entries `NAME=value`. The last mark is the most specific.
     marks: Vec<String>,
     brand: Brand,
     since: Instant,
@@ -140,13 +140,13 @@ impl Wait {
     }
 }
 
-/// All callers that wait now.
+/// All callers that wait at the moment.
 #[derive(Default)]
 struct Waits(Vec<Wait>);
 
 impl Waits {
-    /// Walks through all processes once, kills those that are marked, and answers the callers whose processes
-    /// are gone.
+    /// Walks through all processes once. Kills the marked processes, and answers the callers whose processes
+    /// have ended.
     fn look(&mut self, world: &mut impl ProcessTable, now: Instant) {
         let processes = world.processes();
         let found = self.found(&processes, world);
@@ -169,7 +169,7 @@ impl Waits {
     fn found(&self, processes: &Processes, world: &mut impl ProcessTable) -> Vec<HashSet<Pid>> {
         let mut by_mark = HashMap::<&[u8], Vec<usize>>::new();
         for (place, wait) in self.0.iter().enumerate() {
-            // Without marks, no process is meant.
+            // A caller without marks matches no process.
             if let Some(mark) = wait.marks.last() {
                 by_mark.entry(mark.as_bytes()).or_default().push(place);
             }
@@ -212,7 +212,7 @@ mod tests {
     const INSTANCE: &str = "INSTANCE=i";
     const ROOT: i32 = 1;
 
-    /// Simulated processes, and the reads of them.
+    /// Simulated processes, and the number of times that they were read.
     #[derive(Default)]
     struct Fake {
         /// Id, parent and environment.
@@ -261,7 +261,7 @@ mod tests {
     }
 
     impl Fake {
-        /// A process for each server, each with a child without marks.
+        /// Creates a process for each server. Each process has a child without marks.
         fn with_servers(count: i32) -> Self {
             let pairs = (0..count).flat_map(|server| {
                 let pid = 1000 + 2 * server;
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(world.living.len(), 2 * SERVERS - 200, "others' are left");
     }
 
-    /// A daemon that cleared its environment ends with its server. A daemon of another server stays.
+    /// A daemon that has cleared its environment ends with its server. A daemon of another server stays.
     #[test]
     fn those_without_an_environment_have_their_brand() {
         let lineage = Lineage::default();
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!(stuck.try_recv().expect("told"), vec![1002]);
         assert!(waits.0.is_empty());
 
-        // All servers of an instance.
+        // The mark of an instance matches the processes of all its servers.
         let (of_all, mut all) = wait(&[INSTANCE]);
         waits.0.push(of_all);
         world.stuck.clear();

@@ -22,16 +22,17 @@ pub struct DaemonFile {
     /// The configuration that the daemon serves, if its command line adds nothing to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// True if the daemon hands the directory over to a `mainstay serve` that asks for it.
+    /// True if the daemon hands the directory over to a `mainstay serve` on request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hands_over: bool,
-    /// The longest time that the stop takes. Only set while the daemon stops.
+    /// The maximum time that the stop takes. Only set while the daemon stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stops_within_ms: Option<u64>,
 }
 
 impl DaemonFile {
-    /// True if the address is on this machine, where the token is not sent to another user's program.
+    /// True if the address is on this machine. Another address could belong to someone else's program, which
+    /// must not get the token.
     pub fn is_loopback(&self) -> bool {
         let address = self
             .url
@@ -40,13 +41,13 @@ impl DaemonFile {
         matches!(address, Some(Ok(address)) if address.ip().is_loopback())
     }
 
-    /// The longest time that the daemon still needs to stop. `None` if it is not stopping.
+    /// The maximum time that the daemon still needs to stop. `None` if it is not stopping.
     pub fn stops_within(&self) -> Option<Duration> {
         self.stops_within_ms.map(Duration::from_millis)
     }
 
-    /// Reads the file of a state directory. A missing or incomplete file returns `None`. A file of another
-    /// user, or one that names a token outside of the directory, is an error.
+    /// Reads the file of a state directory. `None` if the file is missing or incomplete. Fails if the file
+    /// belongs to another user, or names a token outside of the directory.
     pub(super) fn read(directory: &Path) -> Result<Option<Self>, StateError> {
         let path = directory.join(NAME);
         let text = match read_private(&path) {

@@ -1,5 +1,5 @@
-//! Private files and directories. A file is replaced under a random name that no other process can predict,
-//! and no link is followed.
+//! Private files and directories. New content is written under a random name that no other process can
+//! predict, and then renamed. Links are not followed.
 
 use std::{
     ffi::OsString,
@@ -11,10 +11,10 @@ use std::{
 
 use super::{Untrusted, random_token, trust};
 
-/// Letters of the random part of a name.
+/// The number of characters in the random part of a name.
 const RANDOM: usize = 12;
 
-/// Age at which an unfinished file counts as left over from a killed run.
+/// The age at which an unfinished file counts as left over from a killed run.
 const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
 /// Writes a file that only its owner can read. Readers see either the old or the new content.
@@ -22,7 +22,7 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = temporary_name(path)?;
     let written = write_new(&new, bytes).and_then(|()| fs::rename(&new, path));
     if written.is_err() {
-        // Return the error of the write.
+        // Return the error of the write, not of the removal.
         fs::remove_file(&new).ok();
     }
     written
@@ -45,7 +45,7 @@ pub fn sync_folder(_folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// An unused name in the same folder, because only there a rename is atomic.
+/// Returns an unused name in the same folder, because a rename is atomic only there.
 fn temporary_name(path: &Path) -> io::Result<PathBuf> {
     let random = random_token().map_err(io::Error::other)?;
     let mut name = OsString::from(".");
@@ -70,7 +70,7 @@ pub fn sweep(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// `.token.0123456789ab`
+/// True for the name of an unfinished file, such as `.token.0123456789ab`.
 fn is_unfinished(name: &str) -> bool {
     let parts = name
         .strip_prefix('.')

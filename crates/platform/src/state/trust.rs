@@ -1,14 +1,14 @@
 //! Checks that only the owner can change directories and files.
 //!
 //! A person who can write to the state directory, or rename it, could present a false daemon to commands and
-//! read the token that they send to it. So every directory on the path is checked.
+//! read the token that they send to it. Every directory on the path is therefore checked.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-/// An error for which a file or directory is not used.
+/// The reason that a file or directory is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum Untrusted {
     #[error("{} belongs to user {owner}, and Mainstay runs as user {user}", path.display())]
@@ -21,7 +21,7 @@ pub enum Untrusted {
     Writable {
         path: PathBuf,
         mode: u32,
-        /// True if the directory is only on the path to the one that is used.
+        /// True if the directory is not the used one, but lies on the path to it.
         leads_there: bool,
     },
     #[error("{} is not a directory", .0.display())]
@@ -77,7 +77,7 @@ impl From<Untrusted> for io::Error {
 #[cfg(unix)]
 pub use unix::{configuration, directory, file};
 
-/// On other systems a home folder belongs to its user from the start.
+/// On other systems a home folder belongs to its user from the start, so only existence is checked.
 #[cfg(not(unix))]
 pub fn directory(path: &Path) -> Result<(), Untrusted> {
     fs::metadata(path)?;
@@ -107,23 +107,24 @@ mod unix {
 
     use super::{Path, PathBuf, Untrusted, fs, io};
 
-    /// Links on the path to a directory, as many as Linux follows.
+    /// The maximum number of links on the path to a directory. Linux has the same limit.
     const MAX_LINKS: usize = 40;
     const ROOT: u32 = 0;
     const STICKY: u32 = 0o1000;
     const GROUP_WRITES: u32 = 0o020;
     const OTHERS_WRITE: u32 = 0o002;
 
-    /// Checks that only this user can write to a directory, and that no other user can replace it: each
-    /// directory above it belongs to this user or root, and so does each link on the path. A directory that
-    /// others can write to must be sticky, as `/tmp` is. There they can rename only their own files.
+    /// Checks that only this user can write to a directory, and that no other user can replace it. Each
+    /// directory above it must belong to this user or root, and so must each link on the path. A directory
+    /// that others can write to must be sticky, as `/tmp` is. In a sticky directory they can rename only
+    /// their own files.
     pub fn directory(path: &Path) -> Result<(), Untrusted> {
         let (at, found) = led_to(path)?;
         ours(&at, &found)
     }
 
     /// Checks that only this user and root can write to a configuration file, and that no other user can
-    /// replace it. In a container the owner of a mounted file is not checked, because the container has no
+    /// replace it. In a container, the owner of a mounted file is not checked, because the container has no
     /// other users.
     pub fn configuration(path: &Path) -> Result<(), Untrusted> {
         let path = std::path::absolute(path)?;
@@ -132,7 +133,7 @@ mod unix {
             Err(Untrusted::Owner { .. }) if is_alone => return Ok(()),
             led => led?,
         };
-        // Only the shell that opened a pipe writes to it.
+        // A pipe is safe, because only the shell that opened it writes to it.
         if !found.is_file() {
             return Ok(());
         }
@@ -153,7 +154,7 @@ mod unix {
             || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
     }
 
-    /// Resolves a path. Each directory on it is checked.
+    /// Resolves a path and checks each directory on it.
     fn led_to(path: &Path) -> Result<(PathBuf, Metadata), Untrusted> {
         let mut names: VecDeque<OsString> = names(path).collect();
         let mut at = PathBuf::from("/");
@@ -268,7 +269,7 @@ mod unix {
             || mode & GROUP_WRITES != 0 && (has_acl(path) || !is_private_group(found.gid()))
     }
 
-    /// True if the file has an access control list. The bits of the group then stand for all users on the
+    /// True if the file has an access control list. The group bits of the mode then apply to all users on the
     /// list.
     fn has_acl(path: &Path) -> bool {
         #[cfg(target_os = "linux")]
@@ -292,8 +293,8 @@ mod unix {
         is_of_one(user, group, &read("/etc/passwd"), &read("/etc/group"))
     }
 
-    /// True if the files of users and groups show that the group holds only this user. Users of other
-    /// sources, such as LDAP, are not in the files, and have no such group.
+    /// True if the files of users and groups show that the group contains only this user. Users from other
+    /// sources, such as LDAP, are not in these files, so their groups do not count.
     fn is_of_one(user: u32, group: u32, passwd: &str, groups: &str) -> bool {
         let fields = |line: &str| line.split(':').map(str::to_owned).collect::<Vec<_>>();
         let users: Vec<Vec<String>> = passwd.lines().map(fields).collect();

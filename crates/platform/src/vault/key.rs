@@ -12,20 +12,20 @@ use crate::{
     state::{open_private, private_dir, private_options, read_private, sync_folder, write_private},
 };
 
-/// The file that holds the key, or the word for the keyring.
+/// The file that contains the key, and its content if the key is in the keyring.
 const KEY_FILE: &str = "key";
 const IN_KEYRING: &str = "keyring";
 
 const KEY_LENGTH: usize = 32;
 
-/// A place for one key outside of Mainstay's files.
+/// A store for one key outside of Mainstay's files.
 pub trait KeyStore: Debug + Send + Sync {
-    /// The key in hexadecimal digits. `None` if the store works and has none.
+    /// The key in hexadecimal digits. `None` if the store works but has no key.
     fn read(&self, account: &str) -> Result<Option<String>, KeyStoreError>;
     fn write(&self, account: &str, key: &str) -> Result<(), KeyStoreError>;
 }
 
-/// A keyring that cannot be used. The text says why, for people.
+/// The reason that a keyring cannot be used, as a text for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct KeyStoreError(pub String);
@@ -33,7 +33,7 @@ pub struct KeyStoreError(pub String);
 const NO_KEYRING: &str =
     "this Mainstay uses no keyring: it was built without one, or MAINSTAY_KEYRING is off";
 
-/// A system without a keyring.
+/// The key store of a system without a keyring.
 #[derive(Clone, Copy, Debug)]
 pub struct NoKeyStore;
 
@@ -62,9 +62,9 @@ pub(super) fn place(dir: &Path) -> Result<Option<KeyPlace>, VaultError> {
     }))
 }
 
-/// The key. It is made where there is none yet; processes that do so at once agree on one.
+/// Returns the key. Creates a key if there is none. Processes that do so at the same time agree on one key.
 pub(super) fn load(dir: &Path, store: &dyn KeyStore) -> Result<[u8; KEY_LENGTH], VaultError> {
-    // Two state directories have a key each.
+    // Each state directory has its own key.
     let account = std::path::absolute(dir).map_err(failed(dir))?;
     let account = account.to_string_lossy().into_owned();
     if let Some(key) = read(dir, store, &account)? {
@@ -98,7 +98,8 @@ fn read(
     }
 }
 
-/// Makes a key. The keyring may have one of a key file that is gone: a new one would make its entries unreadable.
+/// Creates a key. If the key file is gone, the keyring may still have a key. That key is used, because a new
+/// key would make the entries unreadable.
 fn make(dir: &Path, store: &dyn KeyStore, account: &str) -> Result<[u8; KEY_LENGTH], VaultError> {
     let path = dir.join(KEY_FILE);
     let mut key = [0; KEY_LENGTH];

@@ -1,9 +1,10 @@
-//! Secrets that Mainstay keeps between runs: tokens of logins, and what `${keyring:NAME}` stands for.
+//! Secrets that Mainstay keeps between runs: tokens of logins, and the secrets that `${keyring:NAME}` names.
 //!
-//! Each entry is a file that is encrypted with the key of the vault (ChaCha20-Poly1305). The key lies in the system's
-//! keyring or, where there is none, in a file of mode 0600. A keyring alone would not do: the Credential Manager of
-//! Windows takes 2560 bytes for an entry, a keyring replaces no entry atomically, and several processes have to take
-//! turns. Two processes with one state directory share the vault.
+//! Each entry is a file that is encrypted with the key of the vault (ChaCha20-Poly1305). The key is in the
+//! system's keyring or, without a keyring, in a file of mode 0600. A keyring alone could not hold the
+//! entries: the Credential Manager of Windows limits an entry to 2560 bytes, a keyring does not replace an
+//! entry atomically, and several processes have to take turns. Two processes with one state directory share
+//! the vault.
 
 mod key;
 mod secrets;
@@ -35,16 +36,17 @@ pub use key::{KeyPlace, KeyStore, KeyStoreError, NoKeyStore};
 pub use secrets::{PATIENCE, secrets, shared};
 pub use system_keyring::system;
 
-/// The longest secret, in bytes.
+/// The maximum length of a secret, in bytes.
 pub const MAX_SECRET: usize = 64 * 1024;
 
-/// The longest login, in bytes: two tokens, each as long as the head of a request may be, and the metadata of an issuer.
+/// The maximum length of a login, in bytes: two tokens, each as long as the head of a request may be, and the
+/// metadata of an issuer.
 const MAX_LOGIN: usize = 1024 * 1024;
 
-/// The longest name of an entry, in bytes.
+/// The maximum length of an entry's name, in bytes.
 pub const MAX_NAME: usize = 256;
 
-/// The kind of an entry. Entries of each kind have names of their own.
+/// The kind of an entry. The same name may occur once in each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EntryKind {
     /// Logins to remote servers.
@@ -64,7 +66,7 @@ impl EntryKind {
         }
     }
 
-    /// The longest entry, in bytes.
+    /// The maximum length of an entry, in bytes.
     fn limit(self) -> usize {
         match self {
             Self::Logins | Self::Registrations => MAX_LOGIN,
@@ -78,7 +80,7 @@ impl EntryKind {
 pub struct Vault {
     dir: PathBuf,
     key_store: Box<dyn KeyStore>,
-    /// The key, once it was needed. The lock is held while the key is read or made, by threads that may block.
+    /// The key, once it has been needed. Locked while the key is read or created, by threads that may block.
     key: Mutex<Option<LessSafeKey>>,
 }
 
@@ -115,7 +117,7 @@ fn unusable(path: &Path) -> impl FnOnce(Untrusted) -> VaultError {
     move |source| failed(path)(source.into())
 }
 
-/// An entry as its file has it.
+/// The content of an entry's file.
 #[derive(Serialize, Deserialize)]
 struct SealedEntry {
     name: String,
@@ -125,7 +127,7 @@ struct SealedEntry {
     sealed: String,
 }
 
-/// An entry that this process alone may change until the lock is dropped.
+/// The lock of an entry. Until it is dropped, only this process may change the entry.
 #[derive(Debug)]
 pub struct EntryLock(
     #[expect(
@@ -136,7 +138,7 @@ pub struct EntryLock(
 );
 
 impl Vault {
-    /// The vault in a folder, which is private.
+    /// Creates the vault of a folder, which must be private.
     pub fn new(dir: impl Into<PathBuf>, key_store: Box<dyn KeyStore>) -> Self {
         Self {
             dir: dir.into(),
@@ -145,7 +147,7 @@ impl Vault {
         }
     }
 
-    /// The place of the key. `None` if nothing was written yet.
+    /// The place of the key. `None` if nothing has been written yet.
     pub fn key_place(&self) -> Result<Option<KeyPlace>, VaultError> {
         key::place(&self.dir)
     }
@@ -172,7 +174,7 @@ impl Vault {
         Ok(Some(secret))
     }
 
-    /// Writes the secret to the disk before it returns. Readers see either the old or the new one. Blocks.
+    /// Writes the secret to the disk before it returns. Readers see either the old or the new secret. Blocks.
     pub fn write(&self, kind: EntryKind, name: &str, secret: &[u8]) -> Result<(), VaultError> {
         check_name(name)?;
         if secret.len() > kind.limit() {
@@ -201,7 +203,7 @@ impl Vault {
         sync_folder(&folder).map_err(failed(&folder))
     }
 
-    /// Returns `false` if there was none. Blocks.
+    /// Removes an entry. Returns `false` if there was no such entry. Blocks.
     pub fn remove(&self, kind: EntryKind, name: &str) -> Result<bool, VaultError> {
         check_name(name)?;
         let path = self.path(kind, name);
@@ -232,7 +234,7 @@ impl Vault {
             if path.extension().is_none_or(|extension| extension != ENTRY) {
                 continue;
             }
-            // Another process may remove it at any time.
+            // Another process may remove the entry at any time.
             let Some(entry) = read_entry(&path)? else {
                 continue;
             };
@@ -244,7 +246,7 @@ impl Vault {
         Ok(entries)
     }
 
-    /// Waits until no other process holds the lock of this entry, at most for `limit`. Blocks.
+    /// Locks an entry. Waits at most `limit` for another process that holds the lock. Blocks.
     pub fn lock(
         &self,
         kind: EntryKind,
@@ -271,7 +273,7 @@ impl Vault {
     }
 
     fn path(&self, kind: EntryKind, name: &str) -> PathBuf {
-        // Names hold any characters, and differ in case alone.
+        // Use a hash: names may contain any characters, and may differ only in case.
         let digest = Sha256::digest(name.as_bytes());
         let file = format!("{}.{ENTRY}", hex::encode(&digest[..16]));
         self.dir.join(kind.folder()).join(file)
@@ -288,13 +290,13 @@ impl Vault {
     }
 }
 
-/// Pause between two attempts to lock an entry.
+/// The pause between two attempts to lock an entry.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// The extension of entries.
+/// The extension of an entry's file.
 const ENTRY: &str = "entry";
 
-/// The text that is authenticated with a secret, so that no file can take the place of another.
+/// The text that is authenticated with a secret, so that no entry's file can replace another.
 fn aad(kind: EntryKind, name: &str) -> String {
     format!("{}/{name}", kind.folder())
 }

@@ -1,7 +1,7 @@
-//! The secrets that `${keyring:NAME}` names, read in bounded time, and the vaults of this process.
+//! Reads the secrets that `${keyring:NAME}` names in bounded time, and holds the vaults of this process.
 //!
-//! A keyring may ask a person, or hang. So the vault is read by a thread that is never joined, and the number of
-//! such threads is bounded.
+//! A keyring may ask a person, or hang. The vault is therefore read by a thread that is never joined, and the
+//! number of such threads is bounded.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,17 +22,17 @@ use parking_lot::Mutex;
 use super::{EntryKind, Vault, system};
 use crate::state::StateDir;
 
-/// Time that a caller waits for secrets. A keyring that asks a person takes longer than a disk.
+/// The time that a caller waits for secrets. It is longer than for files, because a keyring may ask a person.
 pub const PATIENCE: Duration = Duration::from_secs(32);
 
-/// Threads that read the vault at once, including those that hang.
+/// The maximum number of threads that read the vault at once, including threads that hang.
 const MAX_READINGS: usize = 4;
 
 /// The number of threads that read the vault.
 static READINGS: AtomicUsize = AtomicUsize::new(0);
 
-/// The vaults of this process by their folders. All users share them, so that the key is asked for once. The lock is
-/// held only to look a vault up.
+/// The vaults of this process by their folders. All users of a vault share it, so that its key is requested
+/// once. Locked only to look up a vault.
 static VAULTS: Mutex<BTreeMap<PathBuf, Arc<Vault>>> = Mutex::new(BTreeMap::new());
 
 /// The vault of a state directory.
@@ -43,7 +43,7 @@ pub fn shared(state: &StateDir) -> Arc<Vault> {
     Arc::clone(vaults.entry(dir.clone()).or_insert_with(open))
 }
 
-/// A thread that reads the vault; dropped after reading.
+/// Counts a thread that reads the vault, until the value is dropped.
 struct ReadingSlot;
 
 impl ReadingSlot {
@@ -60,7 +60,7 @@ impl Drop for ReadingSlot {
     }
 }
 
-/// The secrets of these names; every name gets a result. Returns within [`PATIENCE`] in any case.
+/// The secrets with these names. Every name gets a result. Returns within [`PATIENCE`] in any case.
 pub fn secrets(
     vault: &Arc<Vault>,
     names: &BTreeSet<String>,
@@ -173,7 +173,7 @@ mod tests {
         assert!(damaged.contains("cannot be decrypted"), "{damaged}");
     }
 
-    /// Changes a digit of the sealed text.
+    /// Changes a digit of the encrypted secret.
     fn damage(state: &Path, name: &str) {
         let folder = state.join("vault/secrets");
         for file in std::fs::read_dir(folder).expect("a folder") {

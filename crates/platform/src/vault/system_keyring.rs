@@ -1,4 +1,4 @@
-//! The keyring of the system. Shipped builds have it (feature `keyring`).
+//! The keyring of the system. Released builds include it (feature `keyring`).
 
 use super::KeyStore;
 
@@ -23,13 +23,13 @@ mod platform {
 
     use crate::vault::{KeyStore, KeyStoreError};
 
-    /// The longest access. A person may have to unlock the keyring first.
+    /// The time limit of an access. A person may have to unlock the keyring first.
     pub const LIMIT: Duration = Duration::from_secs(30);
 
-    /// The variable that switches the keyring off, for machines where it only gets in the way.
+    /// The variable that switches the keyring off, for machines where the keyring does not work.
     pub const SWITCH: &str = "MAINSTAY_KEYRING";
 
-    /// The name of Mainstay's entries.
+    /// The service name of Mainstay's entries.
     const SERVICE: &str = "mainstay";
 
     /// The Secret Service, the keychain of macOS or the Credential Manager of Windows. Blocks.

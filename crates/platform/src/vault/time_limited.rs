@@ -1,4 +1,4 @@
-//! A limit of time for a keyring, which may ask a person or hang.
+//! Limits the time of an access to a keyring, which may ask a person or hang.
 
 use std::{
     fmt::Debug,
@@ -11,10 +11,11 @@ use parking_lot::Mutex;
 
 use super::{KeyStore, KeyStoreError};
 
-/// Time after a failed read for which the keyring is not asked again, so that no person is asked again and again.
+/// The time after a failed read in which the keyring is not used, so that it does not ask a person again and
+/// again.
 const REST: Duration = Duration::from_mins(1);
 
-/// A key store that answers in bounded time, whatever the store below does.
+/// A key store that answers in bounded time, whatever the wrapped store does.
 #[derive(Debug)]
 pub struct TimeLimited<S> {
     store: Arc<S>,
@@ -22,7 +23,7 @@ pub struct TimeLimited<S> {
     access: Arc<Mutex<Access>>,
 }
 
-/// Locked for one operation.
+/// The state of the accesses to the keyring. Locked for one operation.
 #[derive(Debug, Default)]
 struct Access {
     /// True while an access runs. It may hang for ever.

@@ -8,8 +8,8 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-/// The bytes that one reader may use. They stay counted as long as the reader, or the value it read, lives.
-/// Clones share the count.
+/// A limit on the bytes that one reader may use. Bytes stay counted while the reader, or the value that it
+/// has read, lives. Clones share the count.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Counted>);
 
@@ -22,20 +22,21 @@ struct Counted {
     reserve_refused: AtomicBool,
 }
 
-/// Bytes that many budgets share, in addition to the own part of each budget. Clones share the count.
+/// A pool of bytes that many budgets share. Each budget also has a part of its own. Clones share the count.
 #[derive(Clone, Debug)]
 pub struct Reserve(Arc<Pool>);
 
 #[derive(Debug)]
 struct Pool {
     limit: usize,
-    /// The bytes that each budget has for itself, before it takes bytes of the pool.
+    /// The bytes that each budget may use before it takes bytes from the pool.
     own_part: usize,
     used: AtomicUsize,
 }
 
 impl Reserve {
-    /// `limit` bytes for all budgets together, and `own_part` bytes for each.
+    /// Creates a pool of `limit` bytes for all budgets together. Each budget has `own_part` bytes in
+    /// addition.
     pub fn new(limit: usize, own_part: usize) -> Self {
         Self(Arc::new(Pool {
             limit,
@@ -48,7 +49,7 @@ impl Reserve {
         self.0.limit
     }
 
-    /// The bytes of the pool that a budget with `used` bytes holds.
+    /// The bytes of the pool that a budget holds if it has used `used` bytes.
     fn part(&self, used: usize) -> usize {
         used.saturating_sub(self.0.own_part)
     }
@@ -70,7 +71,7 @@ impl Budget {
         Self::with(limit, None)
     }
 
-    /// A budget that takes bytes of the reserve beyond its own part.
+    /// Creates a budget that takes bytes from the reserve once its own part is used up.
     pub fn with_reserve(limit: usize, reserve: &Reserve) -> Self {
         Self::with(limit, Some(reserve.clone()))
     }
@@ -115,7 +116,7 @@ impl Budget {
         true
     }
 
-    /// Gives back all but `bytes`: the part of an answer that is stored may be smaller than its text.
+    /// Lowers the count to `bytes`. The stored part of an answer may be smaller than its text.
     pub fn shrink_to(&self, bytes: usize) {
         let used = self.used();
         if bytes < used {
@@ -126,7 +127,7 @@ impl Budget {
         }
     }
 
-    /// True if the reserve has refused bytes.
+    /// True if the reserve has refused bytes although the budget had room.
     pub fn was_refused_by_reserve(&self) -> bool {
         self.0.reserve_refused.load(Ordering::Relaxed)
     }
@@ -165,7 +166,7 @@ mod tests {
     }
 
     proptest! {
-        /// The sums hold after any sequence of taking and giving back, and no byte stays counted at the end.
+        /// The sums hold after any sequence of `take` and `shrink_to`. At the end, no byte stays counted.
         #[test]
         fn no_budget_and_no_reserve_is_exceeded(
             steps in prop::collection::vec((0..4usize, prop::option::of(0..80usize), 0..120usize), 0..60),

@@ -8,7 +8,7 @@ use crate::{
     process::cpu::cpu_time,
 };
 
-/// A request on its way. Yields the server's messages about the request, in the order in which the server
+/// A request in flight. Yields the server's messages about the request, in the order in which the server
 /// wrote them. The last message is the response.
 #[derive(Debug)]
 pub struct Exchange {
@@ -46,8 +46,9 @@ impl Exchange {
         }
     }
 
-    /// The response, if it fits into the budget. The response's bytes are counted in the budget. Where
-    /// exchanges share a line, whole messages are counted instead of the bytes read.
+    /// Returns the response and counts its bytes in the budget. Fails if the response exceeds the budget. A
+    /// response over HTTP is counted while it is read. On a shared connection, the whole message is counted
+    /// after it has arrived.
     pub async fn answer_within(&mut self, budget: &Budget) -> Result<Frame, Interruption> {
         if let ExchangeTransport::PerRequest(exchange) = &mut self.transport {
             exchange.set_budget(budget.clone());
@@ -88,7 +89,7 @@ impl Exchange {
         }
     }
 
-    /// Reports that the request has run out of time; see [`InFlight::timed_out`].
+    /// Records that the request has timed out; see [`InFlight::timed_out`].
     pub async fn timed_out(&mut self, policy: &HealthPolicy, pid: Option<u32>) {
         if let Some(in_flight) = &self.in_flight {
             let cpu = pid.map(|pid| move || cpu_time(pid));
@@ -105,7 +106,7 @@ impl Exchange {
         }
     }
 
-    /// Resumes a stream that the server has closed, without waiting for the time that it named.
+    /// Resumes a stream that the server has closed, without waiting for the server's retry delay.
     pub fn resume_now(&mut self) {
         if let ExchangeTransport::PerRequest(exchange) = &mut self.transport {
             exchange.resume_now();

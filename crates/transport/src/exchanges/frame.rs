@@ -13,7 +13,7 @@ use mainstay_core::{
 };
 use mainstay_platform::blocking::{LONG, off_the_runtime, off_the_runtime_if_long};
 
-/// A message, owned. Clones share the bytes.
+/// An owned message. Clones share the bytes.
 #[derive(Clone, Debug)]
 pub struct Frame {
     text: ByteString,
@@ -28,14 +28,14 @@ pub enum UnreadableMessage {
     Malformed(#[from] Malformed),
 }
 
-/// A long message of a server that a blocking thread is reading.
+/// A long message of a server while a blocking thread parses it.
 pub struct Reading {
     pub bytes: Bytes,
     read: Pin<Box<dyn Future<Output = Result<Frame, UnreadableMessage>> + Send>>,
 }
 
 impl Reading {
-    /// True if the message is long enough for a blocking thread.
+    /// True if the message is so long that a blocking thread should parse it.
     pub fn is_long(bytes: &Bytes) -> bool {
         bytes.len() > LONG
     }
@@ -74,10 +74,10 @@ impl Frame {
     }
 
     /// Reads a server's message. Mistakes are tolerated if the message has only one possible meaning. An
-    /// answer that cannot be passed on becomes an error, so that the call does not wait for another answer.
+    /// answer that is dangerous to pass on becomes an error response, so that its call ends.
     pub fn of_server(bytes: Bytes) -> Result<Self, UnreadableMessage> {
         let bytes = without_margins(bytes);
-        // Text in another encoding can only stand in strings: outside of strings it would not be JSON.
+        // Replace invalid UTF-8. It can only occur inside strings: elsewhere the text would not be JSON.
         let text = ByteString::try_from(bytes.clone())
             .unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into());
         match message::peek(&text) {
@@ -117,7 +117,7 @@ impl Frame {
         span.get(&self.text)
     }
 
-    /// A part of this text that shares its bytes.
+    /// Returns `part`, which must be a slice of this text, without a copy.
     pub fn share(&self, part: &str) -> ByteString {
         self.text.slice_ref(part)
     }
@@ -188,8 +188,8 @@ impl Frame {
         message::member(self.error()?, "code")?.parse().ok()
     }
 
-    /// True if this is the response to the request `id`, where `id` was the only request in its POST. A
-    /// response whose id is `null` can only belong to that request.
+    /// True if this is the response to the request `id` of a POST that carried only this request. A response
+    /// with `id: null` also counts, because it can only belong to that request.
     pub fn answers(&self, id: u64) -> bool {
         self.answered_id()
             .is_some_and(|named| is_spelling_of(named, id) || named == "null")
@@ -211,8 +211,8 @@ impl Frame {
         self.error().is_some() && self.answered_id() == Some("null")
     }
 
-    /// True if this is an error because `initialize` is missing: a wrapper may have restarted the server
-    /// behind its pipe.
+    /// True if this error says that `initialize` is missing. The cause may be a wrapper that has restarted
+    /// the server behind its pipe.
     pub fn says_uninitialized(&self) -> bool {
         let words = self
             .error()
@@ -225,7 +225,8 @@ impl Frame {
         })
     }
 
-    /// This message under another id (JSON text), on one line. A notification is unchanged.
+    /// Returns this message with another id (JSON text), on one line. A notification has no id and is
+    /// unchanged.
     pub fn with_id(&self, id: &str) -> String {
         match self.id_span() {
             Some(span) => message::splice(&self.text, &mut [(span, id)]),
@@ -233,7 +234,7 @@ impl Frame {
         }
     }
 
-    /// This response with another result or error (JSON text), in place of the present one.
+    /// Returns this response with `body` (JSON text) in place of its result or error.
     #[must_use]
     pub fn with_body(&self, body: &str) -> Self {
         if let Some((text, envelope)) = message::with_body(&self.text, &self.envelope, body) {
@@ -251,8 +252,8 @@ impl Frame {
         message::one_line(&self.text).into_owned()
     }
 
-    /// This message with another value (JSON text) of the parameter `name`, on one line. Unchanged if there
-    /// is no such parameter.
+    /// Returns this message with another value (JSON text) of the parameter `name`, on one line. Unchanged if
+    /// there is no such parameter.
     pub fn with_param(&self, name: &str, value: &str) -> String {
         match self.param_span(&[name]) {
             Some(span) => message::splice(&self.text, &mut [(span, value)]),
@@ -260,7 +261,7 @@ impl Frame {
         }
     }
 
-    /// This message with other `params` (JSON text), on one line. Unchanged if it has no `params`.
+    /// Returns this message with other `params` (JSON text), on one line. Unchanged if it has no `params`.
     pub fn with_params(&self, params: &str) -> String {
         match message::locate(&self.text, Span::whole(&self.text), &["params"]) {
             Some(span) => message::splice(&self.text, &mut [(span, params)]),
@@ -290,7 +291,7 @@ impl Frame {
     }
 }
 
-/// A message without white space, byte order marks and escape sequences around it.
+/// Strips white space, byte order marks and escape sequences from both ends of a message.
 fn without_margins(bytes: Bytes) -> Bytes {
     // Nearly all messages take this path.
     if bytes.first() == Some(&b'{') && bytes.last() == Some(&b'}') {
@@ -300,7 +301,8 @@ fn without_margins(bytes: Bytes) -> Bytes {
     bytes.slice(message)
 }
 
-/// True if the id (JSON text) of a server's message is a spelling of `id`.
+/// True if `named`, the id (JSON text) of a server's message, means `id`. It may be spelled `7`, `"7"` or
+/// `7.0`.
 fn is_spelling_of(named: &str, id: u64) -> bool {
     named.parse() == Ok(id) || whole_number(named) == Some(id)
 }

@@ -28,12 +28,12 @@ pub enum InterruptionKind {
     /// HTTP 307 or 308 within the origin. The next request goes to the new URL.
     #[error("the server redirected the request")]
     Redirected,
-    /// The server has forgotten the session. The text is the answer that shows it.
+    /// The server has forgotten the session. The text is the server's answer that shows this.
     #[error("the server ended the session: it answered {0}")]
     SessionExpired(String),
     #[error("the server answered HTTP {status}{}{}", detail(body), advice(*status))]
     Refused { status: u16, body: String },
-    /// There are no valid credentials for the request, for this reason.
+    /// The request has no valid credentials. The text is the reason.
     #[error("{0}")]
     NoCredentials(String),
     #[error("the server's answer is not a JSON-RPC message: {0}")]
@@ -45,10 +45,10 @@ pub enum InterruptionKind {
     TooLarge(usize),
     #[error("the server ended its answer without a result")]
     Unanswered,
-    /// A request of a server of 2026-07-28. That revision forbids them: a server asks in its result instead.
+    /// The server made a request, which revision 2026-07-28 forbids: a server asks in its result instead.
     #[error("the server made a request of its own, which its protocol revision forbids")]
     ForbiddenRequest,
-    /// The server sent the request itself back.
+    /// The server sent the request back unchanged.
     #[error(
         "the request came back as it was sent: a program that only repeats its input is no MCP server"
     )]
@@ -123,8 +123,7 @@ impl Interruption {
 }
 
 impl InterruptionKind {
-    /// The reason as text, without "cannot connect". Callers that quote the reason add these words
-    /// themselves.
+    /// The reason as text, without the prefix "cannot connect". Callers add that prefix themselves.
     pub fn reason(&self) -> String {
         match self {
             Self::Unreachable(reason) => reason.clone(),

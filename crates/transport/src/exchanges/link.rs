@@ -11,7 +11,7 @@ use crate::{
 /// The sending side of a connection. Clones share it.
 #[derive(Clone, Debug)]
 pub enum UpstreamLink {
-    /// One line carries many exchanges.
+    /// One connection carries many exchanges.
     Multiplexed(Multiplexed),
     /// Each exchange is an HTTP request of its own.
     PerRequest(PerRequest),
@@ -26,8 +26,8 @@ impl UpstreamLink {
         }
     }
 
-    /// Sends a client's request, which `render` writes for the id that it gets. `work` describes the call,
-    /// for the case that it crashes the server.
+    /// Sends a client's request. `render` gets the id of the request and returns its text. `work` describes
+    /// the call in case the call crashes the server.
     pub async fn start(
         &self,
         asker: Asker,
@@ -40,7 +40,7 @@ impl UpstreamLink {
         })
     }
 
-    /// Sends a request of Mainstay's own, which `render` writes for the id that it gets.
+    /// Sends a request of Mainstay's own. `render` gets the id of the request and returns its text.
     pub async fn ask(
         &self,
         method: Method,
@@ -64,7 +64,7 @@ impl UpstreamLink {
         }
     }
 
-    /// Stops the use of the connections that are open now, if the transport has more than one.
+    /// Makes later requests use new connections, if the transport has more than one.
     pub fn forget_connections(&self) {
         if let Self::PerRequest(link) = self {
             link.forget_connections();
@@ -79,7 +79,7 @@ impl UpstreamLink {
         }
     }
 
-    /// Gives a request up. The server gets a cancellation, and a late answer is dropped.
+    /// Abandons a request. The server gets a cancellation, and a late answer is dropped.
     pub async fn cancel(&self, server: &ServerName, exchange: Exchange, reason: &str) {
         let id = exchange.id;
         drop(exchange);
@@ -98,7 +98,7 @@ impl UpstreamLink {
         }
     }
 
-    /// True if the server knows no session.
+    /// True if the server has no sessions (2026-07-28).
     pub fn is_stateless(&self) -> bool {
         match self {
             Self::Multiplexed(_) => false,

@@ -35,12 +35,12 @@ pub struct MessageRouter {
     limits: Mutex<Limits>,
 }
 
-/// Limits of the messages that answer no call.
+/// Rate limits for messages that are not answers to calls.
 #[derive(Debug)]
 struct Limits {
     reading: TokenBucket,
     log_messages: TokenBucket,
-    /// True while log messages are dropped and the clients know about it.
+    /// True while log messages are dropped. The clients have received a warning.
     dropping: bool,
 }
 
@@ -74,8 +74,8 @@ impl MessageRouter {
         self.limits().reading.spend(bytes)
     }
 
-    /// Returns the log message to pass on. Beyond the rate, log messages are dropped. The first dropped
-    /// message is replaced by a warning to the clients.
+    /// Returns the log message to pass on, or `None` if it exceeds the rate limit. A warning to the clients
+    /// replaces the first message over the limit.
     pub fn within_rate(&self, frame: Frame) -> Option<Frame> {
         let mut limits = self.limits();
         if limits.log_messages.is_full() {
@@ -118,8 +118,8 @@ impl MessageRouter {
         self.era.get() == Some(&Era::Modern)
     }
 
-    /// Routes any message: answers and questions go to their calls, notices to their readers. Returns the
-    /// time to wait before the next read. Answers to calls cost no time.
+    /// Routes any message: answers and questions go to their calls, other notifications to the listener.
+    /// Returns the time to wait before the next read, which is zero after an answer to a call.
     pub fn route(&self, frame: Frame, pending: &PendingRequests) -> Duration {
         let length = frame.text().len();
         if self.deliver(frame, pending) {
@@ -129,18 +129,16 @@ impl MessageRouter {
         }
     }
 
-    /// Hands a message to its readers. Returns `true` if it was the answer to a call.
+    /// Hands a message to its receiver. Returns `true` if it was the answer to a call.
     fn deliver(&self, frame: Frame, pending: &PendingRequests) -> bool {
         match frame.envelope().kind {
             MessageKind::Response { .. } => {
                 let id = frame.id().unwrap_or_default().to_owned();
                 match pending.answer(&id, frame) {
                     Addressee::Call => return true,
-                    // The call was abandoned.
                     Addressee::AbandonedCall => {
                         tracing::debug!(server = %self.server(), id, "an answer came too late");
                     }
-                    // No request asked for this answer.
                     Addressee::Nobody => self.unknown_id(Some(&id)),
                 }
             }
@@ -199,7 +197,7 @@ impl MessageRouter {
         }
     }
 
-    /// Makes a question of a server's request. Returns `None` for a `ping`, which is answered at once.
+    /// Creates a question from a server's request. Returns `None` for a `ping`, which is answered at once.
     pub fn question(&self, frame: Frame) -> Option<ServerQuestion> {
         ServerQuestion::read(frame, &self.replies, &self.questions)
     }
@@ -222,14 +220,14 @@ impl MessageRouter {
         }
     }
 
-    /// Skips an unreadable message of this length outside of calls. Returns the time to wait before the next
-    /// read.
+    /// Skips an unreadable message of `bytes` bytes that belongs to no call. Returns the time to wait before
+    /// the next read.
     pub fn skip(&self, bytes: usize, error: &UnreadableMessage) -> Duration {
         tracing::debug!(server = %self.server(), %error, "an event that is no JSON-RPC message was skipped");
         self.count(bytes + MESSAGE_COST)
     }
 
-    /// Passes on a notification that came on the stream of a call and is not about that call.
+    /// Passes on a notification that came on the stream of a call but is not about that call.
     pub fn notice(&self, method: Method, frame: Frame) {
         self.pass_on(method, frame);
     }

@@ -1,4 +1,4 @@
-//! Requests on their way, over any transport: the link that sends them, the messages about them, and the
+//! Requests in flight, over any transport: the link that sends them, the messages about them, and the
 //! questions that a server asks meanwhile.
 
 pub mod asker;

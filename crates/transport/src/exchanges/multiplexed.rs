@@ -1,4 +1,4 @@
-//! Links that carry many exchanges on one line. The id of each request finds its exchange in a table.
+//! Links that carry many exchanges on one connection. A table maps the id of each request to its exchange.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     lines::line_writer::Mark,
 };
 
-/// One line to a server, and the requests that wait for answers on it. Clones share the line.
+/// One connection to a server, and the requests that wait for answers on it. Clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Multiplexed {
     /// The transport in use: `stdio` or `sse`.
@@ -22,7 +22,7 @@ pub struct Multiplexed {
     owner: LineOwner,
 }
 
-/// The way that messages reach the server.
+/// The path of messages to the server.
 #[derive(Clone, Debug)]
 enum Outgoing {
     /// Each message is a line of a byte stream.
@@ -31,12 +31,12 @@ enum Outgoing {
     Posts(Arc<SseLink>),
 }
 
-/// The other end of a line.
+/// The peer at the other end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineOwner {
-    /// A child process, which ends together with its line. Its end may be a crash.
+    /// A child process, which ends together with its connection. Its end may be a crash.
     Process { pid: Option<u32> },
-    /// An owner that Mainstay neither starts nor ends.
+    /// A peer that Mainstay neither starts nor ends.
     Elsewhere,
 }
 
@@ -50,7 +50,7 @@ impl LineOwner {
 }
 
 impl Multiplexed {
-    /// A link over a byte stream.
+    /// Creates a link over a byte stream.
     pub fn over_lines(
         transport: &'static str,
         owner: LineOwner,
@@ -65,8 +65,8 @@ impl Multiplexed {
         }
     }
 
-    /// Sends the request that `render` writes for the id that it gets. `work` describes the call, for the
-    /// case that it crashes the owner.
+    /// Sends a request. `render` gets the id of the request and returns its text. `work` describes the call
+    /// in case the call crashes the server.
     pub async fn start(
         &self,
         asker: Option<Asker>,
@@ -129,8 +129,8 @@ impl Multiplexed {
         }
     }
 
-    /// The calls in flight when the owner ended, the latest first, if a byte of them was written. Only the
-    /// first call of this method returns them.
+    /// The calls that were in flight when the server's process ended, the latest first. Calls of which no
+    /// byte was written are left out. Only the first call of this method returns them.
     pub fn take_lost(&self) -> Vec<PossibleSuspect> {
         let Outgoing::Lines(writer) = &self.outgoing else {
             return Vec::new();
@@ -151,7 +151,7 @@ impl Multiplexed {
     }
 }
 
-/// A link that sends messages by POST.
+/// Creates a link that sends messages by POST.
 impl From<Arc<SseLink>> for Multiplexed {
     fn from(link: Arc<SseLink>) -> Self {
         Self {
@@ -169,7 +169,7 @@ pub struct MultiplexedExchange {
     delivery: Delivery,
 }
 
-/// The progress of a request on its way to the server.
+/// The delivery state of a request.
 enum Delivery {
     /// The request was queued at this mark of the writer.
     Queued { writer: Arc<LineWriter>, mark: Mark },

@@ -34,7 +34,8 @@ use crate::{
     lines::line_writer::Mark,
 };
 
-/// Abandoned calls that are remembered, of all clients. Of further ones, only the highest id is remembered.
+/// The maximum number of abandoned calls that are remembered, over all clients. Of calls beyond it, only the
+/// highest id is remembered.
 const MAX_ABANDONED: usize = 256;
 
 /// Time for which an abandoned call may cause questions. A server need not answer a cancelled call, and a server
@@ -58,7 +59,7 @@ pub struct PendingRequests {
     server: ServerName,
     next_id: AtomicU64,
     calls: Mutex<Calls>,
-    /// Not a part of `calls`: a question may be refused while `calls` is locked, and its refusal locks this.
+    /// Has its own lock: a question may be refused while `calls` is locked, and the refusal locks this field.
     answerless: Mutex<Answerless>,
 }
 
@@ -136,8 +137,8 @@ impl Calls {
         waiting.map(|(id, _)| *id).collect()
     }
 
-    /// Removes and returns the waiting calls if as many answers without an id have come as calls wait. None
-    /// of these calls will get another answer.
+    /// Removes and returns the waiting calls once as many answers without an id have come as calls wait.
+    /// These calls will get no other answer.
     fn all_answered(&mut self) -> Vec<Arc<Inbox>> {
         if !self.unaddressed.is_any() {
             return Vec::new();
@@ -151,7 +152,7 @@ impl Calls {
         inboxes.collect()
     }
 
-    /// Time since the latest recent call of another client than `asker` was abandoned.
+    /// Time since another client than `asker` last abandoned a call. `None` if no such call is recent.
     fn abandoned_by_others(&self, asker: Asker) -> Option<Duration> {
         let others = self
             .abandoned
@@ -172,7 +173,7 @@ impl PendingRequests {
         }
     }
 
-    /// Returns the next id. The ids of a connection are Mainstay's own and increase.
+    /// Returns the next id. Mainstay assigns the ids of a connection in increasing order.
     pub fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -222,8 +223,8 @@ impl PendingRequests {
         Addressee::Call
     }
 
-    /// Takes an answer whose id is `null`. It goes to the only waiting request, unless it may answer a
-    /// message that needed no answer.
+    /// Handles an answer whose id is `null`. The only waiting request gets the answer, unless the server may
+    /// have answered a message that needs no answer.
     fn answer_without_id(&self, frame: Frame) -> Addressee {
         let last_id = self.next_id.load(Ordering::Relaxed);
         let mut calls = self.calls();
@@ -260,8 +261,9 @@ impl PendingRequests {
         self.answerless.lock().add(last_id);
     }
 
-    /// Breaks off the call whose answer cannot be read: the call with the answer's id. If that id is null or a string,
-    /// it is the only call in flight, unless there are abandoned calls. Returns the id of the call.
+    /// Breaks off the call whose answer cannot be read. If the id of the answer is a number, it identifies
+    /// the call. If the id is null or a string, the only call in flight is broken off, unless there are
+    /// abandoned calls. Returns the id of the call.
     pub fn break_off_unreadable(&self, text: &[u8], reason: &str) -> Option<u64> {
         let is_message = memchr::memmem::find(text, b"\"jsonrpc\"").is_some();
         if !is_message || is_request(text) {
@@ -315,9 +317,9 @@ impl PendingRequests {
         true
     }
 
-    /// Breaks off a call whose request came back as it was sent: `request` has the id of a call and a method
-    /// that only clients use. Returns `false` if it is not such a request. The caller must not answer
-    /// `request`, because the answer would come back, too.
+    /// Breaks off a call whose request came back unchanged: `request` has the id of a call and a method that
+    /// only clients use. Returns `false` for any other request. The caller must not answer `request`, because
+    /// the answer would come back, too.
     pub fn break_off_echo(&self, request: &Frame) -> bool {
         let is_foreign = request.method().is_some_and(Method::is_client_request);
         let id = request.id().filter(|_| is_foreign);
@@ -348,8 +350,8 @@ impl PendingRequests {
     }
 
     /// Hands a question that names no call to the only client that can have caused it. Returns the question
-    /// if there is no such client, or more than one. In both cases the question keeps the calls that can have
-    /// caused it.
+    /// if there is no such client, or more than one. In both cases the question records the calls that can
+    /// have caused it.
     pub fn ask(&self, mut question: ServerQuestion) -> Result<(), ServerQuestion> {
         let calls = self.calls();
         let live = calls
@@ -422,8 +424,8 @@ impl PendingRequests {
         }
     }
 
-    /// The calls that were in flight when the connection ended, the latest first, as far as they may be
-    /// suspects. Only the first call of this method returns them.
+    /// The calls that were in flight when the connection ended and may be suspects, the latest first. Only
+    /// the first call of this method returns them.
     pub fn take_lost(&self) -> Vec<(PossibleSuspect, Mark)> {
         std::mem::take(&mut self.calls().lost)
     }
@@ -442,7 +444,7 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Notes that the call was queued in the writer, at this mark.
+    /// Sets the position of the call in the writer's output.
     pub fn set_mark(&self, mark: Mark) {
         self.inbox.set_mark(mark);
     }
@@ -483,8 +485,8 @@ fn misaddressed(calls: Vec<Arc<Inbox>>) {
     }
 }
 
-/// The reason that nobody can be asked while calls of several clients are in flight. It mentions the longest
-/// time that a call has waited for its client: that call may be the cause.
+/// The refusal of a question while calls of several clients are in flight. The text includes the longest time
+/// that a call has waited for its client, because that call may be the cause.
 fn ambiguous(waiting: Option<Duration>) -> String {
     let reason = "calls of several clients are in flight on the server's connection, and nobody can tell whose question this is";
     match waiting {
@@ -496,8 +498,8 @@ fn ambiguous(waiting: Option<Duration>) -> String {
     }
 }
 
-/// The reason that nobody can be asked while another client's call, abandoned `ago`, may have caused the
-/// question.
+/// The refusal of a question that another client's abandoned call may have caused. `ago` is the time since
+/// that call was abandoned.
 fn maybe_from_abandoned_call(ago: Duration) -> String {
     format!(
         "another client's call was cancelled or given up {} s ago, the server has not answered it, and nobody can tell whether this is a question of that call (told apart once the server answers it, or {} s after it was given up)",

@@ -21,7 +21,7 @@ pub enum PerRequest {
 }
 
 impl PerRequest {
-    /// Sends the request that `render` writes for the id that it gets.
+    /// Sends a request. `render` gets the id of the request and returns its text.
     pub fn start(
         &self,
         purpose: Purpose,
@@ -52,7 +52,7 @@ impl PerRequest {
         })
     }
 
-    /// Stops the use of the connections that are open now.
+    /// Makes later requests use new connections.
     pub fn forget_connections(&self) {
         match self {
             Self::Legacy(link) => link.forget_connections(),
@@ -76,7 +76,8 @@ impl PerRequest {
         }
     }
 
-    /// True if the server knows no session. There, the end of an answer's stream cancels its request.
+    /// True if the server has no sessions. Such a server cancels a request when the client closes the stream
+    /// of its answer.
     pub fn is_stateless(&self) -> bool {
         matches!(self, Self::Modern(_))
     }
@@ -132,7 +133,7 @@ impl PerRequestExchange {
         }
     }
 
-    /// Resumes a stream that the server has closed, without waiting for the time that it named.
+    /// Resumes a stream that the server has closed, without waiting for the server's retry delay.
     pub fn resume_now(&mut self) {
         match self {
             Self::Legacy(exchange) => exchange.resume_now(),

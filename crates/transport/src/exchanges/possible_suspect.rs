@@ -1,4 +1,4 @@
-//! A call in flight, as it is kept in case that its server crashes. Then the call is a suspect.
+//! A copy of a call in flight. If the server crashes meanwhile, the call is a suspect.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -15,7 +15,7 @@ pub struct PossibleSuspect {
 }
 
 impl PossibleSuspect {
-    /// Returns `None` for any other request.
+    /// Returns `None` if the request is not a call of a tool, prompt or resource.
     pub fn from_request(frame: &Frame, original: Option<&Arc<str>>) -> Option<Self> {
         member_of_name(frame.method()?)?;
         Some(Self {

@@ -37,13 +37,13 @@ struct AskedQuestion {
     calls: Vec<Arc<OpenQuestions>>,
     /// True while `calls` wait for people.
     keeps_waiting: bool,
-    /// The reason that nobody can be asked, unless it is that the client does not support the method.
+    /// The reason that no client can answer. `None` if the client does not support the method.
     obstacle: Option<Box<str>>,
     /// Shows the question to people. Dropped with the question.
     note: Option<Box<dyn QuestionNote>>,
 }
 
-/// Tells if an answer would still reach the server.
+/// The state that shows if an answer can still reach the server.
 #[derive(Debug, Default)]
 struct QuestionLife {
     /// The server's own id, as JSON text.
@@ -60,7 +60,7 @@ pub(super) struct AskedQuestions(Mutex<Vec<Weak<QuestionLife>>>);
 
 impl AskedQuestions {
     fn enter(&self, life: &Arc<QuestionLife>) {
-        // Held for a walk over the few open questions, never across an await.
+        // Held while the few open questions are scanned, never across an await.
         let mut questions = self.0.lock();
         questions.retain(|life| life.strong_count() > 0);
         questions.push(Arc::downgrade(life));
@@ -105,7 +105,7 @@ impl AnswerPath {
 }
 
 impl ServerQuestion {
-    /// Makes a question of a request in a server's `input_required` result (2026-07-28). Also returns the
+    /// Creates a question from a request in a server's `input_required` result (2026-07-28). Also returns the
     /// receiver of the answer.
     pub fn of_round(server: ServerName, request: Frame) -> (Self, oneshot::Receiver<Frame>) {
         let (call, answer) = oneshot::channel();
@@ -122,7 +122,7 @@ impl ServerQuestion {
         (question, answer)
     }
 
-    /// Makes a question of a server's request. Returns `None` for a `ping`, which is answered at once.
+    /// Creates a question from a server's request. Returns `None` for a `ping`, which is answered at once.
     pub(super) fn read(frame: Frame, replies: &ReplySink, open: &AskedQuestions) -> Option<Self> {
         let (id, method) = (frame.id()?, frame.method()?);
         if method == Method::Ping {
@@ -162,8 +162,9 @@ impl ServerQuestion {
         self.0.calls = calls.collect();
     }
 
-    /// Stops the time of the calls that may have caused the question, as long as the question is open. These
-    /// are the calls that were in flight on its connection, or `call` where a connection has one call.
+    /// Pauses the time limits of the calls that may have caused the question, while the question is open.
+    /// These are the calls that were in flight on its connection, or `call` if each call has its own
+    /// connection.
     pub fn keep_waiting(&mut self, call: Option<&Arc<OpenQuestions>>) {
         if self.0.keeps_waiting {
             return;
@@ -175,7 +176,7 @@ impl ServerQuestion {
         self.0.calls.iter().for_each(|call| call.add());
     }
 
-    /// Undoes [`Self::keep_waiting`] because no person is asked: the calls' time goes on as if the question
+    /// Undoes [`Self::keep_waiting`] because nobody can answer: the time limits continue as if the question
     /// had not come.
     pub fn resume_waiting_calls(&mut self) {
         if std::mem::take(&mut self.0.keeps_waiting) {
@@ -185,23 +186,23 @@ impl ServerQuestion {
         }
     }
 
-    /// Sets the reason of the refusal, for the case that nobody answers the question.
+    /// Sets the reason that the refusal gives if nobody answers the question.
     pub fn set_obstacle(&mut self, reason: impl Into<Box<str>>) {
         self.0.obstacle = Some(reason.into());
     }
 
-    /// The reason that nobody can be asked, if one was set.
+    /// The reason that no client can answer, if one was set.
     pub fn obstacle(&self) -> Option<&str> {
         self.0.obstacle.as_deref()
     }
 
-    /// Shows the question to people by `note`, instead of the note before.
+    /// Replaces the note that shows the question to people.
     pub fn set_note(&mut self, note: Option<Box<dyn QuestionNote>>) {
         self.0.note = note;
     }
 
-    /// True if an answer would reach nobody: the connection has ended, or the server has withdrawn the
-    /// question.
+    /// True if an answer can no longer reach the server: the connection has ended, or the server has
+    /// withdrawn the question.
     pub fn is_over(&self) -> bool {
         self.0.life.over.is_cancelled()
     }
@@ -211,7 +212,7 @@ impl ServerQuestion {
         self.0.life.withdrawal.get()
     }
 
-    /// Runs `end` once an answer would reach nobody, unless the handle is dropped before. `None` for a
+    /// Runs `end` when the question is over, unless the returned handle is dropped first. `None` for a
     /// question of a round, which belongs to no connection.
     pub fn when_over(&self, end: impl FnOnce() + Send + 'static) -> Option<AbortOnDropHandle<()>> {
         if !matches!(self.0.answer_path, Some(AnswerPath::Server(_))) {
@@ -225,8 +226,8 @@ impl ServerQuestion {
         Some(AbortOnDropHandle::new(tokio::spawn(waiting)))
     }
 
-    /// Ends a question whose answer would reach nobody. The question is refused, unless the server has
-    /// withdrawn it: then the server awaits no answer.
+    /// Ends a question that is over. The question is refused, unless the server has withdrawn it: then the
+    /// server expects no answer.
     pub fn end(mut self) {
         if self.withdrawal().is_some() {
             self.0.answer_path = None;
@@ -235,8 +236,8 @@ impl ServerQuestion {
         }
     }
 
-    /// The notification (JSON text) that tells a client that the question is over. `id` is the question's id
-    /// towards that client.
+    /// The notification (JSON text) that tells a client that the question is over. `id` is the id of the
+    /// question for that client.
     pub fn cancellation(&self, id: &str) -> String {
         match self.withdrawal() {
             Some(cancelled) => cancelled.with_param("requestId", id),
@@ -282,7 +283,7 @@ impl ServerQuestion {
     }
 }
 
-/// The reason of a refusal after the server is gone.
+/// The reason of a refusal after the server has disconnected.
 const DISCONNECTED: &str = "Server disconnected";
 
 fn unsupported(method: &str) -> String {
@@ -317,7 +318,7 @@ pub struct OpenQuestions {
 }
 
 impl OpenQuestions {
-    /// `None` while a question is open. Else the time of the last answer, if there was any.
+    /// The time of the last answer, if there was one. The outer `None` means that a question is open.
     pub fn last_answer(&self) -> Option<Option<Instant>> {
         if self.open.load(Ordering::Relaxed) > 0 {
             return None;
@@ -355,7 +356,7 @@ pub enum ServerMessage {
     Message(Frame),
     /// A question. The call goes on once it is answered.
     Question(ServerQuestion),
-    /// The server has closed the stream without an answer. After `retry`, the exchange asks for the rest by
+    /// The server closed the stream before the response. After `retry`, the exchange resumes the stream by
     /// itself (SEP-1699).
     Parted { retry: Duration },
 }

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{LineWriter, exchanges::pending::PendingRequests, logs::Throttle};
 
-/// Sends answers to a server's requests without waiting: it must not delay the reader of the server's
-/// messages. Clones share the queue.
+/// Queues answers to a server's requests. It never waits, because waiting would delay the reader of the
+/// server's messages. Clones share the queue.
 #[derive(Clone, Debug)]
 pub struct ReplySink {
     server: ServerName,
@@ -24,14 +24,14 @@ pub struct ReplySink {
 pub enum ReplyQueue {
     /// Standard input of a process.
     Pipe(Arc<LineWriter>, Arc<PendingRequests>),
-    /// The queue of a task of the session, which posts each answer.
+    /// The queue of the session's task that posts each answer.
     Posts(mpsc::Sender<String>),
-    /// No path. Servers of 2026-07-28 must not make requests. Their requests get no answers.
+    /// No path. Servers of 2026-07-28 must not make requests, so these requests get no answers.
     None,
 }
 
 impl ReplySink {
-    /// `over` is cancelled when the server awaits no answer any more.
+    /// `over` is cancelled when the server expects no more answers.
     pub fn new(server: ServerName, queue: ReplyQueue, over: CancellationToken) -> Self {
         Self {
             server,
@@ -40,7 +40,7 @@ impl ReplySink {
         }
     }
 
-    /// Cancelled when the server awaits no answer any more.
+    /// Cancelled when the server expects no more answers.
     pub fn over(&self) -> &CancellationToken {
         &self.over
     }

@@ -24,7 +24,7 @@ use crate::{
 /// The wait before an ended stream is resumed, unless the server names another time.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The shortest wait that a server can name.
+/// The lower bound of a wait that the server names.
 const MIN_RETRY: Duration = Duration::from_millis(100);
 
 /// The format of a successful body that is not an event stream.
@@ -41,14 +41,14 @@ pub enum JsonBody {
 pub struct AnswerReader {
     state: ReaderState,
     json: JsonBody,
-    /// The most bytes of one message.
+    /// The maximum number of bytes of one message.
     limit: usize,
     budget: Option<Budget>,
     status: Option<u16>,
     /// The head of an answer that redirects the request.
     redirect: Option<Head>,
     is_stream: bool,
-    /// A long message that a blocking thread is reading. The status is set if the message is a whole body.
+    /// A long message that a blocking thread is parsing. The status is set if the message is a whole body.
     long: Option<(Option<u16>, Reading)>,
     position: StreamPosition,
     next_read: NextRead,
@@ -110,12 +110,12 @@ pub enum Piece {
     Ended,
     /// The connection broke off in the stream.
     Broken(Error),
-    /// There will be no answer, for this reason.
+    /// There will be no answer. The interruption is the reason.
     Failed(Interruption),
 }
 
 impl AnswerReader {
-    /// Reads the answer to a request that is on its way.
+    /// Creates a reader for the answer to a request in flight.
     pub fn new(response: Sending, json: JsonBody, limit: usize) -> Self {
         let state = ReaderState::Head(response);
         Self {
@@ -124,7 +124,7 @@ impl AnswerReader {
         }
     }
 
-    /// Reads an answer whose head has arrived.
+    /// Creates a reader for an answer whose head has arrived.
     pub fn answered(response: Response, json: JsonBody, limit: usize, budget: Budget) -> Self {
         let mut reader = Self::idle(json, limit, Some(budget));
         reader.read(response);
@@ -169,12 +169,12 @@ impl AnswerReader {
         &self.position
     }
 
-    /// Reads the answer to a repeated request.
+    /// Continues with the answer to a repeated request.
     pub fn restart(&mut self, response: Sending) {
         self.state = ReaderState::Head(response);
     }
 
-    /// Reads this response from now on.
+    /// Continues with the body of this response.
     pub fn read(&mut self, mut response: Response) {
         response.set_budget(self.budget.clone());
         self.status = Some(response.head.status);
@@ -194,7 +194,7 @@ impl AnswerReader {
         };
     }
 
-    /// Stops reading because the stream has brought the response. The connection is used again.
+    /// Stops reading because the stream has delivered the response. The connection will be reused.
     pub fn finish(&mut self) {
         if let ReaderState::Events(events) = std::mem::replace(&mut self.state, ReaderState::Done) {
             events.finish();
@@ -211,8 +211,8 @@ impl AnswerReader {
         self.next_read.delay(pause);
     }
 
-    /// Returns the next piece. `parse` reads a message, on a blocking thread if the message is long.
-    /// Cancel-safe: arrived data stays in `self`.
+    /// Returns the next piece. `parse` parses a message, on a blocking thread if the message is long.
+    /// Cancel-safe: data that has arrived stays in `self`.
     pub async fn next(
         &mut self,
         parse: impl FnOnce(Bytes) -> Result<Frame, UnreadableMessage> + Send + 'static,
@@ -307,7 +307,7 @@ impl AnswerReader {
         Piece::Message { bytes, read }
     }
 
-    /// Waits for the blocking thread that reads the long message. Cancel-safe.
+    /// Waits for the blocking thread that parses the long message. Cancel-safe.
     async fn long_message(&mut self) -> Piece {
         let Some((status, reading)) = &mut self.long else {
             return Piece::Failed(Interruption::sent(InterruptionKind::Unanswered));
@@ -340,7 +340,7 @@ fn too_large(limit: usize) -> Interruption {
     Interruption::sent(InterruptionKind::TooLarge(limit))
 }
 
-/// Time of the next read of a stream, if there is a pause before it.
+/// The earliest time of the next read of a stream. `None` without a pause.
 #[derive(Debug, Default)]
 struct NextRead(Option<Instant>);
 

@@ -1,4 +1,5 @@
-//! Sends one request and collects its answer, with limits of time, size and redirects: for logins and downloads.
+//! Sends one request and collects its answer, with limits on time, size and redirects. Logins and downloads
+//! use it.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -14,7 +15,7 @@ use crate::http::{
     urls::{self, resolve},
 };
 
-/// Redirects that one GET follows.
+/// The maximum number of redirects that one GET follows.
 const MAX_REDIRECTS: usize = 5;
 
 /// A request and its limits.
@@ -26,7 +27,7 @@ pub struct BoundedRequest<'a> {
     pub max_bytes: usize,
     /// Time limit for the request with its redirects.
     pub time_limit: Duration,
-    /// True if the request must not reach a private address, wherever a redirect leads.
+    /// True if the request must not reach a private address, even after a redirect.
     pub only_public: bool,
 }
 
@@ -36,12 +37,12 @@ pub struct BoundedRequest<'a> {
 pub struct BoundedAnswer {
     /// The URL that has answered, after all redirects, without user and query.
     pub url: String,
-    /// The proxy that has forwarded the request, in words: the answer may be its own.
+    /// The name of the proxy that forwarded the request. The proxy may have written the answer itself.
     pub proxy: Option<String>,
     pub response: Response<Vec<u8>>,
 }
 
-/// The reason that a bounded request has no answer. URLs are without user and query.
+/// The reason that a bounded request has no answer. URLs are shown without user and query.
 #[derive(Debug, thiserror::Error)]
 pub enum BoundedError {
     #[error("{url} cannot be used: {reason}")]
@@ -64,8 +65,8 @@ pub enum BoundedError {
     Private { url: String, address: IpAddr },
 }
 
-/// Sends a request. Redirects of a GET are followed, never from HTTPS to HTTP. Those of a request with a body are
-/// answers.
+/// Sends a request. Follows the redirects of a GET, but never from HTTPS to HTTP. A redirect of a request
+/// with a body is returned as the answer.
 pub async fn send_bounded(request: BoundedRequest<'_>) -> Result<BoundedAnswer, BoundedError> {
     let limit = request.time_limit;
     let url = urls::place(request.request.uri());
@@ -104,7 +105,7 @@ async fn follow(request: BoundedRequest<'_>) -> Result<BoundedAnswer, BoundedErr
             reason,
         })?;
         if only_public {
-            // A name may have another address by the time of the connection.
+            // The name may resolve to another address when the connection is opened.
             target.refuse_private_addresses();
         }
         let mut response = if is_get {
@@ -134,7 +135,7 @@ async fn follow(request: BoundedRequest<'_>) -> Result<BoundedAnswer, BoundedErr
         }
         let body = response.collect(&mut BytesMut::new(), max_bytes).await;
         let body = match body {
-            // The status of a refusal says enough.
+            // The status of a refusal is enough. Ignore the broken body.
             Err(CollectError::Broken(_)) if status >= 400 => Ok(Bytes::new()),
             body => body,
         };
@@ -194,7 +195,8 @@ async fn refuse_private(uri: &Uri) -> Result<(), BoundedError> {
     }
 }
 
-/// The first private address of a URL's host. `None` for a host without an address.
+/// The first private address that the URL's host resolves to. `None` if there is none, or if the host cannot
+/// be resolved.
 pub async fn private_address(uri: &Uri) -> Option<IpAddr> {
     let host = uri.host()?.trim_start_matches('[').trim_end_matches(']');
     let port = uri.port_u16().unwrap_or(443);
@@ -208,7 +210,7 @@ pub async fn private_address(uri: &Uri) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
-    /// The name had another address when it was looked up before.
+    /// The check of the connection itself: an earlier lookup may have returned another address.
     #[tokio::test]
     async fn a_connection_to_a_private_address_is_refused() {
         let launch = HttpLaunch {

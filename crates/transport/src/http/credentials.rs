@@ -30,7 +30,7 @@ impl HeaderLines {
         self.0.as_bytes()
     }
 
-    /// The values of the headers, and those of `Authorization` without their scheme.
+    /// The values of the headers. A value of `Authorization` comes without its scheme.
     pub fn values(&self) -> impl Iterator<Item = &str> {
         self.0.lines().filter_map(|line| {
             let (name, value) = line.split_once(": ")?;
@@ -44,7 +44,7 @@ impl HeaderLines {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The lines without those whose names `others` has.
+    /// The lines whose names do not occur in `others`, a block of header lines.
     pub fn without_names_of(&self, others: &[u8]) -> Cow<'_, [u8]> {
         if self.0.is_empty() || others.is_empty() {
             return Cow::Borrowed(self.as_bytes());
@@ -77,29 +77,29 @@ impl Debug for HeaderLines {
 /// The reason that a request has no credentials. The texts are for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoCredentials {
-    /// Only a person can get valid ones.
+    /// Only a person can obtain valid credentials.
     #[error("{0}")]
     NoLongerValid(String),
-    /// A later request may get some: the place that issues them does not answer.
+    /// The issuer of the credentials does not answer. A later request may succeed.
     #[error("{0}")]
     Unavailable(String),
-    /// The source knows of no credentials for this server. The server's own answer stands.
+    /// The source has no credentials for this server. The caller gets the server's own answer.
     #[error("the server's own answer stands")]
     Unknown,
 }
 
-/// Resolves to the lines of a request.
+/// Resolves to the header lines of a request.
 pub type RenewedLines<'a> =
     Pin<Box<dyn Future<Output = Result<HeaderLines, NoCredentials>> + Send + 'a>>;
 
-/// The answer by which a server has refused a request for its credentials.
+/// A server's answer that refuses the credentials of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedCredentials {
     /// 401, or 403 with a challenge.
     pub status: u16,
     /// The values of all `WWW-Authenticate` headers.
     pub challenges: Vec<String>,
-    /// The lines of the request.
+    /// The credential lines of the refused request.
     pub lines: HeaderLines,
 }
 
@@ -120,17 +120,17 @@ impl RefusedCredentials {
 
 /// Credentials that change, such as tokens that expire. All requests to one server share the source.
 pub trait CredentialSource: Debug + Send + Sync {
-    /// The lines of the next request, if the source has them without waiting. Every request asks.
+    /// The lines for the next request, if they are available without waiting. Called for every request.
     fn ready_lines(&self) -> Option<HeaderLines> {
         None
     }
 
-    /// The lines of the next request. May wait, for example for a token. Must be cancel-safe: a call that is
-    /// given up drops the future.
+    /// The lines for the next request. May wait, for example for a token. Must be cancel-safe: an abandoned
+    /// call drops the future.
     fn lines(&self) -> RenewedLines<'_>;
 
-    /// Returns other lines than the refused ones. Many requests may be refused at the same time: if the lines
-    /// have changed since, the source returns the present ones. Must be cancel-safe.
+    /// Returns lines that differ from the refused ones. Many requests may be refused at the same time: if the
+    /// lines have changed since, returns the current lines. Must be cancel-safe.
     fn refresh(&self, refused: RefusedCredentials) -> RenewedLines<'_>;
 }
 
@@ -161,7 +161,7 @@ impl Credentials {
     }
 }
 
-/// Sends a request with the lines of a source, for which the request has to wait.
+/// Waits for the lines of a source, then sends a request with them.
 pub async fn send_renewed(
     source: Arc<dyn CredentialSource>,
     send: impl Fn(&HeaderLines) -> Responding,
@@ -178,8 +178,8 @@ pub async fn send_renewed(
     }
 }
 
-/// Sends a request once more, with other lines, because its credentials were refused and it has not run. If there are
-/// no other lines, the reason is the error.
+/// Repeats a request with other lines, because the server refused its credentials and has not run it. Fails
+/// with the reason of the source if there are no other lines.
 async fn repeat(
     source: &dyn CredentialSource,
     refused: RefusedCredentials,
@@ -209,9 +209,9 @@ fn missing_credentials(status: u16, error: &NoCredentials) -> Error {
     }
 }
 
-/// A request with lines that its source had ready, on its way.
+/// A request in flight with lines that were ready.
 pub struct ReadySending {
-    /// `None` after the end.
+    /// `None` once the request has ended or is repeated.
     responding: Option<Responding>,
     source: Arc<dyn CredentialSource>,
     lines: HeaderLines,
@@ -234,7 +234,7 @@ impl ReadySending {
         }
     }
 
-    /// Continues a request whose credentials were refused.
+    /// Repeats a request whose credentials were refused, with other lines.
     fn renew(&mut self, refused: RefusedCredentials, response: Response) -> RenewedSending {
         let request = self.responding.take().map(Responding::into_request);
         let source = Arc::clone(&self.source);
@@ -255,7 +255,7 @@ impl ReadySending {
 
 type RenewedSending = Pin<Box<dyn Future<Output = Result<Response, Error>> + Send>>;
 
-/// A request with its credentials, on its way. Resolves to its response.
+/// A request in flight with its credentials. Resolves to the response.
 pub enum Sending {
     Plain(Responding),
     Ready(ReadySending),

@@ -10,7 +10,7 @@ use crate::http::{
     http_client,
 };
 
-/// Maximum length of the line of an error page that is shown, in characters.
+/// The maximum length, in characters, of the error line that is shown.
 const MAX_LINE: usize = 200;
 
 /// The reason that a download failed. URLs are shown without user and query.

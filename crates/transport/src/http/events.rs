@@ -10,7 +10,7 @@ use crate::{
 
 #[derive(Debug, thiserror::Error)]
 pub enum StreamBroken {
-    /// One event is too large. The stream goes on after it.
+    /// One event is too large. The stream continues after it.
     #[error("an event exceeds {limit} bytes")]
     TooLarge { limit: usize, head: Bytes },
     #[error(transparent)]
@@ -64,20 +64,20 @@ impl EventReader {
                 Some(Err(error)) => StreamEnd::Broken(error),
             };
             self.ended = Some(ended);
-            // Some servers omit the last blank line.
+            // Some servers omit the blank line after the last event.
             if let Some(event) = self.parser.last_event().filter(is_whole) {
                 return Some(Ok(event));
             }
         }
     }
 
-    /// Stops reading. The connection is used again once the rest of the stream has arrived.
+    /// Stops reading. The connection is reused once the rest of the stream has arrived.
     pub fn finish(self) {
         self.response.linger();
     }
 }
 
-/// True if an event without its blank line holds a whole message.
+/// True if an event without its final blank line holds a whole message.
 fn is_whole(event: &ServerSentEvent) -> bool {
     let data = event.data.clone();
     data.is_some_and(|data| Frame::of_server(data).is_ok())

@@ -1,7 +1,8 @@
-//! A source of credentials that runs a command (`headersHelper`), whose output becomes header lines.
+//! A source of credentials that runs a command (`headersHelper`). The output of the command becomes header
+//! lines.
 //!
-//! Requests share the lines until the server refuses them or their time is over. However many requests wait, the
-//! command runs once. A request that is given up does not end the run of the others.
+//! Requests share the lines until the server refuses them or `ttl` has passed. The command runs once, however
+//! many requests wait. If one of these requests is dropped, the run continues for the others.
 
 use std::{
     collections::HashMap,
@@ -36,18 +37,18 @@ use crate::{
     process::helper_command::{self, HelperFailed, HelperSurroundings},
 };
 
-/// Time for which the command is not run again after a refusal, once it has printed the same lines again. Requests that
-/// were refused together arrive one after the other.
+/// If a run has printed the same lines as the run before, refusals do not run the command for this time.
+/// Requests with the same lines are refused one after the other.
 const REPEATED: Duration = Duration::from_secs(2);
 
-/// Time for which the command is not run again after it has failed: each call would run it.
+/// The time after a failure in which the command does not run again. Otherwise each call would run it.
 const FAILURE_PAUSE: Duration = Duration::from_secs(2);
 
 /// The helpers of all servers, and their runs.
 #[derive(Debug)]
 pub struct HeadersHelpers {
     lineage: Lineage,
-    /// The sources that sessions use. Locked for one operation.
+    /// The sources that open sessions use. Locked for one operation.
     sources: Mutex<HashMap<ServerName, Weak<HelperSource>>>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -63,7 +64,8 @@ impl HeadersHelpers {
         }
     }
 
-    /// The source of a server whose entry has a helper. Sessions that are open at the same time share it.
+    /// Returns the source of a server whose entry has a helper. Sessions that are open at the same time share
+    /// it.
     pub fn source(&self, server: &ServerConfig, log: &Arc<ServerLog>) -> Option<Arc<HelperSource>> {
         let Launch::Http(HttpLaunch {
             url,
@@ -116,11 +118,11 @@ pub struct HelperSource {
 
 #[derive(Default)]
 struct HelperState {
-    /// The lines of the last run that succeeded, and its end.
+    /// The lines of the last run that succeeded, and the time of its end.
     lines: Option<(HeaderLines, Instant)>,
-    /// The end of the last run, if it printed the same lines as the run before.
+    /// The time at which the last run ended, if it printed the same lines as the run before.
     repeated: Option<Instant>,
-    /// The error of the last run, and its end, if it failed.
+    /// The error of the last run and the time of its end, if the run failed.
     failure: Option<(NoCredentials, Instant)>,
     /// The run under way.
     run: Option<Run>,
@@ -154,14 +156,14 @@ impl HelperSource {
         self.helper == *helper && self.surroundings.url == url
     }
 
-    /// The lines that are kept and not too old.
+    /// The stored lines, unless they are older than `ttl`.
     fn kept_lines(&self, state: &HelperState) -> Option<HeaderLines> {
         let (lines, since) = state.lines.as_ref()?;
         let is_valid = self.helper.ttl.is_none_or(|ttl| since.elapsed() < ttl);
         is_valid.then(|| lines.clone())
     }
 
-    /// Joins the run under way, or begins one.
+    /// Joins the run under way, or starts one. After a recent failure, returns its error instead.
     fn run(&self, state: &mut HelperState) -> Run {
         if let Some(run) = &state.run {
             return run.clone();
@@ -228,7 +230,7 @@ impl CredentialSource for HelperSource {
     fn refresh(&self, refused: RefusedCredentials) -> RenewedLines<'_> {
         Box::pin(async move {
             if refused.status != 401 {
-                // A missing permission. Another run would print the same credentials.
+                // A permission is missing. Another run would print the same credentials.
                 return Err(NoCredentials::Unknown);
             }
             let run = {
@@ -257,8 +259,8 @@ fn unavailable(helper: &HeadersHelper, reason: &str) -> NoCredentials {
     NoCredentials::Unavailable(format!("headersHelper {}: {reason}", name(&helper.command)))
 }
 
-/// The program of a command line: its first word that sets no variable. The rest may contain secrets, and so may a
-/// variable whose value has blanks.
+/// The program of a command line: its first word that sets no variable. All other words may contain secrets,
+/// and so may a variable whose value contains blanks.
 fn name(command: &str) -> &str {
     let mut words = command.split_whitespace();
     let word = words.find(|word| !word.contains('='));
@@ -288,7 +290,7 @@ fn parse(output: &[u8]) -> Result<HeaderLines, HelperFailed> {
     let mut headers: Vec<(String, &str)> = Vec::new();
     for (name, value) in &object {
         let value = value.as_str().ok_or(HelperFailed::NotHeaders)?;
-        // A name that cannot be sent may be a value: keys and values are easily swapped.
+        // An invalid name may be a secret, because keys and values are easily swapped. Hide it.
         let wrong = |reason: String| HelperFailed::Header {
             name: if check_header(name, "").is_ok() {
                 name.clone()
@@ -392,7 +394,7 @@ mod tests {
         }
     }
 
-    /// The process whose id a helper has written.
+    /// The process whose id a helper has written to this file.
     fn process(path: &Path) -> Option<Pid> {
         let text = fs::read_to_string(path).ok()?;
         Pid::from_raw(text.trim().parse().ok()?)
@@ -450,7 +452,7 @@ mod tests {
     async fn a_refusal_runs_it_again_unless_the_lines_are_others_already() {
         let helper = TestHelper::new(r#"echo '{"run": "'$(wc -l < runs | tr -d " ")'"}'"#);
         assert_eq!(helper.lines().await.expect("lines"), "run: 1\r\n");
-        // A request with earlier lines gets the present ones.
+        // A request with older lines gets the current lines.
         let present = helper.refresh(&[("run", "0")]).await.expect("lines");
         assert_eq!(present.as_bytes(), b"run: 1\r\n");
         assert_eq!(helper.runs(), 1);
@@ -459,7 +461,8 @@ mod tests {
 
         let same = TestHelper::new(r#"echo '{"a": "b"}'"#);
         same.lines().await.expect("lines");
-        // The same lines again: the server's answer stands, for all requests that were refused together.
+        // The command prints the same lines again. All requests that were refused together keep the server's
+        // answer.
         for runs in [2, 2] {
             let refused = same.refresh(&[("a", "b")]).await;
             assert_eq!((refused, same.runs()), (Err(NoCredentials::Unknown), runs));
@@ -555,7 +558,8 @@ mod tests {
         assert_eq!(helper.log.tail.texts(), ["no ticket"]);
     }
 
-    /// A helper that hangs is killed at its limit, with its children and those that left its group.
+    /// A helper that hangs is killed at its time limit, with its children and the processes that left its
+    /// group.
     #[tokio::test]
     async fn no_process_outlives_the_limit() {
         let script =
@@ -569,7 +573,7 @@ mod tests {
         }
     }
 
-    /// A child that keeps the pipe open does not hold the lines up, and ends with the run.
+    /// A child that keeps the pipe open does not delay the lines, and is ended with the run.
     #[tokio::test]
     async fn a_child_that_stays_is_ended_with_the_run() {
         let helper = TestHelper::new("sleep 60 & echo $! > child; echo '{\"a\": \"b\"}'");

@@ -1,4 +1,4 @@
-//! The health URL of a server, besides its MCP endpoint.
+//! The health URL of a server, which is separate from its MCP endpoint.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -11,11 +11,11 @@ use crate::http::{
     urls::same_origin,
 };
 
-/// The most bytes of a health page that are read, so that its connection can be used again.
+/// The maximum number of bytes of a health page that are read, so that its connection can be reused.
 const READ_LIMIT: usize = 64 * 1024;
 
-/// A URL whose HTTP status shows if a server is healthy. The request has the server's configured headers and its
-/// credentials if the URL has the same origin as the server, and none of them otherwise.
+/// A URL whose HTTP status shows if a server is healthy. If the URL has the origin of the server, requests
+/// carry the server's configured headers and credentials. Otherwise they carry neither.
 #[derive(Clone)]
 pub struct HealthUrl {
     target: HttpTarget,
@@ -41,7 +41,7 @@ impl HealthUrl {
         let server = server.filter(|server| is_same_origin(url.expose(), &server.url));
         let network = match (server, network) {
             (Some(server), _) => server.network.clone(),
-            // The proxy and the authorities of the server's network.
+            // Use the proxy and the certificate authorities of the server's network settings.
             (None, Some(network)) => network.without_client_certificate(),
             (None, None) => NetworkSettings::default(),
         };
@@ -70,7 +70,7 @@ impl HealthUrl {
     pub async fn get(&self) -> Result<u16, HealthError> {
         let mut response = self.target.send(&self.get).await.map_err(HealthError)?;
         let status = response.head.status;
-        // Read the body so that the connection can be used again.
+        // Read the body so that the connection can be reused.
         response
             .collect(&mut BytesMut::new(), READ_LIMIT)
             .await

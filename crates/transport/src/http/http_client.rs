@@ -28,23 +28,23 @@ pub const POST_HEADERS: [(&str, &str); 2] = [
     ("accept", "application/json, text/event-stream"),
 ];
 
-/// Redirects that one request follows.
+/// The maximum number of redirects that one request follows.
 pub const MAX_REDIRECTS: usize = 3;
 
-/// The longest time for the delivery of a notification.
+/// The time limit for the delivery of a notification or an answer.
 const DELIVERY_LIMIT: Duration = Duration::from_secs(10);
 
-/// The most bytes of an error page that are stored.
+/// The maximum number of bytes of an error page that are stored.
 const SHOWN_ERROR: usize = 16 * 1024;
 
-/// The longest time for reading an error page.
+/// The time limit for reading an error page.
 const ERROR_LIMIT: Duration = Duration::from_secs(2);
 
-/// The most characters of an error page that a failed call shows.
+/// The maximum number of characters of an error page that a failed call shows.
 const SHOWN_REFUSAL: usize = 300;
 
-/// One URL of a server, and the credentials of requests to it. Clones share the URL, which a redirect of the
-/// server changes.
+/// One URL of a server, and the credentials of requests to it. Clones share the URL, which changes when the
+/// server redirects a request.
 #[derive(Clone, Debug)]
 pub struct HttpTarget {
     client: Arc<HttpClient>,
@@ -54,7 +54,7 @@ pub struct HttpTarget {
     credentials: Credentials,
 }
 
-/// The head of a request without its path, its credentials, its cookies and its length.
+/// The head of a request without path, credentials, cookies and length.
 #[derive(Clone)]
 pub struct RequestTemplate {
     method: &'static str,
@@ -64,20 +64,20 @@ pub struct RequestTemplate {
 }
 
 impl HttpTarget {
-    /// The endpoint of an MCP server. Requests to it carry the lineage, so that a Mainstay notices when it is
-    /// reached through itself.
+    /// Creates the target for the endpoint of an MCP server. Requests carry the lineage, so that a Mainstay
+    /// detects when it is reached through itself.
     pub fn of_server(opening: &Opening, launch: &HttpLaunch) -> Result<Self, UnusableUrl> {
         let chain = format!("{CHAIN_HEADER}: {}\r\n", opening.lineage.chain());
         let variables = environment::proxy_variables();
         Self::build(launch, &chain, opening.credentials.clone(), variables)
     }
 
-    /// A target that is not an MCP endpoint.
+    /// Creates a target that is not an MCP endpoint.
     pub fn new(launch: &HttpLaunch) -> Result<Self, UnusableUrl> {
         Self::with_credentials(launch, None)
     }
 
-    /// A target that is not an MCP endpoint, with a source of credentials.
+    /// Creates a target that is not an MCP endpoint, with a source of credentials.
     pub fn with_credentials(
         launch: &HttpLaunch,
         source: Option<Arc<dyn CredentialSource>>,
@@ -85,7 +85,7 @@ impl HttpTarget {
         Self::through(launch, source, environment::proxy_variables())
     }
 
-    /// Like [`Self::with_credentials`], with the proxies of this environment.
+    /// Like [`Self::with_credentials`], with the proxy variables of a given environment.
     pub fn through(
         launch: &HttpLaunch,
         source: Option<Arc<dyn CredentialSource>>,
@@ -121,17 +121,18 @@ impl HttpTarget {
         })
     }
 
-    /// Refuses connections to private addresses from now on. A proxy resolves names by itself, and decides by itself.
+    /// Refuses connections to private addresses from now on. Connections through a proxy are not checked,
+    /// because the proxy resolves the names.
     pub fn refuse_private_addresses(&self) {
         self.client.refuse_private_addresses();
     }
 
-    /// The proxy that forwards the requests, in words.
+    /// The name of the proxy that forwards the requests, for people.
     pub fn proxy_words(&self) -> Option<String> {
         self.client.proxy_words()
     }
 
-    /// The same origin with another URL.
+    /// Returns a target with the same origin and another URL.
     pub fn at(&self, uri: Uri) -> Self {
         Self {
             uri: Arc::new(ArcSwap::from_pointee(uri)),
@@ -161,8 +162,8 @@ impl HttpTarget {
         }
     }
 
-    /// The bytes of a request, and the position of `renewed` in them, the header lines of a credential source.
-    /// They win over configured lines of the same name.
+    /// Renders a request. Returns its bytes, and the position of `renewed` in them. `renewed` holds the
+    /// header lines of a credential source, which replace configured lines of the same name.
     fn request(
         &self,
         template: &RequestTemplate,
@@ -274,7 +275,7 @@ impl HttpTarget {
         is_followed
     }
 
-    /// Sends a request, again after each redirect.
+    /// Sends a request, and sends it again after each redirect.
     pub async fn follow(
         &self,
         template: &RequestTemplate,
@@ -311,7 +312,7 @@ pub fn is_redirect(status: u16) -> bool {
     matches!(status, 307 | 308)
 }
 
-/// The body of an unsuccessful answer, up to a length that people read.
+/// The text of an error page, limited to a size that people read.
 pub async fn error_text(mut response: Response) -> String {
     let mut read = BytesMut::new();
     let body = response.collect(&mut read, SHOWN_ERROR);
@@ -321,8 +322,8 @@ pub async fn error_text(mut response: Response) -> String {
     String::from_utf8_lossy(&body).trim().to_owned()
 }
 
-/// The loss after an answer to the first request that is neither a success nor final. `request` names that
-/// request. A server that names a time in `Retry-After` is tried again at that time.
+/// The loss after the first request got an answer that is neither a success nor final. `request` names that
+/// request. If the server sends `Retry-After`, the next attempt waits for that time.
 pub async fn unavailable(uri: &Uri, response: Response, request: &str) -> Loss {
     let head = &response.head;
     let status = head.status;
@@ -367,7 +368,7 @@ pub async fn deliver(
     let delivering = async {
         let mut response = target.follow(template, Some(text)).await?;
         let status = response.head.status;
-        // Read the body to its end, so that the connection can be used again.
+        // Read the body to its end, so that the connection can be reused.
         response
             .collect(&mut BytesMut::new(), SHOWN_ERROR)
             .await
@@ -386,7 +387,7 @@ pub async fn deliver(
     None
 }
 
-/// The interruption of the call whose request failed (invariant 6).
+/// The interruption of a call whose request failed with `error` (invariant 6).
 pub fn interruption(error: &Error) -> Interruption {
     match error {
         Error::Connect(reason) => {
@@ -407,8 +408,8 @@ pub fn interruption(error: &Error) -> Interruption {
     }
 }
 
-/// Evaluates an answer in one piece: the response to the request `id`, or an HTTP error. In the answer to one
-/// POST, any response belongs to the request of that POST, whatever id it has.
+/// Evaluates an answer with a whole body: the response to the request `id`, or an HTTP error. Any response in
+/// the answer to a POST belongs to the request of that POST, whatever its id.
 pub fn answer(
     status: u16,
     body: &Bytes,
@@ -429,7 +430,7 @@ pub fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// The interruption of a call by an HTTP error without a JSON-RPC response. After 401 and 429 the call has
+/// The interruption of a call after an HTTP error without a JSON-RPC response. After 401 and 429 the call has
 /// not run. After any other status it may have run (invariant 6).
 pub fn refused(status: u16, body: &[u8]) -> Interruption {
     let text = String::from_utf8_lossy(body);

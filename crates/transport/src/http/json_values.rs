@@ -1,14 +1,14 @@
-//! Splits a body into JSON objects, each as soon as it is complete.
+//! Splits a body into JSON objects. Each object is returned as soon as it is complete.
 //!
 //! A server may answer `subscriptions/listen` with `application/json` and write one message after the other,
 //! with or without line ends between them, or as the items of an array. Text between objects is skipped. The
-//! reader decides if an object is a message.
+//! caller decides if an object is a message.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
 use crate::http::{events::StreamBroken, http1::Response};
 
-/// The most bytes of an oversized object that are stored, so that its id may be found.
+/// The number of bytes of an oversized object that are stored to find its id.
 const STORED_HEAD: usize = 1024;
 
 /// The objects of one response.
@@ -44,9 +44,9 @@ impl JsonValues {
 /// Splits pieces of a body into objects. Holds at most one piece and `limit` bytes.
 #[derive(Debug)]
 struct JsonParser {
-    /// The most bytes of one object.
+    /// The maximum number of bytes of one object.
     limit: usize,
-    /// Bytes that were not read yet.
+    /// Bytes that were not parsed yet.
     input: Bytes,
     /// The beginning of an incomplete object. Only its head if the object is too large.
     value: BytesMut,
@@ -54,7 +54,7 @@ struct JsonParser {
     /// Number of open braces.
     depth: usize,
     in_string: bool,
-    /// The next byte of the string is escaped.
+    /// True if the next byte of the string is escaped.
     is_escaped: bool,
 }
 
@@ -71,7 +71,7 @@ impl JsonParser {
         }
     }
 
-    /// Adds the next piece, after [`JsonParser::next_value`] has returned `None`.
+    /// Adds the next piece. Only allowed after [`JsonParser::next_value`] has returned `None`.
     fn push(&mut self, piece: Bytes) {
         debug_assert!(self.input.is_empty(), "one piece after the other");
         self.input = piece;
@@ -113,7 +113,7 @@ impl JsonParser {
         }
     }
 
-    /// The end of the present object, as a position in the input.
+    /// The position in the input at which the current object ends. `None` if the object is incomplete.
     fn end(&mut self) -> Option<usize> {
         for (index, byte) in self.input.iter().enumerate() {
             if self.in_string {
@@ -147,8 +147,8 @@ mod tests {
 
     use super::*;
 
-    /// The objects of a body that comes in pieces of `size` bytes, and the number of objects that were too
-    /// large.
+    /// Returns the objects of a body that comes in pieces of `size` bytes, and the number of objects that
+    /// were too large.
     fn values(body: &[u8], size: usize, limit: usize) -> (Vec<String>, usize) {
         let mut parser = JsonParser::new(limit);
         let (mut values, mut too_large) = (Vec::new(), 0);

@@ -4,13 +4,13 @@ use mainstay_core::message::lenient::shown_id;
 
 use crate::{Frame, Interruption, InterruptionKind, UnreadableMessage};
 
-/// The most ids that the error of a failed call names.
+/// The maximum number of ids that the error of a failed call names.
 const MAX_NAMED: usize = 3;
 
-/// Responses under foreign ids, and unreadable messages, of one stream.
+/// Responses with foreign ids, and unreadable messages, of one stream.
 #[derive(Debug, Default)]
 pub struct Leftovers {
-    /// The response under a foreign id, if there is exactly one.
+    /// The response with a foreign id, if there is exactly one.
     only: Option<Frame>,
     /// The ids of foreign responses.
     ids: Vec<String>,
@@ -19,7 +19,7 @@ pub struct Leftovers {
 }
 
 impl Leftovers {
-    /// Adds a response under a foreign id.
+    /// Adds a response with a foreign id.
     pub fn foreign(&mut self, frame: Frame) {
         if self.ids.len() < MAX_NAMED {
             let id = frame.id().unwrap_or_default();
@@ -36,8 +36,8 @@ impl Leftovers {
         self.only.is_some()
     }
 
-    /// Decides at the end of the stream. A single response under a foreign id is the answer, because the
-    /// stream belongs to one request.
+    /// Decides the outcome at the end of the stream. A single response with a foreign id is the answer,
+    /// because the stream belongs to one request.
     pub fn settle(&mut self) -> Result<Frame, Interruption> {
         let kind = match (self.only.take(), self.unreadable.take()) {
             (Some(frame), _) => return Ok(frame),

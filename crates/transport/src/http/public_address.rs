@@ -1,8 +1,8 @@
-//! Tells the addresses of the internet from those of a network of one's own.
+//! Distinguishes addresses of the internet from addresses of private networks.
 
 use std::net::IpAddr;
 
-/// True for an address of the internet (the registries of special-purpose addresses of IANA, RFC 6890).
+/// True for an address of the internet (IANA's registries of special-purpose addresses, RFC 6890).
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {
@@ -14,7 +14,7 @@ pub fn is_public(address: IpAddr) -> bool {
                 || address.is_broadcast()
                 || first == 0
                 || first >= 240
-                // Addresses of carriers, protocol assignments and benchmarks.
+                // Shared addresses of carriers, protocol assignments, and addresses for benchmarks.
                 || (first == 100 && (64..128).contains(&second))
                 || (first == 192 && second == 0 && third == 0)
                 || (first == 198 && (18..20).contains(&second));

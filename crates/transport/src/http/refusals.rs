@@ -1,4 +1,4 @@
-//! HTTP answers that open no session, as texts for people: the URL, the reason, and the setting to change.
+//! Texts for people about HTTP answers that open no session: the URL, the reason, and the setting to change.
 
 use http::Uri;
 use mainstay_core::{config::HttpLaunch, lifecycle::Loss, message};
@@ -10,10 +10,10 @@ use crate::http::{
     urls::{place, resolve, same_origin},
 };
 
-/// The most bytes of an answer's body that are quoted.
+/// The maximum number of bytes of an answer's body that are quoted.
 const MAX_WORDS: usize = 200;
 
-/// The advice if a server answers but does not speak MCP.
+/// The advice for a server that answers but does not speak MCP.
 const CHECK_PATH: &str = "; check the path of `url`";
 
 /// An HTTP answer to the first request that does not open a session.
@@ -28,7 +28,7 @@ pub struct HttpRefusal {
 }
 
 impl HttpRefusal {
-    /// The answer to `request`, with this body.
+    /// Creates the refusal from an answer to `request` with this status and body.
     pub fn new(uri: &Uri, status: u16, request: &str, body: &str) -> Self {
         let words = first_words(body);
         let mut answer = match (status, is_html(body)) {
@@ -46,7 +46,7 @@ impl HttpRefusal {
         }
     }
 
-    /// A successful answer that is not an MCP message.
+    /// Creates the refusal from a successful answer that is not an MCP message.
     pub fn unreadable(uri: &Uri, answer: String) -> Self {
         Self {
             place: place(uri),
@@ -61,7 +61,7 @@ impl HttpRefusal {
         matches!(self.status, 400 | 406 | 415)
     }
 
-    /// The text if the older transport failed, too. `older` is the text of its failure.
+    /// The text of this refusal together with `older`, the failure of the older transport.
     pub fn with_older_transport(&self, older: &str) -> String {
         let Self { place, answer, .. } = self;
         let older = older.strip_prefix(place.as_str()).unwrap_or(older);
@@ -72,7 +72,7 @@ impl HttpRefusal {
         )
     }
 
-    /// The text with the URL and the advice.
+    /// The text of the refusal with the URL and the advice.
     pub fn with_advice(&self) -> String {
         let Self { place, answer, .. } = self;
         let step = match self.status {
@@ -87,7 +87,7 @@ fn is_html(body: &str) -> bool {
     body.trim_start().starts_with('<')
 }
 
-/// The text of a body: its first line, or all of it if it is JSON. `None` for an HTML page.
+/// The text of a body: its first line, or the whole body if it is JSON. `None` for an HTML page.
 fn first_words(body: &str) -> Option<String> {
     let body = body.trim();
     if body.is_empty() || is_html(body) {
@@ -144,8 +144,8 @@ pub fn tls_loss(uri: &Uri, body: &str) -> Option<Loss> {
         .then(|| Loss::ConnectFailed(speaks_tls(authority)))
 }
 
-/// The loss after HTTP 508 to the first request: a Mainstay is reached through itself, or the chain of
-/// Mainstays is too long. Another attempt would end in the same way.
+/// The loss after HTTP 508 to the first request. The URL leads back to this Mainstay, or the chain of
+/// Mainstays is too long. Another attempt would fail in the same way.
 pub async fn loop_loss(uri: &Uri, response: Response) -> Loss {
     let status = response.head.status;
     let text = http_client::error_text(response).await;
@@ -157,10 +157,10 @@ pub async fn loop_loss(uri: &Uri, response: Response) -> Loss {
     Loss::Misconfigured(refusal.with_advice())
 }
 
-/// Suffix of the reason if a server answers HTTP 401 and names its authorization server.
+/// The suffix of the reason if a server answers HTTP 401 and names its authorization server.
 const LOGIN_NOTE: &str = "; it names an OAuth server: Mainstay logs in there if the entry has no credentials and no `\"oauth\": false`";
 
-/// True for the reason of a server to which a person can log in, as a trial without logins gets it.
+/// True for the reason of a server to which a person can log in. A trial without logins gets this reason.
 pub fn asks_for_login(reason: &str) -> bool {
     reason.ends_with(LOGIN_NOTE)
 }
@@ -194,7 +194,7 @@ pub fn unauthorized(head: &Head, launch: &HttpLaunch) -> Loss {
     Loss::Unauthorized(format!("HTTP {status}: {words}{oauth}"))
 }
 
-/// The text for a redirect that is not followed. It shows the target without the parts that may contain keys.
+/// The text for a redirect that is not followed. The target is shown without the parts that may contain keys.
 pub fn redirected(uri: &Uri, head: &Head) -> Option<String> {
     if !(300..400).contains(&head.status) {
         return None;

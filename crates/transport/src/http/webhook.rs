@@ -9,7 +9,7 @@ use crate::http::{
     http1,
 };
 
-/// The receiver of a webhook. Does not show the URL and the headers, because both may be secret.
+/// The receiver of a webhook. `Debug` does not show the URL and the headers, because both may be secret.
 #[derive(Debug)]
 pub struct Webhook(HttpTarget);
 
@@ -23,7 +23,7 @@ pub enum WebhookError {
     #[error("status {status}")]
     Refused {
         status: u16,
-        /// Time for which the receiver asks for no further requests.
+        /// The time for which the receiver wants no further requests.
         retry_after: Option<Duration>,
     },
 }
@@ -65,7 +65,7 @@ impl Webhook {
             let (status, is_accepted) = (response.head.status, response.head.is_success());
             let wait = response.head.get("retry-after");
             let retry_after = wait.and_then(|wait| retry_after(wait, SystemTime::now()));
-            // Read the body to its end, so that the connection can be used again.
+            // Read the body to its end, so that the connection can be reused.
             http_client::error_text(response).await;
             if is_accepted {
                 return Ok(());

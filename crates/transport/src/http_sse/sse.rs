@@ -33,7 +33,7 @@ use crate::{
     sessions::initialize::Initialize,
 };
 
-/// Queued answers to a server's requests.
+/// The maximum number of queued answers to a server's requests.
 const MAX_OUTGOING: usize = 64;
 
 pub async fn open(

@@ -71,8 +71,9 @@ impl SseLink {
         http_client::deliver(&self.server, &self.endpoint, &self.post, text).await
     }
 
-    /// Resolves to `true` if the session is lost after a message in it was refused. A server may forget a
-    /// session whose stream is still open: a `ping` shows if the server still accepts messages.
+    /// Checks the session after a message in it was refused. A server may forget a session whose stream is
+    /// still open: a `ping` shows if the server still accepts messages. Resolves to `true` if the session is
+    /// lost.
     async fn loses_session(&self, refused: &Refused) -> bool {
         let shows_loss = async {
             let Ok(ticket) = self.pending.register(None, None) else {
@@ -109,11 +110,12 @@ impl SseLink {
     }
 }
 
-/// Resolves once the server has accepted a request, to its answer if that came in the body of the POST.
+/// Resolves once the server has accepted a request. The value is the answer, if it came in the body of the
+/// HTTP response.
 pub type Accepting = Pin<Box<dyn Future<Output = Result<Option<Frame>, Interruption>> + Send>>;
 
-/// Waits until the server has accepted a request. Some servers answer in the body of the POST. Most of these
-/// answers refuse the session.
+/// Waits until the server has accepted a request. Some servers send the answer in the body of the HTTP
+/// response. Most of these answers refuse the session.
 async fn accept(link: Arc<SseLink>, posted: Sending) -> Result<Option<Frame>, Interruption> {
     let posted = posted.await;
     let response = posted.map_err(|error| http_client::interruption(&error))?;

@@ -1,4 +1,4 @@
-//! Reads the lines of a byte stream: messages and stray text, without ever holding more than a limit.
+//! Splits a byte stream into messages and stray text. Never holds more than a limit.
 
 use std::{io, mem, time::Duration};
 
@@ -9,24 +9,24 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::{Frame, logs::rest};
 
-/// A longer line is read into its own buffer. Shorter ones are read through [`scratch`].
+/// The length up to which a line is read through [`scratch`]. A longer line is read into its own buffer.
 const READ_SIZE: usize = scratch::SIZE;
 
-/// Up to this size a buffer grows fourfold, and twofold beyond. Unwritten memory costs nothing, but address space can
-/// be short (`ulimit -v`), and the memory that a growing buffer leaves behind has a cost, too.
+/// The size up to which a buffer grows fourfold. A larger buffer doubles. Unwritten memory costs nothing, but
+/// address space can be short (`ulimit -v`), and the old memory of a growing buffer has a cost, too.
 const LARGE: usize = 4 * 1024 * 1024;
 
-/// The most bytes of blanks and escape sequences before a message.
+/// The maximum number of bytes of blanks and escape sequences before a message.
 const MAX_MARGIN: usize = READ_SIZE;
 
-/// Bytes of an oversized line that are stored, so that its id may be found.
+/// The number of bytes of an oversized line that are stored to find the id of the message.
 const KEPT_HEAD: usize = 1024;
 
 /// One line of input, without its line end.
 #[derive(Debug, PartialEq, Eq)]
 pub enum InputLine {
     Whole(Bytes),
-    /// A line beyond the limit. Only its beginning was stored, and the rest is skipped.
+    /// A line beyond `limit`. Only its beginning, `head`, was stored. The rest is skipped.
     TooLong {
         head: Bytes,
         limit: usize,
@@ -38,7 +38,7 @@ pub enum InputLine {
 pub enum Stray<'a> {
     /// Text that does not begin like a message.
     Text(&'a [u8]),
-    /// The length of a skipped part of a line that was too long.
+    /// The length, in bytes, of a skipped part of a line that was too long.
     Rest(usize),
 }
 
@@ -67,11 +67,11 @@ pub struct LineReader<R> {
 /// The kind of the line at the beginning of the buffer.
 #[derive(Debug)]
 enum LineKind {
-    /// Only blanks have arrived so far, or nothing.
+    /// Nothing has arrived yet, or only blanks.
     Unknown,
     /// The line begins like a message.
     Message,
-    /// The line is not a message. Its bytes so far have been handed over.
+    /// The line is not a message. Its bytes so far have been passed to `stray`.
     Stray,
     /// The line is longer than allowed, and is being skipped.
     TooLong,
@@ -89,7 +89,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The next line. `None` at the end of input, which also ends the last line.
+    /// The next line. The end of input also ends the last line. `None` after the last line.
     pub async fn next(&mut self) -> io::Result<Option<InputLine>> {
         loop {
             self.skip();
@@ -106,9 +106,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The next line that begins like a message. Other text goes to `stray` as soon as it arrives and is
-    /// never held: whole lines, or a part of a line. `stray` returns the time to wait before the next read.
-    /// `limit` returns the limit of a large line from its beginning.
+    /// The next line that begins like a message. Other text goes to `stray` as soon as it arrives, as whole
+    /// lines or parts of lines, and is never held. `stray` returns the time to wait before the next read.
+    /// `limit` gets the beginning of a large line and returns the limit of the line.
     pub async fn message(
         &mut self,
         mut stray: impl FnMut(Stray<'_>) -> Duration,
@@ -123,7 +123,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if length > 0 {
                 let pause = stray(Stray::Text(&self.buffer[..length]));
                 self.buffer.advance(length);
-                // Other tasks run during a flood.
+                // Let other tasks run during a flood of stray text.
                 rest(pause).await;
             }
             if matches!(self.line, LineKind::Message)
@@ -192,7 +192,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if line.last() == Some(&b'\r') {
                 line.truncate(line.len() - 1);
             }
-            // The line may have arrived in a single read.
+            // A line that arrived in a single read was not compared with the limit before.
             if line.len() > self.max_line {
                 let head = Bytes::copy_from_slice(&line[..line.len().min(KEPT_HEAD)]);
                 let limit = self.max_line;
@@ -220,7 +220,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     /// Reads more bytes. Returns their number.
     async fn fill(&mut self) -> io::Result<usize> {
         if mem::take(&mut self.is_shared) || self.buffer.is_empty() {
-            // While the reader waits, the buffer holds no more than the beginning of the next line.
+            // Release the memory of earlier lines. While the reader waits, the buffer holds only the
+            // beginning of the next line.
             self.buffer = BytesMut::from(&*self.buffer);
         }
         let (length, capacity) = (self.buffer.len(), self.buffer.capacity());
@@ -300,7 +301,7 @@ mod tests {
         assert_eq!(*next, whole("{}"));
     }
 
-    /// The messages in `pieces`, and all other text.
+    /// Returns the messages in `pieces`, and all other text.
     async fn sorted(pieces: &[Vec<u8>], max_line: usize) -> (Vec<InputLine>, Vec<u8>) {
         let input = pieces
             .iter()
@@ -327,8 +328,8 @@ mod tests {
         (messages, stray_text)
     }
 
-    /// Messages and stray text may be mixed and cut at any place: the messages are found, and the rest is
-    /// handed over unchanged.
+    /// Messages and stray text may be mixed and cut at any place. The reader finds the messages, and passes
+    /// on the other text unchanged.
     #[test]
     fn messages_are_found_in_stray_text() {
         use proptest::prelude::*;
@@ -352,7 +353,7 @@ mod tests {
         });
     }
 
-    /// Text that is not a message is never held, and neither is a message beyond its limit.
+    /// The reader holds neither text that is not a message, nor a message beyond its limit.
     #[tokio::test]
     async fn a_flood_is_not_held() {
         for begin in ["x", " ", r#"{"id":7,"#] {
@@ -385,8 +386,8 @@ mod tests {
         }
     }
 
-    /// A line without an end is reported when it exceeds its limit, and is not held beyond it. The limit is
-    /// lower if no call waits for the line.
+    /// A line without an end is reported when it exceeds its limit, and the reader holds no more of it. The
+    /// limit is lower if no call waits for the line.
     #[tokio::test]
     async fn a_line_that_is_too_long_is_told_of_before_its_end() {
         const MAX: usize = 16 * 1024 * 1024;
@@ -407,7 +408,7 @@ mod tests {
         }
     }
 
-    /// The buffer of a long line never exceeds four times the arrived bytes, whatever the limit.
+    /// The buffer of a long line never exceeds four times the bytes that have arrived, whatever the limit.
     #[tokio::test]
     async fn a_buffer_grows_with_its_line() {
         const MAX: usize = 512 * 1024 * 1024;

@@ -35,7 +35,7 @@ pub struct Duplex<R, W> {
     pub writer: W,
 }
 
-/// The tasks that carry the two directions of a line.
+/// The two tasks of a connection: one reads, and one writes.
 pub struct LineTasks {
     pub pending: Arc<PendingRequests>,
     pub writer: Arc<LineWriter>,
@@ -44,16 +44,16 @@ pub struct LineTasks {
 }
 
 impl LineTasks {
-    /// Ends all calls, because no answer can come any more. A call that is not sent by now is never sent: the
-    /// caller may send it again on another connection (invariant 6).
+    /// Ends all calls, because no answer can come any more. A call that was not sent before is never sent:
+    /// the caller may send it again on another connection (invariant 6).
     pub fn break_off(&self) {
         self.writer.abandon();
         self.pending.end();
     }
 }
 
-/// Opens a session. `keep` returns the future that runs until the line and its owner have ended. On failure,
-/// returns only after that future has ended.
+/// Opens a session. `keep` returns the future that runs until the connection and its owner have ended. On
+/// failure, returns only after that future has ended.
 pub async fn open<R, W, K>(
     opening: &Opening,
     duplex: Duplex<R, W>,
@@ -123,7 +123,7 @@ where
         avoids_probe: false,
         is_probed: false,
     };
-    // The era is set only here.
+    // The cell is empty: only this line sets the era.
     era.set(session.era()).ok();
     match session.era() {
         Era::Legacy => {

@@ -11,22 +11,22 @@ use tokio::{
     sync::Notify,
 };
 
-/// The most queued bytes while the peer does not read. If the queue is this full, a message waits for room.
+/// The maximum number of queued bytes while the peer does not read. Beyond it, messages wait for room.
 const MAX_QUEUED: usize = 8 * 1024 * 1024;
 
-/// Capacity that a writer reserves for the next message. It has two buffers of this size.
+/// The capacity that an idle writer keeps for the next message. A writer has two buffers of this size.
 const KEPT_ROOM: usize = 1024;
 
 /// A queue of lines. One task writes all queued lines at once.
 #[derive(Debug, Default)]
 pub struct LineWriter {
     queue: Mutex<Queue>,
-    /// Number of queued bytes that have been written or may be written at this moment. The number is never
-    /// too small, because a message may be written before the write returns.
+    /// Number of queued bytes that have been written or may be written at this moment. It is raised before
+    /// each write, because the peer may read a message before the write returns.
     possibly_written: AtomicU64,
     not_empty: Notify,
     room: Notify,
-    /// Locked by the sender that waits for room with a message in its hands.
+    /// Locked by the sender that waits for room. Only that sender may hold a message meanwhile.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -38,7 +38,7 @@ struct Queue {
     closed: bool,
 }
 
-/// The writer has closed, and no byte of this message was written.
+/// The writer is closed, and no byte of this message was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the connection is closed")]
 pub struct WriterClosed;
@@ -58,8 +58,8 @@ impl LineWriter {
         self.send_with(|| Ok(message)).await
     }
 
-    /// Sends a message that `message` makes once there is room: many callers that wait for a peer that does
-    /// not read must not each hold a message in memory. An error of `message` is returned.
+    /// Sends the message that `message` returns. Calls `message` once there is room: if a peer does not read,
+    /// the many senders that wait must not each hold a message in memory. Returns an error of `message`.
     pub async fn send_with<T: AsRef<str>>(
         &self,
         message: impl FnOnce() -> Result<T, WriterClosed>,
@@ -92,7 +92,7 @@ impl LineWriter {
         Ok(queue.bytes.len() < MAX_QUEUED)
     }
 
-    /// Queues one message, unless the queue is full.
+    /// Queues one message. Returns `None` if the queue is full.
     pub fn try_send(&self, message: &str) -> Result<Option<Mark>, WriterClosed> {
         let (mark, was_empty) = {
             let mut queue = self.queue();
@@ -116,7 +116,7 @@ impl LineWriter {
     }
 
     /// True if the first byte of the message at `mark` may have been written (invariant 6: "sent"). After
-    /// [`LineWriter::abandon`] the answer is final.
+    /// [`LineWriter::abandon`] the result does not change any more.
     pub fn has_begun(&self, mark: Mark) -> bool {
         self.possibly_written.load(Ordering::Acquire) > mark.0
     }
@@ -141,7 +141,7 @@ impl LineWriter {
         self.room.notify_waiters();
     }
 
-    /// Writes until [`LineWriter::close`], then writes the queued messages, then shuts the output down.
+    /// Writes until [`LineWriter::close`]. Then writes the queued messages and shuts the output down.
     pub async fn run(&self, mut output: impl AsyncWrite + Unpin) -> io::Result<()> {
         let result = self.write_all(&mut output).await;
         self.close();
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(writer.send("three").await, Err(WriterClosed));
     }
 
-    /// Invariant 6: a message of which no byte was written when the connection was given up is never written.
+    /// Invariant 6: after `abandon`, a message of which no byte was written is never written.
     #[tokio::test]
     async fn what_is_abandoned_is_never_written() {
         let writer = LineWriter::default();
@@ -262,8 +262,8 @@ mod tests {
         let mut read = [0; 1];
         far.read_exact(&mut read).await.expect("a byte");
         assert!(writer.has_begun(mark));
-        // After the peer has closed the connection, the rest is not written, and the written part still
-        // counts.
+        // After the peer has closed the connection, the rest of the message is not written. The written part
+        // still counts.
         drop(far);
         running.await.expect("no panic").expect_err("a broken pipe");
         assert!(writer.has_begun(mark));
@@ -283,7 +283,7 @@ mod tests {
         sent.expect("sent once there was room");
     }
 
-    /// A caller that waits for room holds no message.
+    /// A caller that waits for room does not hold a message.
     #[tokio::test]
     async fn a_message_is_made_when_there_is_room_for_it() {
         let writer = LineWriter::default();

@@ -1,5 +1,5 @@
-//! A transport for this test: a line in memory to a server in the same process. A new transport needs no more
-//! than such a file and one arm in `transport::open`.
+//! A transport for tests: a connection in memory to a server in the same process. It shows that a new
+//! transport needs only such a file and one arm in `transport::open`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use crate::{
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The transport: opens a session over a line in memory.
+/// Opens a session over a connection in memory.
 async fn open_memory(
     opening: &Opening,
     server: DuplexStream,
@@ -40,7 +40,7 @@ async fn open_memory(
     open(opening, duplex, |line| keep(line, stop)).await
 }
 
-/// Runs as long as the line.
+/// Waits for the end of the connection and returns the reason.
 async fn keep(mut line: LineTasks, stop: Stop) -> Loss {
     let reason = tokio::select! {
         () = stop.close.cancelled() => "stopped",
@@ -99,7 +99,7 @@ async fn answer(
     stream.write_all(text.as_bytes()).await.expect("open");
 }
 
-/// Greets, answers two calls in the opposite order, reads a third and closes the line.
+/// Greets, answers two calls in the opposite order, reads a third call and closes the connection.
 async fn serve(stream: DuplexStream) {
     let mut lines = BufReader::new(stream).lines();
     let initialize = request(&mut lines).await;

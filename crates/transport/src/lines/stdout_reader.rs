@@ -16,10 +16,11 @@ use crate::{
     logs::{MESSAGE_COST, ServerLog, pause},
 };
 
-/// The longest message that no call waits for.
+/// The maximum length, in bytes, of a message that no call waits for.
 const MAX_UNAWAITED: usize = 4 * 1024 * 1024;
 
-/// The most messages on one line. Threads that write at the same time produce such lines.
+/// The maximum number of messages on one line. A server whose threads write at the same time may put several
+/// messages on a line.
 const MAX_ON_A_LINE: usize = 1000;
 
 /// Reads the messages of one process.
@@ -31,7 +32,7 @@ pub struct StdoutReader {
     pub log: Arc<ServerLog>,
     pub stray_output: StrayOutput,
     pub liveness: Arc<Liveness>,
-    /// Messages that were read so far.
+    /// Number of messages read so far.
     pub messages: u64,
 }
 
@@ -58,7 +59,7 @@ impl StdoutReader {
                     if line.len() > self.max_message_bytes / 2 {
                         self.note_long(line.len());
                     }
-                    // The next lines wait for a long message, so that messages keep their order.
+                    // Wait until a long message is parsed, so that messages keep their order.
                     let read = Frame::of_server_aside(line.clone()).await;
                     pause(self.line(&line, read)).await;
                 }
@@ -108,7 +109,7 @@ impl StdoutReader {
     }
 
     /// Handles a batch, which a server of revision 2025-03-26 may send. A batch inside a batch is stray
-    /// output: Mainstay does not parse nested arrays again at each level.
+    /// output, because nested arrays would be parsed again at each level.
     fn batch(&mut self, line: &Bytes) -> Duration {
         let items = std::str::from_utf8(line)
             .ok()
@@ -133,7 +134,7 @@ impl StdoutReader {
         pauses.max().unwrap_or_default()
     }
 
-    /// Notes a long message in the log, before a longer one exceeds the limit.
+    /// Logs a long message, as a warning before a longer one exceeds the limit.
     fn note_long(&self, length: usize) {
         let max = self.max_message_bytes;
         self.log.note(&format!(
@@ -234,7 +235,7 @@ mod tests {
         answers.collect()
     }
 
-    /// Harmless bytes around a message do not hide it. Neither do other messages on its line.
+    /// Harmless bytes around a message do not hide the message. Neither do other messages on its line.
     #[tokio::test]
     async fn harmless_bytes_hide_no_message() {
         const ANSWER: &str = r#"{"jsonrpc":"2.0","id":ID,"result":{}}"#;
@@ -276,7 +277,7 @@ mod tests {
             let answers = answered(&format!("{line}\n")).await;
             assert!(answers[0].contains("Unreadable"), "{line}: {answers:?}");
         }
-        // Text in another encoding is replaced where it stands.
+        // Invalid UTF-8 is replaced, and the rest of the message is kept.
         let pending = Arc::new(PendingRequests::new(server()));
         let mut call = pending.register(None, None).expect("open");
         let line = [
@@ -292,7 +293,7 @@ mod tests {
         assert_eq!(frame.result(), Some("\"caf\u{fffd}\""));
     }
 
-    /// A blocking thread reads a long message, and the next messages wait for it.
+    /// A blocking thread parses a long message, and the next messages wait for it.
     #[test]
     fn a_long_message_is_read_elsewhere_and_in_its_turn() {
         let pending = Arc::new(PendingRequests::new(server()));

@@ -1,11 +1,11 @@
-//! Output on stdout that is not a message. It is written to the server's log, and reported in Mainstay's log
-//! at a limited rate.
+//! Output on stdout that is not a message. It goes to the server's log. Mainstay's own log reports it at a
+//! limited rate.
 
 use std::{sync::Arc, time::Instant};
 
 use crate::logs::{LineSource, LogStream, ServerLog, Throttle, ThrottleVerdict};
 
-/// Bytes of a line that are searched for signs of a message.
+/// The number of bytes of a line that are searched for signs of a message.
 const HEAD: usize = 256;
 
 /// The stray output of one process.
@@ -14,7 +14,7 @@ pub struct StrayOutput {
     log: Arc<ServerLog>,
     stream: LogStream,
     throttle: Throttle,
-    /// Lines of stray output so far.
+    /// Number of lines of stray output so far.
     lines: u64,
 }
 
@@ -70,7 +70,7 @@ impl StrayOutput {
         }
     }
 
-    /// Reports stray output. Reading goes on in any case.
+    /// Reports stray output if the rate limit allows.
     fn report(&self, verdict: ThrottleVerdict) {
         if let ThrottleVerdict::Report(lines) = verdict {
             let server = self.log.server();

@@ -6,7 +6,7 @@ pub enum LineSource {
     Stderr,
     /// Stray output: a line that is not a message.
     Stdout,
-    /// A line of Mainstay about the server.
+    /// A line that Mainstay writes about the server.
     Mainstay,
 }
 
@@ -25,7 +25,7 @@ impl LineSource {
 /// One line of a server's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// RFC 3339
+    /// The time in RFC 3339 format.
     pub time: String,
     pub source: LineSource,
     pub text: String,

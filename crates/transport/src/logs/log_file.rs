@@ -1,4 +1,4 @@
-//! One log file: its queue, and the readers that follow it.
+//! One log file: its queue, and the followers that read it.
 
 use std::{
     borrow::Cow,
@@ -28,20 +28,21 @@ use super::{
     wake::Wake,
 };
 
-/// A queue with this number of lines is written at once.
+/// The number of queued lines at which the queue is written at once.
 const FULL_BATCH: usize = 100;
 
-/// A shorter queue is written after this time. A queue that has overflowed is not written more often either:
-/// the lines of a flood are not worth the time of the disk and of other servers.
+/// The time after which a shorter queue is written. A queue that has overflowed is not written more often: a
+/// flood is not worth the time of the disk and of other servers.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
-/// Capacity that a file reserves for the next lines. It has two buffers of this size.
+/// The capacity that a file keeps for the next lines. A file has two buffers of this size.
 const KEPT_ROOM: usize = 1024;
 
-/// Time after an error in which the file is not written.
+/// The time after a write error in which the file is not written.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// Batches that a slow follower may fall behind. A batch is about as large as a full queue at most.
+/// The number of batches that a slow follower may fall behind. A batch is at most about as large as a full
+/// queue.
 const MAX_UNREAD: usize = 16;
 
 #[derive(Debug)]
@@ -58,12 +59,13 @@ pub struct LogFile {
     redaction: Redaction,
 }
 
-/// The place where secrets are removed from a file's lines.
+/// The step that removes secrets from the lines of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redaction {
     /// In [`LogFile::write`], in whole batches.
     AtWriting,
-    /// Before a line is pushed. A second redaction here would not know the secrets of the single server.
+    /// Before a line is pushed. [`LogFile::write`] could not do it: it does not know the secrets of each
+    /// server.
     Done,
 }
 
@@ -82,9 +84,9 @@ struct Disk {
     spare: String,
     /// The earliest time of the next write.
     not_before: Option<Instant>,
-    /// Dropped lines that the file does not report yet.
+    /// Number of dropped lines that the file does not report yet.
     unreported: u64,
-    /// True after the last write has failed and the failure was reported.
+    /// True if the last write has failed. The failure has been reported.
     failing: bool,
     /// Number of lines written since the start. It is also the number of the last line.
     written: u64,
@@ -117,8 +119,8 @@ impl Batch {
 #[derive(Debug)]
 pub struct Followed {
     pub lines: Vec<Line>,
-    /// True if no line is missing before `lines`: the log has no older ones, or none after the requested
-    /// line.
+    /// True if no line is missing before `lines`: the log has no older lines, or it has none after the
+    /// requested line.
     pub is_all: bool,
     /// The number of the last line in `lines`.
     pub last: u64,
@@ -177,7 +179,7 @@ impl LogFile {
         self.disk.lock()
     }
 
-    /// Writes the queue, unless it is too early. Then returns the earliest time of the write.
+    /// Writes the queue. If it is too early, returns the earliest time of the write instead.
     pub fn flush_if_due(&self) -> Option<Instant> {
         let mut disk = self.disk();
         let early = disk.not_before.filter(|at| *at > Instant::now());
@@ -232,14 +234,14 @@ impl LogFile {
                 Err(error) => self.failed(disk, queued_lines, &error),
             }
         }
-        // Shrink the buffer after a burst, which may be the last one for a long time.
+        // Shrink the buffer after a burst, because the next burst may be far away.
         let mut spare = queued.text;
         spare.clear();
         spare.shrink_to(KEPT_ROOM);
         disk.spare = spare;
     }
 
-    /// Handles a failed write. It is reported once and never fatal.
+    /// Handles a failed write. The failure is reported once and is never fatal.
     fn failed(&self, disk: &mut Disk, lines: u64, error: &io::Error) {
         let path = disk.file.path().display();
         if !disk.failing {
@@ -279,9 +281,9 @@ impl LogFile {
 /// The first line for a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FollowFrom {
-    /// This many lines before the end.
+    /// This number of lines before the end.
     Last(usize),
-    /// The line after the one with this number.
+    /// The line after the line with this number.
     After(u64),
 }
 
@@ -292,7 +294,7 @@ impl Disk {
                 last: self.written,
                 text: batch.into(),
             };
-            // An error means that the last follower has just gone.
+            // An error means that the last follower has just ended.
             self.followers.send(batch).ok();
         }
     }

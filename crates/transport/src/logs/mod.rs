@@ -1,9 +1,9 @@
 //! Logs of servers: their stderr, their stray output on stdout, and Mainstay's lines about them. Protocol
-//! messages, and therefore arguments and results, are never written.
+//! messages are never written, because they contain arguments and results.
 //!
 //! Readers of pipes append to a bounded queue and never wait. One thread writes the queues of all servers and
 //! rotates the files. If a queue is full, a line is dropped and counted, and the log reports the number of
-//! dropped lines. A flood therefore costs neither memory nor the time of other servers.
+//! dropped lines. A flood therefore neither fills memory nor delays other servers.
 
 mod line;
 mod log_file;
@@ -53,7 +53,7 @@ struct Files {
 }
 
 impl ServerLogs {
-    /// Logs in `logs/` of a state directory. No file is created before the first line.
+    /// Starts the logs in `logs/` of a state directory. No file is created before the first line.
     pub fn start(state: &Path) -> Self {
         let dir = folder(state);
         match Writer::start() {
@@ -73,7 +73,7 @@ impl ServerLogs {
         }
     }
 
-    /// The log of a server. Without a state directory, only the last lines of its stderr are stored.
+    /// The log of a server. Without a state directory, only the last lines of stderr are stored, in memory.
     pub fn server(&self, name: &ServerName) -> Arc<ServerLog> {
         let files = self.0.as_ref().map(|files| {
             let server_file = {

@@ -9,8 +9,8 @@ pub fn folder(state: &Path) -> PathBuf {
     state.join("logs")
 }
 
-/// `mcp-<server>.log`. No server's name ends with `_`, so a server called `errors` has its own file, even on
-/// file systems that ignore case.
+/// The name of a server's log: `mcp-SERVER.log`. The log of a server called `errors`, in any case, ends with
+/// `_`, because `mcp-errors.log` has the errors of all servers. No server's name ends with `_`.
 pub fn file_name(server: &ServerName) -> String {
     let name = server.as_str();
     let suffix = if name.eq_ignore_ascii_case("errors") {

@@ -4,14 +4,14 @@ use std::{borrow::Cow, collections::VecDeque};
 
 use super::tail::cut;
 
-/// The most bytes of a queue: the output of a server in one second, and little enough to afford for every
-/// server at once.
+/// The maximum number of bytes in a queue. A server can write this much in one second, and every server can
+/// have a full queue at the same time.
 pub const MAX_QUEUED: usize = 512 * 1024;
 
-/// Lines at the end of a flood that are stored: they explain why a process died.
+/// The number of lines at the end of a flood that are stored. They explain why a process died.
 pub const KEPT_LAST: usize = 20;
 
-/// The longest of these lines, in bytes. Longer lines are cut.
+/// The maximum length of these lines, in bytes. Longer lines are cut.
 const MAX_LAST_LINE: usize = 2048;
 
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub struct Queue {
     text: String,
     lines: usize,
     dropped: u64,
-    /// The last lines that found the queue full, in the format of the file.
+    /// The last lines that arrived while the queue was full, in the format of the file.
     last: VecDeque<String>,
 }
 
@@ -29,7 +29,7 @@ pub struct QueuedLines {
     /// Whole lines.
     pub text: String,
     pub lines: usize,
-    /// Lines after `text` that were dropped because the queue was full.
+    /// Number of lines after `text` that were dropped because the queue was full.
     pub dropped: u64,
     /// The lines after the dropped ones.
     pub last: VecDeque<String>,
@@ -40,13 +40,13 @@ impl Queue {
         self.lines
     }
 
-    /// True after a line found the queue full, until the writer has emptied the queue. The dropped lines are
-    /// therefore next to each other.
+    /// True from the first line that does not fit until the writer empties the queue. All dropped lines are
+    /// therefore adjacent.
     pub fn is_full(&self) -> bool {
         self.dropped > 0 || !self.last.is_empty()
     }
 
-    /// Queues `TIME MARK TEXT` if there is room. Otherwise stores it as one of the last lines.
+    /// Queues `TIME MARK TEXT` if there is room. Otherwise stores the line as one of the last lines.
     pub fn push(&mut self, time: &str, mark: &str, text: &str) {
         let size = time.len() + mark.len() + text.len() + 3;
         if self.is_full() || self.text.len() + size > MAX_QUEUED {
@@ -65,7 +65,7 @@ impl Queue {
         self.lines += 1;
     }
 
-    /// Drops `lines` more lines, which come after all queued lines.
+    /// Drops `lines` more lines. They come after all stored lines, so the stored last lines are dropped, too.
     pub fn drop(&mut self, lines: u64) {
         self.dropped += lines + self.last.len() as u64;
         self.last.clear();
@@ -82,7 +82,7 @@ impl Queue {
     }
 }
 
-/// Removes line breaks. Only Mainstay's own texts, such as error texts, have any.
+/// Replaces line breaks with blanks. Only Mainstay's own texts, such as error texts, contain line breaks.
 fn one_line(text: &str) -> Cow<'_, str> {
     if text.contains('\n') {
         text.replace('\n', " ").into()
@@ -102,7 +102,7 @@ mod tests {
         queue.push("T", "stderr", &half);
         for number in 0..KEPT_LAST + 2 {
             queue.push("T", "stderr", &half);
-            // The number would fit, but the line would stand before the dropped ones.
+            // The number would fit, but the line would then stand before the dropped lines.
             queue.push("T", "stderr", &number.to_string());
         }
         let queued = queue.take(String::new());
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(queue.take(String::new()).text, "T mainstay two lines\n");
     }
 
-    /// Lines that are dropped at once come after the lines that were stored as the last.
+    /// `drop` also drops the stored last lines, because its lines come after them.
     #[test]
     fn lines_that_were_the_last_are_dropped_with_those_behind_them() {
         let mut queue = Queue::default();

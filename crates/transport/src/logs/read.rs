@@ -15,16 +15,15 @@ use super::{
     rotating::KEPT_FILES,
 };
 
-/// The most lines that can be requested at once.
+/// The maximum number of lines that can be requested at once.
 pub const MAX_TAIL: usize = 10_000;
 
-/// The most bytes that are read, however long the lines are.
+/// The maximum number of bytes that are read, however long the lines are.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 const BLOCK: usize = 64 * 1024;
 
-/// The last lines in the files of a state directory without a daemon. `None` if there is no log of this
-/// server.
+/// The last lines in a state directory whose daemon does not run. `None` if there is no log of this server.
 pub fn left_behind(
     state: &Path,
     server: &ServerName,
@@ -49,7 +48,7 @@ pub struct End {
     pub is_all: bool,
 }
 
-/// The last lines of a log.
+/// Reads the last lines of a log, of its rotated files as well.
 pub fn tail(path: &Path, lines: usize) -> io::Result<End> {
     let limit = lines.min(MAX_TAIL);
     let mut budget = MAX_BYTES;
@@ -90,12 +89,12 @@ fn files(path: &Path) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// Reads the end of a file, with at least `lines` whole lines if the file and the budget have them. Also
-/// returns `true` if that is the whole file.
+/// Reads the end of a file. It has at least `lines` whole lines, if the file and the budget allow. Also
+/// returns `true` if it is the whole file.
 fn read_end(mut file: File, lines: usize, budget: &mut usize) -> io::Result<(Vec<u8>, bool)> {
     let mut at = file.seek(SeekFrom::End(0))?;
     let (mut blocks, mut ends) = (Vec::new(), 0);
-    // Find one line end more than lines: it belongs to the line before them.
+    // Find one more line end than `lines`. It belongs to the line before them.
     while at > 0 && ends <= lines && *budget > 0 {
         let size = usize::try_from(at).map_or(BLOCK, |left| left.min(BLOCK));
         at -= size as u64;
@@ -145,7 +144,7 @@ mod tests {
         fs::write(folder.path().join("x.log.1"), text(0..300)).expect("written");
         fs::write(&path, text(300..310)).expect("written");
         assert_eq!([10, 309, 310, 1000].map(is_all), [false, false, true, true]);
-        // First more lines, then more bytes, than are read at once.
+        // First the number of lines exceeds its limit, and then the number of bytes.
         fs::remove_file(folder.path().join("x.log.1")).expect("removed");
         fs::write(&path, "T stderr 1\n".repeat(MAX_TAIL)).expect("written");
         assert!(is_all(MAX_TAIL));

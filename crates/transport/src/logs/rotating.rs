@@ -1,7 +1,7 @@
 //! A log file that is renamed when it is full: `x.log`, then `x.log.1` to `x.log.5`.
 //!
-//! `file-rotate` renames the files, but does not write them: it would silently drop bytes that it cannot
-//! write, and Mainstay reports such a loss.
+//! `file-rotate` renames the files. Mainstay writes them itself, because `file-rotate` silently drops bytes
+//! that it cannot write, and Mainstay reports such a loss.
 
 use std::{
     fs::File,
@@ -13,10 +13,10 @@ use std::{
 use file_rotate::{ContentLimit, FileRotate, compression::Compression, suffix::AppendCount};
 use mainstay_platform::state;
 
-/// The size at which a file is renamed.
+/// The size, in bytes, at which a file is renamed.
 pub const MAX_FILE: u64 = 10 * 1024 * 1024;
 
-/// Number of renamed files.
+/// Number of renamed files that are kept.
 pub const KEPT_FILES: usize = 5;
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct Rotating {
 #[derive(Debug)]
 struct Open {
     file: File,
-    /// The size of the file. It is counted, not read from the file system.
+    /// The size of the file in bytes. It is counted, not read from the file system.
     size: u64,
 }
 
@@ -49,7 +49,7 @@ impl Rotating {
         &self.path
     }
 
-    /// Appends a batch of lines in one write. Returns `true` if the file was rotated before.
+    /// Appends a batch of lines in one write. Returns `true` if the file was rotated before the write.
     pub fn write(&mut self, batch: &[u8]) -> io::Result<bool> {
         let mut open = self.take()?;
         let size = batch.len() as u64;
@@ -70,8 +70,8 @@ impl Rotating {
         Ok(rotates)
     }
 
-    /// Returns the open file. The caller puts it back after a success only, so that it is opened again after
-    /// an error.
+    /// Returns the open file. The caller puts it back only after a success, so that the file is opened again
+    /// after an error.
     fn take(&mut self) -> io::Result<Open> {
         if let Some(open) = self.open.take() {
             return Ok(open);
@@ -86,8 +86,8 @@ impl Rotating {
 }
 
 fn rotate(path: &Path) -> io::Result<()> {
-    // `rotate` panics when something unexpected is in the way, such as a folder called `x.log.1`. That must
-    // not end the thread that writes all logs.
+    // `file-rotate` panics if something unexpected is in the way, such as a folder called `x.log.1`. The
+    // panic must not end the thread that writes all logs.
     let rotated = catch_unwind(AssertUnwindSafe(|| {
         let mut options = state::private_options();
         options.read(true).append(true);
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// There are six files at most, none is larger than the limit, and the newest lines are in them.
+    /// There are at most six files. None is larger than the limit, and they contain the newest lines.
     #[test]
     fn files_are_rotated_by_size_and_the_oldest_goes() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(newest, 49 - 12);
     }
 
-    /// The size of the file before the restart counts.
+    /// The size counts the bytes from before a restart.
     #[test]
     fn a_file_that_is_there_is_continued() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// An obstacle is an error, and the error ends when the obstacle is gone.
+    /// An obstacle causes an error until it is removed.
     #[test]
     fn what_stands_in_the_way_is_an_error_until_it_is_gone() {
         let folder = tempfile::tempdir().expect("a temporary folder");

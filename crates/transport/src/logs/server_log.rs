@@ -1,4 +1,4 @@
-//! The log of one server: lines of its pipes, and Mainstay's lines about it.
+//! The log of one server: the lines of its pipes, and Mainstay's lines about the server.
 
 use std::{
     borrow::Cow,
@@ -32,25 +32,26 @@ use super::{
     token_bucket::{TokenBucket, rest},
 };
 
-/// The longest line in a file, in bytes. Longer lines are cut.
+/// The maximum length of a line in a file, in bytes. Longer lines are cut.
 const MAX_LINE: usize = 64 * 1024;
 
-/// Bytes at the end of a growing line that are stored, at least.
+/// The minimum number of bytes at the end of a growing line that are stored.
 const KEPT_TAIL: usize = 2048;
 
-/// Bytes at the beginning of a growing line that are stored.
+/// The maximum number of bytes at the beginning of a growing line that are stored.
 const KEPT_HEAD: usize = MAX_LINE - 2 * KEPT_TAIL - CUT.len();
 
-/// A longer line is reported as oversized.
+/// The length, in bytes, above which a line is reported as oversized.
 const MAX_READ_LINE: usize = 1024 * 1024;
 
-/// Former credentials that are redacted: answers to the last requests may quote them.
+/// The number of former credentials that are still redacted, because answers to the last requests may quote
+/// them.
 const MAX_FORMER_CREDENTIALS: usize = 8;
 
-/// Foreign ids that are stored, to be named by a call that waits in vain.
+/// The number of foreign ids that are stored. The error of a call without an answer names them.
 const MAX_FOREIGN_ANSWERS: usize = 3;
 
-/// Time for which a foreign id may explain why a server is not connected.
+/// The time for which a foreign id may explain why a server is not connected.
 const RECENT: Duration = Duration::from_mins(2);
 
 #[derive(Debug)]
@@ -61,7 +62,7 @@ pub struct ServerLog {
     pub tail: Tail,
     /// The last lines of stray output on stdout.
     stray_output: Tail,
-    /// The most telling line of stderr from the process before, about its end. Locked for a copy.
+    /// The line of stderr that explains the end of the previous process. Locked for a copy.
     last_words_before: Mutex<Option<String>>,
     lines: AtomicU64,
     bytes: AtomicU64,
@@ -72,7 +73,7 @@ pub struct ServerLog {
     faults: Mutex<Throttle>,
     /// Locked for a change.
     protected_secrets: Mutex<ProtectedSecrets>,
-    /// Ids and times of the last responses that answered no request.
+    /// Times and ids of the last responses that answered no request.
     foreign_answers: Mutex<VecDeque<(tokio::time::Instant, Box<str>)>>,
 }
 
@@ -80,11 +81,11 @@ pub struct ServerLog {
 #[derive(Debug, Default)]
 struct ProtectedSecrets {
     configured: Option<Arc<Secrets>>,
-    /// The present credentials of each source, and the last former ones. The newest are at the end.
+    /// The current credentials of each source, and the last former credentials. The newest are at the end.
     credentials: Vec<SourceCredentials>,
 }
 
-/// The credentials that a source has given to requests at one time.
+/// The credentials that a source gave to requests at one time.
 #[derive(Debug)]
 struct SourceCredentials {
     source: Weak<CredentialMark>,
@@ -98,7 +99,7 @@ impl SourceCredentials {
     }
 }
 
-/// Tells the sources of a server's credentials apart. It lives as long as its source.
+/// Identifies one source of a server's credentials. It lives as long as its source.
 #[derive(Debug, Default)]
 pub struct CredentialMark;
 
@@ -109,19 +110,19 @@ struct Files {
     errors: Arc<LogFile>,
 }
 
-/// Counts of a server's output besides the protocol.
+/// Counts of a server's output outside of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     /// Lines of stderr, and of stray output on stdout.
     pub lines: u64,
     pub bytes: u64,
-    /// Lines that are not in the log: they came too fast, or could not be written.
+    /// Lines that are not in the log, because they came too fast or could not be written.
     pub dropped: u64,
     /// Lines of stray output on stdout.
     pub unparsable: u64,
     /// Lines beyond a limit: 1 MiB, or `maxMessageBytes` for a message.
     pub oversized: u64,
-    /// Notifications that repeated a waiting notification.
+    /// Notifications that repeated a notification in the queue.
     pub merged_notifications: u64,
     /// Notifications that exceeded a rate or a limit.
     pub dropped_notifications: u64,
@@ -170,7 +171,7 @@ impl ServerLog {
         answers.push_back((tokio::time::Instant::now(), id.into()));
     }
 
-    /// A sentence with the ids of responses since `since` that answered no request.
+    /// A sentence with the ids of the responses that answered no request, since the time `since`.
     pub fn foreign_ids(&self, since: tokio::time::Instant) -> Option<String> {
         self.foreign_ids_but(since, None)
     }
@@ -209,7 +210,7 @@ impl ServerLog {
         self.protect_both(config, None);
     }
 
-    /// Like [`Self::protect`], but also redacts the secrets of the configuration before, which sessions may
+    /// Like [`Self::protect`], but also redacts the secrets of the previous configuration, which sessions may
     /// still use.
     pub fn protect_both(&self, config: &ServerConfig, former: Option<&ServerConfig>) {
         let mut protected = self.protected_secrets.lock();
@@ -217,8 +218,8 @@ impl ServerLog {
         self.redact_all(&protected);
     }
 
-    /// Redacts credentials that a source has given to requests, such as the token of a login, in place of those that
-    /// it has given before.
+    /// Redacts the credentials that a source gives to requests, such as the token of a login. The source's
+    /// earlier credentials become former credentials.
     pub fn protect_credentials<'c>(
         &self,
         source: &Arc<CredentialMark>,
@@ -271,7 +272,7 @@ impl ServerLog {
         lines.pop()
     }
 
-    /// The line of stderr that explains the end of the process before this one.
+    /// The line of stderr that explains the end of the previous process.
     pub fn last_words_before(&self) -> Option<String> {
         self.last_words_before.lock().clone()
     }
@@ -288,7 +289,7 @@ impl ServerLog {
         self.tail.secrets.load_full()
     }
 
-    /// A text that may quote the server, with its secrets redacted.
+    /// Redacts the secrets in a text that may quote the server.
     pub fn redacted<'t>(&self, text: &'t str) -> Cow<'t, str> {
         redact_with(text, self.tail.secrets.load().as_deref())
     }
@@ -306,10 +307,10 @@ impl ServerLog {
         self.error_of_all_servers(text);
     }
 
-    /// Writes a line in the log of all servers' errors only. The server's own log shows the error anyway.
+    /// Writes a line only in the log of all servers' errors. The server's own log shows the error already.
     pub fn error_of_all_servers(&self, text: &str) {
         if let Some(files) = &self.files {
-            // The log of all servers does not know the secrets of single servers.
+            // Redact the line here: the log of all servers does not know the secrets of each server.
             files
                 .errors
                 .push(self.server.as_str(), &self.redacted(text));
@@ -329,7 +330,7 @@ impl ServerLog {
         self.unparsable.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// Counts a notification that repeats a waiting notification.
+    /// Counts a notification that repeats a notification in the queue.
     pub fn merged_notification(&self) {
         self.merged_notifications.fetch_add(1, Ordering::Relaxed);
     }
@@ -346,7 +347,7 @@ impl ServerLog {
         self.error(text);
     }
 
-    /// Returns a stream for the output of a pipe besides the protocol.
+    /// Returns a stream for a pipe's output that is outside of the protocol.
     pub fn stream(self: &Arc<Self>, source: LineSource) -> LogStream {
         LogStream {
             log: Arc::clone(self),
@@ -377,7 +378,7 @@ impl ServerLog {
         self.follow(FollowFrom::Last(lines))
     }
 
-    /// Like [`Self::last`], but with the lines after the line of this number.
+    /// Like [`Self::last`], but with the lines after the line `number`.
     pub fn after(&self, number: u64) -> io::Result<Followed> {
         self.follow(FollowFrom::After(number))
     }
@@ -385,7 +386,7 @@ impl ServerLog {
     fn follow(&self, from: FollowFrom) -> io::Result<Followed> {
         match &self.files {
             Some(files) => files.server_file.follow(from),
-            // Without files there are only the stored lines, and no later ones.
+            // Without files there are only the stored lines. No later lines follow.
             None => Ok(Followed {
                 lines: self.tail_lines(from),
                 // Older lines may have been dropped.
@@ -404,8 +405,8 @@ impl ServerLog {
         lines
     }
 
-    /// Appends whole lines: `first`, which may have come in pieces, and `others`, which follow it. Returns
-    /// their number.
+    /// Appends whole lines: `first`, which may have arrived in pieces, and `others` after it. Returns their
+    /// number.
     fn append(&self, source: LineSource, first: &[u8], others: &[u8]) -> u64 {
         let tail = match source {
             LineSource::Stderr => Some(&self.tail),
@@ -440,7 +441,7 @@ fn push_all(queue: &mut Queue, time: &str, source: LineSource, lines: &[u8]) -> 
     let (mut rest, mut pushed) = (lines, 0);
     while let Some(end) = memchr::memchr(b'\n', rest) {
         if queue.is_full() {
-            // Keep only the last lines.
+            // Drop all but the last lines.
             let end = memchr::memrchr_iter(b'\n', rest).nth(KEPT_LAST);
             if let Some(end) = end {
                 let (dropped, last) = rest.split_at(end + 1);
@@ -466,7 +467,7 @@ fn push(queue: &mut Queue, time: &str, source: LineSource, line: &[u8]) -> u64 {
     1
 }
 
-/// A blank line on stdout is neither a message nor stray output.
+/// True for a blank line on stdout, which is neither a message nor stray output.
 fn is_silent(source: LineSource, line: &[u8]) -> bool {
     source == LineSource::Stdout && line.trim_ascii().is_empty()
 }
@@ -479,7 +480,8 @@ pub struct LogStream {
     source: LineSource,
     /// The line whose end has not arrived yet.
     line: GrowingLine,
-    /// A carriage return has ended the line before. A line feed that comes next belongs to it.
+    /// True if a carriage return has ended the last line. If a line feed follows, it belongs to that line
+    /// end.
     after_return: bool,
 }
 
@@ -487,7 +489,7 @@ pub struct LogStream {
 #[derive(Debug, Default)]
 struct GrowingLine {
     head: Vec<u8>,
-    /// The bytes after `head`, or at least the last of them.
+    /// The bytes after `head`. Of many bytes, only the last ones are stored.
     tail: Vec<u8>,
     length: usize,
 }
@@ -526,8 +528,8 @@ impl GrowingLine {
 }
 
 impl LogStream {
-    /// Adds the next piece. Returns the number of lines that ended in it. A carriage return ends a line, too:
-    /// the repeated line of a progress bar must not hide the error behind it.
+    /// Adds the next piece. Returns the number of lines that ended in it. A carriage return also ends a line,
+    /// so that a progress bar, which repeats its line, does not hide an error after it.
     pub fn write(&mut self, piece: &[u8]) -> u64 {
         self.log
             .bytes
@@ -539,8 +541,8 @@ impl LogStream {
         self.write_lines(&lines)
     }
 
-    /// The piece with a line feed at each end of a line. Lines that are empty except for carriage returns are
-    /// omitted.
+    /// Returns the piece with a line feed at the end of each line. Lines that contain only carriage returns
+    /// are omitted.
     fn with_line_feeds(&mut self, piece: &[u8]) -> Vec<u8> {
         let mut lines = Vec::with_capacity(piece.len());
         let has_begun = self.line.length > 0;
@@ -592,8 +594,7 @@ impl LogStream {
         }
     }
 
-    /// Handles the end of the pipe. A line without an end counts, because it may be the last words of a
-    /// server that died.
+    /// Handles the end of the pipe. An incomplete line counts, because it may explain why the server died.
     pub fn end(&mut self) {
         if self.line.length > 0 {
             self.write_lines(b"\n");
@@ -601,8 +602,8 @@ impl LogStream {
     }
 
     /// Reads a pipe to its end, so that the server never waits for Mainstay. Calls `on_bytes` with the length
-    /// of each piece. Once the process has `exited`, the rest is read without pauses, because its end
-    /// explains the exit.
+    /// of each piece. Once the process has `exited`, the rest is read without pauses, because it explains the
+    /// exit.
     pub async fn drain(
         mut self,
         mut pipe: impl AsyncRead + Unpin,

@@ -1,4 +1,5 @@
-//! The last lines of a server's stderr, which are shown when it fails, and the error before them.
+//! The last lines of a server's stderr, and the first error before them. They are shown when the server
+//! fails.
 
 use std::{borrow::Cow, collections::VecDeque, time::SystemTime};
 
@@ -13,10 +14,10 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::{Line, LineSource};
 
-/// The most lines that are stored.
+/// The maximum number of stored lines.
 const KEPT_LINES: usize = 20;
 
-/// The longest line that is stored, in bytes. Longer lines are cut.
+/// The maximum length of a stored line, in bytes. Longer lines are cut.
 const MAX_LINE: usize = 2048;
 
 const ESCAPE: u8 = 0x1B;
@@ -30,8 +31,7 @@ pub struct Tail {
 
 #[derive(Debug, Default)]
 struct TailLines {
-    /// The first line that began as an error. It is set once so many lines follow it that it would be
-    /// dropped.
+    /// The first line that looks like an error. It is set when that line is dropped from `lines`.
     error: Option<(SystemTime, String)>,
     lines: VecDeque<(SystemTime, String)>,
 }
@@ -60,7 +60,7 @@ impl Tail {
         self.stored.lock()
     }
 
-    /// Adds whole lines. Of many lines, only the first and the last ones are read.
+    /// Adds whole lines. Of many lines, only the first and the last ones are parsed.
     pub fn extend(&self, lines: &[u8]) {
         if lines.is_empty() {
             return;
@@ -84,7 +84,7 @@ impl Tail {
         lines.for_each(|line| stored.push(now, line));
     }
 
-    /// Forgets the output of an earlier process.
+    /// Drops the output of an earlier process.
     pub fn clear(&self) {
         *self.stored() = TailLines::default();
     }
@@ -109,8 +109,8 @@ impl Tail {
     }
 }
 
-/// A line as text, without its end and without escape sequences of terminals. A line of more than `limit`
-/// bytes is cut.
+/// Returns a line as text, without its line end and without escape sequences of terminals. A line of more
+/// than `limit` bytes is cut.
 pub fn text(line: &[u8], limit: usize) -> Cow<'_, str> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -123,7 +123,7 @@ pub fn text(line: &[u8], limit: usize) -> Cow<'_, str> {
         .into()
 }
 
-/// At most `limit` bytes of a text: its beginning, and its end, which often contains the error.
+/// Cuts a text to at most `limit` bytes: its beginning, and its end, which often contains the error.
 pub fn cut(text: &[u8], limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
         return String::from_utf8_lossy(text);

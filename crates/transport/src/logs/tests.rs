@@ -95,7 +95,7 @@ async fn no_server_has_the_file_of_the_errors() {
     assert_eq!(lines_of(state.path(), "mcp-errors_.log"), ["mainstay mine"]);
 }
 
-/// S4: a hundred lines are written at once, fewer after a second.
+/// S4: a hundred lines are written at once. Fewer lines are written after a second.
 #[tokio::test]
 async fn lines_are_written_in_batches() {
     let state = state();
@@ -132,7 +132,7 @@ async fn lines_are_written_in_batches() {
     logs.close().await;
 }
 
-/// U8: a flood fills a bounded queue only. Dropped lines are counted, in the log as well.
+/// U8: a flood fills only a bounded queue. Dropped lines are counted, also in the log.
 #[tokio::test]
 async fn a_flood_is_dropped_and_counted() {
     let state = state();
@@ -164,7 +164,7 @@ async fn a_flood_is_dropped_and_counted() {
     assert!(dropped_here > 0 && bytes >= MAX_QUEUED / 2, "{bytes} bytes");
 }
 
-/// S7: a line without an end is cut, and an overflow is an error.
+/// S7: a line without an end is cut, and the log reports it as an error.
 #[tokio::test]
 async fn a_line_without_an_end_is_cut() {
     let state = state();
@@ -194,7 +194,7 @@ async fn a_line_without_an_end_is_cut() {
     assert_eq!(log.diagnostics().oversized, 1);
 }
 
-/// The end of a line contains the error, even if the line never ends or is ended by carriage returns.
+/// The end of a line contains the error, even if the line never ends or ends with a carriage return.
 #[tokio::test]
 async fn the_end_of_what_a_server_says_is_kept() {
     let log = ServerLogs::default().server(&name("fake"));
@@ -254,7 +254,7 @@ async fn the_end_of_a_flood_is_written() {
 #[tokio::test]
 async fn a_log_that_cannot_be_written_is_not_fatal() {
     let state = state();
-    // A file instead of the folder.
+    // Create a file in place of the folder.
     fs::write(state.path().join("logs"), "").expect("written");
     let log_file = LogFile::new(
         state.path().join("logs/x.log"),
@@ -277,7 +277,7 @@ async fn a_log_that_cannot_be_written_is_not_fatal() {
     assert_eq!(log_file.counts.dropped.into_inner(), 3);
 }
 
-/// A follower gets each line once: the present ones and the later ones.
+/// A follower gets each line once: the current lines and the later ones.
 #[tokio::test]
 async fn a_follower_misses_nothing() {
     let state = state();

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-/// Events that are reported one by one before they are only counted.
+/// The number of events that are reported one by one. Later events are only counted.
 const FIRST: u64 = 5;
 
-/// Time between two reports of the count.
+/// The time between two reports of the count.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Counts events of one kind, and decides which of them are reported.
@@ -17,7 +17,7 @@ pub struct Throttle {
     at: Option<Instant>,
 }
 
-/// The decision if a report is due.
+/// Tells if a report is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThrottleVerdict {
     /// Report this number of events, which happened since the last report.
@@ -50,7 +50,7 @@ impl Throttle {
         }
     }
 
-    /// Returns the events that are not reported at the end.
+    /// Returns the number of events that are still unreported at the end.
     pub fn rest(&mut self) -> ThrottleVerdict {
         match std::mem::take(&mut self.unreported) {
             0 => ThrottleVerdict::Silence,

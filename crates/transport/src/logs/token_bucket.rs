@@ -1,24 +1,24 @@
-//! Limits the messages of a server that answer no call. Beyond the limit, Mainstay reads more slowly: the
-//! server waits for room in its pipe or connection, and other servers keep the processor.
+//! Limits the rate of a server's messages that answer no call. Beyond the limit, Mainstay reads more slowly:
+//! the server waits for room in its pipe or connection, and other servers keep their CPU time.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Bytes per second after the first [`BURST`]. A start with much output is no flood.
+/// The rate in bytes per second after the first [`BURST`] bytes. A start with much output is no flood.
 const RATE: u64 = 16 * 1024 * 1024;
 const BURST: u64 = 4 * 1024 * 1024;
 
-/// The cost of a message in addition to its bytes: it is parsed and passed on.
+/// The cost of a message in addition to its bytes, because it is parsed and passed on.
 pub const MESSAGE_COST: usize = 2 * 1024;
 
-/// The shortest pause. Shorter ones are saved up, because timers are not finer than this.
+/// The shortest pause. Shorter pauses add up to one pause, because timers are not finer than this.
 const LEAST_PAUSE: Duration = Duration::from_millis(5);
 
 /// The longest pause. It is limited because an answer to a call may follow.
 const MOST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Log messages that are passed on per second, and at once.
+/// The number of log messages that are passed on per second, and the number that are passed on at once.
 const LOG_RATE: u64 = 200;
 const LOG_BURST: u64 = 1000;
 
@@ -40,12 +40,12 @@ impl TokenBucket {
         }
     }
 
-    /// A bucket that limits reading. A token is a byte.
+    /// Creates a bucket that limits reading. A token is a byte.
     pub fn for_reading() -> Self {
         Self::new(RATE, BURST)
     }
 
-    /// A bucket that limits the log messages that are passed on. A token is a message.
+    /// Creates a bucket that limits the log messages that are passed on. A token is a message.
     pub fn for_log_messages() -> Self {
         Self::new(LOG_RATE, LOG_BURST)
     }
@@ -54,7 +54,7 @@ impl TokenBucket {
         Duration::from_nanos(cost.saturating_mul(1_000_000_000) / self.rate)
     }
 
-    /// Takes this many tokens, even if they are not left. Returns the time to wait before the next read.
+    /// Takes `cost` tokens, even if fewer are left. Returns the time to wait before the next read.
     pub fn spend(&mut self, cost: usize) -> Duration {
         let now = Instant::now();
         self.full_at = self.full_at.max(now) + self.time(cost as u64);
@@ -66,7 +66,7 @@ impl TokenBucket {
         }
     }
 
-    /// Takes one token, if one is left.
+    /// Takes one token. Returns `false` if none is left.
     pub fn take(&mut self) -> bool {
         let now = Instant::now();
         let full_at = self.full_at.max(now) + self.time(1);

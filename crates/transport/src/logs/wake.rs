@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// Time at which the writer must look at its files.
+/// The time at which the writer must check its files.
 #[derive(Debug, Default)]
 pub struct Wake {
     due: Mutex<Due>,
@@ -43,12 +43,13 @@ impl Wake {
         });
     }
 
-    /// Tells the writer to write the queued lines and to end.
+    /// Makes the writer write the queued lines and end.
     pub fn stop(&self) {
         self.update(|due| *due = Due::Stop);
     }
 
-    /// Waits until the writer must look at its files. Returns `true` if it must end afterwards.
+    /// Waits until the writer must check its files. Returns `true` if the writer must end after
+    /// that.
     pub fn wait(&self) -> bool {
         let mut due = self.due();
         loop {

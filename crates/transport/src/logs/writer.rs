@@ -36,7 +36,7 @@ impl Writer {
         })
     }
 
-    /// Returns the file of this path. A server that is removed and added again continues its file.
+    /// Returns the file at this path. A server that is removed and added again continues its file.
     pub fn open(
         &self,
         path: PathBuf,

@@ -1,5 +1,5 @@
-//! One POST of 2026-07-28, and the messages of its answer, which all belong to this request. Dropping the exchange
-//! closes the stream, and thereby cancels the request.
+//! One POST of 2026-07-28, and the messages of its answer, which all belong to this request. Dropping the
+//! exchange closes the stream, which cancels the request.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -30,10 +30,10 @@ use crate::{
     },
 };
 
-/// Pages of `tools/list` that are read again after one refused call.
+/// The maximum number of pages of `tools/list` that are read again after one refused call.
 const MAX_PAGES: usize = 100;
 
-/// The longest time for reading these pages.
+/// The time limit for reading these pages.
 const REFRESH_LIMIT: Duration = Duration::from_secs(30);
 
 /// A request that was posted.
@@ -43,7 +43,7 @@ pub struct ModernExchange {
     /// True for a request of Mainstay's own.
     is_own: bool,
     method: Method,
-    /// A call that is sent again if its headers are wrong.
+    /// The call, to be sent again if its headers are wrong.
     call: Option<ModernPost>,
     state: ModernExchangeState,
     reader: AnswerReader,
@@ -52,7 +52,7 @@ pub struct ModernExchange {
 
 enum ModernExchangeState {
     Reading,
-    /// The tools are read again before the call is repeated.
+    /// The list of tools is being read again. Then the call is repeated.
     Refreshing(Pin<Box<dyn Future<Output = ()> + Send>>, ModernPost),
 }
 
@@ -67,7 +67,7 @@ impl std::fmt::Debug for ModernExchange {
 }
 
 impl ModernExchange {
-    /// Posts the request that `render` writes for the id that it gets.
+    /// Posts a request. `render` gets the id of the request and returns its text.
     pub fn start(
         link: &Arc<ModernLink>,
         is_own: bool,
@@ -109,7 +109,7 @@ impl ModernExchange {
         }
     }
 
-    /// Makes an exchange of a response whose head has been read already.
+    /// Creates an exchange from a response whose head has been read already.
     pub fn answered(
         link: Arc<ModernLink>,
         id: u64,
@@ -148,7 +148,7 @@ impl ModernExchange {
         self.reader.status()
     }
 
-    /// The next message about this request. Cancel-safe: what was read stays in `self`.
+    /// The next message about this request. Cancel-safe: data that was read stays in `self`.
     pub async fn next(&mut self) -> Result<ServerMessage, Interruption> {
         loop {
             if let ModernExchangeState::Refreshing(refreshing, _) = &mut self.state {
@@ -199,7 +199,7 @@ impl ModernExchange {
         }
     }
 
-    /// Handles an answer in one piece: the response itself, or an HTTP error.
+    /// Handles an answer with a whole body: the response itself, or an HTTP error.
     fn body(
         &self,
         status: u16,
@@ -217,9 +217,9 @@ impl ModernExchange {
         answer
     }
 
-    /// Handles an answer that is not modern. If it answers Mainstay's own `server/discover`, the server is
-    /// not modern any more, and its era must be detected again. An answer to a client's request shows
-    /// nothing, and any other status is a sign of life.
+    /// Handles an answer that is not modern. If it answers Mainstay's own `server/discover`, the server is no
+    /// longer modern, and its era must be detected again. An answer to a client's request shows nothing, and
+    /// any other status is a sign of life.
     fn lose_if_not_modern(&self) {
         let refused = matches!(
             self.reader.status(),
@@ -231,7 +231,7 @@ impl ModernExchange {
         }
     }
 
-    /// Handles a message of the stream with this length.
+    /// Handles a message of the stream. `bytes` is its length.
     fn message(
         &mut self,
         bytes: usize,
@@ -313,7 +313,7 @@ impl ModernExchange {
         Some(answer)
     }
 
-    /// Posts the call once more, with headers for the present definition of the tool.
+    /// Posts the call once more, with headers for the current definition of the tool.
     fn repeat(&mut self) -> Result<(), Interruption> {
         if let ModernExchangeState::Refreshing(_, mut call) =
             std::mem::replace(&mut self.state, ModernExchangeState::Reading)
@@ -325,7 +325,7 @@ impl ModernExchange {
     }
 }
 
-/// A subscription may be answered with a stream of JSON objects.
+/// The format of a JSON body. The answer to a subscription may be a stream of JSON objects.
 fn json_body(method: Method) -> JsonBody {
     if method == Method::Listen {
         JsonBody::Stream
@@ -334,8 +334,8 @@ fn json_body(method: Method) -> JsonBody {
     }
 }
 
-/// Reads a message. If it is a list of tools, stores their headers, too. The list may be long, so both run on
-/// a blocking thread then.
+/// Returns a function that parses a message. For a list of tools, it also stores the headers of the tools. A
+/// long list is handled on a blocking thread.
 fn read_and_update(
     link: Arc<ModernLink>,
     method: Method,
@@ -350,7 +350,7 @@ fn read_and_update(
     }
 }
 
-/// Reads the list of tools again, up to `tool`.
+/// Reads the list of tools again, until `tool` has been found.
 async fn refresh(link: Arc<ModernLink>, tool: String) {
     let budget = Budget::new(MAX_LIST_BYTES);
     let reading = async {

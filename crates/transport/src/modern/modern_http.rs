@@ -1,5 +1,5 @@
-//! Servers behind Streamable HTTP of 2026-07-28: one POST for each request, and no session. No connection can
-//! be lost: only a request shows that the server is gone.
+//! Servers behind Streamable HTTP of 2026-07-28: one POST for each request, and no session. No lasting
+//! connection exists, so only a request shows that the server is gone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,7 +33,8 @@ use crate::{
 /// The reason that no modern session was opened.
 #[derive(Debug)]
 pub enum NotModern {
-    /// The server is legacy: `initialize` is next. Holds the eras that it named, or that its silence shows.
+    /// The server is legacy: `initialize` is next. Contains the eras that the server named, or that its
+    /// silence shows.
     Legacy(Eras),
     /// The reply does not tell the era. The caller tries `initialize` next, and reports this loss if
     /// that fails too.
@@ -60,7 +61,8 @@ impl From<NotModern> for Unopened {
     }
 }
 
-/// Opens a modern session with `server/discover`. A server that may be legacy has `limit` for its answer.
+/// Opens a modern session with `server/discover`. `limit` is the time limit for the answer of a server that
+/// may be legacy.
 pub async fn open(
     opening: &Opening,
     launch: &HttpLaunch,
@@ -131,7 +133,7 @@ async fn discover(
         }
     })?;
     match response.head.status {
-        // The server may forbid a method that it does not know. `initialize` shows if it asks for
+        // The server may forbid a method that it does not know. `initialize` shows if the server requires
         // credentials.
         401 | 403 => {
             let loss = refusals::unauthorized(&response.head, launch);
@@ -151,7 +153,7 @@ async fn discover(
                 match http_client::unavailable(&target.uri(), response, Method::Discover.name())
                     .await
                 {
-                    // A server that names a time to retry is not asked before that time.
+                    // If the server names a time to retry, send no request before that time.
                     loss @ Loss::Unavailable { .. } => loss.into(),
                     loss => NotModern::Unclear(loss),
                 },

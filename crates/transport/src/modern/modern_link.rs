@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// The sending side. It has no connection that could be lost.
+/// The sending side of one session. No lasting connection belongs to it.
 pub struct ModernLink {
     pub server: ServerName,
     pub target: HttpTarget,
@@ -31,7 +31,8 @@ pub struct ModernLink {
     pub max_message_bytes: usize,
     pub liveness: Arc<Liveness>,
     over: OnceLock<Loss>,
-    /// Cancelled when the server is lost. Calls in flight go on: each has its own connection.
+    /// Cancelled when the server is lost. Calls in flight continue, because each has its own
+    /// connection.
     lost: CancellationToken,
 }
 
@@ -62,7 +63,8 @@ impl ModernLink {
         }
     }
 
-    /// The request that `render` writes for the id that it gets, and that id.
+    /// Creates a request. `render` gets the id of the request and returns its text. Returns the id
+    /// and the request.
     pub fn request(
         &self,
         render: impl FnOnce(&str) -> String,
@@ -94,7 +96,7 @@ impl ModernLink {
         }
     }
 
-    /// Stops the use of the connections that are open now.
+    /// Makes later requests use new connections.
     pub fn forget_connections(&self) {
         self.target.forget_connections();
     }

@@ -31,7 +31,7 @@ pub struct ModernPost {
 }
 
 impl ModernPost {
-    /// `text` is a request or notification of Mainstay.
+    /// `text` is a request or notification that Mainstay sends.
     pub fn new(text: String, tools: &ToolHeaders) -> Result<Self, Unpostable> {
         let frame = Frame::read(text.into())?;
         let mut post = Self {
@@ -43,7 +43,7 @@ impl ModernPost {
         Ok(post)
     }
 
-    /// Writes the headers again, with the present annotations of the tools.
+    /// Writes the headers again, with the current annotations of the tools.
     pub fn refresh(&mut self, tools: &ToolHeaders) -> Result<(), InvalidHeader> {
         let frame = &self.frame;
         let named = |member| message::text_param(frame.text(), frame.envelope(), member);

@@ -1,5 +1,5 @@
 //! The parameters of a server's tools that are repeated in headers (`x-mcp-header`; specification 2026-07-28,
-//! "Custom Headers from Tool Parameters"). They are stored from every list of tools that passes.
+//! "Custom Headers from Tool Parameters"). Every list of tools that passes updates them.
 
 use std::collections::HashMap;
 
@@ -12,8 +12,8 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::Frame;
 
-/// Annotated tools that are stored. Beyond this number all are dropped. The list is then read again when the
-/// server refuses a call.
+/// The maximum number of stored annotated tools. Beyond it, all are dropped. The list is then read again when
+/// the server refuses a call.
 const MAX_ANNOTATED: usize = 10_000;
 
 /// The annotated tools of one server, by name. Other tools have no headers.

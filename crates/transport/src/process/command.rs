@@ -10,16 +10,16 @@ use std::{
 use mainstay_core::programs;
 use parking_lot::Mutex;
 
-/// Folders that the error for a missing command names. The server's log names all of them.
+/// The maximum number of folders in the error for a missing command. The server's log names all folders.
 const SHOWN_FOLDERS: usize = 4;
 
-/// The program that a command stands for.
+/// The program that a command resolves to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
     /// An absolute path, or a path with a folder in it, which the operating system resolves.
     AsGiven(PathBuf),
     Found(PathBuf),
-    /// Not found. The command is used unchanged, and its start shows the system's error.
+    /// Not found. The command is used unchanged, and the attempt to start it shows the system's error.
     NotFound(PathBuf),
 }
 
@@ -36,14 +36,15 @@ type ResolvedCommands = HashMap<(String, OsString), Option<PathBuf>>;
 
 static RESOLVED: Mutex<Option<ResolvedCommands>> = Mutex::new(None);
 
-/// Locked for one lookup or entry, never while folders are read.
+/// Calls `work` with the earlier results. They are locked for one lookup or entry, never while folders are
+/// read.
 fn with_resolved<T>(work: impl FnOnce(&mut ResolvedCommands) -> T) -> T {
     let mut resolved = RESOLVED.lock();
     work(resolved.get_or_insert_default())
 }
 
 /// Resolves `command` against `path`, the PATH of the child's environment. Blocks. A missing command is
-/// searched again, because it may have been installed in the meantime.
+/// looked up again each time, because it may have been installed in the meantime.
 pub fn resolve(command: &str, path: &OsStr) -> Resolution {
     let program = PathBuf::from(command);
     if program.components().count() > 1 || program.is_absolute() {
@@ -67,7 +68,7 @@ pub fn resolve(command: &str, path: &OsStr) -> Resolution {
             Resolution::Found(found)
         }
         None => {
-            // The server's status shows the reason of each failed attempt.
+            // Log only the first failure. The server's status shows the reason of each failed attempt.
             if before != Some(None) {
                 tracing::info!("could not resolve {command:?} to an absolute path, using as-is");
             }
@@ -90,7 +91,7 @@ pub fn remedy(command: &str) -> String {
     }
 }
 
-/// A phrase with the folders of a PATH, at most `most` of them.
+/// A phrase that names the folders of a PATH, at most `most` of them.
 pub fn looked_in(path: &OsStr, most: usize) -> String {
     let folders: Vec<String> = env::split_paths(path)
         .filter(|folder| !folder.as_os_str().is_empty())
@@ -161,7 +162,7 @@ mod tests {
         }
     }
 
-    /// A removed program is searched again.
+    /// A removed program is looked up again.
     #[test]
     fn a_program_that_was_removed_is_not_found_again() {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -6,15 +6,15 @@ use mainstay_core::start::Tree;
 #[cfg(target_os = "linux")]
 use mainstay_platform::blocking::try_off_the_runtime;
 
-/// The most processes of one server that are read.
+/// The maximum number of processes of one server that are read.
 #[cfg(target_os = "linux")]
 const MAX_PROCESSES: usize = 1000;
 
-/// User and system time that a process and all its descendants have spent so far. A process group or a
-/// session of its own does not hide their work. A process that has lost its parent counts if Mainstay's
+/// User and system time that a process and all its descendants have spent so far. Descendants in another
+/// process group or session count, too. A process that has lost its parent counts if Mainstay's
 /// guardian has adopted it and it is in the group of `leader`.
 ///
-/// The cost grows with the processes of this server, not with those of the machine.
+/// The cost depends on the number of this server's processes, not on all processes of the machine.
 #[cfg(target_os = "linux")]
 pub async fn cpu_time(leader: u32) -> Duration {
     // Reading /proc may block.
@@ -23,7 +23,8 @@ pub async fn cpu_time(leader: u32) -> Duration {
     reading.await.unwrap_or_default()
 }
 
-/// There is no cheap way to measure it. Zero never excuses a silent server.
+/// Returns zero, because this system has no cheap way to measure CPU time. Zero never excuses a silent
+/// server.
 #[cfg(not(target_os = "linux"))]
 pub async fn cpu_time(_leader: u32) -> Duration {
     Duration::ZERO
@@ -38,7 +39,7 @@ pub async fn tree(leader: u32) -> Option<Tree> {
     reading.await.ok().flatten()
 }
 
-/// There is no cheap way to measure it.
+/// Returns `None`, because this system has no cheap way to measure a process tree.
 #[cfg(not(target_os = "linux"))]
 pub async fn tree(_leader: u32) -> Option<Tree> {
     None
@@ -89,7 +90,7 @@ mod tree {
 
     /// Bytes that a process and its reaped children have read and written, including caches and pipes, and
     /// bytes that were fetched from disks for it (proc(5), `/proc/pid/io`). Some programs read sockets in
-    /// ways that do not count here, but they write the bytes afterwards.
+    /// ways that are not counted, but their later writes are counted.
     fn io(pid: u32) -> u64 {
         // The counts of a process that has changed its user cannot be read.
         let io = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
@@ -175,14 +176,14 @@ mod tests {
             let root = rustix::process::Pid::from_child(&self.0);
             let below = mainstay_platform::processes::Processes::now().below(&[root]);
             for pid in below.into_iter().chain([root]) {
-                // It may have ended in the meantime.
+                // The process may have ended in the meantime.
                 rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
             }
             self.0.wait().ok();
         }
     }
 
-    /// Work counts in any process below the server's process.
+    /// The work of any process below the server's process counts.
     #[tokio::test]
     async fn work_in_another_session_is_work() {
         let apart = Apart::start();

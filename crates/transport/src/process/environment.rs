@@ -16,14 +16,14 @@ use crate::process::program_folders::{self, User};
 
 pub type Variables = BTreeMap<OsString, OsString>;
 
-/// Time for a login shell to print its environment.
+/// The time limit for a login shell to print its environment.
 const SHELL_TIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// The prefix of Mainstay's own variables. Children do not get them, because they include tokens.
 const OURS: &str = "MAINSTAY_";
 
 /// The environment of a child: the inherited variables, the standard folders in PATH, and the entry's own
-/// variables, which win (for PATH, too).
+/// variables. An entry's variable replaces the inherited one, PATH included.
 pub fn of_child(launch: &StdioLaunch) -> Variables {
     let mut environment = match launch.inherit_env {
         InheritEnv::Process => env::vars_os().collect(),
@@ -49,8 +49,8 @@ fn is_ours(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(OURS.as_bytes())
 }
 
-/// The given PATH and the standard folders, each folder once. The folders of installers and version managers
-/// come after the inherited ones in either order.
+/// The given PATH with the standard folders, each folder once. In either order, the folders of installers and
+/// version managers come after the inherited folders.
 pub fn search_path(inherited: Option<&OsStr>, order: PathOrder) -> OsString {
     let inherited_folders = inherited.map(env::split_paths).into_iter().flatten();
     let user = User::current();
@@ -109,7 +109,7 @@ fn ask_login_shell() -> std::io::Result<Variables> {
     while !reader.is_finished() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(10));
     }
-    // Kills a shell that hangs. That ends the reader, too.
+    // Kill a shell that hangs. This ends the reader, too.
     child.kill().ok();
     child.wait()?;
     let text = reader.join().map_err(|_| std::io::ErrorKind::Other)??;

@@ -1,4 +1,4 @@
-//! Runs the command of a server's `headersHelper`: in its own process group, with limits of time and output.
+//! Runs the command of a server's `headersHelper` in its own process group, with limits on time and output.
 
 use std::{env, io, pin::pin, process::Stdio, sync::Arc, time::Duration};
 
@@ -21,16 +21,16 @@ use crate::{
     process::{self, environment},
 };
 
-/// The longest output, in bytes. No server takes longer headers.
+/// The maximum length of the output, in bytes. No server accepts longer headers.
 const MAX_OUTPUT: usize = 64 * 1024;
 
 /// The file descriptors of a run: its two pipes and a handle of its process.
 const DESCRIPTORS: usize = 3;
 
-/// Time to read the last output of a helper that has ended, with all its processes.
+/// The time limit for reading the last output after a helper and all its processes have ended.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
-/// The reason that a helper gave no headers. It never has the output, which may be secret.
+/// The reason that a helper gave no headers. It never contains the output, which may be secret.
 #[derive(Debug, thiserror::Error)]
 pub enum HelperFailed {
     #[error("it cannot be started: {0}")]
@@ -64,7 +64,7 @@ fn exit_words(code: Option<i32>, signal: Option<i32>) -> String {
     }
 }
 
-/// The surroundings of a server's helper.
+/// The server of a helper, and the resources for its runs.
 #[derive(Clone, Debug)]
 pub struct HelperSurroundings {
     pub server: String,
@@ -72,11 +72,12 @@ pub struct HelperSurroundings {
     pub lineage: Lineage,
     /// The log that gets the helper's stderr.
     pub log: Arc<ServerLog>,
-    /// Ends the run.
+    /// Cancelled to end the run.
     pub stop: CancellationToken,
 }
 
-/// Runs the helper once and returns its output. Returns when all its processes have ended. `tag` is of this run alone.
+/// Runs the helper once. Returns its output after all its processes have ended. No other run may have the
+/// same `tag`.
 pub async fn run(
     helper: &HeadersHelper,
     surroundings: &HelperSurroundings,
@@ -102,14 +103,14 @@ pub async fn run(
     process::kill(&child);
     let reaped = child.wait().await;
     group.kill_rest();
-    // Processes that left the group end, too.
+    // Processes that have left the group must end, too.
     process::end_marked(&marks).await;
     reaped.map_err(HelperFailed::Wait)?;
     outcome
 }
 
-/// The helper's command line for the shell. It gets our environment, without our own variables, which may contain
-/// tokens.
+/// Builds the shell command of a helper. The helper gets Mainstay's environment without the `MAINSTAY_`
+/// variables, which may contain tokens.
 async fn command(
     helper: &HeadersHelper,
     surroundings: &HelperSurroundings,
@@ -179,7 +180,7 @@ async fn output(
     let (output, status) = match ended {
         FirstEnd::Output(output, status) => (output, status),
         FirstEnd::Process(status) => {
-            // Its children may hold the pipes open.
+            // Children of the helper may hold the pipes open.
             group.kill_rest();
             process::end_marked(marks).await;
             exited.cancel();
@@ -195,7 +196,7 @@ async fn output(
     }
 }
 
-/// The first that ended: the process, or its output.
+/// The first event: the process has ended, or its output has.
 enum FirstEnd {
     Process(io::Result<std::process::ExitStatus>),
     Output(
@@ -204,7 +205,7 @@ enum FirstEnd {
     ),
 }
 
-/// Reads a pipe to its end. The pipe is closed at the limit, so that an endless writer ends.
+/// Reads a pipe to its end, or up to the limit. Closing the pipe then ends an endless writer.
 async fn read(pipe: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, HelperFailed> {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe {

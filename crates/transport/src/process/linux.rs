@@ -24,7 +24,7 @@ struct Job {
 }
 
 /// The thread that starts every child. It lasts as long as Mainstay, because the kernel kills a child when
-/// the thread that started it ends. Each opening has at most one job here.
+/// the thread that started it ends. Each opening has at most one job in the queue.
 static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
     let (jobs, queue) = mpsc::channel::<Job>();
     let work = move || {
@@ -48,8 +48,8 @@ static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
 pub async fn spawn(mut command: Command, marks: Option<&Marks>) -> io::Result<Child> {
     isolate(&mut command);
     if let Some(marks) = marks {
-        // Set the marks after the entry's own variables: a process with another server's marks would not be
-        // found.
+        // Set the marks after the entry's own variables. An entry with the marks of another server would hide
+        // its process.
         command.envs(marks.variables());
     }
     parent_death::tie(&mut command, marks.map(|marks| marks.brand.limit()));
@@ -64,8 +64,8 @@ pub async fn spawn(mut command: Command, marks: Option<&Marks>) -> io::Result<Ch
     outcome.await.map_err(|_| gone())?
 }
 
-/// Ends all processes with these marks, even outside of the group (`setsid`, daemons). Returns when none is
-/// left.
+/// Ends all processes with these marks, even outside of the group (`setsid`, daemons). Returns when they have
+/// ended. Logs the processes that even SIGKILL does not end.
 pub async fn end_marked(marks: &Marks) {
     let left = processes::end_marked(marks).await;
     if !left.is_empty() {

@@ -1,6 +1,6 @@
-//! Ties a child's life to Mainstay's: the kernel kills the child when Mainstay ends, however it ends. The
-//! child also gets back huge pages and core dumps, which Mainstay turns off for itself, and gets the brand of
-//! its server.
+//! Ties a child's life to Mainstay's: the kernel kills the child when Mainstay ends, however it ends.
+//! Mainstay turns off huge pages and core dumps for itself, and the child gets both back. The child also gets
+//! the brand of its server.
 #![expect(
     unsafe_code,
     reason = "what a child does between fork and exec cannot be said otherwise"
@@ -38,7 +38,7 @@ pub fn tie(command: &mut Command, real_time: Option<u64>) {
             setrlimit(Resource::Rttime, brand).ok();
         }
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The kernel does not signal a parent that ended before the call.
+        // The kernel sends no signal for a parent that ended before the call.
         if getppid() == Some(parent) {
             Ok(())
         } else {

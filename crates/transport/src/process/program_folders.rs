@@ -5,10 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The longest chain of aliases of nvm that is followed.
+/// The maximum length of a chain of nvm aliases.
 const MAX_ALIASES: usize = 5;
 
-/// The largest file with an alias of nvm, in bytes.
+/// The maximum size of an nvm alias file, in bytes.
 const MAX_ALIAS: u64 = 1024;
 
 /// The sources of a user's program folders: the environment and the home folder.
@@ -27,8 +27,8 @@ impl User<'_> {
         }
     }
 
-    /// The folder that a variable names. Relative folders are ignored: they would depend on the folder in
-    /// which Mainstay was started.
+    /// The folder that a variable names. A relative folder is ignored, because it would depend on the folder
+    /// in which Mainstay was started.
     fn named(&self, variable: &str) -> Option<PathBuf> {
         (self.var)(variable).filter(|path| path.is_absolute())
     }
@@ -38,7 +38,7 @@ impl User<'_> {
         Some(home.join(below))
     }
 
-    /// The folder that a variable names, or else this one in the home folder.
+    /// The folder that a variable names, or else the folder `below` in the home folder.
     fn named_or_at_home(&self, variable: &str, below: &str) -> Option<PathBuf> {
         self.named(variable).or_else(|| self.at_home(below))
     }
@@ -48,8 +48,8 @@ impl User<'_> {
         Some(data.join(below))
     }
 
-    /// Folders of installers and version managers. Missing folders are omitted, so that PATH stays short. It
-    /// is built again for each start.
+    /// The folders of installers and version managers. Missing folders are omitted, so that PATH stays short.
+    /// Each start builds the list again.
     pub fn folders(&self) -> Vec<PathBuf> {
         let below = |folder: Option<PathBuf>, below: &str| Some(folder?.join(below));
         let mise = self.named("MISE_DATA_DIR").or_else(|| self.data("mise"));
@@ -138,8 +138,8 @@ pub fn system_folders() -> Vec<PathBuf> {
     .into()
 }
 
-/// The program folder of the Node version in nvm's `default`: a version or the beginning of one, another
-/// alias, or `node` for the newest.
+/// The program folder of the Node version in nvm's `default`. The alias names a version, the beginning of a
+/// version, another alias, or `node` for the newest version.
 fn nvm_default(nvm: &Path) -> Option<PathBuf> {
     let installed = versions(&nvm.join("versions/node"), "bin");
     let mut name = "default".to_owned();
@@ -159,7 +159,7 @@ fn nvm_default(nvm: &Path) -> Option<PathBuf> {
     found.map(|(_, place)| place)
 }
 
-/// The name or version that an alias of nvm stands for. Paths outside of the folder of aliases are ignored.
+/// The name or version that an nvm alias stands for. Paths outside of the folder of aliases are ignored.
 fn alias(path: &Path) -> Option<String> {
     let file = fs::metadata(path).ok()?;
     if !file.is_file() || file.len() > MAX_ALIAS {
@@ -171,7 +171,8 @@ fn alias(path: &Path) -> Option<String> {
     is_name.then(|| name.to_owned())
 }
 
-/// `folder/*/below` by version, newest first. Versions are compared as numbers: 22.17 comes before 20.10.
+/// The folders `folder/*/below`, newest version first. Versions are compared as numbers: 22.17 comes before
+/// 20.10.
 fn versions(folder: &Path, below: &str) -> Vec<(Vec<u64>, PathBuf)> {
     // A folder that cannot be read counts as empty.
     let mut found: Vec<(Vec<u64>, PathBuf)> = fs::read_dir(folder)
@@ -208,7 +209,7 @@ mod tests {
     }
 
     impl World {
-        /// A home folder with these folders.
+        /// Creates a home folder with these folders.
         fn with(folders: &[&str]) -> Self {
             let home = tempfile::tempdir().expect("a temporary folder");
             for folder in folders {

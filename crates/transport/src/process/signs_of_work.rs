@@ -9,13 +9,13 @@ use crate::process::cpu;
 /// Signs of work of one start. The transport writes them, and the pacing of starts reads them.
 #[derive(Debug, Default)]
 pub struct SignsOfWork {
-    /// The process. 0 before it was started.
+    /// The id of the process. 0 before the start.
     pid: AtomicU32,
     stderr_bytes: AtomicU64,
 }
 
 impl SignsOfWork {
-    /// Notes that the process was started.
+    /// Sets the id of the started process.
     pub(super) fn started(&self, pid: Option<u32>) {
         self.pid.store(pid.unwrap_or_default(), Ordering::Relaxed);
     }
@@ -25,7 +25,7 @@ impl SignsOfWork {
         self.stderr_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// The present signs of work. Reads /proc on a blocking thread.
+    /// The current signs of work. Reads /proc on a blocking thread.
     pub async fn look(&self) -> StartSample {
         let tree = match self.pid.load(Ordering::Relaxed) {
             0 => None,

@@ -34,13 +34,13 @@ use crate::{
 /// The file descriptors of a server: its three pipes, a handle of its process, and its log.
 const DESCRIPTORS: usize = 5;
 
-/// Time for a server to end by itself after its stdin was closed.
+/// The time in which a server may end by itself after its stdin was closed.
 const EOF_GRACE: Duration = Duration::from_secs(1);
 
-/// Time between SIGTERM and SIGKILL.
+/// The time between SIGTERM and SIGKILL.
 const TERM_GRACE: Duration = Duration::from_secs(5);
 
-/// Time to read the last output of an exited server. Its children may hold the pipe open.
+/// The time limit for reading the last output of an exited server. Its children may hold the pipe open.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
 /// Starts the process and opens a session with it. A process that fails after `server/discover` is started
@@ -57,7 +57,7 @@ pub async fn open(
         let attempt = Opening {
             approach,
             initialize: initialize.params().into(),
-            // A refused process is stopped, but not the next one.
+            // A refused process is stopped. This must not stop the next process.
             stop: opening.stop.child(),
             ..opening.clone()
         };
@@ -142,7 +142,7 @@ async fn start(
     .await
 }
 
-/// Starts the process. A blocking thread searches its program and builds its environment.
+/// Starts the process. A blocking thread finds the program and builds the environment.
 async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result<Child, Loss> {
     let prepared = try_off_the_runtime({
         let (launch, span) = (launch.clone(), opening.span());
@@ -180,7 +180,7 @@ async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result
         opening.log.note(&command::looked_in(&path, usize::MAX));
     }
     let launch = launch.clone();
-    // Reads files, which may be on a slow network.
+    // This reads files, which may be on a slow network.
     let loss = try_off_the_runtime(move || cannot_spawn(&launch, &resolution, &path, &error));
     Err(loss
         .await
@@ -230,8 +230,8 @@ struct LogOutput {
     _descriptors: Descriptors,
 }
 
-/// The first sign that a connection ends. Exit, end of output and failed writes often come together, and are
-/// one loss.
+/// The first sign that a connection ends. Exit, end of output and failed writes often come together, and
+/// count as one loss.
 enum Cause {
     Stopped,
     Exited(io::Result<ExitStatus>),
@@ -262,13 +262,14 @@ async fn run(
             status
         }
         Cause::Stopped | Cause::OutputClosed | Cause::InputClosed => {
-            // Calls must not wait until the process has ended.
+            // Break off the calls now, so that they do not wait for the end of the process.
             line.break_off();
             end(&mut child, &stop).await
         }
     };
     group.kill_rest();
-    // Processes that left the group end, too. A second process never starts before that (invariant 9).
+    // Processes that have left the group must end, too. A second process never starts before that (invariant
+    // 9).
     process::end_marked(&marks).await;
     line.break_off();
     log_output.exited.cancel();
@@ -287,7 +288,8 @@ async fn run(
     }
 }
 
-/// The stop sequence after stdin was closed: 1 s, SIGTERM, 5 s, SIGKILL. The process is reaped.
+/// Ends a process whose stdin was closed: waits 1 s, sends SIGTERM, waits 5 s, sends SIGKILL. Reaps the
+/// process.
 async fn end(child: &mut Child, stop: &Stop) -> io::Result<ExitStatus> {
     for (grace, act) in [
         (EOF_GRACE, process::terminate as fn(&Child)),

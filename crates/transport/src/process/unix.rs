@@ -31,8 +31,8 @@ pub fn kill(child: &Child) {
     signal(child, Signal::KILL);
 }
 
-/// Sends a signal to the child's group. The id is still the group's: a child keeps its id until it is reaped, and
-/// a reaped child reports none.
+/// Sends a signal to the child's group. The id still belongs to the group: a child keeps its id until it is
+/// reaped, and tokio reports no id for a reaped child.
 fn signal(child: &Child, signal: Signal) {
     let Some(pid) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else {
         return;
@@ -42,7 +42,8 @@ fn signal(child: &Child, signal: Signal) {
     }
 }
 
-/// A group whose leader may have been reaped. No other process can get the group's id while a member lives.
+/// A group whose leader may have been reaped. No other process can get the id of the group while a member
+/// lives.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessGroup(Option<Pid>);
 

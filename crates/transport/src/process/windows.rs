@@ -17,11 +17,12 @@ pub async fn spawn(mut command: Command, marks: Option<&Marks>) -> io::Result<Ch
     command.spawn()
 }
 
-/// Not needed here: `taskkill /T` has ended the tree.
+/// Does nothing: `taskkill /T` has ended the tree.
 #[expect(clippy::unused_async, reason = "Linux waits here")]
 pub async fn end_marked(_marks: &Marks) {}
 
-/// Windows has no polite signal for a process without a console. Its stdin was closed before.
+/// Does nothing: Windows has no polite signal for a process without a console. The stdin of the
+/// process was closed before.
 pub fn terminate(_child: &Child) {}
 
 pub fn kill(child: &Child) {

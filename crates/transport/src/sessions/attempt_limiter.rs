@@ -1,5 +1,5 @@
-//! Limits the attempts to open connections per second, over all servers together. Many servers that are lost
-//! at once are reconnected one after the other.
+//! Limits the attempts to open connections per second, over all servers together. Servers that are lost at
+//! the same time reconnect one after the other.
 
 use std::time::Duration;
 
@@ -8,16 +8,17 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// The time over which the attempts of one second are spread. It exceeds a second because an attempt reaches its
-/// server after a delay that varies: servers, too, must not get more attempts than the limit in one second.
+/// The time over which the attempts of one second are spread. It exceeds one second because attempts reach
+/// their servers after varying delays: servers must not receive more attempts in a second than the limit,
+/// either.
 const SPAN: Duration = Duration::from_millis(1100);
 
 /// Lets attempts begin one after the other (`maxAttemptsPerSecond`).
 #[derive(Debug)]
 pub struct AttemptLimiter {
     gap: Duration,
-    /// Time at which the next attempt may begin. That attempt holds the lock until then. If it begins late, the
-    /// attempts after it are delayed as well, so that they do not all begin at once.
+    /// Time at which the next attempt may begin. The caller of that attempt holds the lock until then. If the
+    /// attempt begins late, the attempts after it are delayed as well, so that they do not all begin at once.
     next: Mutex<Instant>,
 }
 

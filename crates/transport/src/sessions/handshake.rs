@@ -1,4 +1,4 @@
-//! The handshake with a process: `server/discover`, `initialize`, or one after the other.
+//! The handshake with a process: `server/discover`, `initialize`, or both in turn.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::{
     sessions::initialize::Initialize,
 };
 
-/// Time for a server that has answered `server/discover` to answer `initialize`. After that it is started
-/// again without `server/discover`.
+/// The time limit for `initialize` after the server has answered `server/discover`. If the limit passes, the
+/// server is started again without `server/discover`.
 const SPOILED_LIMIT: Duration = Duration::from_secs(10);
 
 /// The result of a successful handshake.
@@ -52,7 +52,7 @@ pub async fn shake_hands(link: &UpstreamLink, opening: &Opening) -> Result<Greet
                 eras,
             }
             .into()),
-            // Without a time limit there is always an answer.
+            // Without a time limit, `discover` never returns `Pending`.
             Discovered::Pending(_) => Err(Ungreeted::Gone),
         },
         Approach::Detect(Some(Era::Legacy)) => {
@@ -60,7 +60,7 @@ pub async fn shake_hands(link: &UpstreamLink, opening: &Opening) -> Result<Greet
                 Err(Ungreeted::Refused(refused)) => refused,
                 other => return other,
             };
-            // The server may have changed its era.
+            // The server may have changed its era, so try the other one.
             match shake.discover(Some(PIPE_LIMIT)).await? {
                 Discovered::Modern(greeted) => Ok(*greeted),
                 Discovered::Legacy(_) | Discovered::Pending(_) => Err(refused.into()),
@@ -89,8 +89,8 @@ struct Handshake<'a> {
     opening: &'a Opening,
 }
 
-/// Waits for the answer to a request of the handshake. The server is refused if the answer is too large, or
-/// is the request itself. Any other error means that the process is ending.
+/// Waits for the answer to a request of the handshake. The session is refused if the answer is too large or
+/// repeats the request. Any other error means that the process is ending.
 async fn answer(exchange: &mut Exchange) -> Result<Frame, Ungreeted> {
     let answered = exchange.answer_within(&Budget::new(MAX_GREETING)).await;
     answered.map_err(|interruption| match interruption.kind {
@@ -121,8 +121,8 @@ impl Handshake<'_> {
         }
     }
 
-    /// Interprets an answer to `server/discover`. Sends it again if the server offers a modern revision
-    /// instead.
+    /// Interprets an answer to `server/discover`. If the server refuses the revision and offers a modern one,
+    /// sends the request again.
     async fn interpret(&self, mut frame: Frame) -> Result<Discovered, Ungreeted> {
         let mut evidence = detect::evidence(&frame);
         if evidence.is_offer() {
@@ -140,7 +140,7 @@ impl Handshake<'_> {
         }
     }
 
-    /// Sends `initialize`, and again with another revision if the server refuses the first one. `eras` holds
+    /// Sends `initialize`. If the server refuses the revision, sends it again with another one. `eras` holds
     /// the eras known so far.
     async fn initialize(&self, eras: Eras) -> Result<Greeted, Ungreeted> {
         let mut initialize = Initialize::for_opening(self.opening);

@@ -1,5 +1,5 @@
 //! The `initialize` request of one attempt. If the server refuses the revision, the next request has another
-//! one.
+//! revision.
 
 use mainstay_core::era::{Revision, step_down};
 
@@ -26,14 +26,14 @@ impl Initialize {
         &self.params
     }
 
-    /// The request under this id (JSON text), as JSON text.
+    /// Returns the request with this id. Both are JSON text.
     pub fn request(&self, id: &str) -> String {
         let Self { params, .. } = self;
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{params}}}"#)
     }
 
-    /// Changes to another revision after a refusal with these words. Returns `false` if the refusal is about
-    /// something else, or if no revision is left.
+    /// Selects another revision after a refusal with the text `words`. Returns `false` if the refusal is
+    /// about something else, if every revision was refused, or without `steps_down`.
     pub fn step_down(&mut self, words: &str) -> bool {
         let Some(requested) =
             step_down::requested_revision(&self.params).filter(|_| self.steps_down)

@@ -16,9 +16,9 @@ pub struct Notice {
 /// Receives the messages of one connection that belong to no call. The methods must not block: the
 /// connection's reader calls them.
 pub trait Listener: Debug + Send + Sync {
-    /// Takes a notification.
+    /// Handles a notification.
     fn take_notice(&self, notice: Notice);
 
-    /// Takes a question that belongs to no call. Dropping the question refuses it.
+    /// Handles a question that belongs to no call. Dropping the question refuses it.
     fn ask(&self, question: ServerQuestion);
 }

@@ -1,4 +1,4 @@
-//! The `subscriptions/listen` of a modern session that Mainstay keeps open: list changes of the server, and
+//! Keeps the `subscriptions/listen` of a modern session open. It reports list changes of the server, and
 //! changes of the resources that clients are subscribed to (specification 2026-07-28, "Subscriptions").
 
 use std::{collections::HashSet, time::Duration};
@@ -21,11 +21,11 @@ use crate::{
     ServerMessage, StreamState, detect::own_request, exchanges::link::UpstreamLink,
 };
 
-/// Time for a server to acknowledge a subscription. After that the subscription is tried again.
+/// The time limit for the acknowledgement of a subscription. After it, Mainstay subscribes again.
 const ACK_LIMIT: Duration = Duration::from_secs(10);
 
-/// A server that ends a subscription in order and sooner than this does not offer it. Mainstay does not try
-/// again.
+/// If a server ends a subscription in order before this time, it does not offer subscriptions, and Mainstay
+/// does not try again.
 const SHORT_LIVED: Duration = Duration::from_secs(5);
 
 /// The first and the longest wait before a broken subscription is opened again.
@@ -53,7 +53,7 @@ pub struct Listening {
     desired: Mutex<DesiredResources>,
     changed: Notify,
     settled: watch::Sender<Settled>,
-    /// The state of the subscription, to be shown to people. `None` if nothing is desired.
+    /// The state of the subscription, which people see. `None` if nothing is desired.
     state: Mutex<Option<StreamState>>,
 }
 
@@ -134,7 +134,7 @@ impl Listening {
             }
             desired.generation
         };
-        // A caller that stops waiting does not need the resource any more.
+        // If the caller stops waiting, dropping `resource` unsubscribes.
         let resource = PendingResource {
             listening: self,
             uri,
@@ -163,7 +163,7 @@ impl Listening {
         }
     }
 
-    /// The present generation, and its filter (JSON text) if anything is desired.
+    /// The current generation and its filter (JSON text). No filter if nothing is desired.
     fn filter(&self) -> (u64, Option<String>) {
         let has = &self.capabilities;
         let mut filter = JsonObjectEditor::default();
@@ -301,7 +301,7 @@ impl Listening {
 enum Received {
     Acknowledged(HashSet<Box<str>>),
     Message,
-    /// The server ended the subscription by a response, or by a notification instead.
+    /// The server ended the subscription with a response or with `notifications/cancelled`.
     Ended,
     Broken,
 }
@@ -313,7 +313,7 @@ struct Listen<'a> {
 }
 
 impl Listen<'_> {
-    /// Opens a subscription. Meanwhile passes on the notifications of the previous one.
+    /// Opens a subscription. Meanwhile passes on the notifications of the previous subscription.
     async fn open(&self, filter: &str, before: &mut Option<Exchange>) -> OpenOutcome {
         let params = format!(r#"{{"notifications":{filter}}}"#);
         let render = |id: &str| own_request(Era::Modern, id, Method::Listen, Some(&params));
@@ -365,8 +365,8 @@ impl Listen<'_> {
             Ok(ServerMessage::Question(_) | ServerMessage::Parted { .. }) => {
                 return Received::Message;
             }
-            // With these statuses the server may offer it later: too many requests, or a conflict with the
-            // previous stream.
+            // The server does not offer the subscription. After one of the excluded statuses it may offer it
+            // later: too many requests, or a conflict with the previous stream.
             Err(Interruption {
                 kind: InterruptionKind::Refused { status, .. },
                 ..
@@ -411,7 +411,7 @@ fn honoured(acknowledged: &Frame) -> HashSet<Box<str>> {
         .collect()
 }
 
-/// The notification without the id of Mainstay's subscription, which clients do not know.
+/// Removes the id of Mainstay's subscription from a notification, because clients do not know the id.
 fn untagged(frame: &Frame) -> Frame {
     let untagging = || {
         let mut message = JsonObjectEditor::read(frame.text())?;

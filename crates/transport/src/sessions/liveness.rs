@@ -1,6 +1,6 @@
 //! Signs of life of one connection. Readers and callers write them, and the supervisor reads them.
 //!
-//! They are written for every message, so they are a few atomics.
+//! Every message updates them, so they are atomics.
 
 use std::{
     sync::{
@@ -19,20 +19,20 @@ use tokio::time::Instant;
 
 use crate::{Frame, Interruption};
 
-/// The shortest time over which the CPU time of processes is measured. 5 % of it are more than two ticks of
-/// the clock in which the kernel counts.
+/// The shortest time over which the CPU time of processes is measured. The kernel counts in ticks of 10 ms,
+/// and 5 % of this time is more than two ticks.
 const CPU_WINDOW: Duration = Duration::from_millis(500);
 
-/// Time that calls wait for the answer to the first probe after calls begin to be refused.
+/// The time that new calls wait for an answer to the first probe after the server has stalled.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The most bytes of an error that a reason quotes.
+/// The maximum number of bytes of an error that a reason quotes.
 const SHOWN_ERROR: usize = 300;
 
-/// The reason of a call that ran out of time.
+/// The failure reason of a call that timed out.
 const NO_ANSWER: &str = "no answer in time";
 
-/// Time between two checks while calls wait for the answer to that probe.
+/// The interval between checks while calls wait for that answer.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The signs of life of one connection: counts and times of its messages and calls.
@@ -41,20 +41,19 @@ pub struct Liveness {
     opened: Instant,
     /// Time of the last protocol message. All times are milliseconds since `opened`.
     last_message_at: AtomicU64,
-    /// Calls in a row since that message that got something else than an answer.
+    /// Consecutive calls that failed with a [`Fault`], counted since the last message.
     failed: AtomicU32,
-    /// Calls in a row that got something else than an answer, or no answer in time. Only an answered call
-    /// resets it.
+    /// Consecutive calls that failed or timed out. Only an answered call resets the count.
     failed_in_row: AtomicU32,
     /// Calls that ended, with or without an answer.
     ended: AtomicU32,
-    /// The reason of the last failed call. Locked for a copy only, and only by failing calls.
+    /// The reason of the last failed call. Locked only to copy the text.
     failure: Mutex<String>,
-    /// The fault that the last failed call showed. Locked for a copy only, and only by failing calls.
+    /// The fault of the server that the last failed call showed. Locked only to copy the fault.
     fault: Mutex<Option<Fault>>,
-    /// Calls in a row since the last message that had no answer in time.
+    /// Consecutive calls that timed out, counted since the last message.
     unanswered: AtomicU32,
-    /// True while so many calls are unanswered that further calls are refused.
+    /// True while new calls are refused because too many calls are unanswered.
     is_stalled: AtomicBool,
     /// Start of the CPU measurement after unanswered calls, and the CPU time of the processes at that moment.
     /// Locked for a copy only.
@@ -64,8 +63,8 @@ pub struct Liveness {
     in_flight: AtomicU32,
     /// Probes without an answer yet.
     probes: AtomicU32,
-    /// Time of the first call or probe since the last message, or since the last moment without any, in milliseconds
-    /// since `opened`. Meaningless while no call or probe waits.
+    /// The start of the current wait: the first call or probe since the last message, or since nothing was in
+    /// flight. In milliseconds since `opened`. Meaningless while nothing is in flight.
     waiting_since: AtomicU64,
     /// The latest deadline of the calls that the server may be at work on.
     busy_until: AtomicU64,
@@ -100,7 +99,7 @@ impl Liveness {
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Notes a protocol message of the server.
+    /// Records a protocol message of the server.
     pub fn note_message(&self) {
         self.last_message_at
             .store(self.millis(Instant::now()), Ordering::Relaxed);
@@ -113,13 +112,13 @@ impl Liveness {
         }
     }
 
-    /// True while calls are refused. The next message of the server ends this.
+    /// True while calls are refused. The next message of the server ends the refusals.
     pub fn is_stalled(&self) -> bool {
         self.is_stalled.load(Ordering::Relaxed)
     }
 
-    /// Waits until the probe that follows the first refused call should be answered, or a message of the
-    /// server arrives. A server of which only a tool hangs answers that probe.
+    /// Waits until a message of the server arrives, at most [`GRACE`] after calls began to be refused. A
+    /// probe is due at that moment. If only one tool hangs, the server answers the probe.
     pub async fn grace(&self) {
         let end = self.time(self.stalled_at.load(Ordering::Relaxed)) + GRACE;
         while self.is_stalled() && Instant::now() < end {
@@ -127,7 +126,7 @@ impl Liveness {
         }
     }
 
-    /// Number of calls in a row without an answer, if calls are refused.
+    /// Number of consecutive unanswered calls. `None` if calls are not refused.
     pub fn stalled(&self) -> Option<u32> {
         let calls = self.unanswered.load(Ordering::Relaxed);
         self.is_stalled().then_some(calls)
@@ -140,7 +139,8 @@ impl Liveness {
         }
     }
 
-    /// Number of calls in a row that got something else than an answer, and the fault of the last one.
+    /// Number of consecutive calls that failed with a fault since the last message, and the fault of the last
+    /// one.
     pub fn failed(&self) -> (u32, Option<Fault>) {
         let fault = self.fault.lock();
         (self.failed.load(Ordering::Relaxed), fault.clone())
@@ -199,8 +199,8 @@ impl Liveness {
         Probing(Arc::clone(self))
     }
 
-    /// Time since which calls or probes have waited without any message from the server. `None` if none
-    /// waits, or if a message has come since. The oldest call may have been abandoned in the meantime.
+    /// The start of the wait for a message while calls or probes are in flight. `None` if none is in flight,
+    /// or if a message has come since. The oldest call may have been abandoned in the meantime.
     pub fn waiting_since(&self) -> Option<Instant> {
         let waits = self.in_flight() > 0 || self.probes.load(Ordering::Relaxed) > 0;
         let waiting_since = self.waiting_since.load(Ordering::Relaxed);
@@ -208,7 +208,8 @@ impl Liveness {
         (waits && is_silent).then(|| self.time(waiting_since))
     }
 
-    /// Sets `waiting_since` for a new call or probe, while `others` calls and probes wait.
+    /// Sets `waiting_since` for a new call or probe. `others` is the number of calls and probes already in
+    /// flight.
     fn note_request(&self, now: Instant, others: u32) {
         let waiting_since = self.waiting_since.load(Ordering::Relaxed);
         if others == 0 || waiting_since < self.last_message_at.load(Ordering::Relaxed) {
@@ -217,8 +218,8 @@ impl Liveness {
         }
     }
 
-    /// The start of the CPU measurement and the CPU time at that moment. With `anew`, or without a
-    /// measurement, starts one with `spent`.
+    /// Returns the start of the CPU measurement and the CPU time at that moment. Starts a new measurement
+    /// with `spent` if there is none or if `anew` is set.
     fn watched(&self, anew: bool, spent: Duration) -> (Instant, Duration) {
         let now = (Instant::now(), spent);
         let mut watched = self.watched.lock();
@@ -228,7 +229,7 @@ impl Liveness {
         *watched.get_or_insert(now)
     }
 
-    /// Ends the CPU measurement: the processes were at work. The next unanswered call starts another.
+    /// Ends the CPU measurement, because the processes were at work. The next unanswered call starts another.
     fn forget_watched(&self) {
         *self.watched.lock() = None;
     }
@@ -249,12 +250,12 @@ impl Liveness {
 #[derive(Debug)]
 pub struct InFlight {
     liveness: Arc<Liveness>,
-    /// Time of the last message when the call was sent.
+    /// Time of the last message when the call was sent, in milliseconds since `opened`.
     last_message_at: u64,
 }
 
 impl InFlight {
-    /// Notes that the call was answered.
+    /// Counts the call as answered. This ends the row of failed calls.
     pub fn answered(&self) {
         self.liveness.ended.fetch_add(1, Ordering::Relaxed);
         let failed = &self.liveness.failed_in_row;
@@ -263,14 +264,14 @@ impl InFlight {
         }
     }
 
-    /// Notes that the call ended without an answer.
+    /// Counts the call as failed, if the interruption shows a fault of the server.
     pub fn interrupted(&self, interruption: &Interruption) {
         if let Some(fault) = interruption.fault() {
             self.failed(fault);
         }
     }
 
-    /// Notes that the call was refused by an error that names no request.
+    /// Counts the call as refused by an error that names no request.
     pub fn refused(&self, error: &str) {
         self.failed(Fault {
             kind: FaultKind::Foreign,
@@ -288,7 +289,7 @@ impl InFlight {
         liveness.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a call without an answer. No answer to a probe resets this count.
+    /// Counts a call without an answer. An answer to a probe does not reset this count.
     fn unanswered(&self, reason: String) {
         let liveness = &self.liveness;
         *liveness.failure.lock() = reason;
@@ -296,9 +297,9 @@ impl InFlight {
         liveness.failed_in_row.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that the call has run out of time. It is a sign of a hang if no message has come since it was
-    /// sent. Before calls are refused, the CPU time of the server's processes is measured for at least
-    /// [`CPU_WINDOW`], beginning with the first unanswered call: a server that computes is at work.
+    /// Counts the call as timed out. The timeout is a sign of a hang if no message has come since the call
+    /// was sent. Before calls are refused, the CPU time of the server's processes is measured for at least
+    /// [`CPU_WINDOW`], beginning with the first unanswered call: a server that uses the CPU is at work.
     pub async fn timed_out<F>(&self, policy: &HealthPolicy, cpu: Option<impl Fn() -> F>)
     where
         F: Future<Output = Duration>,
@@ -324,7 +325,7 @@ impl InFlight {
         }
         let now = liveness.millis(Instant::now());
         liveness.stalled_at.store(now, Ordering::Relaxed);
-        // A message that comes from here on ends the refusals.
+        // A message may arrive during the store. It must end the refusals, so check again.
         liveness.is_stalled.store(is_silent(), Ordering::Relaxed);
         if !is_silent() {
             liveness.is_stalled.store(false, Ordering::Relaxed);
@@ -413,8 +414,8 @@ mod tests {
         }
     }
 
-    /// Lets `calls` calls time out, one after the other. In the meantime the process spends `share` of the
-    /// time on the CPU.
+    /// Lets `calls` calls time out, one after the other. Meanwhile the process uses the CPU for `share` of
+    /// the time.
     async fn run_out(
         liveness: &Arc<Liveness>,
         policy: &HealthPolicy,
@@ -469,7 +470,7 @@ mod tests {
         }
     }
 
-    /// If the server answers the probe at once, the next call waits a moment and does not fail.
+    /// If the server answers the probe at once, the next call waits briefly and does not fail.
     #[tokio::test(start_paused = true)]
     async fn the_next_call_waits_for_the_first_probe() {
         let liveness = Arc::new(Liveness::new(SECOND * 120));

@@ -18,8 +18,8 @@ use crate::{
     streamable::get_stream::StreamState,
 };
 
-/// A live connection after its handshake, which all callers share. The value outlives the connection; see
-/// [`Session::is_over`].
+/// An open connection after its handshake, which all callers share. The value outlives the connection; see
+/// [`UpstreamSession::is_over`].
 #[derive(Debug)]
 pub struct UpstreamSession {
     pub greeting: Greeting,
@@ -31,7 +31,7 @@ pub struct UpstreamSession {
     pub avoids_probe: bool,
     /// True if the server has refused `server/discover` on the connection of this session.
     pub is_probed: bool,
-    /// The process, for a stdio server.
+    /// The id of the process, for a stdio server.
     pub pid: Option<u32>,
     pub liveness: Arc<Liveness>,
     pub(crate) server: ServerName,
@@ -51,9 +51,9 @@ impl UpstreamSession {
         self.link.transport()
     }
 
-    /// Sends the call that `render` writes for the id (JSON text) that it gets. The server may work on the
-    /// call until `deadline`, and may ask its client questions. `work` describes the call, for the case that
-    /// it crashes the server.
+    /// Sends a call. `render` gets the id (JSON text) of the call and returns its text. The server may work
+    /// on the call until `deadline`, and may ask its client questions. `work` describes the call in case the
+    /// call crashes the server.
     pub async fn call(
         &self,
         asker: Asker,
@@ -92,7 +92,7 @@ impl UpstreamSession {
         self.answer(method, params, Some(budget)).await
     }
 
-    /// Sends a request of Mainstay's own, again after each redirect, and returns the answer.
+    /// Sends a request of Mainstay's own, and sends it again after each redirect. Returns the answer.
     async fn answer(
         &self,
         method: Method,
@@ -133,8 +133,9 @@ impl UpstreamSession {
         }
     }
 
-    /// Sends a request on a new connection, if the transport has more than one: the server may be alive
-    /// although the present connection is not. After an answer, the other connections are not used again.
+    /// Sends a request on a new connection, because the server may be alive although the present connection
+    /// is not. After an answer, the older connections are not used again. `None` if the transport has only
+    /// one connection.
     pub async fn ask_afresh(&self, method: Method) -> Option<Result<Frame, Interruption>> {
         let render = |id: &str| own_request(self.era(), id, method, None);
         let answer = match self.link.start_afresh(render)? {
@@ -200,12 +201,13 @@ impl UpstreamSession {
         }
     }
 
-    /// True if the server knows no session. Then a session of the other era can be open at the same time.
+    /// True if the server has no sessions (2026-07-28). A legacy session with it can then be open at the same
+    /// time.
     pub fn is_stateless(&self) -> bool {
         self.link.is_stateless()
     }
 
-    /// True if the log level is set for the whole session. Modern servers get it with each request.
+    /// True if the log level is set for the whole session. Modern servers get the level with each request.
     pub fn takes_log_level(&self) -> bool {
         self.era() == Era::Legacy && self.greeting.capabilities.logging
     }
@@ -223,7 +225,7 @@ impl UpstreamSession {
         }
     }
 
-    /// Gives a request up. The server gets a cancellation, and a late answer is dropped.
+    /// Abandons a request. The server gets a cancellation, and a late answer is dropped.
     pub async fn cancel(&self, exchange: Exchange, reason: &str) {
         self.link.cancel(&self.server, exchange, reason).await;
     }
@@ -234,9 +236,9 @@ impl UpstreamSession {
         self.link.send(&self.server, text).await;
     }
 
-    /// The calls in flight when the server's process ended, the latest first, if a byte of them was written.
-    /// Only the first call of this method returns them. Empty over HTTP, where a crash looks like a lost
-    /// connection.
+    /// The calls that were in flight when the server's process ended, the latest first. Calls of which no
+    /// byte was written are left out. Only the first call of this method returns them. Empty over HTTP, where
+    /// a crash looks like a lost connection.
     pub fn take_lost(&self) -> Vec<PossibleSuspect> {
         self.link.take_lost()
     }

@@ -29,22 +29,22 @@ const LAST_WAIT: Duration = Duration::from_secs(30);
 /// The longest wait after a refusal, even if the server names a longer one.
 const LAST_REFUSED_WAIT: Duration = Duration::from_secs(300);
 
-/// The shortest wait that a server can name after a stream that was not short-lived.
+/// The lower bound of a wait that the server names after a stream that was not short-lived.
 const MIN_RETRY: Duration = Duration::from_millis(100);
 
-/// The shortest time from one opening to the next, after a stream that was not short-lived.
+/// The minimum time from one opening to the next, after a stream that was not short-lived.
 const MIN_CYCLE: Duration = Duration::from_secs(2);
 
 /// A stream that ends before this time is short-lived.
 const SHORT_LIVED: Duration = Duration::from_secs(1);
 
-/// The state of the server's own stream.
+/// The state of the stream for messages that belong to no call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StreamState {
     #[default]
     Opening,
     Open,
-    /// The stream is not open, for this reason.
+    /// The stream is not open. The text is the reason.
     Closed(String),
 }
 
@@ -63,7 +63,7 @@ impl StreamState {
     }
 }
 
-/// Decides the time at which a stream is opened again.
+/// Decides when a stream is opened again.
 #[derive(Debug)]
 struct StreamPace {
     wait: Duration,
@@ -74,8 +74,8 @@ impl StreamPace {
         Self { wait: FIRST_WAIT }
     }
 
-    /// The wait after a stream that lasted `lived`. `retry` is the wait that the server named. A server that
-    /// ends each stream at once gets ever longer waits, even if it names shorter ones.
+    /// The wait after a stream that lasted `lived`. `retry` is the wait that the server named. If the server
+    /// ends each stream at once, the waits grow, even if the server names shorter ones.
     fn after_end(&mut self, lived: Duration, retry: Option<Duration>) -> Duration {
         if lived >= SHORT_LIVED {
             self.wait = FIRST_WAIT;
@@ -112,16 +112,16 @@ enum Next {
     Never,
 }
 
-/// Reads the server's own stream.
+/// Reads the GET stream of one session.
 pub struct GetStream {
     link: Arc<HttpLink>,
-    /// No call waits for a message of this stream.
+    /// Empty, because no call waits for a message of this stream.
     no_calls: PendingRequests,
     pace: StreamPace,
     last_event: Option<String>,
     /// True if the server has opened the stream before.
     was_open: bool,
-    /// Redirects in a row.
+    /// Consecutive redirects.
     redirects: usize,
 }
 
@@ -187,8 +187,8 @@ impl GetStream {
                 self.show(StreamState::Closed(error.to_string()));
                 Next::Wait(self.pace.after_refusal(None))
             }
-            // The server is gone. A server that accepts a connection and drops it may not know GET. But if it
-            // had a stream before, it is gone.
+            // The server is gone if it accepts no connection, or if it has opened a stream before. Otherwise
+            // a server that accepts a connection and drops it may only lack support for GET.
             Err(error) if self.was_open || matches!(error, Error::Connect(_)) => {
                 self.link.lose(Loss::Disconnected(error.to_string()));
                 Next::Never
@@ -275,7 +275,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// A server that names `retry: 0` is not asked without a pause.
+    /// The waits grow even if the server names `retry: 0`.
     #[test]
     fn a_stream_that_ends_at_once_is_opened_ever_more_rarely() {
         for retry in [None, Some(Duration::ZERO)] {

@@ -27,12 +27,12 @@ use crate::{
 /// The HTTP status of an answer on an event stream.
 const STREAMED: u16 = 200;
 
-/// The first and the last of the shortest pauses between resumptions of a stream that ends without a message.
-/// The pauses double, whatever time the server names.
+/// The first and the last minimum pause before a stream is resumed that ended without a message. The minimum
+/// doubles with each such stream. The server can only name a longer pause.
 const FIRST_RESUMPTION_PAUSE: Duration = Duration::from_millis(100);
 const LAST_RESUMPTION_PAUSE: Duration = Duration::from_secs(1);
 
-/// Time in which a stream may still bring the response after a response under a foreign id.
+/// The time in which a stream may still deliver the response after a response with a foreign id.
 const FOREIGN_GRACE: Duration = Duration::from_secs(2);
 
 /// The purpose of a request.
@@ -65,7 +65,7 @@ pub struct HttpExchange {
     purpose: Purpose,
     state: HttpExchangeState,
     reader: AnswerReader,
-    /// Streams in a row that have ended without a message.
+    /// Consecutive streams that have ended without a message.
     empty_streams: u32,
     /// True once the stream has brought a message about the request: the server is at work on it.
     is_started: bool,
@@ -74,14 +74,14 @@ pub struct HttpExchange {
 
 enum HttpExchangeState {
     Reading,
-    /// The session is in doubt, and Mainstay waits for proof of it.
+    /// The session is in doubt. The exchange waits for proof of the session.
     Proving(Box<Proving>),
     /// The stream has ended without the response. It is resumed after this pause.
     Paused(Pin<Box<Sleep>>),
     Resuming(Sending),
 }
 
-/// An answer that is held back until the proof of its session is there.
+/// An answer that is held back until the proof of its session has arrived.
 struct Proving {
     /// Resolves to `true` if the session is lost.
     proof: Pin<Box<dyn Future<Output = bool> + Send>>,
@@ -114,7 +114,7 @@ impl HttpExchange {
         }
     }
 
-    /// Makes an exchange of a response whose head has been read already.
+    /// Creates an exchange from a response whose head has been read already.
     pub fn answered(link: Arc<HttpLink>, id: u64, response: Response, budget: Budget) -> Self {
         let limit = link.max_message_bytes;
         Self {
@@ -142,7 +142,7 @@ impl HttpExchange {
         self.reader.is_stream()
     }
 
-    /// The next message about this request. Cancel-safe: what was read stays in `self`.
+    /// The next message about this request. Cancel-safe: data that was read stays in `self`.
     pub async fn next(&mut self) -> Result<ServerMessage, Interruption> {
         loop {
             match &mut self.state {
@@ -211,7 +211,7 @@ impl HttpExchange {
         }
     }
 
-    /// Reads the next piece of the answer. After a response under a foreign id, the stream counts as ended if
+    /// Reads the next piece of the answer. After a response with a foreign id, the stream counts as ended if
     /// no other response follows in time. Cancel-safe.
     async fn read(&mut self) -> Piece {
         let reading = self.reader.next(Frame::of_server);
@@ -223,10 +223,10 @@ impl HttpExchange {
             .unwrap_or(Piece::Ended)
     }
 
-    /// Handles the end of a stream without the response. Returns `true` if the stream will be resumed
-    /// (specification, transports, "Resumability and Redelivery"), at the time that the server named and
-    /// until the call's deadline. Streams that end in a row without a message are resumed after ever longer
-    /// pauses.
+    /// Handles the end of a stream before the response. Returns `true` if the stream will be resumed
+    /// (specification, transports, "Resumability and Redelivery"). The exchange resumes it after the pause
+    /// that the server named, until the call's deadline. After consecutive streams without a message, the
+    /// pauses grow.
     fn schedule_resumption(&mut self) -> bool {
         let position = self.reader.position();
         let can_resume = position.last_event.is_some() && self.link.can_resume();
@@ -240,7 +240,7 @@ impl HttpExchange {
         can_resume
     }
 
-    /// Resumes a stream that has ended, without waiting for the pause that the server named.
+    /// Resumes a stream that has ended, without waiting for the server's retry delay.
     pub fn resume_now(&mut self) {
         if let HttpExchangeState::Paused(pause) = &mut self.state {
             pause.as_mut().reset(Instant::now());
@@ -283,7 +283,8 @@ impl HttpExchange {
         }
     }
 
-    /// The doubt about the session that the answer to its proof leaves. `None` if the session lives.
+    /// Reads the answer to a proof. Returns the remaining doubt about the session, or `None` if the session
+    /// lives.
     pub async fn proof(&mut self) -> Option<SessionDoubt> {
         loop {
             let answer = match self.next().await {
@@ -340,7 +341,7 @@ impl HttpExchange {
         }
     }
 
-    /// Holds the answer back and asks the server for proof that it still knows the session.
+    /// Holds the answer back and requests proof that the server still knows the session.
     fn prove(
         &mut self,
         refused: Refused,
@@ -381,7 +382,7 @@ impl HttpExchange {
         proving.answer
     }
 
-    /// Handles a message of the stream with this length.
+    /// Handles a message of the stream. `bytes` is its length.
     fn message(
         &mut self,
         bytes: usize,

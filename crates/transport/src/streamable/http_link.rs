@@ -38,11 +38,11 @@ pub const SESSION_ID: &str = "mcp-session-id";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// Calls in a row that may be refused as a whole. At this number the session is given up, even if
-/// its proof succeeds.
+/// The maximum number of consecutive calls that are refused as a whole. At this number the session counts as
+/// lost, even if its proof succeeds.
 const MOST_REFUSED: u32 = 3;
 
-/// The longest time that the end of a session may take.
+/// The time limit for the DELETE that ends a session.
 pub const DELETE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The sending side of one session.
@@ -56,15 +56,15 @@ pub struct HttpLink {
     pub max_message_bytes: usize,
     pub liveness: Arc<Liveness>,
     pub attempt_limiter: Arc<AttemptLimiter>,
-    /// Notified when the open connections must not be used again: the GET stream then gets a new connection.
+    /// Notified when the open connections must no longer be used. The GET stream then reconnects.
     pub forgotten: Notify,
-    /// The state of the server's own stream, to be shown to people.
+    /// The state of the GET stream, which people see.
     pub stream_state: Mutex<StreamState>,
     log: Arc<ServerLog>,
     proofs: ProofTurns,
     over: OnceLock<Loss>,
-    /// Cancelled when the session is lost. Calls in flight go on: each has its own connection, and reports
-    /// its own end.
+    /// Cancelled when the session is lost. Calls in flight continue: each has its own connection, and reports
+    /// the end of that connection.
     lost: CancellationToken,
 }
 
@@ -85,7 +85,8 @@ impl std::fmt::Debug for HttpLink {
 }
 
 impl HttpLink {
-    /// A link to an endpoint, before the handshake. Answers to the server's requests go to `outgoing`.
+    /// Creates a link to an endpoint, before the handshake. Answers to the server's requests go to
+    /// `outgoing`.
     pub fn new(opening: &Opening, target: HttpTarget, outgoing: mpsc::Sender<String>) -> Self {
         Self {
             stream_target: target.at((*target.uri()).clone()),
@@ -117,7 +118,7 @@ impl HttpLink {
         headers.extend(session_id.as_deref().map(|id| (SESSION_ID, id)));
         headers.extend(version.map(|version| (PROTOCOL_VERSION, version)));
         let post = self.target.template("POST", &headers);
-        // Set once, right after the handshake.
+        // The cell is empty: the handshake sets it once.
         self.greeted
             .set(Greeted {
                 post,
@@ -155,7 +156,8 @@ impl HttpLink {
             .is_some_and(|greeted| greeted.session_id.is_some())
     }
 
-    /// Posts the request that `render` writes for the id that it gets. Returns that id, and the response.
+    /// Posts a request. `render` gets the id of the request and returns its text. Returns the id and the
+    /// response.
     pub fn request(&self, render: impl FnOnce(&str) -> String) -> (u64, Sending) {
         self.request_by(HttpTarget::send_body, render)
     }
@@ -175,20 +177,20 @@ impl HttpLink {
         (id, response)
     }
 
-    /// True if a stream can be resumed: all revisions with a handshake define this.
+    /// True after the handshake: all revisions with a handshake define the resumption of streams.
     pub fn can_resume(&self) -> bool {
         self.greeted.get().is_some()
     }
 
-    /// Asks for the events of a stream after the event `last_event`.
+    /// Requests the events of a stream after the event `last_event`.
     pub fn resume(&self, last_event: &str) -> Sending {
         let headers = vec![("accept", "text/event-stream"), (LAST_EVENT_ID, last_event)];
-        // Use a new connection: an idle one may be closed already, and the server has named the time of this
-        // request.
+        // Use a new connection: an idle one may be closed already, and the request would miss the time that
+        // the server named for it.
         self.stream_target.send_afresh(&self.bare("GET", headers))
     }
 
-    /// Stops the use of the connections that are open now.
+    /// Makes later requests use new connections. The GET stream reconnects.
     pub fn forget_connections(&self) {
         self.target.forget_connections();
         self.forgotten.notify_one();
@@ -205,11 +207,12 @@ impl HttpLink {
         }
     }
 
-    /// Opens the server's own stream, at the event after `last_event`.
+    /// Opens the GET stream. With `last_event`, the stream continues after that event.
     pub fn get_stream(&self, last_event: Option<&str>) -> Sending {
         let mut headers = vec![("accept", "text/event-stream")];
         headers.extend(last_event.map(|id| (LAST_EVENT_ID, id)));
-        // Use a new connection: an idle one may be closed already, which would say nothing about the server.
+        // Use a new connection: an idle one may be closed already, and its failure would say nothing about
+        // the server.
         self.stream_target.send_afresh(&self.bare("GET", headers))
     }
 
@@ -246,8 +249,8 @@ impl HttpLink {
         }
     }
 
-    /// Resolves to `true` if the session is lost after a request in it was refused. Asks the server for `proof`, or
-    /// by default for the proof that was chosen at the handshake.
+    /// Checks the session after a request in it was refused. Requests `proof`, or by default the proof that
+    /// was chosen at the handshake. Resolves to `true` if the session is lost.
     pub async fn loses_session(
         self: Arc<Self>,
         refused: Refused,
@@ -257,7 +260,7 @@ impl HttpLink {
             return false;
         };
         let proof = proof.unwrap_or(greeted.proof);
-        // Some servers answer list requests in any session, and refuse calls.
+        // Some servers answer list requests in any session but refuse calls, so a proof would show nothing.
         let is_useless =
             refused.is_unaddressed_error() && self.liveness.failed_in_row() >= MOST_REFUSED - 1;
         let shows_loss = async {
@@ -274,7 +277,7 @@ impl HttpLink {
         is_lost
     }
 
-    /// The doubt about the session after the answer to its proof. `None` if the session lives.
+    /// Requests the proof. Returns the remaining doubt about the session, or `None` if the session lives.
     async fn prove(self: &Arc<Self>, proof: SessionProof) -> Option<SessionDoubt> {
         let (id, response) =
             self.request(|id| detect::own_request(Era::Legacy, id, proof.method(), None));

@@ -1,9 +1,9 @@
-//! Decides if a refused request puts its session in doubt.
+//! Decides whether a refused request puts its session in doubt.
 //!
 //! A server that does not know a session must answer HTTP 404 (specification 2025-11-25, "Session
-//! Management"). Many servers answer otherwise: 400 with an error of `id: null`, 410, 500, or an error under
-//! 200. Such an answer may also be about the request alone. Mainstay therefore asks for proof of the session
-//! ([`SessionProof`]).
+//! Management"). Many servers give another answer: 400 with an error of `id: null`, 410, 500, or an error
+//! under 200. Such an answer may also be about the request alone. Mainstay therefore requests proof of the
+//! session ([`SessionProof`]).
 
 use std::time::Duration;
 
@@ -19,16 +19,16 @@ use tokio::{
 
 use crate::{CallState, Frame, Interruption, InterruptionKind, streamable::http_exchange::Purpose};
 
-/// Time for the answer to the proof. A server that takes longer keeps its session.
+/// The time limit for the answer to the proof. If the server takes longer, the session is kept.
 const PROOF_LIMIT: Duration = Duration::from_secs(5);
 
-/// The most bytes of the proof that are read. A longer answer is a list, so the session lives.
+/// The maximum number of bytes of the proof that are read. A longer answer is a list, so the session lives.
 pub const MAX_PROOF: usize = 64 * 1024;
 
-/// Time after a proof in which the same session is not asked for proof again.
+/// The time after a proof in which the same session needs no other proof.
 const PROOF_PAUSE: Duration = Duration::from_secs(1);
 
-/// The code of the error by which SDKs report an unknown session.
+/// The error code by which SDKs report an unknown session.
 const SESSION_NOT_FOUND: i64 = -32001;
 
 /// Words in error texts about sessions, in lower case. `initializ` is in "not initialized" and "before
@@ -63,11 +63,10 @@ pub struct Refused {
     pub state: CallState,
 }
 
-/// The doubt about the session after `answer` to its request `id`. `None` if the answer puts the session in
-/// no doubt.
+/// Returns the doubt about the session that `answer` to the request `id` raises, or `None`.
 ///
-/// An error with the id of the request comes from a program that has read the request. Only an error about
-/// the session shows that nothing has run.
+/// An error with the id of the request comes from a program that has read the request, so the request may
+/// have run. It has not run if the error is about the session.
 pub fn doubt(
     status: u16,
     answer: &Result<Frame, Interruption>,
@@ -80,7 +79,7 @@ pub fn doubt(
             kind: InterruptionKind::Refused { body, .. },
             ..
         }) => return refused_by_status(status, None, body),
-        // For example a web page of a proxy in front of the server.
+        // The answer may be a web page of a proxy in front of the server.
         Err(Interruption {
             kind: InterruptionKind::Unreadable(_),
             ..
@@ -111,7 +110,7 @@ pub fn doubt(
     let is_doubtful = match (code, purpose) {
         (code::METHOD_NOT_FOUND, _) => false,
         _ if is_about_session => true,
-        // In every session, `ping` is answered with a result.
+        // A live session answers `ping` with a result.
         (_, Purpose::Ping) => true,
         (_, Purpose::Own) => false,
         (code::INVALID_REQUEST, Purpose::Call | Purpose::Proof) => true,
@@ -137,7 +136,7 @@ pub fn doubt(
     is_doubtful.then_some(SessionDoubt::Refused(refused))
 }
 
-/// The doubt after an answer that belongs to no request. `body` is the answer's text if it is not a message.
+/// The doubt after an answer that identifies no request. `body` is the answer's text if it is not a message.
 fn refused_by_status(
     status: u16,
     error: Option<(i64, String)>,
@@ -171,7 +170,7 @@ fn has_session_words(words: &str) -> bool {
 }
 
 impl Refused {
-    /// True if this is a JSON-RPC error without the id of the request. A failed tool is answered otherwise.
+    /// True if this is a JSON-RPC error without the id of the request. The error of a failed tool has the id.
     pub fn is_unaddressed_error(&self) -> bool {
         self.error.is_some() && !self.names_request
     }
@@ -206,7 +205,7 @@ impl std::fmt::Display for Refused {
     }
 }
 
-/// Takes care that a session is asked for proof once, for all requests that put it in doubt at the same time.
+/// Shares one proof among all requests that put a session in doubt at the same time.
 #[derive(Debug, Default)]
 pub struct ProofTurns {
     /// Time of the last proof. Locked while proof is awaited, so that other requests wait.
@@ -214,8 +213,8 @@ pub struct ProofTurns {
 }
 
 impl ProofTurns {
-    /// Resolves to `true` if the session is lost. `shows_loss` asks the server for proof. It is not polled if
-    /// the session `is_over`, or if the last proof is recent.
+    /// Resolves to `true` if the session is lost. `shows_loss` requests the proof. It is not polled if the
+    /// session `is_over`, or if the last proof is recent.
     pub async fn is_lost(
         &self,
         is_over: impl Fn() -> bool,
@@ -241,10 +240,11 @@ impl ProofTurns {
 pub struct SessionProof(Method);
 
 impl SessionProof {
-    /// The proof after a refused list request: such a request may fail for its own reasons.
+    /// The proof after a refused list request: another list may fail for the same reason.
     pub const PING: Self = Self(Method::Ping);
 
-    /// A list that the server declares. `ping` is a weaker proof: some servers answer it to any client.
+    /// The proof for these capabilities: a list that the server declares, else `ping`. `ping` is weaker,
+    /// because some servers answer it to any client.
     pub fn for_capabilities(declared: Capabilities) -> Self {
         Self(match declared {
             Capabilities { tools: true, .. } => Method::ToolsList,
@@ -260,8 +260,8 @@ impl SessionProof {
         self.0
     }
 
-    /// True if the session is lost after its proof was answered with `doubt`. `doubted` is the refusal
-    /// before. A list that fails for its own reasons is no loss of the session.
+    /// True if `doubt`, from the answer to the proof, shows that the session is lost. `doubted` is the
+    /// refusal that led to the proof. A list that fails for its own reasons is no loss of the session.
     pub fn shows_loss(doubt: Option<&SessionDoubt>, doubted: &Refused) -> bool {
         match doubt {
             None => false,
@@ -362,7 +362,7 @@ mod tests {
         }
     }
 
-    /// In every session, `ping` is answered, but not every server knows it. A list may fail for its own
+    /// A live session answers `ping`, but some servers do not know the method. A list may fail for its own
     /// reasons.
     #[test]
     fn a_ping_that_is_refused_puts_the_session_in_doubt() {

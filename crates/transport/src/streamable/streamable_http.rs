@@ -30,10 +30,10 @@ use crate::{
     },
 };
 
-/// Time that a new session waits for its GET stream. Some servers send no head before the first event.
+/// The time that a new session waits for its GET stream. Some servers send no head before the first event.
 const STREAM_LIMIT: Duration = Duration::from_secs(1);
 
-/// Queued answers to a server's requests.
+/// The maximum number of queued answers to a server's requests.
 const MAX_OUTGOING: usize = 64;
 
 /// The reason that no session was opened.
@@ -45,7 +45,7 @@ pub enum NotOpened {
 }
 
 impl NotOpened {
-    /// The text of a refusal. Empty if the server has not refused.
+    /// The text of a refusal. Empty if the server has not refused the session.
     fn words(&self) -> &str {
         match self {
             Self::NotSpoken(refusal) => &refusal.answer,
@@ -88,8 +88,8 @@ pub async fn open(
         opened = &mut greeting => return opened,
         () = opening.stop.close.cancelled() => {}
     }
-    // The server may have opened a session. Wait for the answer, because only the answer has the id of the
-    // session to end.
+    // The server may have opened a session. Wait for the answer, because only the answer has the id that ends
+    // the session.
     let ending = async {
         if let Ok((_, running)) = greeting.await {
             running.await;
@@ -99,7 +99,7 @@ pub async fn open(
     Err(Loss::Disconnected("stopped".to_owned()).into())
 }
 
-/// Sends `initialize`, and again with another revision if the server refuses the first one.
+/// Sends `initialize`. If the server refuses the revision, sends it again with another one.
 async fn greet_server(
     opening: &Opening,
     launch: &HttpLaunch,
@@ -197,8 +197,8 @@ async fn greet_once(
         listening: None,
     };
     session.send_initialized().await;
-    // Wait for the stream: a server may make a request of its own at the first request, and many servers drop
-    // messages while the stream is not open.
+    // Wait for the stream: a server may send a request of its own after the first request, and many servers
+    // drop messages while the stream is not open.
     let (unanswered, answered) = oneshot::channel();
     let mut running: RunningConnection =
         Box::pin(run(link, answers, opening.stop.close.clone(), unanswered));
@@ -209,7 +209,7 @@ async fn greet_once(
     Ok((session, running))
 }
 
-/// The refusal in a JSON-RPC error, which shows that the server speaks MCP.
+/// Reads the refusal from a JSON-RPC error. Such an error shows that the server speaks MCP.
 fn refused_by_error(text: &str) -> Option<NotOpened> {
     let frame = Frame::of_server(text.to_owned().into()).ok()?;
     let loss = Loss::Rejected(frame.error()?.to_owned());

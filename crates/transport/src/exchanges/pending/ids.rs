@@ -2,10 +2,10 @@
 
 use mainstay_core::message::lenient::whole_number;
 
-/// Bytes at the end of an answer in which its id is searched.
+/// The number of bytes at the end of an answer that are searched for its id.
 const TAIL: usize = 64;
 
-/// True if the beginning of a message has a method.
+/// True if the beginning of a message contains a method.
 pub fn is_request(head: &[u8]) -> bool {
     memchr::memmem::find(head, b"\"method\"").is_some()
 }
@@ -49,7 +49,7 @@ fn token_in_head(text: &str) -> Option<String> {
     Some(value[..end].to_owned())
 }
 
-/// The id (JSON text) with which a message ends.
+/// The id (JSON text) at the end of a message.
 fn token_in_tail(text: &str) -> Option<String> {
     let (_, after) =
         text[text.floor_char_boundary(text.len().saturating_sub(TAIL))..].rsplit_once("\"id\"")?;

@@ -14,8 +14,8 @@ use crate::{
     lines::line_writer::Mark,
 };
 
-/// Unread messages of one call. Beyond this number, progress and log messages are dropped and counted: a slow
-/// reader must not delay the server or other calls.
+/// The maximum number of unread messages of one call. Further progress and log messages are dropped and
+/// counted: a slow reader must not delay the server or other calls.
 const MAX_UNREAD: usize = 1024;
 
 /// The reason that a call gets no answer.
@@ -27,9 +27,9 @@ pub enum Broken {
     TooLarge(usize),
     /// The server made a request that its revision forbids. Its other messages about this call are ignored.
     ForbiddenRequest,
-    /// The server sent the request itself back.
+    /// The server sent the request back unchanged.
     Echoed,
-    /// The answer cannot be read, for this reason.
+    /// The answer cannot be read. The text is the reason.
     Unreadable(Arc<str>),
     /// The answer has this id (JSON text), which does not identify a call.
     Misaddressed(Arc<str>),
@@ -55,7 +55,7 @@ pub struct Inbox {
     pub asker: Option<Asker>,
     /// The call, if it may crash the server.
     work: Option<PossibleSuspect>,
-    /// The place of the request in the writer's output.
+    /// The position of the request in the writer's output.
     mark: OnceLock<Mark>,
     /// Set once the server asks a question that this call may have caused.
     open_questions: OnceLock<Arc<OpenQuestions>>,
@@ -85,7 +85,7 @@ impl Inbox {
     }
 
     pub fn set_mark(&self, mark: Mark) {
-        // A request is queued once.
+        // A request is queued once, so the cell is empty.
         self.mark.set(mark).ok();
     }
 

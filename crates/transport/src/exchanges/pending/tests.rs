@@ -76,8 +76,8 @@ fn an_answer_without_an_id_may_answer_a_notification() {
     assert_eq!(has_come(&mut third), Some(Ok(())));
 }
 
-/// If several calls wait, an answer without an id belongs to none of them. But once there are as many such
-/// answers as calls, no call has to wait.
+/// While several calls wait, an answer without an id cannot be assigned to one of them. Once there are as
+/// many such answers as calls, all these calls end.
 #[test]
 fn as_many_answers_without_an_id_as_calls_end_all_of_them() {
     let pending = pending();
@@ -86,7 +86,7 @@ fn as_many_answers_without_an_id_as_calls_end_all_of_them() {
     assert_eq!(null(), Addressee::Nobody);
     let mut later = pending.register(None, None).expect("open");
     assert!(calls.iter_mut().all(|call| has_come(call).is_none()));
-    // The call was not sent when the answer came.
+    // The answer came before `later` was sent, so it does not belong to `later`.
     pending.answer(&calls[0].id.to_string(), error_without_id());
     assert_eq!(has_come(&mut calls[0]), Some(Ok(())));
     assert_eq!(has_come(&mut calls[1]), None);
@@ -170,7 +170,7 @@ fn a_late_answer_is_told_apart_from_an_invented_one() {
     }
 }
 
-/// A server may answer open requests when its session ends, such as `subscriptions/listen`.
+/// A server may answer open requests, such as `subscriptions/listen`, when its session ends.
 #[test]
 fn an_answer_after_the_end_is_late() {
     let pending = pending();
@@ -215,8 +215,8 @@ fn question(over: &tokio_util::sync::CancellationToken) -> ServerQuestion {
     ServerQuestion::read(frame, &replies, &AskedQuestions::default()).expect("no ping")
 }
 
-/// An abandoned call may still cause questions. Until it is answered or its time is over, others are not
-/// asked, and the refusal gives this reason.
+/// An abandoned call may still cause questions. Until it is answered or its time is over, questions do not
+/// reach other clients, and the refusal names the abandoned call.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_was_given_up_keeps_others_from_being_asked() {
     let pending = pending();
@@ -266,7 +266,7 @@ async fn a_call_that_was_given_up_keeps_others_from_being_asked() {
     }
 }
 
-/// A server may make requests under the ids of calls, but not requests that only clients make.
+/// A server's request may have the id of a call, but not a method that only clients use.
 #[test]
 fn a_call_that_comes_back_is_no_question() {
     let pending = pending();

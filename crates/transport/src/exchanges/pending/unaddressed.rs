@@ -1,9 +1,9 @@
-//! Answers on a shared connection whose id is `null`, so that they do not identify their request.
+//! Answers on a shared connection whose id is `null`. Such an answer does not identify its request.
 //!
 //! Some servers answer every message, even notifications. Others refuse a request that they cannot read, or
-//! lose its id. Ids increase, so this module uses an id as a time.
+//! lose its id. Ids increase, so a comparison of ids tells which message was sent first.
 
-/// Messages to the server that need no answer and have not got one.
+/// The messages to the server that need no answer and have not been answered.
 #[derive(Debug, Default)]
 pub struct Answerless {
     count: usize,
@@ -22,9 +22,9 @@ impl Answerless {
         self.before = last_id;
     }
 
-    /// True if an answer that comes now may answer such a message. `last_id` is the latest request, and
-    /// `waiting` are the requests without an answer. Servers read in order: once a request that was sent
-    /// after the message has its answer, the message will not get one.
+    /// True if an answer that comes now may belong to a message that needs no answer. `last_id` is the latest
+    /// request, and `waiting` are the requests without an answer. Servers read in order: once a request that
+    /// was sent after the message has its answer, the message will not get one.
     pub fn may_be_answered(&mut self, last_id: u64, waiting: &[u64]) -> bool {
         let later = waiting.iter().filter(|id| **id > self.before).count();
         let all_later_wait = u64::try_from(later) == Ok(last_id.saturating_sub(self.before));

@@ -4,11 +4,10 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::Head;
 
-/// The longest line with a chunk's size, and the longest trailer.
+/// The maximum length of a line with the size of a chunk, and of a trailer.
 const MAX_LINE: usize = 8 * 1024;
 
-/// The largest chunk. It is larger than any message that Mainstay accepts, so there is no reason to wait for
-/// a larger one.
+/// The maximum size of a chunk. It exceeds any message that Mainstay accepts, so a larger chunk is useless.
 const MAX_CHUNK: u64 = 1 << 32;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -76,7 +75,8 @@ impl BodyDecoder {
         matches!(self, Self::UntilClose)
     }
 
-    /// True if only the end of the body is missing, or nothing. `buffer` holds the bytes that have arrived.
+    /// True if the body is complete, or if only its end mark is missing. `buffer` holds the bytes that have
+    /// arrived.
     pub fn is_complete(&self, buffer: &[u8]) -> bool {
         match self {
             Self::Length(0) | Self::Done => true,
@@ -176,7 +176,7 @@ mod tests {
 
         #[test]
         fn no_bytes_make_it_panic(wire in prop::collection::vec(any::<u8>(), 0..200), pieces in prop::collection::vec(1..20usize, 1..5)) {
-            // Errors are fine here.
+            // An error is a valid result. Only a panic fails the test.
             drop(decode(BodyDecoder::ChunkSize, &wire, &pieces));
         }
     }

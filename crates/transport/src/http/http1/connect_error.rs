@@ -1,4 +1,4 @@
-//! Errors of connections as texts for people: the host, the reason, and the setting to change.
+//! Texts for people about failed connections: the host, the reason, and the setting to change.
 
 use std::{io, net::IpAddr, time::Duration};
 
@@ -19,7 +19,7 @@ pub fn unconnected(authority: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), words)
 }
 
-/// The text for an origin at an address of one's own network, to which nothing may lead.
+/// The text for an origin at a private address, to which a URL of the internet must not lead.
 pub fn private(authority: &str, address: IpAddr) -> io::Error {
     io::Error::other(format!(
         "{authority} is at the private address {address}, to which a server of the internet must not lead"
@@ -32,7 +32,7 @@ pub fn unresolved(host: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), words)
 }
 
-/// `way` is the proxy on the way, in words.
+/// The text for a connection that took longer than `limit`. `way` is the text that names the proxy in use.
 pub fn too_late(authority: &str, way: Option<&str>, limit: Duration) -> io::Error {
     let limit = limit.as_secs();
     let words = match way {
@@ -46,7 +46,8 @@ fn tls_error(error: &io::Error) -> Option<&TlsError> {
     error.get_ref()?.downcast_ref()
 }
 
-/// The text for a failed TLS handshake with a proxy that this setting or variable names.
+/// The text for a failed TLS handshake with a proxy. `setting` is the setting or variable that names the
+/// proxy.
 pub fn unencrypted_proxy(
     host: &str,
     authority: &str,
@@ -62,8 +63,8 @@ pub fn unencrypted_proxy(
     }
 }
 
-/// The text for a connection that ended because the server does not accept the client's certificate, or asks for
-/// one. `None` if the connection ended for another reason.
+/// The text for a connection that ended because the server refuses the client's certificate or requires one.
+/// `None` if the connection ended for another reason.
 pub fn refused_certificate(
     authority: &str,
     error: &io::Error,
@@ -135,7 +136,7 @@ fn certificate(host: &str, reason: &CertificateError) -> String {
         CertificateError::UnknownIssuer => format!(
             "the certificate of {host} is not trusted: its issuer is unknown; name a file with the issuer's certificate by `caFile`, or add it to the system's trust store"
         ),
-        // The verifier reports this case by a type that Mainstay cannot name.
+        // The verifier reports this case by a type that this crate cannot name.
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
             format!(
                 "the certificate of {host} is not trusted: it signs itself, and is an authority's (CA:TRUE), which no server may show; make one with CA:FALSE (openssl req -x509 … -addext basicConstraints=critical,CA:FALSE), and name its file by `caFile`"

@@ -1,4 +1,5 @@
-//! One TCP connection to an origin, encrypted if the URL asks for it, and through a proxy if there is one.
+//! One TCP connection to an origin, with TLS if the URL is encrypted, and through a proxy if one is
+//! configured.
 
 use std::{
     io,
@@ -37,10 +38,11 @@ use super::{
 };
 use crate::http::public_address::is_public;
 
-/// A TCP and TLS connection that takes longer counts as a failed attempt.
+/// The time limit for the TCP connection and the TLS handshake.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Keepalive probes: the silence before the first one, the time between two, and their number.
+/// The keepalive settings: the silence before the first probe, the time between two probes, and the number of
+/// probes.
 #[cfg(target_os = "linux")]
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 #[cfg(target_os = "linux")]
@@ -48,11 +50,11 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 #[cfg(target_os = "linux")]
 const KEEPALIVE_COUNT: u32 = 3;
 
-/// Sent data must be acknowledged within this time.
+/// The time limit for the acknowledgement of sent data.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_LIMIT_MS: u32 = 30_000;
 
-/// The origin of the connections.
+/// The origin of the connections, and the way to it.
 #[derive(Debug)]
 pub struct HttpOrigin {
     host: String,
@@ -63,18 +65,18 @@ pub struct HttpOrigin {
     certificates: CertificateFiles,
     /// The certificates for connections to the proxy.
     certificates_of_proxy: CertificateFiles,
-    /// True if the origin must not be at a private address.
+    /// True if connections to a private address are refused.
     pub is_only_public: AtomicBool,
-    /// The address of the last successful connection: of the origin, or of the proxy.
+    /// The address of the last successful connection. With a proxy, it is the proxy's address.
     worked: Mutex<Option<SocketAddr>>,
-    /// The host, and the port unless it is the scheme's default.
+    /// The host, with the port unless it is the scheme's default.
     pub authority: String,
     /// The parts of each request that a proxy forwards.
     pub forwarded: ForwardedParts,
 }
 
 impl HttpOrigin {
-    /// `variables` names the proxies of the environment.
+    /// `variables` holds the proxies of the environment.
     pub fn new(
         uri: &Uri,
         network: &NetworkSettings,
@@ -100,7 +102,7 @@ impl HttpOrigin {
         let port = authority
             .port_u16()
             .unwrap_or(if encrypted { 443 } else { 80 });
-        // Credentials in a URL are not sent. `Host` must not contain them.
+        // Credentials in a URL are not sent, and `Host` must not contain them.
         let without_credentials = authority
             .as_str()
             .rsplit_once('@')
@@ -235,8 +237,9 @@ impl HttpOrigin {
         connecting.await.map_err(|error| route.unencrypted(&error))
     }
 
-    /// The error if this one of a connection shows that the server refused the TLS handshake for the client's
-    /// certificate. With TLS 1.3 a client learns of it when it reads, and its request has not run.
+    /// Returns a clearer error if `error` shows that the server refused the TLS handshake because of the
+    /// client's certificate. With TLS 1.3, the client only detects the refusal when it reads. The request has
+    /// not run.
     pub fn refused_certificate(
         &self,
         connection: &Connection,
@@ -254,7 +257,8 @@ impl HttpOrigin {
         !self.forwarded.start.is_empty()
     }
 
-    /// The proxy that forwards the requests, in words. None is in the way of an encrypted connection.
+    /// The text that names the proxy which forwards the requests. `None` for an encrypted connection, because
+    /// a proxy only tunnels it.
     pub fn forwarding_proxy(&self) -> Option<String> {
         match &self.route {
             Route::Proxied(route) if self.tls.is_none() => Some(route.through()),
@@ -262,7 +266,7 @@ impl HttpOrigin {
         }
     }
 
-    /// The error if this answer comes from a proxy that wants credentials. It has not forwarded the request.
+    /// The error if a proxy answered that it requires credentials. The proxy has not forwarded the request.
     pub fn refused_by_proxy(&self, head: &Head) -> Option<io::Error> {
         match &self.route {
             Route::Proxied(route) if self.tls.is_none() => Some(route.unauthorized(head)),
@@ -271,8 +275,8 @@ impl HttpOrigin {
     }
 }
 
-/// Lets the operating system end a connection whose peer has vanished: a machine that was cut off sends no
-/// reset. After an error the system's own limits apply.
+/// Makes the operating system end a connection whose peer has vanished: a machine that was cut off sends no
+/// reset. If an option cannot be set, the system's own limits apply.
 #[cfg(target_os = "linux")]
 fn watch(tcp: &TcpStream) {
     use rustix::net::sockopt;
@@ -300,7 +304,7 @@ enum Stream {
 #[derive(Debug)]
 pub struct Connection {
     stream: Stream,
-    /// Bytes that have arrived and were not read yet.
+    /// Bytes that have arrived but have not been read.
     pub buffer: BytesMut,
     /// True until the server has answered a request.
     pub is_fresh: bool,
@@ -308,7 +312,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// True if an idle connection can be used: neither data nor its end has arrived.
+    /// True if an idle connection can be used: the peer has sent neither data nor the end.
     pub fn is_quiet(&self) -> bool {
         let mut probe = [0];
         matches!(self.tcp().try_read(&mut probe), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
@@ -322,17 +326,17 @@ impl Connection {
         }
     }
 
-    /// The kind of the connection's end, after the end has been read. The operating system resets a
-    /// connection whose peer was closed before it had read everything. If the peer's process first ends its
-    /// side and closes the connection a moment later, the end arrives before the reset. `reset_wait` is the
-    /// time to wait for that reset.
+    /// Returns the kind of end after the end has been read. The operating system sends a reset if the peer
+    /// closed its connection before it had read everything. If the peer first shuts down its writing side and
+    /// closes the connection later, the end arrives before the reset. `reset_wait` is the time to wait for
+    /// that reset.
     pub async fn end(self, reset_wait: Duration) -> io::ErrorKind {
         if !self.buffer.is_empty() {
             return io::ErrorKind::UnexpectedEof;
         }
         let is_reset = async {
             let tcp = self.tcp();
-            // The socket stays ready for `Interest::ERROR` even after the error was taken.
+            // The socket stays ready for `Interest::ERROR` even after the error has been taken.
             matches!(tcp.take_error(), Ok(Some(_))) || tcp.ready(Interest::ERROR).await.is_ok()
         };
         match timeout(reset_wait, is_reset).await {
@@ -366,7 +370,7 @@ impl Connection {
         }
     }
 
-    /// Ends the writing side.
+    /// Shuts down the writing side.
     pub fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.stream {
             Stream::Plain(tcp) => Pin::new(tcp).poll_shutdown(context),

@@ -1,7 +1,7 @@
-//! The cookies of one connection to a server (RFC 6265). Load balancers use them to route a client to one
-//! server.
+//! The cookies of the connections to one server (RFC 6265). Load balancers use cookies to route a client to
+//! one server.
 //!
-//! All requests go to one host. `Domain` therefore only decides if a cookie is accepted.
+//! All requests go to one host, so `Domain` only decides if a cookie is accepted.
 
 use std::{
     net::IpAddr,
@@ -14,16 +14,16 @@ use parking_lot::Mutex;
 
 use super::Head;
 
-/// The most cookies that are stored. Beyond it, the oldest is dropped.
+/// The maximum number of stored cookies. Beyond it, the oldest cookie is dropped.
 const MAX_COOKIES: usize = 50;
 
-/// The most bytes of a cookie with its attributes.
+/// The maximum number of bytes of a cookie with its attributes.
 const MAX_COOKIE: usize = 4096;
 
-/// Maximum size of the `Cookie` line of a request, in bytes. Servers refuse longer request heads.
+/// The maximum size, in bytes, of the `Cookie` line of a request. Servers refuse longer request heads.
 const MAX_SENT: usize = 8192;
 
-/// The cookies of one host. Without cookies, nothing is read or locked.
+/// The cookies of one host. Without stored and configured cookies, requests do not lock the list.
 pub struct CookieJar {
     host: String,
     is_encrypted: bool,
@@ -118,7 +118,7 @@ impl CookieJar {
         })
     }
 
-    /// True if the host of this connection is in `domain` (RFC 6265, 5.1.3).
+    /// True if the host of this jar is in `domain` (RFC 6265, 5.1.3).
     fn is_within(&self, domain: &str) -> bool {
         let domain = domain.trim_start_matches('.').to_ascii_lowercase();
         let is_below = || {
@@ -140,7 +140,7 @@ impl CookieJar {
         let cookies = self.cookies.lock();
         let configured = self.configured.as_deref();
         let mut line = configured.map_or_else(String::new, |value| format!("cookie: {value}"));
-        // If not all cookies fit, send the newest.
+        // Send the newest cookies if not all of them fit.
         let sent = cookies.iter().rev();
         for cookie in sent.filter(|cookie| cookie.is_for(path) && !cookie.is_over(now)) {
             let Cookie { name, value, .. } = cookie;

@@ -15,16 +15,17 @@ pub enum Error {
     Broken(#[source] io::Error),
     #[error("not an HTTP/1.1 response: {0}")]
     Malformed(&'static str),
-    /// There are no valid credentials for the request, for this reason. It has not run.
+    /// The request has no valid credentials. The text is the reason. The request has not run.
     #[error("{0}")]
     Unauthorized(String),
-    /// The credentials lack a permission that the request needs. It has not run.
+    /// The credentials lack a permission that the request needs. The request has not run.
     #[error("{0}")]
     Forbidden(String),
-    /// The credentials could not be had at this time, for this reason. The request has not run.
+    /// The credentials are not available at the moment. The text is the reason. The request has not
+    /// run.
     #[error("{0}")]
     CredentialsUnavailable(String),
-    /// The body exceeds its budget, and was given up in the middle.
+    /// The body exceeds its budget. The rest of it was not read.
     #[error("the answer exceeds {0} bytes")]
     OverBudget(usize),
 }

@@ -2,19 +2,19 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// The longest head that is read.
+/// The maximum length of a head, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// The most header fields that are read.
+/// The maximum number of header fields.
 const MAX_FIELDS: usize = 64;
 
-/// The error text if the server answers in TLS.
+/// The error text for a server that answers in TLS.
 pub const SPEAKS_TLS: &str = "it is TLS";
 
 /// The first bytes of TLS records: an alert or a handshake, and the version.
 const TLS_RECORDS: [[u8; 2]; 2] = [[0x15, 3], [0x16, 3]];
 
-/// The head of a response: the values that its framing needs, and the fields.
+/// The head of a response: the values for framing the body, and the fields.
 #[derive(Clone)]
 pub struct Head {
     pub status: u16,
@@ -78,7 +78,7 @@ pub fn take(buffer: &mut BytesMut, may_switch: bool) -> Result<Option<Head>, &'s
         for field in response.headers.iter() {
             head.note(field)?;
         }
-        // RFC 9112, 6.3: chunked wins over a length. These statuses have no body.
+        // A chunked body has precedence over a length (RFC 9112, 6.3). These statuses have no body.
         if matches!(status, 101 | 204 | 304) {
             (head.chunked, head.length) = (false, Some(0));
         }

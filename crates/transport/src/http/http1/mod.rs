@@ -1,8 +1,8 @@
 //! The HTTP/1.1 client, with a pool of connections to one origin. It is on the path of every call.
 //!
-//! The calling task writes the request and reads the answer itself, on a pooled connection. There is no task
-//! for each connection: handing data from task to task costs more than parsing it. Heads are parsed by
-//! `httparse`, and bodies by [`body`].
+//! The calling task itself writes the request and reads the answer, on a pooled connection. Connections have
+//! no tasks of their own: passing data between tasks costs more than parsing it. `httparse` parses heads, and
+//! [`body`] parses bodies.
 
 mod body;
 mod connect_error;
@@ -42,14 +42,14 @@ pub use self::{
 };
 use crate::Budget;
 
-/// Idle connections are dropped before servers drop them (Node and uvicorn after 5 s), so that few requests
-/// are written into a closing connection.
+/// The time after which an idle connection is dropped. Servers drop idle connections later (Node and uvicorn
+/// after 5 s), so few requests are written into a closing connection.
 const IDLE_LIMIT: Duration = Duration::from_secs(4);
 
-/// Idle connections that the pool stores.
+/// The maximum number of idle connections in the pool.
 const MAX_IDLE: usize = 256;
 
-/// Responses in [`Client::linger`].
+/// The maximum number of responses in [`HttpClient::linger`].
 const MAX_LINGERING: usize = 64;
 
 /// A pool of connections to one origin.
@@ -62,18 +62,18 @@ pub struct HttpClient {
     lingering: Mutex<Vec<Response>>,
     /// The span that names the server in events about new connections.
     span: Span,
-    /// Time to wait for a reset after the end of a connection.
+    /// The time to wait for a reset after the end of a connection.
     reset_wait: Duration,
 }
 
 impl HttpClient {
-    /// A client that uses no proxy. Events about new connections are in the current span.
+    /// Creates a client that uses no proxy. Events about new connections are in the current span.
     pub fn new(uri: &Uri) -> Result<Arc<Self>, UnusableUrl> {
         Ok(Self::build(uri, direct(uri)?, Duration::ZERO, None))
     }
 
-    /// A client with the `Cookie` header of a configuration. That header and the server's cookies are sent in
-    /// one line. `variables` names the proxies of the environment.
+    /// Creates a client with the `Cookie` header of a configuration. That header and the server's cookies are
+    /// sent in one line. `variables` holds the proxies of the environment.
     pub fn with_settings(
         uri: &Uri,
         cookie: Option<String>,
@@ -84,9 +84,10 @@ impl HttpClient {
         Ok(Self::build(uri, origin, Duration::ZERO, cookie))
     }
 
-    /// A client that can tell if the server has read a request before the connection ended without an answer:
-    /// [`io::ErrorKind::UnexpectedEof`] if so, else [`io::ErrorKind::ConnectionReset`]. The reset by the operating
-    /// system shows that the request was not read. It may come a moment after the end.
+    /// Creates a client whose errors tell if the server has read a request, when the connection ends without
+    /// an answer. [`io::ErrorKind::UnexpectedEof`] means that the server has read it, and
+    /// [`io::ErrorKind::ConnectionReset`] that it has not: the operating system resets a connection with
+    /// unread data. The reset may arrive a moment after the end.
     pub fn waiting_for_reset(uri: &Uri, reset_wait: Duration) -> Result<Arc<Self>, UnusableUrl> {
         Ok(Self::build(uri, direct(uri)?, reset_wait, None))
     }
@@ -125,7 +126,7 @@ impl HttpClient {
         &self.origin.forwarded
     }
 
-    /// Sends a request, given as the bytes of its head and body.
+    /// Sends a request. `request` holds the bytes of its head and body.
     pub fn send(self: &Arc<Self>, request: Vec<u8>) -> Responding {
         match self.take() {
             Some(connection) => Responding {
@@ -142,7 +143,7 @@ impl HttpClient {
         }
     }
 
-    /// Sends a request over a new connection.
+    /// Sends a request on a new connection.
     pub fn send_afresh(self: &Arc<Self>, request: Vec<u8>) -> Responding {
         let (client, span) = (Arc::clone(self), self.span.clone());
         Responding {
@@ -164,7 +165,7 @@ impl HttpClient {
         Ok(Switched::new(responding.await?))
     }
 
-    /// Drops the idle connections, because they may not work any more.
+    /// Drops the idle connections, because they may be dead.
     pub fn forget(&self) {
         self.idle.lock().clear();
     }
@@ -185,7 +186,7 @@ impl HttpClient {
         None
     }
 
-    /// Keeps a response until its last piece has arrived. Then its connection is used again.
+    /// Stores a response until its last piece has arrived. Then its connection is reused.
     pub fn linger(&self, response: Response) {
         let mut lingering = self.lingering.lock();
         if lingering.len() < MAX_LINGERING {
@@ -193,8 +194,8 @@ impl HttpClient {
         }
     }
 
-    /// Returns the connections of ended lingering responses to the pool. Drops connections that bring more
-    /// data.
+    /// Returns the connections of completed lingering responses to the pool. Drops connections on which more
+    /// data arrives.
     fn collect_lingering(&self) {
         let lingering = std::mem::take(&mut *self.lingering.lock());
         let mut context = Context::from_waker(std::task::Waker::noop());
@@ -218,7 +219,7 @@ impl HttpClient {
     }
 }
 
-/// An origin that is reached without a proxy.
+/// Creates an origin that is reached without a proxy.
 fn direct(uri: &Uri) -> Result<HttpOrigin, UnusableUrl> {
     HttpOrigin::new(uri, &NetworkSettings::default(), &ProxyVariables::default())
 }
@@ -227,12 +228,12 @@ type Ending = std::pin::Pin<Box<dyn Future<Output = io::ErrorKind> + Send + Sync
 
 type Connecting = std::pin::Pin<Box<dyn Future<Output = io::Result<Connection>> + Send + Sync>>;
 
-/// A request on its way. Resolves to its response. No data is lost while the future is not polled.
+/// A request in flight. Resolves to the response. No data is lost while the future is not polled.
 pub struct Responding {
     client: Arc<HttpClient>,
     request: Vec<u8>,
     phase: Phase,
-    /// True if the request asks for another protocol.
+    /// True if the request asks the server to switch protocols.
     may_switch: bool,
     /// True if the request stays in memory after it is written.
     keeps_request: bool,
@@ -273,8 +274,8 @@ impl Responding {
         }
     }
 
-    /// The error of a request of which no byte could be written. A server that refuses the client's certificate
-    /// says so before it closes the connection.
+    /// The error of a request of which no byte could be written. Reads the connection first, because a server
+    /// that refuses the client's certificate sends an alert before it closes the connection.
     fn unwritten(
         &self,
         connection: &mut Connection,
@@ -304,7 +305,7 @@ impl Future for Responding {
     fn poll(self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         loop {
-            // Each arm must set the phase again. After an error it stays `Over`.
+            // The phase is `Over` until an arm sets it again, and stays so after an error.
             match std::mem::replace(&mut this.phase, Phase::Over) {
                 Phase::Connecting(mut connecting) => match connecting.as_mut().poll(context) {
                     Poll::Ready(Ok(connection)) => {
@@ -330,8 +331,8 @@ impl Future for Responding {
                             let error = this.unwritten(&mut connection, error, context);
                             return Poll::Ready(Err(error));
                         }
-                        // The server may have answered before it closed the connection, for example with 413
-                        // to a large body.
+                        // The server may have answered before it closed the connection. An example is 413 to
+                        // a large body.
                         Poll::Ready(_) => this.request.len(),
                         Poll::Pending => {
                             this.phase = Phase::Writing {
@@ -499,7 +500,7 @@ impl Response {
             if read.len() + data.len() > limit {
                 return Err(CollectError::TooLarge);
             }
-            // Most bodies come in one piece and are not copied.
+            // Most bodies arrive in one piece and are not copied.
             if read.is_empty() && self.is_complete() {
                 self.data().await;
                 return Ok(data);
@@ -509,7 +510,7 @@ impl Response {
         Ok(std::mem::take(read).freeze())
     }
 
-    /// Drops the rest of the response. The pool reads it later.
+    /// Leaves the rest of the response to the pool, which reads it later.
     pub fn linger(self) {
         let client = Arc::clone(&self.client);
         client.linger(self);
@@ -531,8 +532,8 @@ mod tests {
 
     use super::*;
 
-    /// Answers each request with the next item of `answers`, on one connection after the other. An item that
-    /// is `None` closes the connection instead.
+    /// Starts a server that answers each request with the next item of `answers`, on one connection after the
+    /// other. For an item that is `None`, it closes the connection instead.
     async fn server(
         answers: Vec<Option<&'static str>>,
     ) -> (Arc<HttpClient>, tokio::task::JoinHandle<usize>) {
@@ -663,7 +664,8 @@ mod tests {
 
     const PATIENT: Duration = Duration::from_mins(1);
 
-    /// The server ends its side while the request arrives, and closes the connection a moment later.
+    /// The server shuts down its writing side while the request arrives, and closes the connection a moment
+    /// later.
     #[tokio::test]
     async fn a_request_that_was_not_read_is_known_by_the_reset_after_the_end() {
         for read in [0, 1, 20] {

@@ -1,7 +1,7 @@
-//! The way to an origin: directly, or through a proxy.
+//! The route to an origin: direct, or through a proxy.
 //!
-//! A proxy connects to an encrypted origin by `CONNECT` (RFC 9110, 9.3.6), and forwards the requests to any
-//! other (RFC 9112, 3.2.2): most proxies allow `CONNECT` to port 443 only.
+//! A proxy opens a tunnel to an encrypted origin by `CONNECT` (RFC 9110, 9.3.6). It forwards the requests to
+//! any other origin (RFC 9112, 3.2.2), because most proxies allow `CONNECT` to port 443 only.
 
 use std::io;
 
@@ -18,20 +18,21 @@ use super::{
     head::{self, Head, SPEAKS_TLS},
 };
 
-/// The authentication schemes of a proxy that an error names, and the longest name of one.
+/// The maximum number of a proxy's authentication schemes in an error, and the maximum length of a scheme's
+/// name.
 const MAX_SCHEMES: usize = 8;
 const LONGEST_SCHEME: usize = 32;
 
-/// The way to an origin.
+/// The route to an origin.
 #[derive(Debug)]
 pub enum Route {
     Direct,
     Proxied(Box<ProxyRoute>),
-    /// A proxy is named that cannot be used, for this reason.
+    /// The configured proxy cannot be used. The text is the reason.
     Unusable(String),
 }
 
-/// The way through a proxy.
+/// The route through a proxy.
 #[derive(Debug)]
 pub struct ProxyRoute {
     pub chosen: ChosenProxy,
@@ -41,13 +42,13 @@ pub struct ProxyRoute {
     target: String,
 }
 
-/// The parts of each request that a proxy forwards. They are empty for all others.
+/// The parts of each request that a proxy forwards. Empty for all other requests.
 #[derive(Debug)]
 pub struct ForwardedParts {
-    /// The beginning of the request's target: scheme and authority.
+    /// The beginning of the request's target: scheme and authority of the origin.
     pub start: Box<str>,
-    /// The header lines for the proxy: its credentials, and the end of the connection after the response. Some
-    /// proxies close a connection without announcing it, and a request that is on the way then is lost.
+    /// The header lines for the proxy: its credentials, and `connection: close`. Some proxies close a
+    /// connection without announcing it, and a request in flight is then lost.
     pub lines: Secret,
 }
 
@@ -80,7 +81,8 @@ impl Route {
         }))
     }
 
-    /// The parts of each request to this authority. A proxy forwards requests that are not encrypted.
+    /// The parts that a proxy needs in each request to this authority. Empty for an encrypted origin, whose
+    /// requests are not forwarded.
     pub fn forwarded_parts(&self, is_encrypted: bool, authority: &str) -> ForwardedParts {
         let route = match self {
             Self::Proxied(route) if !is_encrypted => route,
@@ -99,7 +101,7 @@ impl Route {
 }
 
 impl ProxyRoute {
-    /// The header line with the credentials for the proxy. Empty without any.
+    /// The header line with the credentials for the proxy. Empty without credentials.
     fn credentials(&self) -> String {
         let value = self.chosen.proxy.authorization();
         value.map_or_else(String::new, |value| {
@@ -107,7 +109,7 @@ impl ProxyRoute {
         })
     }
 
-    /// Asks the proxy for a connection to the origin, on a connection to the proxy.
+    /// Requests a tunnel to the origin, on an open connection to the proxy.
     pub async fn open_tunnel(
         &self,
         stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
@@ -138,7 +140,7 @@ impl ProxyRoute {
         if !head.is_success() {
             return Err(self.refusal(&head));
         }
-        // The origin speaks only after the client has begun the TLS handshake.
+        // The origin sends nothing before the client has begun the TLS handshake.
         if answer.is_empty() {
             Ok(())
         } else {
@@ -170,7 +172,7 @@ impl ProxyRoute {
         io::Error::new(io::ErrorKind::ConnectionRefused, words)
     }
 
-    /// The text for an answer 407 of the proxy.
+    /// The text for an answer of the proxy with status 407.
     pub fn unauthorized(&self, head: &Head) -> io::Error {
         let (name, source) = (&self.chosen, self.chosen.source);
         let challenges = head.all("proxy-authenticate");
@@ -194,13 +196,13 @@ impl ProxyRoute {
         io::Error::new(io::ErrorKind::PermissionDenied, words)
     }
 
-    /// The error of a connection to the proxy itself.
+    /// The text for a failed connection to the proxy itself.
     pub fn unreachable(&self, error: &io::Error) -> io::Error {
         let words = format!("{} cannot be reached: {error}", self.chosen);
         io::Error::new(error.kind(), words)
     }
 
-    /// The error of the TLS handshake with the proxy.
+    /// The text for a failed TLS handshake with the proxy.
     pub fn unencrypted(&self, error: &io::Error) -> io::Error {
         let proxy = &self.chosen.proxy;
         let authority = format!("{}:{}", proxy.host, proxy.port);
@@ -213,7 +215,7 @@ impl ProxyRoute {
         ))
     }
 
-    /// The words for a failure behind the proxy.
+    /// The words that name the proxy in the text of a failure behind it.
     pub fn through(&self) -> String {
         format!("through {}", self.chosen)
     }

@@ -1,4 +1,4 @@
-//! TLS to servers and proxies: the certificates that are trusted, and the certificate that the client shows.
+//! TLS to servers and proxies: trusted certificates, and the certificate of the client.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,10 +16,11 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
 };
 
-/// The configurations with files that are stored, so that sessions of one server share them.
+/// The maximum number of stored configurations with files. Sessions of one server share a stored
+/// configuration.
 const MAX_STORED: usize = 32;
 
-/// The files of PEM for the connections to one server or proxy.
+/// The PEM files for connections to one server or proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CertificateFiles {
     ca_file: Option<PathBuf>,
@@ -103,7 +104,7 @@ impl CertificateFiles {
         }
     }
 
-    /// The files for a connection to a proxy, which does not get to see the client's certificate.
+    /// The files for a connection to a proxy. The proxy must not get the client's certificate.
     pub fn of_proxy(network: &NetworkSettings) -> Self {
         Self::of_server(&network.without_client_certificate())
     }
@@ -113,8 +114,8 @@ impl CertificateFiles {
         self.client_cert.is_some()
     }
 
-    /// The TLS configuration with the present content of the files. It is the same one as before if the files
-    /// have not changed, so that TLS sessions are resumed.
+    /// The TLS configuration with the current content of the files. Returns the stored configuration if the
+    /// files have not changed, so that TLS sessions are resumed.
     pub async fn config(&self) -> io::Result<Arc<ClientConfig>> {
         static OF_SYSTEM: OnceLock<Arc<ClientConfig>> = OnceLock::new();
         let has_files = self.ca_file.is_some() || self.client_cert.is_some();
@@ -133,8 +134,8 @@ impl CertificateFiles {
         Ok(config.await)
     }
 
-    /// Reads the files, and returns their configuration: the stored one if the files have not changed. Blocks
-    /// for up to [`files::PATIENCE`].
+    /// Reads the files and returns their configuration, which is the stored one if the files have not
+    /// changed. Blocks for up to [`files::PATIENCE`].
     fn read(self) -> Result<Arc<ClientConfig>, UnusableFile> {
         static STORED: Mutex<Vec<(FileTexts, Arc<ClientConfig>)>> = Mutex::new(Vec::new());
         let read = self.texts()?;
@@ -148,7 +149,7 @@ impl CertificateFiles {
         }
         let config = Arc::new(read.config()?);
         let mut stored = STORED.lock();
-        // The files have changed since the configuration was stored.
+        // Drop the configuration with the earlier content of these files.
         stored.retain(|(texts, _)| texts.files != read.files);
         if stored.len() == MAX_STORED {
             stored.remove(0);
@@ -226,7 +227,7 @@ impl FileTexts {
             })
     }
 
-    /// The system's certificates and those of this file.
+    /// The system's certificates together with those of this file.
     fn roots(&self, path: &Path) -> Result<RootCertStore, UnusableFile> {
         let (setting, path) = ("caFile", path.to_owned());
         let authorities = certificates(setting, &path, self.text(&path))?;
@@ -273,7 +274,7 @@ fn private_key(
     })
 }
 
-/// The system's trust store. It is read once, when the first encrypted server is opened.
+/// The system's trust store. It is read once, when the first encrypted connection is opened.
 fn system_roots() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     Arc::clone(ROOTS.get_or_init(|| {

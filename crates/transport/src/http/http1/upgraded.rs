@@ -14,17 +14,17 @@ use super::{Head, Response, connection::Connection};
 #[derive(Debug)]
 pub struct Upgraded(Connection);
 
-/// The answer to a request that asks for another protocol.
+/// The answer to a request to switch protocols.
 #[derive(Debug)]
 pub enum Switched {
     /// The server has switched. The head names the protocol.
     Upgraded(Head, Upgraded),
-    /// The server refuses, and answers by HTTP.
+    /// The server refuses to switch and answers by HTTP.
     Refused(Response),
 }
 
 impl Switched {
-    /// Interprets the response to a request that allowed for 101.
+    /// Interprets the response to a request to switch protocols.
     pub(super) fn new(mut response: Response) -> Self {
         match response.connection.take() {
             Some(connection) if response.head.status == 101 => {
@@ -45,7 +45,7 @@ impl AsyncRead for Upgraded {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let connection = &mut self.get_mut().0;
-        // The bytes that arrived together with the head come first.
+        // The bytes that arrived together with the head come first, before new bytes.
         if connection.buffer.is_empty() && ready!(connection.poll_read(context))? == 0 {
             return Poll::Ready(Ok(()));
         }
@@ -87,8 +87,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(10);
 
-    /// Sends a request for another protocol to a server that answers with `answer`. The server then echoes
-    /// all bytes.
+    /// Sends a request to switch protocols to a server that answers with `answer`. The server then echoes all
+    /// bytes.
     async fn ask(answer: &'static str) -> Switched {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");

@@ -1,4 +1,4 @@
-//! Certificates: trusted ones, those that the client shows, and files that cannot be used.
+//! Tests of certificates: trusted ones, those of the client, and files that cannot be used.
 
 use std::{fs, path::PathBuf};
 
@@ -32,7 +32,8 @@ fn target_of(port: u16, network: &NetworkSettings) -> HttpTarget {
     target(&url, network, &ProxyVariables::default())
 }
 
-/// A server that asks for certificates of an authority, and the settings of a client that trusts it.
+/// Starts a server that requires certificates of an authority. Returns its port, and the settings of a client
+/// that trusts the server.
 async fn mutual_server(
     files: &Files,
     authority: &Authority,
@@ -124,7 +125,7 @@ async fn a_file_that_has_changed_is_read_for_the_next_connection() {
     failure(&target).await;
     with_identity(&files, &network, &authority.issue(&["me"]));
     server_head(&target).await.expect("an answer");
-    // A connection that is open goes on.
+    // An open connection stays in use.
     files.write("me.pem", "");
     server_head(&target).await.expect("an answer");
     target.forget_connections();

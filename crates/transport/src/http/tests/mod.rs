@@ -1,4 +1,4 @@
-//! ProxyRequests through proxies, and with certificates of their own.
+//! Tests of requests through proxies, and with certificates from files.
 
 mod certificates;
 mod peers;
@@ -44,7 +44,7 @@ fn target(url: &str, network: &NetworkSettings, variables: &ProxyVariables) -> H
     HttpTarget::through(&launch, None, variables).expect("a usable URL")
 }
 
-/// The head that the server got.
+/// The head of the request, as the server echoes it.
 async fn server_head(target: &HttpTarget) -> Result<String, Error> {
     let template = target.template("POST", &[("accept", "*/*")]);
     let exchange = async {
@@ -56,7 +56,7 @@ async fn server_head(target: &HttpTarget) -> Result<String, Error> {
     timeout(LIMIT, exchange).await.expect("in time")
 }
 
-/// The text of a failed connection. Its request has not run.
+/// The text of a failed connection. The request has not run.
 async fn failure(target: &HttpTarget) -> String {
     match server_head(target).await {
         Err(Error::Connect(error)) => error.to_string(),

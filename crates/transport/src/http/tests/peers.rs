@@ -1,4 +1,4 @@
-//! Authorities, servers and proxies of tests.
+//! Certificate authorities, servers and proxies for tests.
 
 use std::{
     io,
@@ -20,7 +20,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// The name of servers in tests. Only a proxy of a test can resolve it.
+/// The name of servers in tests. Only the test proxy can resolve it.
 pub const HOST: &str = "server.test";
 
 /// An authority that issues certificates.
@@ -50,7 +50,7 @@ impl Authority {
         self.certificate.pem()
     }
 
-    /// A certificate for servers with these names, and for clients.
+    /// Issues a certificate for clients and for servers with these names.
     pub fn issue(&self, names: &[&str]) -> Identity {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("names");
@@ -82,7 +82,8 @@ impl Identity {
         self.key.serialize_pem()
     }
 
-    /// Accepts TLS. With an authority, clients must show a certificate of it.
+    /// Creates an acceptor for TLS. With `clients`, a client must show a certificate of that
+    /// authority.
     pub fn acceptor(
         &self,
         clients: Option<&Authority>,
@@ -110,7 +111,7 @@ impl Identity {
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// The head of a message, and its body by `Content-Length`. `None` at the end.
+/// Reads the head of a message, and its body by `Content-Length`. `None` at the end of the stream.
 async fn message(stream: &mut BufReader<Box<dyn Stream>>) -> Option<(String, Vec<u8>)> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -129,7 +130,7 @@ async fn accepted(listener: &TcpListener, tls: Option<&TlsAcceptor>) -> Option<B
     let (tcp, _) = listener.accept().await.expect("a connection");
     match tls {
         None => Some(Box::new(tcp)),
-        // A client that does not trust the certificate has gone.
+        // A client that does not trust the certificate closes the connection.
         Some(tls) => match tls.accept(tcp).await {
             Ok(tls) => Some(Box::new(tls)),
             Err(_) => None,
@@ -163,12 +164,12 @@ pub async fn echo_server(tls: Option<TlsAcceptor>) -> u16 {
     port
 }
 
-/// A proxy that takes all names for this machine.
+/// A proxy that resolves every name to this machine.
 #[derive(Default)]
 pub struct TestProxy {
-    /// The value of `Proxy-Authorization` that it asks for.
+    /// The value of `Proxy-Authorization` that the proxy requires.
     pub credentials: Option<&'static str>,
-    /// The answer to every request, instead of what was asked for.
+    /// The answer to every request. `None` to serve the requests.
     pub answer: Option<&'static str>,
     pub tls: Option<TlsAcceptor>,
 }
@@ -177,7 +178,7 @@ pub struct TestProxy {
 pub type ProxyRequests = Arc<Mutex<(Vec<String>, usize)>>;
 
 impl TestProxy {
-    /// Returns the proxy's port.
+    /// Starts the proxy. Returns its port, and the requests that it receives.
     pub async fn start(self) -> (u16, ProxyRequests) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -192,7 +193,7 @@ impl TestProxy {
                 let (proxy, recorded_requests) =
                     (Arc::clone(&proxy), Arc::clone(&recorded_requests));
                 tokio::spawn(async move {
-                    // The client may leave at any time.
+                    // The client may close the connection at any time.
                     let _ = proxy.serve(stream, &recorded_requests).await;
                 });
             }

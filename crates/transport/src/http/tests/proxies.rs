@@ -1,4 +1,4 @@
-//! Proxies: of the environment and of a setting, for plain and encrypted servers.
+//! Tests of proxies from the environment and from a setting, for plain and encrypted servers.
 
 use rustls::ALL_VERSIONS;
 use tokio::{
@@ -8,7 +8,7 @@ use tokio::{
 
 use super::*;
 
-/// `me:p@ss`
+/// The credentials `me:p@ss` in Base64.
 const CREDENTIALS: &str = "Basic bWU6cEBzcw==";
 
 fn heads(requests: &ProxyRequests) -> Vec<String> {
@@ -122,7 +122,7 @@ async fn a_proxy_with_tls_forwards_requests_too() {
     );
 }
 
-/// The health URL of a server is asked through the server's proxy, on another origin too.
+/// Requests to a health URL go through the server's proxy, even if the URL has another origin.
 #[tokio::test]
 async fn a_health_url_is_asked_through_the_proxy() {
     let server = echo_server(None).await;
