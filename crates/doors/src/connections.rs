@@ -1,5 +1,5 @@
-//! Admits connections. Clients have a total limit and a limit for each address. A reserve of
-//! connections keeps the operator's requests possible.
+//! Admits connections to a listener. Clients have a total limit and a limit for each address. A
+//! reserve of connections lets the operator send requests when clients have reached a limit.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,20 +15,21 @@ use mainstay_platform::descriptors::{self, Descriptors};
 use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
-/// Numbers of connections.
+/// The limits of a listener's connections.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
     /// Limit for all clients (`http.maxConnections`).
     pub all: usize,
     /// Limit for one address (`http.maxConnectionsPerAddress`).
     pub of_address: usize,
-    /// Connections reserved for the operator. Each may make one request outside of MCP.
+    /// Connections reserved for the operator, beyond the limit. Each may make one request outside
+    /// of MCP.
     pub reserve: usize,
 }
 
 impl ConnectionLimits {
-    /// Lowers these limits for a process that may open `files` files. Client connections may use
-    /// half of the files.
+    /// Lowers the limits for a process that may open `files` files. Client connections may use half
+    /// of these.
     #[must_use]
     pub fn within(self, files: usize) -> Self {
         let total = self.all.min((files / 2).max(1));
@@ -51,16 +52,16 @@ pub struct Connections {
 struct Occupancy {
     clients: usize,
     by_address: HashMap<IpAddr, usize>,
-    /// Connections of the reserve, oldest first.
+    /// Connections with a reserved place, oldest first.
     reserve: VecDeque<Arc<Reserved>>,
 }
 
-/// A connection of the reserve.
+/// A connection with a reserved place.
 #[derive(Debug, Default)]
 struct Reserved {
-    /// True after its first request.
+    /// True once it has sent a request.
     has_request: AtomicBool,
-    /// Cancelled when the connection loses its place.
+    /// Cancelled when a newer connection takes the place.
     evicted: CancellationToken,
 }
 
@@ -69,13 +70,13 @@ struct Reserved {
 pub struct ConnectionGuard {
     connections: Arc<Connections>,
     address: IpAddr,
-    /// True if the place belongs to a client. A reserved connection may become one.
+    /// True if the place is a client's. A reserved connection may get a client's place later.
     is_client: AtomicBool,
     place: Mutex<Place>,
     evicted: CancellationToken,
 }
 
-/// The place that a connection occupies.
+/// The kind of place that a connection has.
 #[derive(Debug)]
 enum Place {
     Client { _descriptor: Descriptors },
@@ -91,13 +92,13 @@ impl Connections {
     }
 
     fn occupancy(&self) -> MutexGuard<'_, Occupancy> {
-        // The lock is held for a few operations, never across an await.
+        // Locked for a few operations, never across an await.
         self.occupancy.lock()
     }
 
-    /// Gives a new connection a place: a client's place if one is free, otherwise a reserved place.
-    /// A full reserve evicts its oldest connection without a request, or else its oldest
-    /// connection.
+    /// Gives a new connection a client's place if one is free, else a reserved place. If the
+    /// reserve is full, it evicts the oldest connection that has sent no request, or else the
+    /// oldest one.
     pub fn enter(self: &Arc<Self>, address: IpAddr) -> ConnectionGuard {
         let address = network(address);
         let mut occupancy = self.occupancy();
@@ -123,7 +124,7 @@ impl Connections {
 }
 
 impl Occupancy {
-    /// Occupies a client's place, if one is free.
+    /// Takes a client's place; `None` if a limit is reached.
     fn admit(&mut self, limits: &ConnectionLimits, address: IpAddr) -> Option<Descriptors> {
         let address_count = self.by_address.get(&address).copied().unwrap_or_default();
         if self.clients >= limits.all || address_count >= limits.of_address {
@@ -157,11 +158,11 @@ impl Occupancy {
 
 impl ConnectionGuard {
     fn place(&self) -> MutexGuard<'_, Place> {
-        // The lock is held for a few operations, never across an await.
+        // Locked for a few operations, never across an await.
         self.place.lock()
     }
 
-    /// Notes a request. Returns true if the connection is reserved.
+    /// Records a request. Returns true if the connection has a reserved place.
     pub fn note_request(&self) -> bool {
         if self.is_client() {
             return false;
@@ -180,8 +181,8 @@ impl ConnectionGuard {
         self.is_client.load(Ordering::Relaxed)
     }
 
-    /// Moves a reserved connection to a client's place, if one is free. Returns true if the
-    /// connection has a client's place.
+    /// Moves a reserved connection to a client's place if one is free. Returns true if the
+    /// connection then has a client's place.
     pub fn admit(&self) -> bool {
         let mut place = self.place();
         let Place::Reserved(seat) = &*place else {
@@ -250,7 +251,7 @@ mod tests {
         assert!(!first.note_request() && !second_seat.note_request() && third_seat.note_request());
         let other_seat = enter(2);
         assert!(!other_seat.note_request());
-        // The other address is below its share, but all client places are occupied.
+        // Address 2 is below its limit, but the total limit is reached.
         assert!(enter(2).note_request());
         assert!(!third_seat.admit());
         drop(first);

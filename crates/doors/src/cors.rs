@@ -1,13 +1,13 @@
-//! The CORS headers for web pages of allowed origins (the Fetch standard, "CORS protocol"). The
-//! guard decides which origins are allowed.
+//! CORS headers for web pages of allowed origins (Fetch standard, "CORS protocol"). `Guard` decides
+//! which origins are allowed.
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use mainstay_core::era;
 
 use crate::mcp::ResponseBody;
 
-/// Request headers that a page of an allowed origin may send. `preflight` adds the requested
-/// parameter headers.
+/// Request headers that a page of an allowed origin may send. `preflight` adds the `Mcp-Param-`
+/// headers that the page asks for.
 const REQUEST_HEADERS: &str = "authorization, content-type, accept, last-event-id, mcp-session-id, \
     mcp-protocol-version, mcp-method, mcp-name, traceparent, tracestate";
 
@@ -44,7 +44,7 @@ pub fn preflight(request_headers: &HeaderMap) -> Response<ResponseBody> {
     response
 }
 
-/// Lets a page of an allowed origin read the answer and the headers that clients need.
+/// Sets the headers that let a page of an allowed origin read the response.
 pub fn share(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(

@@ -1,6 +1,6 @@
-//! Half-closed connections: a client closes its sending side after a request and waits for the
-//! answer (RFC 9112, section 9.6). A fully closed connection looks the same until data is sent,
-//! which the client's operating system answers with a reset.
+//! Half-closed connections. A client may close its sending side after a request and wait for the
+//! answer (RFC 9112, section 9.6). A fully closed connection looks the same until Mainstay sends
+//! data: the client's system then replies with a reset.
 
 use std::{
     io,
@@ -18,23 +18,23 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// An interim response, which clients ignore (RFC 9110, section 15.2).
+/// An interim response. Clients ignore it (RFC 9110, section 15.2).
 const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Delay before the first check for a reset. Each following delay is ten times as long.
+/// Delay before the first check for a reset. Each further delay is ten times as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The progress of the answer to the last request of a connection.
+/// The stage of the answer to a connection's last request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AnswerStage {
-    /// The answer is written, or is a stream that ends with its client. A half-closed connection is
-    /// then closed.
+    /// The client waits for nothing: the answer is written, or is a stream that ends with its
+    /// client. A half-closed connection is closed at once.
     Sent,
     /// The answer is being prepared.
     Awaited,
-    /// The answer is being prepared for HTTP/1.0, which has no interim responses.
+    /// Like `Awaited`, for a client with HTTP/1.0, which has no interim responses.
     AwaitedOverHttp10,
     /// The answer is ready and not yet written.
     Made,
@@ -47,7 +47,7 @@ pub enum AnswerStage {
 pub struct Answering {
     /// An [`AnswerStage`]; `Sent` before the first request.
     stage: AtomicU8,
-    /// True if the stream should send a comment.
+    /// True if the stream should send a comment, to find out whether the client is there.
     comment_requested: AtomicBool,
 }
 
@@ -61,8 +61,7 @@ impl Answering {
     }
 }
 
-/// The client of a stream that continues after the client closes its sending side. Dropped with the
-/// stream.
+/// Held by a stream that continues on a half-closed connection. Dropped with the stream.
 #[derive(Debug)]
 pub struct AwaitedClient(Arc<Answering>);
 
@@ -72,7 +71,8 @@ impl AwaitedClient {
         Self(Arc::clone(answer_stage))
     }
 
-    /// Takes the request for a comment on the stream. A comment reveals a closed connection.
+    /// Returns true if the stream should send a comment, once for each request. A comment provokes
+    /// a reset if the client has gone.
     pub fn take_comment_request(&self) -> bool {
         self.0.comment_requested.swap(false, Ordering::Relaxed)
     }
@@ -84,7 +84,7 @@ impl Drop for AwaitedClient {
     }
 }
 
-/// A half-closed connection, whose client waits for an answer or has disconnected.
+/// A half-closed connection. Its client either waits for an answer or has gone.
 #[derive(Debug)]
 pub struct HalfClosed {
     pause: Duration,
@@ -92,7 +92,8 @@ pub struct HalfClosed {
 }
 
 impl HalfClosed {
-    /// Sends data that clients ignore. `is_silent` is true if no data waits to be written.
+    /// Sends bytes that clients ignore, to provoke a reset if the client has gone. `is_silent` is
+    /// true if no other data waits to be written.
     pub fn begin(
         stream: &TcpStream,
         answer_stage: &Answering,
@@ -112,7 +113,7 @@ impl HalfClosed {
         })
     }
 
-    /// Ready after the connection was reset.
+    /// Resolves with the error when the connection has been reset.
     pub fn poll_reset(
         &mut self,
         stream: &TcpStream,

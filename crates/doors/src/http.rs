@@ -1,5 +1,5 @@
-//! The HTTP listener. It serves MCP at the MCP paths, and passes other requests (REST, the web
-//! page) to the REST router.
+//! The HTTP listener. It serves MCP at the MCP paths. Other requests (REST, the web page) go to the
+//! REST router.
 
 use std::{
     convert::Infallible,
@@ -47,20 +47,20 @@ use crate::{
     woken_only::WokenOnly,
 };
 
-/// Delay after a listener error, such as too many open files.
+/// Delay after a failed accept, for example with too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Time limit for answers in progress when the listener closes.
+/// Time limit for the current answers when the listener closes.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
-/// Maximum number of checks without a new request ([`HttpServer::look`]). One timer for each
-/// connection is cheaper than one for each request.
+/// Number of checks ([`HttpServer::look`]) without a new request after which a connection ends with
+/// its current answer. A timer for each connection is cheaper than one for each request.
 const MAX_QUIET_CHECKS: u32 = 4;
 
-/// The minimum rate at which a client must read an answer, averaged between two checks.
+/// The minimum rate at which a client must read an answer, as an average between two checks.
 const MIN_BYTES_PER_SECOND: u64 = 8 * 1024;
 
-/// The shared state that the listener needs to serve requests.
+/// The state that a listener's connections share.
 #[derive(Debug)]
 pub struct HttpServer {
     pub mcp: Arc<Mcp>,
@@ -69,12 +69,12 @@ pub struct HttpServer {
     pub authenticator: Authenticator,
     pub connections: Arc<Connections>,
     pub unread: Arc<UnreadAnswers>,
-    /// Interval of connection checks.
+    /// Interval between two checks of a connection.
     pub look: Duration,
 }
 
-/// Accepts connections until `stop`. Returns when all connections have ended, or after a time
-/// limit.
+/// Accepts connections until `stop`. Returns when all connections have ended, or at
+/// `CLOSE_LIMIT`.
 pub async fn serve(listeners: Listeners, door: Arc<HttpServer>, stop: CancellationToken) {
     let connections = TaskTracker::new();
     let mut accept_failures = Throttle::default();
@@ -110,7 +110,7 @@ pub async fn serve(listeners: Listeners, door: Arc<HttpServer>, stop: Cancellati
     }
 }
 
-/// Serves one connection until the client closes it, until `stop`, or for a reason to leave
+/// Serves one connection until the client closes it, or until there is a reason to end it
 /// ([`Leave`]).
 async fn connection(stream: TcpStream, client: ConnectedClient, stop: CancellationToken) {
     let client = Arc::new(client);
@@ -125,7 +125,7 @@ async fn connection(stream: TcpStream, client: ConnectedClient, stop: Cancellati
                 _ => AnswerStage::AwaitedOverHttp10,
             });
             let (client, answer_stage) = (Arc::clone(&client), Arc::clone(&answer_stage));
-            // Boxed, because hyper reserves the future's size for the life of the connection.
+            // Boxed, because hyper keeps space for the future as long as the connection lives.
             Box::pin(async move {
                 let mut response = client.serve(request).await;
                 match response.body_mut() {
@@ -189,7 +189,7 @@ fn is_stream(body: &ResponseBody) -> bool {
     }
 }
 
-/// The client of one connection.
+/// The client of one connection, with the connection's place and its last principal.
 struct ConnectedClient {
     door: Arc<HttpServer>,
     address: IpAddr,
@@ -199,7 +199,7 @@ struct ConnectedClient {
 }
 
 impl ConnectedClient {
-    /// A reserved connection may make one request outside of MCP.
+    /// Answers a request. A reserved connection is closed after one request outside of MCP.
     async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
         let is_reserved = self.place.note_request();
         let mut response = self.door.serve(request, self, is_reserved).await;
@@ -210,36 +210,36 @@ impl ConnectedClient {
     }
 }
 
-/// The way in which Mainstay ends a connection.
+/// The way in which a connection ends.
 enum Leave {
     Now,
-    /// The client does not read the answer.
+    /// At once and with a reset, because the client does not read the answer.
     Reset,
-    /// An answer in progress has [`CLOSE_LIMIT`] to finish.
+    /// After the current answer, within [`CLOSE_LIMIT`].
     Soon,
-    /// An answer in progress is sent to its end, as long as the client reads it.
+    /// After the current answer, as long as the client reads it.
     AfterTheAnswer,
 }
 
-/// Checks a connection periodically.
+/// Checks one connection at intervals.
 struct ConnectionWatch<'a> {
     client: &'a ConnectedClient,
     stop: &'a CancellationToken,
     traffic: &'a Traffic,
     given_up: &'a CancellationToken,
     changes: watch::Receiver<()>,
-    /// Requests at the last check, and the number of checks in a row without a new one.
+    /// Number of requests at the last check, and number of checks since then without a new one.
     requests: u64,
     quiet: u32,
-    /// Bytes written at the last check, if the socket was blocked.
+    /// Bytes written at the last check, if the client was not reading then.
     blocked_at: Option<u64>,
-    /// True if the connection ends after its current answer.
+    /// True if the connection is to end after its current answer.
     leaving: bool,
 }
 
 impl ConnectionWatch<'_> {
-    /// Waits for a reason to close the connection: `stop`, a missing request, an unread answer,
-    /// lost access, or eviction.
+    /// Waits for a reason to end the connection: `stop`, no new request, an unread answer, lost
+    /// access, or eviction.
     async fn reason_to_leave(&mut self) -> Leave {
         loop {
             let is_due = tokio::select! {
@@ -272,7 +272,7 @@ impl ConnectionWatch<'_> {
     fn check(&mut self) -> Option<Leave> {
         let requests = self.client.requests.load(Ordering::Relaxed);
         if requests == 0 {
-            // The client has not sent a request.
+            // The client has sent nothing since it connected.
             return Some(Leave::Now);
         }
         let written_bytes = self.traffic.written();
@@ -323,7 +323,7 @@ impl HttpServer {
         }
         let origin = request.headers().get(header::ORIGIN).cloned();
         let mut response = match endpoint {
-            // Browsers send the origin with every other method.
+            // Browsers omit `Origin` only with GET, and with HEAD, which no endpoint serves.
             Some(_)
                 if request.method() == Method::GET && is_from_unnamed_origin(request.headers()) =>
             {
@@ -374,7 +374,7 @@ impl HttpServer {
         }
     }
 
-    /// Serves REST, the web page and `/metrics`.
+    /// Answers a request for REST, the web page or `/metrics`.
     async fn other(&self, request: Request<Incoming>, visit: &Visit) -> Response<ResponseBody> {
         if request.uri().path() == "/metrics" {
             let (demand, headers) = (self.authenticator.metrics, request.headers());
@@ -398,8 +398,8 @@ impl HttpServer {
         response.map(ResponseBody::Other)
     }
 
-    /// The endpoint, if the principal may use it. A forbidden server gets the error for an unknown
-    /// one.
+    /// Returns the endpoint if the principal may use it. A forbidden server and an unknown one get
+    /// the same error.
     fn admitted(
         &self,
         endpoint: Result<(EndpointScope, Endpoint), UnknownEndpoint>,
@@ -465,7 +465,7 @@ impl HttpServer {
 
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
-/// The kind of an MCP endpoint.
+/// The transport of an MCP endpoint.
 enum Endpoint {
     Streamable,
     Sse(sse::SseEndpoint),
@@ -493,13 +493,13 @@ fn refuse(status: StatusCode, reason: &str) -> Response<ResponseBody> {
     response
 }
 
-/// Refuses a request outside of MCP, in the form of REST errors.
+/// Refuses a request outside of MCP with an error in the format of REST.
 fn refuse_plainly(status: StatusCode, code: &str, reason: &str) -> Response<ResponseBody> {
     let body = axum::Json(json!({"error": code, "message": reason}));
     (status, body).into_response().map(ResponseBody::Other)
 }
 
-/// Sets headers against content sniffing, and against embedding by other origins.
+/// Sets headers against content sniffing and against use by pages of other origins.
 fn not_sniffed(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     let headers = response.headers_mut();
     let nosniff = HeaderValue::from_static("nosniff");

@@ -1,4 +1,4 @@
-//! The doors: the listener, and MCP over HTTP, SSE and stdio.
+//! The doors for clients: the HTTP listener, and MCP over HTTP, SSE and stdio.
 
 pub mod connections;
 mod cors;

@@ -1,4 +1,4 @@
-//! The sockets of the HTTP door: one address, or both loopback addresses of `localhost`.
+//! The listening sockets: one address, or both loopback addresses of `localhost`.
 
 use std::{
     io,
@@ -8,21 +8,21 @@ use std::{
 use mainstay_platform::loopback;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Size of the accept queue: all clients reconnect together after a restart.
+/// Size of the accept queue. All clients reconnect at the same time after a restart.
 const BACKLOG: u32 = 1024;
 
-/// Maximum number of unsent bytes in the system's send buffer of a connection.
+/// Maximum number of unsent bytes of a connection in the kernel.
 #[cfg(target_os = "linux")]
 const MAX_UNSENT: u32 = 256 * 1024;
 
-/// Attempts to find a free port of one family that is also free in the other family.
+/// Number of tries to find a port that is free in both address families.
 const MAX_FREE_PORTS: usize = 8;
 
 /// The listening sockets of one door.
 #[derive(Debug)]
 pub struct Listeners {
     first: TcpListener,
-    /// The socket of the other family, on the same port.
+    /// The socket of the other address family, on the same port.
     second: Option<TcpListener>,
 }
 
@@ -35,14 +35,14 @@ impl From<TcpListener> for Listeners {
     }
 }
 
-/// Binds a listener.
+/// Binds a listener to one address.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     loopback::bound(address)?.listen(BACKLOG)
 }
 
 impl Listeners {
-    /// Binds a port on both loopback families. Uses the second family alone if the machine lacks
-    /// the first, and the first alone if another program has the port on the second.
+    /// Binds `port` on both loopback addresses. If the machine lacks IPv4, it uses IPv6 alone. If
+    /// another program has the port on IPv6, it uses IPv4 alone.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl Listeners {
         let [v4, v6] = loopback::both(port);
         let first = match bind(v4) {
             Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-                // The first family's error is usually more helpful.
+                // The error of the first family usually explains more.
                 return bind(v6).map(Self::from).map_err(|_| error);
             }
             first => first?,
@@ -83,12 +83,12 @@ impl Listeners {
         self.second.is_none() && address.and_then(loopback::taken_beside).is_some()
     }
 
-    /// The address of the first socket.
+    /// The address of the first socket, which clients try first.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.first.local_addr()
     }
 
-    /// All addresses.
+    /// The addresses of all sockets.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         [Some(&self.first), self.second.as_ref()]
             .into_iter()
@@ -96,7 +96,7 @@ impl Listeners {
             .filter_map(|listener| listener.local_addr().ok())
     }
 
-    /// The next connection. Cancel-safe.
+    /// Accepts the next connection. Cancel-safe.
     pub async fn accept(&self) -> io::Result<(TcpStream, IpAddr)> {
         let accept_result = match &self.second {
             None => self.first.accept().await,
@@ -112,7 +112,7 @@ impl Listeners {
     }
 }
 
-/// Limits the system's send buffer, if the system has the option.
+/// Limits the unsent bytes of a connection in the kernel. Linux only.
 fn bound_send_queue(stream: &TcpStream) {
     #[cfg(target_os = "linux")]
     if let Err(error) = socket2::SockRef::from(stream).set_tcp_notsent_lowat(MAX_UNSENT) {
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(loopback::taken_beside(addresses[0]), Some(occupied_address));
         drop(other_listener);
         assert_eq!(loopback::taken_beside(addresses[0]), None);
-        // Most clients try the first family first.
+        // Most clients try IPv4 first, so its port must be free.
         let error = Listeners::localhost(occupied_address.port()).expect_err("it is taken");
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }

@@ -1,4 +1,4 @@
-//! Counts the bytes that a connection sends, and detects a client that does not read.
+//! Counts the bytes that a connection writes, and detects a client that does not read.
 
 use std::{
     collections::VecDeque,
@@ -21,49 +21,49 @@ use super::{
     unread::Share,
 };
 
-/// The traffic of a connection.
+/// The traffic of one connection.
 #[derive(Debug, Default)]
 pub struct Traffic {
     written: AtomicU64,
-    /// True if the last write was blocked.
+    /// True if the last write was blocked, because the client does not read.
     blocked: AtomicBool,
-    /// True if the connection is to be reset.
+    /// True if the connection is to be reset when it is dropped.
     reset: AtomicBool,
     pub answering: Arc<Answering>,
 }
 
 impl Traffic {
-    /// Resets the connection when it is dropped. Data that the client has not read is discarded.
+    /// Lets the connection end with a reset. Data that the client has not read is discarded.
     pub fn reset(&self) {
         self.reset.store(true, Ordering::Relaxed);
     }
 
-    /// Only one task calls this.
+    /// Counts a write. Only the connection's task calls this, so a load and a store suffice.
     fn count(&self, written_bytes: usize) {
         let total = self.written.load(Ordering::Relaxed) + written_bytes as u64;
         self.written.store(total, Ordering::Relaxed);
         self.blocked.store(written_bytes == 0, Ordering::Relaxed);
     }
 
-    /// Number of written bytes.
+    /// Number of bytes written so far.
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// True if written data waits for the client.
+    /// True if the client does not read, so that nothing can be written.
     pub fn is_blocked(&self) -> bool {
         self.blocked.load(Ordering::Relaxed)
     }
 }
 
-/// Maximum size of one write, to let other tasks run. A write over loopback includes work of the
-/// reader, several milliseconds for ten megabytes.
+/// Maximum size of one write in bytes, so that other tasks can run. A write over loopback does work
+/// of the reader, too: several milliseconds for 10 MB.
 pub const PIECE: usize = 256 * 1024;
 
-/// Buffers to be written. Each occupies memory until its last byte is written.
+/// The buffers that are offered for writing. Each occupies memory until its last byte is written.
 #[derive(Default)]
 struct Buffers {
-    /// The length of each buffer, and the number of unwritten bytes up to its end.
+    /// For each buffer its length, and the number of unwritten bytes up to its end.
     waiting: VecDeque<(usize, usize)>,
     /// Total length of all buffers.
     held: usize,
@@ -72,8 +72,8 @@ struct Buffers {
 }
 
 impl Buffers {
-    /// Notes that `written` of the `offered` bytes were written. Returns the number of bytes that
-    /// the buffers occupy.
+    /// Records that `written_bytes` of `offered_bytes` were written. Returns the number of bytes
+    /// that the buffers occupy.
     fn count(&mut self, offered_bytes: usize, written_bytes: usize) -> usize {
         if self.held == 0 && offered_bytes == written_bytes {
             return 0;
@@ -96,13 +96,13 @@ impl Buffers {
     }
 }
 
-/// A connection that counts its traffic.
+/// A TCP connection that counts its traffic.
 pub struct Counted {
     stream: TcpStream,
     traffic: Arc<Traffic>,
     unread: Share,
     buffers: Buffers,
-    /// A pause between pieces, for other tasks.
+    /// Set after a piece, so that other tasks run before the next one.
     pause: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     half_closed: Option<HalfClosed>,
 }
@@ -119,8 +119,8 @@ impl Counted {
         }
     }
 
-    /// Handles a half-closed connection. Pending while the client waits for an answer; ready after
-    /// the answer was sent or the connection is reset.
+    /// Polls the end of a half-closed connection. Pending while the client waits for an answer.
+    /// Ready when the answer is sent or the connection is reset.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.traffic.answering.is(AnswerStage::Sent) {
             return Poll::Ready(Ok(()));
@@ -137,7 +137,7 @@ impl Counted {
         half_closed.poll_reset(&self.stream, context)
     }
 
-    /// Writes at most one piece.
+    /// Writes up to one piece.
     fn write(
         &mut self,
         context: &mut Context<'_>,
@@ -169,7 +169,7 @@ impl Counted {
     }
 }
 
-/// The first [`PIECE`] bytes.
+/// The slices up to [`PIECE`] bytes.
 fn first_piece<'s>(slices: &'s [IoSlice<'_>]) -> Vec<IoSlice<'s>> {
     let mut room = PIECE;
     let mut first_piece = Vec::new();
@@ -184,7 +184,7 @@ fn first_piece<'s>(slices: &'s [IoSlice<'_>]) -> Vec<IoSlice<'s>> {
 impl Drop for Counted {
     fn drop(&mut self) {
         if self.traffic.reset.load(Ordering::Relaxed) {
-            // Without linger, the system would keep unread data after the close.
+            // Without this, the kernel would keep unread data after the close.
             self.stream.set_zero_linger().ok();
         }
     }
@@ -229,7 +229,7 @@ impl AsyncWrite for Counted {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // All data is written.
+        // hyper flushes after all data is written.
         let answer_stage = &self.traffic.answering;
         if answer_stage.is(AnswerStage::Made) {
             answer_stage.set(AnswerStage::Sent);
@@ -278,14 +278,14 @@ mod tests {
         drop(peer);
     }
 
-    /// A buffer occupies memory as a whole until its last byte is written.
+    /// A buffer counts in full until its last byte is written.
     #[test]
     fn a_buffer_counts_as_a_whole_until_it_is_written() {
         let mut buffers = Buffers::default();
         for (offered_bytes, written_bytes, held_bytes) in [
             (10, 10, 0),
             (100, 60, 100),
-            // Another buffer, after the rest of the first.
+            // A second buffer, after the rest of the first one.
             (40 + 50, 39, 150),
             (1 + 50, 0, 150),
             (1 + 50, 1, 50),

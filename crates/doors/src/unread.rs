@@ -1,5 +1,5 @@
-//! Limits the memory of unread answers. Above the limit, connections are closed, longest unread
-//! first.
+//! Limits the memory of answers that clients do not read. Above the limit, connections are closed:
+//! first the one that has made no progress for longest.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,13 +7,13 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Connections with fewer unread bytes are not counted.
+/// Number of unread bytes of a connection that do not count.
 const MIN_COUNTED_BYTES: usize = 64 * 1024;
 
-/// The unread answers of all connections of one listener.
+/// The unread answers of all connections of a listener.
 #[derive(Debug)]
 pub struct UnreadAnswers {
-    /// Maximum number of unread bytes of all connections (`http.maxUnreadBytes`).
+    /// Maximum number of unread bytes (`http.maxUnreadBytes`).
     limit: usize,
     totals: Mutex<UnreadTotals>,
 }
@@ -29,16 +29,16 @@ struct UnreadTotals {
 #[derive(Debug)]
 struct UnreadAnswer {
     bytes: usize,
-    /// Time of the last progress.
+    /// Time at which a write last made progress, or at which counting started.
     since: Instant,
     given_up: CancellationToken,
 }
 
-/// The unread bytes of one connection. Dropping it subtracts them.
+/// The unread bytes of one connection. Dropping the share subtracts them.
 #[derive(Debug)]
 pub struct Share {
     unread: Arc<UnreadAnswers>,
-    /// The key in the map; `None` if the answer is not counted.
+    /// The key in `by_connection`; `None` if the answer does not count.
     number: Option<u64>,
     given_up: CancellationToken,
 }
@@ -52,14 +52,13 @@ impl UnreadAnswers {
     }
 
     fn totals(&self) -> MutexGuard<'_, UnreadTotals> {
-        // The lock is held for a few operations, never across an await.
+        // Locked for a few operations, never across an await.
         self.totals.lock()
     }
 }
 
 impl UnreadTotals {
-    /// Gives up connections until the others are within the limit. A single connection may exceed
-    /// the limit.
+    /// Gives up connections until the limit holds. A single connection may exceed the limit.
     fn reduce(&mut self, limit: usize) {
         while self.all > limit && self.by_connection.len() > 1 {
             let longest_unread = self
@@ -90,12 +89,12 @@ impl Share {
         }
     }
 
-    /// Cancelled when the connection must be reset because its memory is needed.
+    /// Cancelled when the connection must be reset, because others need its memory.
     pub fn given_up(&self) -> CancellationToken {
         self.given_up.clone()
     }
 
-    /// Notes the unread bytes after a write. `progress` is true if the last write made progress.
+    /// Sets the number of unread bytes after a write. `progress` is true if the write wrote some.
     pub fn wait(&mut self, bytes: usize, progress: bool) {
         if self.number.is_none() && bytes <= MIN_COUNTED_BYTES {
             return;
@@ -121,7 +120,7 @@ impl Share {
             return;
         };
         let Some(answer) = totals.by_connection.get_mut(&number) else {
-            // The connection has been given up.
+            // The connection has already been given up.
             return;
         };
         let previous_bytes = std::mem::replace(&mut answer.bytes, bytes);
@@ -169,7 +168,7 @@ mod tests {
         shares[3].wait(4 * MIB, true);
         let given_up: Vec<bool> = shares.iter().map(is_given_up).collect();
         assert_eq!(given_up, [false, true, false, false]);
-        // A given-up connection is neither counted nor subtracted again.
+        // A connection that was given up is not counted again.
         shares[1].wait(3 * MIB, true);
         assert_eq!(unread_answers.totals().all, 9 * MIB);
         drop(shares);

@@ -1,4 +1,4 @@
-//! Combines a rarely ready future with a frequently polled one.
+//! Polls a future only when it has been woken. For futures that are rarely ready.
 
 use std::{
     pin::Pin,
@@ -11,17 +11,17 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// Polls its future only after the future's own waker was called. Timers and tokens update their
-/// wakers at each poll, and a connection is polled for every call.
+/// Polls its future only after the future's own waker was called. Timers and tokens store their
+/// waker again at each poll. A connection is polled for every call, so that would cost time.
 pub struct WokenOnly<F> {
     future: Pin<Box<F>>,
     wakeups: Arc<Wakeups>,
     waker: Waker,
-    /// The task that `wakeups` contains.
+    /// A copy of the task in `wakeups`, to compare without a lock.
     task: Waker,
 }
 
-/// The wake-ups of the future, and the task to wake.
+/// The future's wake-up flag, and the task to wake.
 #[derive(Debug)]
 struct Wakeups {
     due: AtomicBool,
@@ -30,7 +30,7 @@ struct Wakeups {
 
 impl Wakeups {
     fn task(&self) -> MutexGuard<'_, Waker> {
-        // The lock is held for a copy or a call, never across an await.
+        // Locked for a copy or a call, never across an await.
         self.task.lock()
     }
 }
@@ -63,7 +63,7 @@ impl<F: Future> Future for WokenOnly<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
         if !this.task.will_wake(context.waker()) {
-            // Store the task before reading `due`, so that no wake-up is missed.
+            // Store the task before reading `due`. Otherwise, a wake-up could be missed.
             this.task.clone_from(context.waker());
             this.wakeups.task().clone_from(context.waker());
         }
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// A future that counts its polls until `signal` resolves.
+    /// A future that counts its polls and returns the count when `signal` resolves.
     fn counted(
         signal: oneshot::Receiver<()>,
         polls: &mut u32,
@@ -129,7 +129,7 @@ mod tests {
         let mut woken_only = WokenOnly::new(signal);
         assert!(futures_util::poll!(&mut woken_only).is_pending());
         let waiting_task = tokio::spawn(timeout(Duration::from_secs(5), woken_only));
-        // On a single thread, the new task has run by now.
+        // The test has one thread, so the new task runs here until it waits.
         tokio::task::yield_now().await;
         tell.send(()).expect("it waits");
         waiting_task

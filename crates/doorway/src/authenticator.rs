@@ -1,5 +1,5 @@
-//! Authenticates requests. The token of a connection is looked up once, and again when the tokens
-//! change.
+//! Authenticates requests by token or cookie. The token of a connection is looked up once, and
+//! again after the tokens have changed.
 
 use std::time::SystemTime;
 
@@ -11,16 +11,16 @@ use tokio::sync::watch;
 
 use crate::browser;
 
-/// The condition for requiring a token at a path.
+/// The condition under which a path requires a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
     Never,
-    /// Required if client tokens exist.
+    /// Required if any client has a token.
     WithTokens,
     Always,
 }
 
-/// The token requirements of a listener's doors.
+/// Decides whether a request at one listener is admitted. Each door has its own [`Demand`].
 #[derive(Debug)]
 pub struct Authenticator {
     tokens: Tokens,
@@ -28,7 +28,7 @@ pub struct Authenticator {
     pub metrics: Demand,
 }
 
-/// The request is answered with 401.
+/// The reason for an answer with status 401.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unauthorized {
     #[error("a token is needed: Authorization: Bearer TOKEN (`mainstay token add` makes one)")]
@@ -38,7 +38,7 @@ pub enum Unauthorized {
 }
 
 impl Unauthorized {
-    /// RFC 6750, section 3.
+    /// The value of `WWW-Authenticate` (RFC 6750, section 3).
     pub fn challenge(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Missing => "Bearer",
@@ -47,24 +47,24 @@ impl Unauthorized {
     }
 }
 
-/// The principal of the last request on a connection. HTTP/1.1 answers requests in order, so it is
-/// also the principal of the current answer.
+/// The principal of the last request on a connection. HTTP/1.1 answers requests in order, so the
+/// current answer is for the same principal.
 #[derive(Debug, Default)]
 pub struct Visit(Mutex<Last>);
 
 #[derive(Debug, Default)]
 enum Last {
-    /// No request, or a request to a path without a requirement.
+    /// No request yet, or a request that needed no token.
     #[default]
     Anyone,
-    /// A request without a valid token, to a path with this demand.
+    /// A request without a valid token. Its path has this demand.
     Anonymous(Demand),
     Bearer(CheckedToken),
     /// A request of a signed-in browser, with its cookie's secret.
     Browser(Secret),
 }
 
-/// A token that was looked up.
+/// A valid token, and the edition of the tokens in which it was found.
 #[derive(Debug)]
 struct CheckedToken {
     header: HeaderValue,
@@ -80,8 +80,8 @@ impl Visit {
 }
 
 impl Authenticator {
-    /// `required` is the configured value. `exposed` is true if other machines can reach the
-    /// address.
+    /// `required_setting` is the configured value. `is_exposed` is true if other machines can reach
+    /// the listener.
     pub fn new(tokens: Tokens, required_setting: Option<bool>, is_exposed: bool) -> Self {
         let mcp = match (required_setting, is_exposed) {
             (Some(false), _) => Demand::Never,
@@ -100,7 +100,7 @@ impl Authenticator {
         }
     }
 
-    /// Returns the principal of a request with these headers to a path with this demand.
+    /// Returns the principal of a request, or refuses the request if `demand` requires a token.
     pub fn admit(
         &self,
         demand: Demand,
@@ -109,8 +109,8 @@ impl Authenticator {
     ) -> Result<Principal, Unauthorized> {
         let refusal = match self.look_up(headers, visit) {
             Some(Ok(principal)) => return Ok(principal),
-            // An unknown token with Mainstay's prefix is refused. Other tokens may belong to
-            // another program.
+            // An invalid token with Mainstay's prefix is always refused. A token without it may be
+            // meant for another program.
             Some(Err(token)) if token.starts_with(PREFIX.as_bytes()) => {
                 return Err(Unauthorized::Invalid);
             }
@@ -125,7 +125,7 @@ impl Authenticator {
         }
     }
 
-    /// Stores the principal for a door that authenticates requests itself, by a token or by a
+    /// Stores the principal of a request to a door that authenticates requests itself, by token or
     /// cookie.
     pub fn note(&self, headers: &HeaderMap, visit: &Visit) {
         if headers.contains_key(header::AUTHORIZATION) {
@@ -138,7 +138,7 @@ impl Authenticator {
         *visit.last() = session.map_or(Last::Anyone, |session| Last::Browser(session.secret));
     }
 
-    /// True if the last principal may still be answered.
+    /// True if the last principal may still get its answer. Tokens and sessions may have ended.
     pub fn is_open_to(&self, visit: &Visit) -> bool {
         match &*visit.last() {
             Last::Anyone => true,
@@ -163,7 +163,8 @@ impl Authenticator {
         }
     }
 
-    /// The principal of a request's token, or the token if it is unknown. `None` without a token.
+    /// The principal of the request's token, or the token itself if it is unknown. `None` if the
+    /// request has no token.
     fn look_up<'h>(
         &self,
         headers: &'h HeaderMap,
@@ -177,7 +178,8 @@ impl Authenticator {
             return Some(Ok(checked_token.pass.principal.clone()));
         }
         let token = bearer(header)?;
-        // Read the edition before the lookup, in case the tokens change.
+        // Take the edition before the lookup. If the tokens change between both, the result then
+        // counts as outdated.
         let edition = self.tokens.edition();
         let Some(bearer_token) = self.tokens.bearer(token) else {
             return Some(Err(token));
@@ -201,7 +203,7 @@ impl CheckedToken {
     }
 }
 
-/// The token of an `Authorization: Bearer` header. The scheme is case-insensitive (RFC 9110).
+/// The token in an `Authorization: Bearer` header. The scheme is case-insensitive (RFC 9110).
 pub fn bearer(header: &HeaderValue) -> Option<&[u8]> {
     let (scheme, token) = header.as_bytes().split_at_checked(b"Bearer ".len())?;
     scheme
@@ -232,7 +234,8 @@ mod tests {
         }
     }
 
-    /// The configuration or the reachability of the address decides if a token is required.
+    /// The setting decides whether a token is required. Without a setting, a token is required if
+    /// other machines reach the address or if client tokens exist.
     #[test]
     fn a_token_is_demanded_where_others_reach_or_clients_have_one() {
         for (required_setting, is_exposed, has_clients, expected) in [
@@ -261,7 +264,7 @@ mod tests {
                     "{required_setting:?} {is_exposed} {has_clients} {authorization:?}"
                 );
             }
-            // Mainstay's own tokens are always checked.
+            // Mainstay's own tokens are checked even if the path requires none.
             for (authorization, expected) in [
                 ("Bearer mst_x", "invalid"),
                 ("bearer  control ", "operator"),
@@ -309,7 +312,7 @@ mod tests {
         assert_eq!(admitted(&authenticator, &authorization, &visit), "invalid");
     }
 
-    /// A connection with a cookie ends with its session. A cookie gives no access to MCP paths.
+    /// A connection with a cookie ends with its browser session. A cookie opens no MCP path.
     #[test]
     fn a_connection_of_the_page_lasts_as_long_as_its_session() {
         let tokens = Tokens::from(Secret::new("control"));
@@ -331,7 +334,7 @@ mod tests {
         assert!(!at_mcp && authenticator.is_open_to(&visit));
         tokens.sign_out(&long_session).expect("signed out");
         assert!(!authenticator.is_open_to(&visit));
-        // A token takes precedence over a cookie.
+        // If a request has a token and a cookie, the token decides.
         assert!(authenticator.is_open_to(&bearer));
 
         let short_session = sign_in(Duration::from_millis(1));

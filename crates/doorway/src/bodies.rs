@@ -1,4 +1,5 @@
-//! Reads request bodies within time limits, total size limits and limits for each client.
+//! Reads request bodies. Limits their size and time, and the memory of all bodies and of one
+//! client.
 
 use std::{collections::HashMap, future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
@@ -11,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::peer::{LimitedPeer, Visitor};
 
-/// The reason that a body was not read.
+/// The reason that a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
     /// Holds the limit in bytes.
@@ -28,33 +29,35 @@ pub enum BodyError {
     BrokeOff,
 }
 
-/// Maximum size of an uncounted body, which connection buffers can hold as well.
+/// Maximum size of a body that does not count, in bytes. A connection's buffers hold as much
+/// anyway.
 pub const FREE: usize = 64 * 1024;
 
-/// Minimum average speed of a body after [`GRACE`].
+/// Minimum average rate at which a body must arrive, once [`GRACE`] is over.
 const MIN_BYTES_PER_SECOND: u64 = 8 * 1024;
 
 /// Time before [`MIN_BYTES_PER_SECOND`] applies.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Limits for discarding a refused body. A client may not read the error while it still writes.
+/// Time limits for reading the rest of a refused body. Many clients read the error only after they
+/// have written the whole body.
 const DISCARD_LIMIT: Duration = Duration::from_secs(5);
 const DISCARD_PAUSE: Duration = Duration::from_millis(500);
 
-/// The limits of request bodies.
+/// The limits for request bodies.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
     /// Bytes of one body (`http.maxBodyBytes`).
     pub body_bytes: usize,
-    /// Bytes of all bodies that are being read or answered (`http.maxBodiesBytes`).
+    /// Bytes of all bodies that are being read or whose requests run (`http.maxBodiesBytes`).
     pub total_bytes: usize,
     /// Time for one body (`http.bodyTimeoutMs`).
     pub time: Duration,
-    /// Maximum pause within one body.
+    /// Longest pause between two pieces of one body.
     pub pause: Duration,
 }
 
-/// The request bodies that are being read or answered.
+/// Counts the bytes of request bodies that are being read or whose requests run.
 #[derive(Debug)]
 pub struct Bodies {
     limits: BodyLimits,
@@ -67,7 +70,7 @@ struct UsedRoom {
     by_peer: HashMap<LimitedPeer, usize>,
 }
 
-/// Counted bytes of one body, subtracted on drop.
+/// The counted bytes of one body. They are subtracted on drop.
 #[derive(Debug)]
 struct Share {
     bodies: Arc<Bodies>,
@@ -75,7 +78,7 @@ struct Share {
     bytes: usize,
 }
 
-/// A body, together with its share.
+/// A body with its share. The body counts until it is dropped.
 struct CountedBytes {
     bytes: Bytes,
     _share: Share,
@@ -87,7 +90,7 @@ impl AsRef<[u8]> for CountedBytes {
     }
 }
 
-/// There is no room for a body.
+/// The error that the limit of all bodies, or of one peer, is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Full;
 
@@ -108,7 +111,7 @@ impl Bodies {
         self.in_use.lock()
     }
 
-    /// The limit of one peer: half of the total, but at least one body.
+    /// The limit of one peer, in bytes: half of the total, but at least one body.
     fn of_peer(&self) -> usize {
         let BodyLimits {
             body_bytes: body_limit,
@@ -118,7 +121,7 @@ impl Bodies {
         (total_limit / 2).max(body_limit).min(total_limit)
     }
 
-    /// Reads a body. Most bodies come in one piece together with the head.
+    /// Reads a body, and counts it if it exceeds [`FREE`].
     pub async fn read(
         self: &Arc<Self>,
         body: Incoming,
@@ -127,7 +130,7 @@ impl Bodies {
         self.read_counted(body, visitor, FREE).await
     }
 
-    /// Reads a body that is stored beyond its request, so it counts at any size.
+    /// Reads a body that is stored for longer than its request. It counts at any size.
     pub async fn read_kept(
         self: &Arc<Self>,
         body: Incoming,
@@ -136,7 +139,7 @@ impl Bodies {
         self.read_counted(body, visitor, 0).await
     }
 
-    /// Reads a body. Bodies up to `free` bytes are not counted.
+    /// Reads a body, and counts it if it exceeds `free_bytes`.
     async fn read_counted(
         self: &Arc<Self>,
         mut body: Incoming,
@@ -186,7 +189,7 @@ impl Bodies {
             }
             if length > free_bytes && length > share.as_ref().map_or(0, |share: &Share| share.bytes)
             {
-                // Reserve memory while the body arrives, in powers of two.
+                // Reserve room before the memory is used, in powers of two.
                 let bytes = length.next_power_of_two().min(body_limit);
                 let share = share.get_or_insert_with(|| Share::empty(self, visitor.peer()));
                 share.grow(bytes).map_err(|Full| BodyError::NoRoom)?;
@@ -206,8 +209,8 @@ impl Bodies {
     }
 }
 
-/// The capacity of the buffer for `length` received and `rest` announced bytes. Fewer steps leave
-/// less unused memory behind. A step is at most fourfold, because the announced length may be
+/// The capacity of the buffer for `length` received bytes and `rest` announced ones. Large steps
+/// leave less unused memory behind. A step is at most fourfold, because the announced length may be
 /// false.
 fn capacity(length: usize, rest: Option<u64>) -> usize {
     match rest {
@@ -221,7 +224,7 @@ fn capacity(length: usize, rest: Option<u64>) -> usize {
 
 type Next = Option<Result<http_body::Frame<Bytes>, hyper::Error>>;
 
-/// The next piece, if it has arrived.
+/// The next piece if it has already arrived, without waiting.
 async fn ready(body: &mut Incoming) -> Option<Next> {
     poll_fn(|context| {
         Poll::Ready(match Pin::new(&mut *body).poll_frame(context) {
@@ -250,7 +253,7 @@ impl Pace {
         }
     }
 
-    /// The time by which the next piece must have arrived, after `bytes` bytes.
+    /// The deadline for the next piece after `bytes` bytes have arrived.
     pub fn until(self, bytes: usize) -> Instant {
         let earned_time = Duration::from_millis(bytes as u64 * 1000 / MIN_BYTES_PER_SECOND);
         let average = self.since + GRACE + earned_time;
@@ -258,7 +261,7 @@ impl Pace {
     }
 }
 
-/// Reads and drops a body for a short time.
+/// Reads and drops the rest of a body, within `DISCARD_LIMIT`.
 pub async fn discard(mut body: Incoming) {
     let end = Instant::now() + DISCARD_LIMIT;
     loop {
@@ -279,7 +282,7 @@ impl Share {
         }
     }
 
-    /// Takes room until the share has `bytes` bytes.
+    /// Raises the share to `bytes` bytes, if the limits allow it.
     fn grow(&mut self, bytes: usize) -> Result<(), Full> {
         let extra_bytes = bytes.saturating_sub(self.bytes);
         let mut usage = self.bodies.in_use();
@@ -388,7 +391,7 @@ mod tests {
         assert_eq!(after(steady_pace, 0), GRACE);
         assert_eq!(after(steady_pace, 80 * 1024), GRACE * 2);
         assert_eq!(after(steady_pace, 1 << 30), minute_pace);
-        // The limit of one pause is independent of the received bytes.
+        // The limit of one pause does not depend on the received bytes.
         assert_eq!(after(halting_pace, 1 << 30), GRACE);
         tokio::time::advance(GRACE).await;
         assert_eq!(after(halting_pace, 1 << 30), GRACE * 2);

@@ -1,6 +1,6 @@
-//! Requests of the web page. Browsers send the cookie to every port of the host, also for pages of
-//! other origins. Each request therefore needs the page key, which only Mainstay's own page can
-//! read. A download needs a ticket instead.
+//! Authenticates requests of the web page. A browser sends the cookie to every port of the host,
+//! and also for pages of other origins. A request therefore needs the page key, too, which only
+//! Mainstay's page can read. A download has a ticket instead of the key.
 
 use std::time::SystemTime;
 
@@ -10,13 +10,14 @@ use mainstay_tokens::{BrowserSession, SESSION_LIFETIME, Tokens};
 
 use crate::guard;
 
-/// The header with the page key from the sign-in.
+/// The request header with the page key, which the page got at the sign-in.
 pub const PAGE_KEY_HEADER: &str = "x-page-key";
 
-/// The last query parameter of a URL that the browser downloads by itself.
+/// The last query parameter of a download's URL. The browser sends no page key there.
 pub const TICKET: &str = "ticket";
 
-/// Maximum number of tried cookies. Programs at other ports can set cookies of this name.
+/// Maximum number of cookies that are tried. A program at another port can set cookies of this
+/// name.
 const MAX_COOKIES: usize = 8;
 
 /// The browser session of a request.
@@ -26,7 +27,7 @@ pub struct SignedIn {
     session: BrowserSession,
 }
 
-/// The reason that a request of a browser was refused.
+/// The reason that the page's request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     #[error("there is no cookie of a session, or the session has ended")]
@@ -44,8 +45,8 @@ pub enum Refused {
     WrongTicket,
 }
 
-/// Admits a request of the page by its cookie and its page key. A GET may have a ticket instead of the key.
-/// The ticket is removed from `uri`.
+/// Admits a request of the page by its cookie and its page key. A GET may have a ticket instead of
+/// the key. The ticket is then removed from `uri`.
 pub fn admit(
     tokens: &Tokens,
     method: &Method,
@@ -70,7 +71,8 @@ pub fn admit(
     }
 }
 
-/// The path and query of a URL that ends with a ticket, and the ticket.
+/// Splits a URL that ends with a ticket. Returns the path with the rest of the query, and the
+/// ticket.
 fn without_ticket(uri: &Uri) -> Option<(String, Secret)> {
     let full_path = uri.path_and_query()?.as_str();
     let (path, ticket) = full_path.rsplit_once(TICKET)?;
@@ -85,7 +87,7 @@ pub fn session(tokens: &Tokens, headers: &HeaderMap) -> Option<SignedIn> {
         .get_all(header::COOKIE)
         .iter()
         .filter_map(|cookies| cookies.to_str().ok())
-        // A header can contain several cookies.
+        // One header can contain several cookies.
         .flat_map(|cookies| cookies.split(';'))
         .filter_map(|cookie| cookie.trim().split_once('='))
         .filter(|(cookie_key, _)| *cookie_key == name)
@@ -98,7 +100,7 @@ pub fn session(tokens: &Tokens, headers: &HeaderMap) -> Option<SignedIn> {
     })
 }
 
-/// `mainstay-PORT`, because browsers share cookies between the ports of a host.
+/// The cookie's name, `mainstay-PORT`. Browsers share cookies between the ports of a host.
 fn cookie_name(headers: &HeaderMap) -> Option<String> {
     let host = headers.get(header::HOST)?.to_str().ok()?;
     Some(format!("mainstay-{}", guard::port(host)?))
@@ -115,7 +117,7 @@ pub fn cookie(headers: &HeaderMap, secret: &Secret) -> Option<HeaderValue> {
     set_cookie(headers, secret.expose(), SESSION_LIFETIME.as_secs())
 }
 
-/// The `Set-Cookie` header that removes the cookie.
+/// The `Set-Cookie` header that deletes the cookie.
 pub fn no_cookie(headers: &HeaderMap) -> Option<HeaderValue> {
     set_cookie(headers, "", 0)
 }
@@ -123,7 +125,7 @@ pub fn no_cookie(headers: &HeaderMap) -> Option<HeaderValue> {
 fn set_cookie(headers: &HeaderMap, value: &str, seconds: u64) -> Option<HeaderValue> {
     let name = cookie_name(headers)?;
     let origin = headers.get(header::ORIGIN).map(HeaderValue::as_bytes);
-    // A proxy in front of Mainstay may speak TLS.
+    // The page's origin has https if a proxy in front of Mainstay speaks TLS.
     let is_tls = origin.is_some_and(|origin| origin.starts_with(b"https://"));
     let secure_attribute = if is_tls { "; Secure" } else { "" };
     let cookie = format!(
@@ -232,7 +234,7 @@ mod tests {
         check(&[origin, ("sec-fetch-site", "same-site")], other_origin);
     }
 
-    /// A program at another port can use the cookie without the browser's headers.
+    /// A program at another port can use the cookie, because browsers send it to every port.
     #[test]
     fn a_cookie_opens_nothing_without_its_page_key() {
         let (tokens, session) = signed_in();

@@ -1,6 +1,6 @@
-//! Checks `Host` and `Origin` on every path, against web pages that call loopback addresses (DNS
-//! rebinding). Both headers are parsed by RFC 3986. Substring matching would admit
-//! `localhost:80@evil.com` and `[::1].evil.com`.
+//! Checks `Host` and `Origin` of every request. The check stops web pages that call loopback
+//! addresses (DNS rebinding). Both headers are parsed by RFC 3986: a comparison of substrings would
+//! admit `localhost:80@evil.com` and `[::1].evil.com`.
 
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
@@ -9,16 +9,16 @@ use std::{
 
 use http::{HeaderMap, HeaderValue, Uri, header};
 
-/// Allowed host names and origins.
+/// The allowed host names and origins of a listener.
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
-    /// The `Host` of most requests: the listener's own address.
+    /// The `Host` of most requests, the listener's own address. Compared first.
     authority: Option<String>,
     hosts: Allowed<Host>,
     origins: Allowed<String>,
 }
 
-/// The names that the configuration allows in addition to loopback names.
+/// Configured names. Loopback names are allowed in addition.
 #[derive(Clone, Debug)]
 enum Allowed<T> {
     All,
@@ -31,10 +31,10 @@ impl<T> Default for Allowed<T> {
     }
 }
 
-/// The reason that a request is not served.
+/// The reason that a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Forbidden {
-    /// An invalid request (RFC 9112, section 3.2), answered with 400. Other refusals are 403.
+    /// An invalid request (RFC 9112, section 3.2). It is answered with 400, the others with 403.
     #[error("a request needs one Host header, which is a host name or address and maybe a port")]
     Malformed,
     #[error("Host is not one of this server's names")]
@@ -44,7 +44,8 @@ pub enum Forbidden {
 }
 
 impl Guard {
-    /// A guard for a door at `address`. The entry `*` allows everything.
+    /// Allows loopback names, `address`, and the configured entries. The entry `*` allows
+    /// everything.
     pub fn new(address: SocketAddr, hosts: &[String], origins: &[String]) -> Self {
         let mut allowed_hosts = Allowed::from_config(hosts, Host::configured);
         let mut authority = None;
@@ -64,7 +65,7 @@ impl Guard {
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Forbidden> {
         let mut hosts = headers.get_all(header::HOST).iter();
         let (host, second_host) = (hosts.next(), hosts.next());
-        // An absolute request line contains a second host, which is checked, too.
+        // An absolute request target contains a host, too. Check both.
         let line_host = uri.authority().map(http::uri::Authority::as_str);
         let header_host = host.map(|host| host.to_str().map_err(|_| Forbidden::Malformed));
         if second_host.is_some() || header_host.is_none() && line_host.is_none() {
@@ -93,19 +94,19 @@ impl Guard {
         }
     }
 
-    /// True if pages of this origin may send requests. Programs send no origin.
+    /// True if pages of this origin may send requests.
     pub fn allows(&self, origin: &str) -> bool {
         let parsed_origin = web_origin(origin);
         parsed_origin.as_ref().is_some_and(|(_, host, _)| host.is_loopback())
-            // Origins of applications, such as `app://x`, have no known grammar.
+            // Origins of applications, such as `app://x`, are compared as text.
             || self.origins.any(|allowed_origin| {
                 allowed_origin == origin || parsed_origin.is_some() && web_origin(allowed_origin) == parsed_origin
             })
     }
 }
 
-/// True if the request may come from Mainstay's own page: `Origin` and `Sec-Fetch-Site`, if
-/// present, match the host and port of `Host`.
+/// True if the request may come from Mainstay's own page. `Origin` and `Sec-Fetch-Site` must match
+/// the host and port of `Host`, if they are present.
 pub fn is_same_origin(headers: &HeaderMap) -> bool {
     let sites = headers.get_all("sec-fetch-site").iter();
     let mut origins = headers.get_all(header::ORIGIN).iter();
@@ -126,15 +127,15 @@ pub fn is_same_origin(headers: &HeaderMap) -> bool {
         && origins.all(|origin| is_ours(origin) == Some(true))
 }
 
-/// True for a request of a foreign page without `Origin`, such as an image. The page cannot read
-/// the answer, but could open streams.
+/// True for a request of another site's page without `Origin`, such as one for an image. The page
+/// cannot read the answer, but it could open streams.
 pub fn is_from_unnamed_origin(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all("sec-fetch-site").iter();
     !headers.contains_key(header::ORIGIN)
         && sites.any(|site| matches!(site.as_bytes(), b"cross-site" | b"same-site"))
 }
 
-/// The port in a `Host` header, or the port of HTTP if it has none.
+/// The port in a `Host` header, or 80.
 pub fn port(host: &str) -> Option<u16> {
     let (_, port) = authority(host)?;
     Some(port.map_or(default_port(false), NonZeroU16::get))
@@ -145,7 +146,7 @@ const fn default_port(is_tls: bool) -> u16 {
 }
 
 impl<T> Allowed<T> {
-    /// Omits entries that never match.
+    /// Parses configured entries. Entries that cannot be parsed match nothing and are omitted.
     fn from_config(configured_values: &[String], parse: impl Fn(&str) -> Option<T>) -> Self {
         if configured_values.iter().any(|entry| entry == "*") {
             return Self::All;
@@ -166,7 +167,7 @@ impl<T> Allowed<T> {
     }
 }
 
-/// The host of an authority.
+/// The host of an authority (RFC 3986).
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Host {
     Address(IpAddr),
@@ -175,7 +176,7 @@ enum Host {
 }
 
 impl Host {
-    /// Parses a configured host. Brackets of IPv6 addresses are optional.
+    /// Parses a configured host. An IPv6 address needs no brackets.
     fn configured(text: &str) -> Option<Self> {
         match text.parse() {
             Ok(address) => Some(Self::Address(address)),
@@ -183,8 +184,8 @@ impl Host {
         }
     }
 
-    /// Parses a host. Returns `None` for invalid hosts. IPv6 zones are refused, because they are
-    /// local to the sender (RFC 6874, section 4).
+    /// Parses a host; `None` if it is invalid. An IPv6 zone is refused, because only the sender
+    /// knows its meaning (RFC 6874, section 4).
     fn parse(text: &str) -> Option<Self> {
         if let Some(inner_address) = text.strip_prefix('[') {
             let address: Ipv6Addr = inner_address.strip_suffix(']')?.parse().ok()?;
@@ -211,10 +212,10 @@ impl Host {
     }
 }
 
-/// Parses host and port (RFC 3986, section 3.2). Returns `None` for any other text, including user
+/// Parses host and port (RFC 3986, section 3.2); `None` for any other text, also for user
 /// information.
 fn authority(text: &str) -> Option<(Host, Option<NonZeroU16>)> {
-    // An IPv6 address contains colons, but only inside of its brackets.
+    // The colons of an IPv6 address are inside of its brackets.
     let after_brackets = text.rfind(']').map_or(0, |index| index + 1);
     let Some(colon) = text[after_brackets..].find(':') else {
         return Some((Host::parse(text)?, None));
@@ -223,14 +224,14 @@ fn authority(text: &str) -> Option<(Host, Option<NonZeroU16>)> {
     let port = &port[1..];
     let port = match port {
         "" => None,
-        // Reject a sign, which `parse` accepts.
+        // Check the digits: `parse` would accept a sign.
         _ if port.bytes().all(|byte| byte.is_ascii_digit()) => Some(port.parse().ok()?),
         _ => return None,
     };
     Some((Host::parse(host)?, port))
 }
 
-/// Scheme (`true` for HTTPS), host and port of a web origin.
+/// Parses a web origin into scheme (`true` for HTTPS), host and port.
 fn web_origin(origin: &str) -> Option<(bool, Host, u16)> {
     let (scheme, rest) = origin.split_once("://")?;
     let is_tls = scheme.eq_ignore_ascii_case("https");
@@ -370,7 +371,7 @@ mod tests {
         }
     }
 
-    /// Pages at other ports of the same host do not have the same origin.
+    /// A page at another port of the same host has another origin.
     #[test]
     fn the_same_origin_has_the_same_host_and_port() {
         for (host, origin, expected) in [
@@ -418,7 +419,7 @@ mod tests {
         }
     }
 
-    /// `*` allows every valid host and origin.
+    /// `*` allows every host and origin, but still refuses malformed headers.
     #[test]
     fn a_star_allows_all_that_are_well_formed() {
         let star = ["*".to_owned()];

@@ -1,5 +1,5 @@
-//! Parts that the MCP doors and the REST door share: authentication, request limits, and the
-//! gateway's data as JSON.
+//! Code that the MCP doors and REST share: authentication, request limits, and the gateway's data
+//! in the format of REST.
 
 pub mod authenticator;
 pub mod bodies;
@@ -12,5 +12,5 @@ pub mod trace;
 
 use http::HeaderValue;
 
-/// `Retry-After` of refusals, in seconds.
+/// The value of `Retry-After` in refusals, in seconds.
 pub const RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");

@@ -1,4 +1,4 @@
-//! Senders of requests, and limits that they share.
+//! The senders of requests, and the peers whose limits they share.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ pub struct Visitor {
 }
 
 impl Visitor {
-    /// The peer whose limits apply.
+    /// The peer whose limits apply to this sender.
     pub fn peer(&self) -> LimitedPeer {
         match self.address {
             Some(address) => LimitedPeer::for_principal(&self.principal, address),
@@ -22,7 +22,7 @@ impl Visitor {
     }
 }
 
-/// Clients that share limits: those with the same token, or those at the same address.
+/// A unit of limits: the clients with one token, or the clients without a token at one address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LimitedPeer {
     Bearer(Principal),
@@ -32,7 +32,7 @@ pub enum LimitedPeer {
 }
 
 impl LimitedPeer {
-    /// The peer of a request. An address counts as its [`network`].
+    /// The peer of a request. Addresses of one [`network`] are the same peer.
     pub fn for_principal(principal: &Principal, address: IpAddr) -> Self {
         match principal {
             Principal::Client(_) | Principal::Operator => Self::Bearer(principal.clone()),
@@ -41,7 +41,7 @@ impl LimitedPeer {
     }
 }
 
-/// The network that providers assign to one customer: an IPv4 address, or an IPv6 /64 prefix.
+/// The network that a provider assigns to one customer: an IPv4 address, or an IPv6 /64 prefix.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),

@@ -6,7 +6,7 @@ use mainstay_core::trace::{self, TraceContext};
 const TRACEPARENT: HeaderName = HeaderName::from_static(trace::TRACEPARENT);
 const TRACESTATE: HeaderName = HeaderName::from_static(trace::TRACESTATE);
 
-/// `traceparent`, parsed and as text, and `tracestate` of any length ([W3C Trace Context][1], 3).
+/// `traceparent`, parsed and as text, and `tracestate` in full ([W3C Trace Context][1], section 3).
 ///
 /// [1]: https://www.w3.org/TR/trace-context/
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct TraceHeaders {
 }
 
 impl TraceHeaders {
-    /// Returns `None` if `traceparent` is missing or invalid.
+    /// Reads both headers; `None` if `traceparent` is missing or invalid.
     pub fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
         let parent = text(TRACEPARENT)?;

@@ -1,4 +1,4 @@
-//! The error for an unknown endpoint, with a similar server or profile name.
+//! The error for an endpoint that the daemon does not have. A hint suggests a similar name.
 
 use mainstay_command_line::{
     connect::{self, LocatedDaemon},
@@ -9,18 +9,19 @@ use mainstay_platform::environment::ConfigurationSource;
 
 use super::daemon::Finder;
 
-/// The missing name.
+/// An endpoint that the daemon does not have, with a hint for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{subject} not found; {hint}")]
 pub struct Absent {
-    /// The error code for programs.
+    /// The machine-readable error code, such as `server_not_found`.
     pub kind: &'static str,
     pub subject: String,
     pub hint: String,
 }
 
 impl Absent {
-    /// Finds similar names, if the names are accessible.
+    /// Describes the missing endpoint of `finder`. The hint has the most similar name if the
+    /// daemon's servers or the configuration's profiles can be read.
     pub async fn at(finder: &Finder) -> Self {
         let path = &finder.path;
         let server = path.strip_prefix("/servers/");
@@ -66,7 +67,7 @@ fn hint(name: Option<&str>, next_step: &str) -> String {
     format!("{question}{next_step}")
 }
 
-/// The configuration of a daemon on this machine.
+/// The daemon's configuration; `None` if its file is on another machine or cannot be loaded.
 fn config_of(located_daemon: LocatedDaemon) -> Option<Config> {
     let origin = ConfigurationSource {
         flag: Some(located_daemon.file?.config?.into()),

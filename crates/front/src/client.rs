@@ -1,5 +1,5 @@
-//! The client's stdin, which feeds the door of a Mainstay with its own servers, and after a
-//! handover a front.
+//! Reads the client's stdin and feeds it to a door in the same process (`mainstay mcp`). After a
+//! handover, a front continues to read from it.
 
 use std::{
     collections::VecDeque,
@@ -19,28 +19,29 @@ use tokio_util::sync::CancellationToken;
 
 use super::session::ClientSession;
 
-/// Maximum number of held-back bytes. Reading pauses above it.
+/// Maximum number of bytes of held-back requests. Reading pauses above it.
 const MAX_HELD: usize = 16 * 1024 * 1024;
 
-/// Bytes above the limit at which a line is too long for the door. A reader reads less at a time.
+/// Bytes by which a substitute line exceeds the door's limit, so that the door rejects it in any
+/// case. A door's reader reads less than this at a time.
 const MARGIN: usize = 256 * 1024;
 
-/// The lines of a client, and the state of its session.
+/// The lines of a client on stdin, and the settings of its session.
 pub struct ClientInput<R> {
     lines: LineReader<R>,
     max_message: usize,
-    /// Requests that no door received.
+    /// Requests held back during a handover. No door has received them.
     held: VecDeque<Bytes>,
     held_bytes: usize,
     pub session: ClientSession,
 }
 
-/// Signals for a handover.
+/// Signals of a handover from a door to a front.
 #[derive(Default)]
 pub struct Leaving {
     /// Cancelled when the handover starts.
     pub requested: CancellationToken,
-    /// Cancelled after the door has the last line.
+    /// Cancelled when the door has processed every line that it received. The handover continues.
     pub leave: CancellationToken,
 }
 
@@ -56,7 +57,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
         }
     }
 
-    /// The next line, starting with held-back lines.
+    /// Returns the next line. Held-back lines come first. `None` at the end of stdin.
     pub async fn next(&mut self) -> io::Result<Option<InputLine>> {
         match self.held.pop_front() {
             Some(held) => Ok(Some(InputLine::Whole(held))),
@@ -65,7 +66,8 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
     }
 
     /// Feeds the client's lines to a door until the client or the door ends. During a handover,
-    /// requests are held back, while messages about running requests still pass.
+    /// requests are held back. Notifications and responses still reach the door, because they
+    /// belong to its running requests.
     pub async fn feed(&mut self, mut door: DoorFeed, leave_state: &Leaving) {
         let mut is_leaving = false;
         loop {
@@ -87,7 +89,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
                     self.session.sent(&line);
                     Some(line)
                 }
-                // The door answers an oversized line with an error.
+                // Send the door an oversized line, so that it answers with its usual error.
                 Ok(Some(InputLine::TooLong { .. })) => {
                     Some(vec![b'x'; self.max_message.saturating_add(MARGIN)].into())
                 }
@@ -99,7 +101,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
         }
     }
 
-    /// Holds a request back. Returns a line that the door must get.
+    /// Holds a request back. Returns the line if it is a message that the door must get.
     fn hold(&mut self, line: Bytes) -> Option<Bytes> {
         let frame = Frame::read(line.clone());
         let kind = frame.as_ref().map(|frame| frame.envelope().kind);
@@ -113,7 +115,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
                 self.session.notified(method);
                 return Some(line);
             }
-            // The front handles batches and unreadable lines.
+            // Hold batches and unreadable lines, too. The front answers them.
             Ok(MessageKind::Request { .. }) | Err(_) => {}
         }
         self.held_bytes += line.len();
@@ -121,7 +123,7 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
         None
     }
 
-    /// Drops a held request with this id. Returns true if it existed.
+    /// Drops the held request with this id (JSON text). Returns true if there was one.
     fn drop_held(&mut self, id: Option<&str>) -> bool {
         let is_cancelled = |line: &Bytes| {
             Frame::read(line.clone()).is_ok_and(|frame| frame.id().is_some() && frame.id() == id)
@@ -139,14 +141,14 @@ impl<R: AsyncRead + Unpin> ClientInput<R> {
 pub struct DoorFeed {
     lines: mpsc::Sender<Bytes>,
     sent: u64,
-    /// Number of lines that the door has processed.
+    /// Number of lines that the door has finished processing.
     dealt_with: watch::Receiver<u64>,
 }
 
 impl DoorFeed {
     async fn give(&mut self, line: Bytes) {
         self.sent += 1;
-        // An ended door closes its stream, which is detected elsewhere.
+        // An error means that the door has ended. `feed` sees that in `closed`.
         self.lines.send(line).await.ok();
     }
 
@@ -160,8 +162,8 @@ impl DoorFeed {
     }
 }
 
-/// A door's input stream with one line at a time. Reading the next line means that the previous one
-/// is processed.
+/// The input stream of a door. It yields one line at a time. A read of the next line shows that the
+/// door has processed the line before.
 pub struct DoorInput {
     lines: mpsc::Receiver<Bytes>,
     line: Bytes,
@@ -170,7 +172,7 @@ pub struct DoorInput {
     dealt_with: watch::Sender<u64>,
 }
 
-/// A stream for a door, and its other end.
+/// Creates the input stream of a door and the end that feeds it.
 pub fn door_input() -> (DoorFeed, DoorInput) {
     let (sender, receiver) = mpsc::channel(1);
     let (tell, counts) = watch::channel(0);
@@ -230,8 +232,8 @@ mod tests {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"x"}}}}"#)
     }
 
-    /// Requests before the handover stay with the door. Later requests are held back unless
-    /// cancelled. Messages about running requests reach the door.
+    /// The door keeps requests that came before the handover. Later requests are held back, unless
+    /// the client cancels them. Notifications and responses reach the door.
     #[tokio::test]
     async fn requests_are_held_back_while_the_door_is_left() {
         let (mut client, stdin) = duplex(MAX);
@@ -260,7 +262,7 @@ mod tests {
                 let method = "notifications/cancelled";
                 format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"requestId":{id}}}}}"#)
             };
-            // A further read means that the last line is processed.
+            // The door reads again only after it has processed the last line.
             let line = {
                 let mut reading = pin!(door.next_line());
                 tokio::select! {
@@ -292,7 +294,7 @@ mod tests {
         assert_eq!(input.next().await.expect("the end"), None);
     }
 
-    /// The handover waits for lines in progress.
+    /// The handover waits until the door has processed the line that it is reading.
     #[tokio::test]
     async fn a_door_is_left_when_it_has_dealt_with_every_line() {
         let (mut client, stdin) = duplex(MAX);
@@ -324,7 +326,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_that_is_too_long_is_too_long_for_the_door() {
-        // Larger than one read.
+        // Larger than one read of the pipe.
         const LIMIT: usize = 1024 * 1024;
         let (mut client, stdin) = duplex(MAX);
         let mut input = ClientInput::new(stdin, LIMIT);

@@ -1,4 +1,4 @@
-//! `mainstay connect`: a daemon's endpoint for one client on stdin and stdout.
+//! `mainstay connect`: serves one client on stdin and stdout by a running daemon's endpoint.
 
 use std::time::Duration;
 
@@ -47,8 +47,8 @@ impl RunCommand for Connect {
         }
     }
 
-    /// Ends after the client has closed stdin and has its answers. Stdout contains only the
-    /// protocol.
+    /// Returns after the client has closed stdin and all answers are written. Stdout carries only
+    /// MCP messages.
     async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let path = path(self.profile.as_deref(), self.server.as_deref())?;
         let finder = Finder {

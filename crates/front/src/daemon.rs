@@ -1,4 +1,4 @@
-//! A front's connection to a daemon: its address, and requests.
+//! The daemon as a front sees it: its address, and the HTTP requests to its endpoint.
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
@@ -17,47 +17,48 @@ use mainstay_transport::{
     http1::{Error, HttpClient, Responding, Response},
 };
 
-/// Time between the end of a connection and its reset. The daemon closes a connection right after
-/// its last byte, but the machine may be busy.
+/// Time to wait for the reset of a connection that has ended. The daemon closes a connection right
+/// after its last byte, but a busy machine may deliver the reset late.
 const RESET_WAIT: Duration = Duration::from_secs(1);
 
-/// True if the daemon refused this request at shutdown. In a session, only the body shows this.
+/// True if the daemon refused this request because it is stopping. The status is 503. In a session,
+/// the status is 200, and `Retry-After` marks the refusal.
 pub fn is_put_off(response: &Response) -> bool {
     let head = &response.head;
     head.status == 503
         || head.status == 200 && !head.is_event_stream && head.get("retry-after").is_some()
 }
 
-/// Locates the daemon before each connection, because its address may change.
+/// Locates the daemon. A front calls it before each connection, because the address may change.
 #[derive(Clone, Debug)]
 pub struct Finder {
     /// The URL from an option or the environment.
     pub url: Option<String>,
     /// The path of the endpoint.
     pub path: String,
-    /// Requires a daemon with this configuration.
+    /// The configuration file that the daemon must serve; `None` accepts any.
     pub config: Option<String>,
 }
 
-/// One run of the daemon, or a connection to it.
+/// A daemon that was located, with an HTTP client for its endpoint.
 #[derive(Debug)]
 pub struct AttachedDaemon {
-    /// The number of this daemon within the front.
+    /// The number of the front's attempt to attach. It tells a new daemon from a lost one.
     pub epoch: u64,
-    /// The daemon's process id, if its state directory has it.
+    /// The daemon's process id; `None` if only its URL is known.
     pub pid: Option<u32>,
     client: Arc<HttpClient>,
     url: String,
     path: String,
     /// Header lines of each request, including the token.
     common: Common,
-    /// True if connections end at the daemon, not at a proxy.
+    /// True if connections end at the daemon itself, not at a proxy.
     is_direct: bool,
-    /// The client's session; `None` before `initialize`.
+    /// The client's session at the daemon; `None` before `initialize`.
     pub session: Option<DaemonSession>,
 }
 
-/// A session of the daemon.
+/// A session that the daemon has opened.
 #[derive(Clone, Debug)]
 pub struct DaemonSession {
     pub id: String,
@@ -65,7 +66,7 @@ pub struct DaemonSession {
     pub version: Option<String>,
 }
 
-/// Header lines, which are hidden in debug output.
+/// Header lines. `Debug` hides them, because they contain the token.
 #[derive(Clone)]
 struct Common(String);
 
@@ -95,7 +96,7 @@ impl From<CommandError> for NoDaemon {
 }
 
 impl Finder {
-    /// Finds the current daemon.
+    /// Locates the daemon. `epoch` is the number of this attempt.
     pub fn find(&self, epoch: u64) -> Result<AttachedDaemon, NoDaemon> {
         let located_daemon = locate(self.url.clone())?;
         if let Some(file) = &located_daemon.file {
@@ -135,7 +136,7 @@ impl AttachedDaemon {
             }
             let _ = write!(common, "authorization: Bearer {}\r\n", token.expose());
         }
-        // The chain header lets the daemon detect loops.
+        // By this header, the daemon detects a loop of Mainstays.
         let chain = std::env::var(CHAIN).unwrap_or_default();
         if !chain.is_empty() && chain.bytes().all(|byte| byte.is_ascii_graphic()) {
             let _ = write!(common, "{CHAIN_HEADER}: {chain}\r\n");
@@ -152,7 +153,7 @@ impl AttachedDaemon {
         })
     }
 
-    /// The same daemon with another session.
+    /// A copy for the same daemon with another session.
     pub fn with_session(&self, session: Option<DaemonSession>) -> Self {
         Self {
             epoch: self.epoch,
@@ -166,7 +167,7 @@ impl AttachedDaemon {
         }
     }
 
-    /// True if both daemons are known to be one process.
+    /// True if both are known to be the same process.
     pub fn is_same_run(&self, other: &Self) -> bool {
         self.pid.is_some() && self.pid == other.pid
     }
@@ -175,7 +176,8 @@ impl AttachedDaemon {
         &self.url
     }
 
-    /// True if the daemon announces possible list changes when it revives a session.
+    /// True if the daemon itself announces possible list changes when it revives a session. A
+    /// transparent endpoint does not.
     pub fn tells_changes(&self) -> bool {
         !self.path.starts_with("/servers/")
     }
@@ -184,7 +186,7 @@ impl AttachedDaemon {
         format!("{method} {} HTTP/1.1\r\n{}", self.path, self.common.0)
     }
 
-    /// The header lines of the session.
+    /// Adds the header lines of the session, if there is one.
     fn session_lines(&self, head: &mut String) {
         let Some(session) = &self.session else {
             return;
@@ -206,7 +208,7 @@ impl AttachedDaemon {
     pub fn post_modern(&self, frame: &Frame) -> Responding {
         let mut head = self.head("POST");
         let meta = modern::request_meta(frame.text(), frame.envelope());
-        // The daemon reports an unreadable message.
+        // A message without valid `_meta` gets no such headers. The daemon refuses it.
         if let (Ok(meta), MessageKind::Request { .. }) = (meta, frame.envelope().kind) {
             let named_text = |member| message::text_param(frame.text(), frame.envelope(), member);
             let method = frame.method_name();
@@ -219,7 +221,7 @@ impl AttachedDaemon {
         self.client.send(whole(head, frame.text()))
     }
 
-    /// Opens or resumes the stream for messages outside of calls.
+    /// Opens the stream of messages that belong to no call, or resumes it after `last_event`.
     pub fn get(&self, last_event: Option<&str>) -> Responding {
         let mut head = self.head("GET");
         self.session_lines(&mut head);
@@ -231,7 +233,7 @@ impl AttachedDaemon {
         self.client.send_afresh(head.into_bytes())
     }
 
-    /// Ends the session.
+    /// Ends the session at the daemon.
     pub fn delete(&self) -> Responding {
         let mut head = self.head("DELETE");
         self.session_lines(&mut head);
@@ -239,9 +241,9 @@ impl AttachedDaemon {
         self.client.send(head.into_bytes())
     }
 
-    /// True if the daemon cannot have accepted an unanswered request. The system resets or closes a
-    /// connection whose process exits with unread bytes, and a partly read request is not accepted.
-    /// A proxy may reset connections for other reasons.
+    /// True if the daemon cannot have accepted the request. It accepts a request only after it has
+    /// read all of it. When it exits with unread bytes, Linux resets the connection. A reset by a
+    /// proxy may have other reasons, so it does not count.
     pub fn has_not_taken(&self, error: &Error) -> bool {
         match error {
             Error::Connect(_) | Error::NotWritten(_) => true,
@@ -258,7 +260,7 @@ impl AttachedDaemon {
     }
 }
 
-/// A complete request with its body.
+/// Builds a request from this head and body.
 fn whole(mut head: String, text: &str) -> Vec<u8> {
     let _ = write!(
         head,

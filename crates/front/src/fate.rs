@@ -1,33 +1,33 @@
-//! Decides the next step for an unanswered message. Pure.
+//! Decides what to do with a message whose answer was lost. Pure.
 
 use mainstay_core::message::Method;
 
-/// Knowledge about an unanswered message.
+/// The evidence about a message that got no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// The daemon did not accept it: no connection, a partly read request, an unknown session, or
-    /// shutdown.
+    /// The daemon did not accept the message: it was not connected, read only a part of the
+    /// message, did not know the session, or was stopping.
     NotTaken,
-    /// The daemon may have accepted it, and the broken stream can be resumed.
+    /// The daemon may have accepted the message. The answer's stream broke but can be resumed.
     Resumable,
-    /// The daemon may have accepted it.
+    /// The daemon may have accepted the message. There is no stream to resume.
     Taken,
 }
 
-/// The next step for a message.
+/// The next step for a message after a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageFate {
-    /// Send it to the next daemon.
+    /// Send the message to the next daemon.
     Again,
-    /// Resume the stream.
+    /// Resume the answer's stream.
     Resume,
-    /// Answer that the outcome is unknown.
+    /// Answer that the outcome is unknown: the call may have run.
     Unknown,
-    /// Drop the message, because no client waits.
+    /// Drop the message. The client cancelled it, or it is a notification that is not repeated.
     Dropped,
 }
 
-/// A message to the daemon.
+/// The kind of a message to the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outgoing {
     Request(Method),
@@ -36,8 +36,8 @@ pub enum Outgoing {
     Batch,
 }
 
-/// The next step after `loss`. A message that may have run is sent again only if it is read-only or
-/// idempotent.
+/// Decides the next step after `loss`. A message that may have run is sent again only if it is
+/// read-only or idempotent.
 pub fn after_loss(message: Outgoing, loss: Loss, is_cancelled: bool) -> MessageFate {
     match (message, loss) {
         _ if is_cancelled => MessageFate::Dropped,
@@ -54,7 +54,7 @@ pub fn after_loss(message: Outgoing, loss: Loss, is_cancelled: bool) -> MessageF
     }
 }
 
-/// True if a request is read-only or idempotent.
+/// True if a request is read-only or idempotent, so that it may run twice.
 fn repeats_safely(method: Method) -> bool {
     match method {
         Method::Initialize
@@ -103,16 +103,16 @@ mod tests {
 
     use super::*;
 
-    /// The actual course of one attempt.
+    /// The true course of one attempt, of which the front sees only a part.
     #[derive(Clone, Copy, Debug)]
     enum Attempt {
         /// The daemon did not read the whole message.
         Unread,
         /// The message ran, but its answer was lost.
         RanUnheard,
-        /// The daemon accepted the message, but died before running it.
+        /// The daemon accepted the message, but ended before running it.
         TakenInVain,
-        /// The message ran, but its stream broke.
+        /// The message ran, but its answer's stream broke.
         RanOnABrokenStream,
         RanAndAnswered,
     }
@@ -125,7 +125,7 @@ mod tests {
             )
         }
 
-        /// The observable part.
+        /// The loss that the front observes; `None` if the answer arrived.
         fn observed(self) -> Option<Loss> {
             match self {
                 Self::Unread => Some(Loss::NotTaken),
@@ -147,7 +147,8 @@ mod tests {
         prop::collection::vec(attempt, 1..12)
     }
 
-    /// Simulates a message. Returns the number of runs, and true if the client got an answer.
+    /// Simulates the attempts to send a message. Returns the number of runs, and true if the client
+    /// got an answer.
     fn course(message: Outgoing, attempts: &[Attempt], resumes: bool) -> (usize, bool) {
         let mut runs = 0;
         for attempt in attempts {
@@ -157,7 +158,7 @@ mod tests {
             };
             match after_loss(message, loss, false) {
                 MessageFate::Again => {}
-                // The daemon with the stream sends the answer. Other daemons refuse.
+                // Only the daemon that has the stream resumes it. Others refuse.
                 MessageFate::Resume if resumes => return (runs, true),
                 MessageFate::Resume => match after_loss(message, Loss::Taken, false) {
                     MessageFate::Again => {}

@@ -1,6 +1,6 @@
-//! A stdio front for a running daemon: one client on stdin and stdout, whose session survives
-//! restarts of the daemon. `fate`, `session` and `questions` decide, `link` keeps the connection,
-//! and `relay` forwards messages.
+//! A stdio front for a running daemon. It serves one client on stdin and stdout. The client's
+//! session survives restarts of the daemon. `fate`, `session` and `questions` decide, `link` keeps
+//! the connection to the daemon, and `relay` forwards messages.
 
 mod absent;
 mod client;
@@ -44,105 +44,106 @@ use self::{
     session::{ClientSession, Unsent},
 };
 
-/// Maximum message size. The daemon has smaller limits.
+/// Maximum size of a message, in bytes. The daemon enforces smaller limits.
 const MAX_MESSAGE: usize = 256 * 1024 * 1024;
 
-/// Maximum number of queued bytes. Reading pauses above it.
+/// Maximum number of queued bytes. Reading of stdin pauses above it.
 const MAX_QUEUED: usize = 16 * 1024 * 1024;
 
 /// Maximum number of unanswered requests. Further requests are refused.
 const MAX_UNANSWERED: usize = 1024;
 
-/// Time limit for a message to wait for a lost daemon. A restart takes seconds.
+/// Time that a message waits for a new daemon before it is refused. A restart takes seconds.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Time limit for a waiting message after the end of stdin.
+/// Like [`PATIENCE`], after the end of stdin.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Time limit for ending the session.
+/// Time limit for the request that ends the session.
 const DELETE_LIMIT: Duration = Duration::from_secs(2);
 
-/// State of a front, shared by its tasks.
+/// The state of a front, shared by its tasks.
 struct Front {
     finder: Finder,
     output: LineWriter,
     link: watch::Sender<FrontLink>,
-    /// The last epoch whose daemon was lost.
+    /// The highest epoch of a lost daemon. `link` waits for it.
     lost: watch::Sender<u64>,
-    /// Notified after a session opens.
+    /// Notified after the client's `initialize` has opened a session.
     opened: Notify,
     state: Mutex<FrontState>,
     /// Cancelled at the end of stdin.
     ending: CancellationToken,
-    /// Cancelled if no daemon was found in the initial waiting time.
+    /// Cancelled if no daemon was found within the initial wait. Requests are then refused.
     hopeless: CancellationToken,
-    /// Cancelled if the daemon lacks the endpoint.
+    /// Cancelled if the daemon does not have the endpoint. Waiting for it is then useless.
     nowhere: CancellationToken,
-    /// Tasks that wait for answers.
+    /// Tasks that wait for answers or post a message.
     tasks: TaskTracker,
 }
 
 #[derive(Default)]
 struct FrontState {
     session: ClientSession,
-    /// The latest session of the daemon.
+    /// The latest session at the daemon.
     held: Option<DaemonSession>,
     questions: ForwardedQuestions<Arc<AttachedDaemon>>,
-    /// Requests by their ids (JSON text).
+    /// Unanswered requests of the client, by id (JSON text).
     in_flight: HashMap<String, InFlightRequest>,
-    /// The serial number of the last request.
+    /// The serial number of the last request. Serials tell requests with equal ids apart.
     last_serial: u64,
-    /// The reason for the missing daemon.
+    /// The reason that no daemon is attached.
     unattached: Option<Unattached>,
-    /// True if a daemon was attached before.
+    /// True if a daemon was ever attached.
     was_attached: bool,
-    /// True if a request was refused for lack of a daemon.
+    /// True if a request was refused because no daemon was attached.
     is_unserved: bool,
     /// The reason that requests cannot be sent.
     reason: Option<Unsent>,
 }
 
 impl FrontState {
-    /// The reason for refused requests, if no daemon was ever attached.
+    /// The reason that no request could be served, if no daemon was ever attached.
     fn absence(&mut self) -> Option<Unattached> {
         let is_absent = self.is_unserved && !self.was_attached;
         is_absent.then(|| self.unattached.take().unwrap_or(Unattached::Late))
     }
 }
 
-/// An unanswered request.
+/// A request of the client that is not answered yet.
 struct InFlightRequest {
-    /// True if the client expects no answer.
+    /// True if the client has cancelled the request and expects no answer.
     is_cancelled: bool,
-    /// The daemon that received the request.
+    /// The daemon that received the request; `None` while it is unsent.
     at: Option<Arc<AttachedDaemon>>,
     is_modern: bool,
     serial: u64,
     /// True for a listen stream.
     is_stream: bool,
-    /// The client's own cancellation.
+    /// The client's `notifications/cancelled`, as one line. It is sent again if it may have
+    /// overtaken the request.
     cancellation: Option<String>,
-    /// Cancelled to abandon the attempt.
+    /// Cancelled to end the request's task without an answer.
     give_up: CancellationToken,
 }
 
-/// A queued message of the client, and its share of the queue's bytes.
+/// A queued message of the client, with the permit for its bytes in the queue.
 struct Queued {
     message: ClientMessage,
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// The next step for a line.
+/// The next step for a line of the client.
 enum Sorted {
     Queue(ClientMessage),
-    /// The line is done.
+    /// The line has been handled completely.
     Done,
-    /// An immediate answer.
+    /// An answer to send at once.
     Answer(String),
 }
 
-/// Serves the client on stdin and stdout. `wait` is the initial waiting time for a daemon. With a
-/// `starter`, a lost daemon is replaced.
+/// Serves the client on stdin and stdout. `wait` limits the initial wait for a daemon. A `starter`
+/// starts a new daemon if the current one is lost.
 pub async fn run(
     finder: Finder,
     wait: Duration,
@@ -153,7 +154,7 @@ pub async fn run(
     Box::pin(serve(client, finder, wait, starter, signals)).await
 }
 
-/// Serves a client, possibly after a handover from another door; see [`run`].
+/// Like [`run`], for a client whose first lines another door may have read (handover).
 pub async fn serve(
     mut client: ClientInput<impl AsyncRead + Unpin>,
     finder: Finder,
@@ -206,16 +207,16 @@ pub async fn serve(
 
 impl Front {
     fn state(&self) -> MutexGuard<'_, FrontState> {
-        // The lock is held for operations on maps, never across an await.
+        // Locked for operations on maps, never across an await.
         self.state.lock()
     }
 
-    /// Sends a line to the client. Another task detects a closed output.
+    /// Sends a line to the client. `serve` detects a closed output, so an error is ignored here.
     async fn send_line(&self, line: &str) {
         self.output.send(line).await.ok();
     }
 
-    /// Records the reason for the missing daemon.
+    /// Stores the reason that no daemon is attached.
     fn note(&self, cause: Unattached) {
         let mut state = self.state();
         let kind = match &cause {
@@ -234,7 +235,7 @@ impl Front {
         }
     }
 
-    /// Records the loss of this daemon.
+    /// Marks this daemon as lost, unless a newer one is attached.
     fn lose(&self, daemon: &AttachedDaemon) {
         self.link.send_if_modified(|link| {
             let is_current = link
@@ -252,7 +253,8 @@ impl Front {
         });
     }
 
-    /// Waits for a daemon. Returns an error after the time limit.
+    /// Waits for an attached daemon. Returns an error after [`PATIENCE`], and at once if the
+    /// initial wait has failed.
     async fn up(&self) -> Result<Arc<AttachedDaemon>, Unsent> {
         let mut link = self.link.subscribe();
         let last_wait = async {
@@ -279,27 +281,27 @@ impl Front {
         })
     }
 
-    /// Records the daemon of a request.
+    /// Records which daemon received a request.
     fn is_at(&self, id: &str, daemon: &Arc<AttachedDaemon>) {
         if let Some(request) = self.state().in_flight.get_mut(id) {
             request.at = Some(Arc::clone(daemon));
         }
     }
 
-    /// Removes a finished request. Returns true if the client expects no answer.
+    /// Removes a finished request. Returns true if the client has cancelled it.
     fn forget(&self, message: &ClientMessage) -> bool {
         let mut state = self.state();
         let entry = state.in_flight.get(message.id());
         if entry.is_none_or(|request| request.serial != message.serial) {
-            // Batches and abandoned requests have no entry.
+            // Batches, notifications and abandoned requests have no entry.
             return message.cancelled.is_cancelled();
         }
         let removed_request = state.in_flight.remove(message.id());
         removed_request.is_some_and(|request| request.is_cancelled)
     }
 
-    /// Abandons the requests of the earlier session, whose end cancels them. The client may reuse
-    /// their ids.
+    /// Abandons the requests of the earlier session, because a new `initialize` ends that session.
+    /// The client may reuse their ids.
     fn abandon(state: &mut FrontState) {
         state.in_flight.retain(|_, request| {
             if !request.is_modern {
@@ -309,13 +311,13 @@ impl Front {
         });
     }
 
-    /// Serves the client until stdin ends and all answers are sent.
+    /// Serves the client until stdin has ended and all answers are sent.
     async fn serve(
         self: &Arc<Self>,
         client: ClientInput<impl AsyncRead + Unpin>,
         wait: Duration,
     ) -> Result<Exit, CommandError> {
-        // Permits bound the bytes of the messages.
+        // The channel needs no bound of its own: permits bound the bytes of its messages.
         let (queue, queue_receiver) = mpsc::unbounded_channel();
         let reading = async {
             self.read(client, queue).await;
@@ -335,7 +337,7 @@ impl Front {
                 Some(cause) => Err(cause.into()),
                 None => Ok(Exit::DONE),
             },
-            // Refuse open requests before the end.
+            // Refuse open requests before the front ends.
             () = async {
                 start_wait.await;
                 self.hopeless.cancel();
@@ -344,24 +346,24 @@ impl Front {
         }
     }
 
-    /// Resolves if no daemon is found in the initial waiting time.
+    /// Resolves if no daemon is attached within `wait`. Never resolves otherwise.
     async fn wait_at_start(&self, wait: Duration) {
         let mut link = self.link.subscribe();
-        // The result holds a lock on the link, so drop it immediately.
+        // The result holds a read lock on the link, so drop it immediately.
         let connection_wait = async { drop(link.wait_for(|link| link.daemon().is_some()).await) };
         tokio::select! {
             biased;
             () = connection_wait => std::future::pending().await,
-            // Waiting cannot help.
+            // The daemon does not have the endpoint, so waiting cannot help.
             () = self.nowhere.cancelled() => {}
             () = sleep(wait) => {}
         }
     }
 
-    /// Resolves after the waiting requests are refused.
+    /// Resolves when no request is in flight. By then, every waiting request has been refused.
     async fn refused(&self) {
         let mut interval = tokio::time::interval(Duration::from_millis(10));
-        // Allow for a message in progress.
+        // The first tick is immediate. Wait one more, so that a line in progress is counted.
         interval.tick().await;
         loop {
             interval.tick().await;
@@ -371,7 +373,8 @@ impl Front {
         }
     }
 
-    /// Reads stdin to its end. Urgent lines are processed immediately, others are queued.
+    /// Reads stdin to its end. Cancellations and responses are processed at once. Other messages
+    /// are queued.
     async fn read(
         self: &Arc<Self>,
         mut client: ClientInput<impl AsyncRead + Unpin>,
@@ -413,7 +416,7 @@ impl Front {
         }
     }
 
-    /// Decides the next step for a line.
+    /// Registers a request, and decides the next step for a line.
     fn sort(self: &Arc<Self>, line: Bytes) -> Sorted {
         let cancel_token = CancellationToken::new();
         if message::is_batch(&line) {
@@ -454,7 +457,7 @@ impl Front {
                 let id = frame.get(id);
                 let is_away = self.link.borrow().daemon().is_none();
                 let mut state = self.state();
-                // A ping checks the peer, which is the front.
+                // A ping checks the peer. Without a daemon, the peer is the front.
                 if method == Method::Ping && !is_modern && (is_away || state.held.is_none()) {
                     return Sorted::Answer(message::response(id, "{}"));
                 }
@@ -496,7 +499,7 @@ impl Front {
         })
     }
 
-    /// Posts the client's answer to the daemon with the question.
+    /// Posts the client's answer to the daemon that asked the question.
     fn answer_question(&self, frame: &Frame) {
         let id = frame.id().unwrap_or("null");
         let Some(question) = self.state().questions.answered(id) else {
@@ -506,11 +509,11 @@ impl Front {
             );
             return;
         };
-        // A newer session refuses answers to old questions.
+        // If the daemon has a newer session, it refuses this answer.
         self.post_aside(question.from, frame.with_id(&question.id));
     }
 
-    /// Cancels a request for the client.
+    /// Carries out a `notifications/cancelled` of the client.
     fn cancel(&self, frame: &Frame) {
         let id = frame.param("requestId").unwrap_or("null");
         let text = frame.one_line();
@@ -525,7 +528,7 @@ impl Front {
                     request.cancellation = Some(text.clone());
                     Arc::clone(request_time)
                 }
-                // Either nothing was sent, or closing the connection cancels the request.
+                // Nothing was sent, or the closed connection cancels the request (2026-07-28).
                 _ => {
                     request.give_up.cancel();
                     return;
@@ -535,7 +538,7 @@ impl Front {
         self.post_aside(request_time, text);
     }
 
-    /// Records the end of stdin.
+    /// Carries out the end of stdin: refuses open questions and ends listen streams.
     fn end_input(&self) {
         self.ending.cancel();
         let (questions, streams) = {
@@ -554,13 +557,13 @@ impl Front {
         }
     }
 
-    /// Sends messages in order. Other tasks wait for the answers.
+    /// Sends queued messages in order. Each request then waits for its answer in a task of its own.
     async fn send(self: &Arc<Self>, mut queue_receiver: mpsc::UnboundedReceiver<Queued>) {
         while let Some(queue_receiver) = queue_receiver.recv().await {
             let message = &queue_receiver.message;
             let kind = message.frame.as_ref().map(|frame| frame.envelope().kind);
             if let Some(MessageKind::Notification { method }) = kind {
-                // The daemon must accept this message before the following ones.
+                // The daemon must accept a notification before later messages are sent.
                 self.carry(message, None).await;
                 self.state().session.notified(method);
                 continue;
@@ -573,7 +576,7 @@ impl Front {
                 })
             );
             if is_initialize {
-                // The following messages belong to the session that this one opens.
+                // Later messages belong to the session that this message opens.
                 self.carry(message, None).await;
                 continue;
             }
@@ -589,7 +592,7 @@ impl Front {
         }
     }
 
-    /// Ends the session.
+    /// Ends the session at the daemon.
     async fn leave(&self) {
         let daemon = self.link.borrow().daemon().cloned();
         let Some(daemon) = daemon.filter(|daemon| daemon.session.is_some()) else {
@@ -615,7 +618,7 @@ fn unreadable(error: &UnreadableMessage) -> String {
 impl From<Unattached> for CommandError {
     fn from(cause: Unattached) -> Self {
         match cause {
-            // For example a configuration file that cannot be used.
+            // For example, the configuration file cannot be read.
             Unattached::NoDaemon(NoDaemon::NotFound(error))
                 if error.exit() != Exit::UNREACHABLE =>
             {

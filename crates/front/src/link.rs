@@ -1,5 +1,5 @@
-//! The link to the daemon: finds it, restores the client's session, and receives messages outside
-//! of calls. After a loss, waits for the next daemon.
+//! Keeps the link to the daemon. Finds a daemon, restores the client's session there, and receives
+//! messages that belong to no call. After a loss, waits for the next daemon.
 
 use std::{convert::Infallible, future::pending, mem, sync::Arc, time::Duration};
 
@@ -16,17 +16,18 @@ use super::{
     starter::Starter,
 };
 
-/// Delays between two searches for a daemon.
+/// Shortest and longest delay between two searches for a daemon. The delay doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Minimum duration of a link before the delay is reset.
+/// A link that lasted this long resets the delay.
 const MIN_LINK_TIME: Duration = Duration::from_secs(1);
 
-/// Time limit for a silent stream. The daemon sends a comment every 15 s.
+/// Maximum silence of a stream before the daemon counts as lost. The daemon sends a comment every
+/// 15 s.
 const SILENCE: Duration = Duration::from_mins(1);
 
-/// Time limit for attaching, which may include a server start.
+/// Time limit for attaching to a daemon. The daemon may have to start a server first.
 const ATTACH_LIMIT: Duration = Duration::from_mins(2);
 
 /// The state of the connection to a daemon.
@@ -45,7 +46,7 @@ impl FrontLink {
     }
 }
 
-/// The reason that a daemon cannot be used.
+/// The reason that no daemon is attached.
 #[derive(Debug, thiserror::Error)]
 pub enum Unattached {
     #[error(transparent)]
@@ -64,14 +65,14 @@ pub enum Unattached {
     NoSession(String),
 }
 
-/// The stream of messages outside of calls, with its position.
+/// The stream of messages that belong to no call, and the position in it.
 struct Listening {
     daemon: Arc<AttachedDaemon>,
     events: Option<EventReader>,
     last_event: Option<String>,
 }
 
-/// Maintains the link until the front ends.
+/// Keeps a link to a daemon until the front ends.
 pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infallible {
     let mut pause = FIRST_PAUSE;
     let mut before: Option<Listening> = None;
@@ -110,7 +111,7 @@ pub async fn keep(front: &Arc<Front>, mut starter: Option<&mut Starter>) -> Infa
     }
 }
 
-/// Reports a changed daemon on stderr.
+/// Reports on stderr that another daemon is attached.
 fn tell(daemon: &AttachedDaemon, previous_stream: Option<&Listening>) {
     let url = daemon.url();
     match (previous_stream, daemon.pid) {
@@ -124,7 +125,7 @@ fn tell(daemon: &AttachedDaemon, previous_stream: Option<&Listening>) {
     }
 }
 
-/// Finds the daemon and restores the client's session.
+/// Finds the daemon and restores the client's session there.
 async fn attach(
     front: &Arc<Front>,
     previous_stream: Option<&Listening>,
@@ -137,7 +138,7 @@ async fn attach(
     let lost_session = {
         let mut state = front.state();
         if state.held.is_some() && daemon.session.is_none() {
-            // `initialize` was answered in the meantime.
+            // `initialize` was answered in the meantime. Attach again with its session.
             return Err(Unattached::Late);
         }
         state.was_attached = true;
@@ -165,7 +166,7 @@ async fn settle(
     };
     let Some(session) = held_session else {
         if is_open {
-            // A client after a handover has a session of another door.
+            // The handover took the client from another door. Its session exists only there.
             return begin_anew(front, &attached_daemon).await;
         }
         check(front, attached_daemon.get(None).await?).await?;
@@ -185,7 +186,7 @@ async fn settle(
     }
     match response.head.status {
         200 if response.head.is_event_stream => {
-            // A revived session lacks its settings.
+            // The daemon revives sessions without their log level and subscriptions.
             if !is_same_run {
                 replay(front, &daemon).await?;
                 if !daemon.tells_changes() {
@@ -204,7 +205,7 @@ async fn settle(
     }
 }
 
-/// Opens a new session, and restores the client's settings.
+/// Opens a new session and restores the client's settings in it.
 async fn begin_anew(front: &Arc<Front>, daemon: &AttachedDaemon) -> Result<Listening, Unattached> {
     let daemon = open_anew(front, daemon).await?;
     let response = daemon.get(None).await?;
@@ -220,7 +221,7 @@ async fn begin_anew(front: &Arc<Front>, daemon: &AttachedDaemon) -> Result<Liste
     })
 }
 
-/// Checks the answer to a GET without a session, which reveals a missing endpoint.
+/// Checks the response to a GET without a session. It shows a missing endpoint or a bad token.
 async fn check(front: &Front, response: Response) -> Result<(), Unattached> {
     let status = response.head.status;
     read(response).await?;
@@ -232,7 +233,7 @@ async fn check(front: &Front, response: Response) -> Result<(), Unattached> {
     }
 }
 
-/// Opens a session with the client's own `initialize`.
+/// Opens a session with the client's stored `initialize`.
 async fn open_anew(
     front: &Arc<Front>,
     daemon: &AttachedDaemon,
@@ -274,7 +275,7 @@ async fn open_anew(
     Ok(daemon)
 }
 
-/// Restores the client's settings.
+/// Sends the requests that restore the client's log level and subscriptions.
 async fn replay(front: &Arc<Front>, daemon: &AttachedDaemon) -> Result<(), Unattached> {
     let requests = front.state().session.replay();
     for request in requests {
@@ -286,7 +287,7 @@ async fn replay(front: &Arc<Front>, daemon: &AttachedDaemon) -> Result<(), Unatt
         let answer = read(response).await?;
         let answer = Frame::read(answer).ok();
         if answer.is_none_or(|answer| answer.result().is_none()) {
-            // The server may be gone. The client is not notified.
+            // Continue without this setting. Its server may no longer exist.
             tracing::debug!(status, "a subscription or the log level was not taken");
         }
     }
@@ -300,7 +301,7 @@ async fn tell_changes(front: &Arc<Front>) {
     }
 }
 
-/// Reads a JSON body, or the last event of a stream.
+/// Reads a JSON body, or the response in an event stream.
 async fn read(mut response: Response) -> Result<bytes::Bytes, Unattached> {
     if response.head.is_event_stream {
         let mut events = EventReader::new(response, MAX_MESSAGE);
@@ -318,7 +319,7 @@ async fn read(mut response: Response) -> Result<bytes::Bytes, Unattached> {
     body.map_err(|error| Unattached::NoSession(error.to_string()))
 }
 
-/// Forwards messages outside of calls until the daemon is lost.
+/// Forwards messages that belong to no call until the daemon is lost.
 async fn listen(front: &Arc<Front>, mut daemon_stream: Listening) -> Listening {
     let mut lost_epochs = front.lost.subscribe();
     let epoch = daemon_stream.daemon.epoch;
@@ -337,7 +338,7 @@ async fn listen(front: &Arc<Front>, mut daemon_stream: Listening) -> Listening {
         };
         let event = tokio::select! {
             _ = is_lost => return daemon_stream,
-            // The client's first or next session.
+            // `initialize` has opened the client's first session, or a further one.
             () = front.opened.notified() => {
                 let held_session = front.state().held.clone();
                 let daemon = Arc::new(daemon_stream.daemon.with_session(held_session));
@@ -347,7 +348,7 @@ async fn listen(front: &Arc<Front>, mut daemon_stream: Listening) -> Listening {
                     Ok(response) if response.head.status == 200 => {
                         daemon_stream.events = Some(EventReader::new(response, MAX_MESSAGE));
                     }
-                    // The link was attached again.
+                    // The daemon does not know the session or is lost. Attach again.
                     Ok(_) | Err(_) => return daemon_stream,
                 }
                 continue;
@@ -373,7 +374,7 @@ async fn listen(front: &Arc<Front>, mut daemon_stream: Listening) -> Listening {
                 if !front.has_another_session(&daemon_stream.daemon) {
                     return daemon_stream;
                 }
-                // The session has ended. The stream of the next session opens soon.
+                // The client has replaced this session. `opened` reports the next one soon.
                 daemon_stream.events = None;
             }
         }

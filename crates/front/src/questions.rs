@@ -1,22 +1,22 @@
-//! Open server requests to the client. Pure. Each has a new id, because another run of the daemon
-//! reuses ids.
+//! Requests of servers to the client that wait for an answer. Pure. The client sees a new id for
+//! each, because a restarted daemon reuses ids.
 
 use std::collections::BTreeMap;
 
-/// Maximum number of open questions. A further one drops the oldest.
+/// Maximum number of open questions. A further question drops the oldest one.
 const MAX_OPEN: usize = 1024;
 
-/// Open questions. `D` identifies a daemon.
+/// The open questions. `D` identifies the daemon that asked.
 #[derive(Debug)]
 pub struct ForwardedQuestions<D> {
     next: u64,
     open: BTreeMap<u64, ForwardedQuestion<D>>,
 }
 
-/// A question of a server.
+/// A question as the daemon sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForwardedQuestion<D> {
-    /// The daemon's id (JSON text).
+    /// The daemon's id of the question (JSON text).
     pub id: String,
     pub from: D,
 }
@@ -31,7 +31,7 @@ impl<D> Default for ForwardedQuestions<D> {
 }
 
 impl<D> ForwardedQuestions<D> {
-    /// Adds a question. Returns its id for the client.
+    /// Adds a question. Returns the id that the client gets.
     pub fn ask(&mut self, id: &str, from: D) -> u64 {
         self.next += 1;
         if self.open.len() >= MAX_OPEN {
@@ -42,12 +42,12 @@ impl<D> ForwardedQuestions<D> {
         self.next
     }
 
-    /// Removes the question with this answered id (JSON text).
+    /// Removes and returns the question that the client knows by this id (JSON text).
     pub fn answered(&mut self, id: &str) -> Option<ForwardedQuestion<D>> {
         self.open.remove(&id.parse().ok()?)
     }
 
-    /// Removes a withdrawn question. Returns its id for the client.
+    /// Removes a question that the daemon has cancelled. Returns the id that the client knows.
     pub fn taken_back(&mut self, id: &str, is_from: impl Fn(&D) -> bool) -> Option<u64> {
         let matching_question = self.open.iter();
         let matching_question = matching_question
@@ -58,12 +58,12 @@ impl<D> ForwardedQuestions<D> {
         Some(matching_question)
     }
 
-    /// Removes all questions, and returns them.
+    /// Removes and returns all questions.
     pub fn close(&mut self) -> Vec<ForwardedQuestion<D>> {
         std::mem::take(&mut self.open).into_values().collect()
     }
 
-    /// Removes the questions of lost daemons. Returns their ids for the client.
+    /// Removes the questions of lost daemons. Returns the ids that the client knows.
     pub fn forget(&mut self, is_gone: impl Fn(&D) -> bool) -> Vec<u64> {
         let removed_questions = self
             .open
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// An answer reaches the daemon with the question under its own id, or is dropped.
+        /// An answer reaches the daemon that asked, with the daemon's id, or is dropped.
         #[test]
         fn no_answer_reaches_another_question(
             steps in prop::collection::vec((0..4u8, 0..3u8), 0..60)

@@ -1,4 +1,4 @@
-//! Forwards the client's messages to the daemon, and the answers back.
+//! Sends the client's messages to the daemon and forwards the answers to the client.
 
 use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
@@ -23,34 +23,35 @@ use super::{
     session::{Unsent, listen_changes, not_sent},
 };
 
-/// Delay before a retry at a daemon that is stopping.
+/// Delay before a retry at a daemon that is stopping and refused the request.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Default delay before resuming a stream that the daemon closed.
+/// Delay before resuming a stream that the daemon closed, unless the stream sets another (`retry`).
 const RESUME_PAUSE: Duration = Duration::from_millis(200);
 const MAX_RESUME_PAUSE: Duration = Duration::from_secs(5);
 
-/// Maximum number of times that the token is read again for one message.
+/// Maximum number of attempts per message that the daemon refuses with 401 or 403. Each reads the
+/// token again.
 const MAX_DENIED: u32 = 3;
 
-/// A message of the client to the daemon.
+/// A message of the client for the daemon.
 pub struct ClientMessage {
-    /// The posted text.
+    /// The message as the client sent it.
     pub text: Bytes,
     /// `None` for a batch.
     pub frame: Option<Frame>,
     pub is_modern: bool,
-    /// Cancelled if the client expects no answer.
+    /// Cancelled if the client no longer expects an answer.
     pub cancelled: CancellationToken,
-    /// Distinguishes messages with equal ids.
+    /// Tells messages with equal ids apart; 0 for batches and notifications.
     pub serial: u64,
 }
 
-/// The end of one attempt.
+/// The result of one attempt.
 enum End {
-    /// The answer on one line.
+    /// The daemon's response, on one line.
     Answer(Answer),
-    /// The daemon accepted a message without an answer.
+    /// The daemon accepted a message that has no answer.
     Accepted,
     Lost(Loss),
 }
@@ -60,7 +61,7 @@ struct Answer {
     frame: Option<Frame>,
 }
 
-/// An attempt to send a message.
+/// One attempt to send a message to a daemon.
 pub struct SendAttempt {
     daemon: Arc<AttachedDaemon>,
     responding: Responding,
@@ -76,7 +77,7 @@ impl SendAttempt {
         }
     }
 
-    /// Resolves after the message is written, or on an error.
+    /// Resolves when the message is written or the attempt has failed.
     async fn written(&mut self) {
         let write_wait = poll_fn(|context| {
             if self.responding.is_written() {
@@ -124,7 +125,7 @@ impl ClientMessage {
     fn text(&self) -> &str {
         match &self.frame {
             Some(frame) => frame.text(),
-            // The text is valid UTF-8.
+            // `Front::sort` has checked that a batch is UTF-8.
             None => std::str::from_utf8(&self.text).unwrap_or_default(),
         }
     }
@@ -132,13 +133,13 @@ impl ClientMessage {
     pub fn post(&self, daemon: &AttachedDaemon) -> Responding {
         match &self.frame {
             Some(frame) if self.is_modern => daemon.post_modern(frame),
-            // The client may have had an earlier session.
+            // The client may have a session already. An `initialize` never names one.
             Some(frame) if self.is_initialize() => daemon.with_session(None).post(frame.text()),
             _ => daemon.post(self.text()),
         }
     }
 
-    /// The answer for a message with an unknown outcome; `None` if no answer is expected.
+    /// The answer if the outcome is unknown; `None` if the message expects no answer.
     fn unknown(&self) -> Option<String> {
         let text = format!("Mainstay was restarted or lost during the call. {MAY_HAVE_RUN}");
         let failure = |id: &str, method: Option<Method>| {
@@ -158,7 +159,7 @@ impl ClientMessage {
         self.each(failure)
     }
 
-    /// The answer for an unsent message.
+    /// The answer if the message was not sent; `None` if the message expects no answer.
     fn not_sent(&self, unsent_message: &Unsent) -> Option<String> {
         self.each(|id, _| not_sent(id, unsent_message))
     }
@@ -175,7 +176,7 @@ impl ClientMessage {
         }
     }
 
-    /// The answer for each request in the message.
+    /// Makes an answer for each request in the message. The answers to a batch are one array.
     fn each(&self, answer: impl Fn(&str, Option<Method>) -> String) -> Option<String> {
         if let Some(frame) = &self.frame {
             return match frame.envelope().kind {
@@ -198,7 +199,8 @@ impl ClientMessage {
 }
 
 impl Front {
-    /// Writes a message to the daemon. `None` without a daemon, or if no answer is expected.
+    /// Starts an attempt and writes the message. `None` if there is no daemon or the client has
+    /// cancelled.
     pub async fn begin(&self, message: &ClientMessage) -> Option<SendAttempt> {
         let beginning = async {
             let daemon = self.up().await.ok()?;
@@ -214,10 +216,11 @@ impl Front {
         }
     }
 
-    /// Sends a message until it is answered, and forwards the answer. `first` is an existing first
-    /// attempt.
+    /// Sends a message until it is answered, and forwards the answer. `first` is an attempt that
+    /// [`Front::begin`] has started.
     pub async fn carry(&self, message: &ClientMessage, first: Option<SendAttempt>) {
-        // Dropping the attempt closes its connection, which cancels a modern request.
+        // On cancellation, the attempt is dropped. That closes its connection, which cancels a
+        // modern request.
         let answer = tokio::select! {
             biased;
             () = message.cancelled.cancelled() => None,
@@ -283,7 +286,7 @@ impl Front {
             match fate::after_loss(message.outgoing(), loss, false) {
                 MessageFate::Again => {}
                 MessageFate::Dropped => return None,
-                // The stream cannot be resumed.
+                // `follow` has already tried to resume the stream.
                 MessageFate::Resume | MessageFate::Unknown => {
                     return message.unknown().map(plain_answer);
                 }
@@ -291,7 +294,7 @@ impl Front {
         }
     }
 
-    /// Waits for the daemon's answer to one attempt.
+    /// Receives the response to one attempt.
     async fn receive(
         &self,
         message: &ClientMessage,
@@ -307,7 +310,8 @@ impl Front {
                 .await;
         }
         if is_put_off(&response) {
-            // The daemon is stopping, which the link will detect.
+            // The daemon is stopping. In a session, the link detects that by its stream. Without a
+            // session, report it.
             if message.is_modern {
                 self.lose(daemon);
             }
@@ -334,7 +338,7 @@ impl Front {
             }
             return End::Answer(answer);
         }
-        // The session is unknown after an idle timeout or a restart.
+        // The session has ended by its idle timeout or by a restart.
         if status == 404 && daemon.session.is_some() && !message.is_modern {
             self.lose(daemon);
             return End::Lost(Loss::NotTaken);
@@ -345,7 +349,7 @@ impl Front {
         }
     }
 
-    /// Forwards a stream until the answer. Resumes a broken stream if possible.
+    /// Forwards the messages of a stream up to the answer. Resumes a broken stream if possible.
     async fn follow(
         &self,
         message: &ClientMessage,
@@ -380,8 +384,8 @@ impl Front {
                         continue;
                     };
                     events.finish();
-                    // The daemon ends listen streams at shutdown, but the client's stream
-                    // continues.
+                    // The daemon ended the listen stream because it is stopping. The client's
+                    // stream continues at the next daemon.
                     if message.is_listen() && frame.result().is_some() {
                         self.lose(&from);
                         return End::Lost(Loss::NotTaken);
@@ -421,7 +425,7 @@ impl Front {
         }
     }
 
-    /// Cancels a request again, in case the cancellation overtook the call.
+    /// Sends a cancellation again, because the first one may have arrived before its request.
     fn cancel_again(&self, id: &str, daemon: &Arc<AttachedDaemon>) {
         let cancellation = {
             let state = self.state();
@@ -433,7 +437,8 @@ impl Front {
         }
     }
 
-    /// Forwards a message of the daemon to the client. Returns a response.
+    /// Forwards a request or notification of the daemon to the client. Returns a response to the
+    /// caller.
     pub async fn pass_on(&self, daemon: &Arc<AttachedDaemon>, data: Bytes) -> Option<Frame> {
         let frame = match Frame::of_server_aside(data).await {
             Ok(frame) => frame,
@@ -473,14 +478,14 @@ impl Front {
         None
     }
 
-    /// Refuses a question that the client cannot answer.
+    /// Refuses a question, because the client has closed stdin.
     pub fn refuse(&self, daemon: &Arc<AttachedDaemon>, id: &str) {
         let reason = "the client has closed its end";
         let answer = message::error_response(Some(id), code::INTERNAL_ERROR, reason, None);
         self.post_aside(Arc::clone(daemon), answer);
     }
 
-    /// Posts a message without waiting for the answer.
+    /// Posts a message in a task, and ignores the answer.
     pub fn post_aside(&self, daemon: Arc<AttachedDaemon>, text: String) {
         self.tasks.spawn(async move {
             if let Err(error) = daemon.post(&text).await {
@@ -489,7 +494,7 @@ impl Front {
         });
     }
 
-    /// True if the client has replaced this session.
+    /// True if the client has opened another session than that of `previous_daemon`.
     pub fn has_another_session(&self, previous_daemon: &AttachedDaemon) -> bool {
         let id =
             |session: &Option<DaemonSession>| session.as_ref().map(|session| session.id.clone());
@@ -497,7 +502,7 @@ impl Front {
         held_session.is_some() && held_session != id(&previous_daemon.session)
     }
 
-    /// Ends a replaced session. After an error, the session ends by its idle timeout.
+    /// Ends a session that the client has replaced. If that fails, its idle timeout ends it.
     fn end_session(&self, daemon: Arc<AttachedDaemon>) {
         self.tasks.spawn(async move {
             if let Err(error) = daemon.delete().await {
@@ -506,7 +511,7 @@ impl Front {
         });
     }
 
-    /// Resumes a stream at the current daemon.
+    /// Resumes a stream at the current daemon; `None` if the session or the stream has ended.
     async fn resume(
         &self,
         from: &AttachedDaemon,
@@ -530,7 +535,7 @@ impl Front {
         }
     }
 
-    /// Waits for a moment, or until the link changes.
+    /// Waits for [`BUSY_PAUSE`] or until the link changes.
     async fn pause(&self, daemon: &AttachedDaemon) {
         let mut link = self.link.subscribe();
         let has_changed = link.wait_for(|link| {
@@ -543,7 +548,7 @@ impl Front {
         }
     }
 
-    /// Stores the session of a successful `initialize`.
+    /// Stores the session that the client's `initialize` has opened.
     fn open(
         &self,
         message: &ClientMessage,
@@ -558,7 +563,7 @@ impl Front {
             let mut state = self.state();
             state.session.forget();
             state.session.answered(request, frame);
-            // The new session does not have the old questions.
+            // Questions of the old session cannot be answered in the new one.
             state.questions.forget(|_| true);
             let version = state.session.version_header().map(str::to_owned);
             let session = DaemonSession { id, version };
@@ -589,8 +594,8 @@ fn lost_by(daemon: &AttachedDaemon, error: &Error) -> Loss {
     }
 }
 
-/// Handles the acknowledgement of a reopened listen stream: the client gets change notifications
-/// instead. `None` for other messages.
+/// Handles the acknowledgement of a reopened listen stream. The client already has one, so it gets
+/// notifications of possible changes instead. `None` for other messages.
 fn again_acknowledged(
     message: &ClientMessage,
     data: &Bytes,
@@ -605,7 +610,7 @@ fn again_acknowledged(
     was_acknowledged.then(|| listen_changes(listen))
 }
 
-/// The answer in a one-line body.
+/// Parses a body as the answer, and puts it on one line.
 fn answer(message: &ClientMessage, body: Bytes) -> Option<Answer> {
     if message.frame.is_none() {
         let text = String::from_utf8(body.into()).ok()?;
@@ -621,7 +626,8 @@ fn answer(message: &ClientMessage, body: Bytes) -> Option<Answer> {
     })
 }
 
-/// The JSON-RPC error for an HTTP refusal, with the request's id.
+/// The JSON-RPC error for an HTTP error response, with the request's id. `None` if the message
+/// expects no answer.
 fn refusal(message: &ClientMessage, status: u16, body: &Bytes) -> Option<String> {
     let response = Frame::read(body.clone()).ok();
     let error = response.as_ref().and_then(Frame::error);

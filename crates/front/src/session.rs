@@ -1,4 +1,4 @@
-//! The client's session settings, for restoring them in a new session of the daemon. Pure.
+//! The client's session settings, to restore them in a new session at the daemon. Pure.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,12 @@ use mainstay_core::{
 };
 use mainstay_transport::Frame;
 
-/// Maximum number of stored subscriptions, equal to the daemon's limit.
+/// Maximum number of stored subscriptions. The daemon has the same limit.
 const MAX_SUBSCRIPTIONS: usize = 1000;
 
-/// Maximum length of a line that changes settings, and methods in such lines.
+/// Maximum length in bytes of a line that may change settings. Longer lines are ignored.
 const MAX_SETTING: usize = 64 * 1024;
+/// A line that changes settings contains at least one of these texts.
 const SETTINGS: [&str; 4] = [
     "initialize",
     "logging/setLevel",
@@ -29,26 +30,27 @@ pub struct ClientSession {
     is_initialized: bool,
     /// The params of the last `logging/setLevel` (JSON text).
     level: Option<String>,
-    /// URIs, as JSON text.
+    /// Subscribed URIs (JSON text).
     subscriptions: BTreeSet<String>,
-    /// The number of the front's next own request.
+    /// The number in the id of the front's last own request.
     next_id: u64,
 }
 
 /// An answered `initialize`.
 #[derive(Debug)]
 struct Opened {
-    /// The client's request.
+    /// The text of the client's request.
     initialize: String,
     version: String,
-    /// The lists with announced changes.
+    /// Change notifications that the server announced (`listChanged`).
     promised: Vec<Method>,
 }
 
 impl ClientSession {
-    /// Records a line to a door whose answers are not visible. A request counts as answered.
+    /// Records a line that a door receives, before a handover. Its answers are not visible, so each
+    /// request counts as successful.
     pub fn sent(&mut self, line: &[u8]) {
-        // Most lines contain no such method, and need no parsing.
+        // Most lines contain none of these texts and need no parsing.
         let has_word = |word: &&str| {
             line.windows(word.len())
                 .any(|window| window == word.as_bytes())
@@ -71,7 +73,7 @@ impl ClientSession {
         }
     }
 
-    /// Resets the settings for another session.
+    /// Resets the settings, for another session.
     pub fn forget(&mut self) {
         *self = Self {
             next_id: self.next_id,
@@ -84,14 +86,14 @@ impl ClientSession {
         self.opened.is_some()
     }
 
-    /// Records the answer to a request.
+    /// Records the answer to a request. An error changes nothing.
     pub fn answered(&mut self, request: &Frame, answer: &Frame) {
         if let Some(result) = answer.result() {
             self.note_answer(request, result);
         }
     }
 
-    /// Records the result (JSON text) of a request.
+    /// Stores the setting that a successful request has changed. `result` is JSON text.
     fn note_answer(&mut self, request: &Frame, result: &str) {
         match request.method() {
             Some(Method::Initialize) => {
@@ -119,17 +121,17 @@ impl ClientSession {
         }
     }
 
-    /// Records a notification of the client.
+    /// Records whether the client has sent `notifications/initialized`.
     pub fn notified(&mut self, method: Method) {
         self.is_initialized |= method == Method::Initialized;
     }
 
-    /// The `initialize` for a new session, if a session was opened before.
+    /// The client's `initialize`, if it has opened a session.
     pub fn initialize(&self) -> Option<String> {
         Some(self.opened.as_ref()?.initialize.clone())
     }
 
-    /// The revision, for `MCP-Protocol-Version`; `None` if the revision has no such header.
+    /// The value of `MCP-Protocol-Version`; `None` if the revision has no such header.
     pub fn version_header(&self) -> Option<&str> {
         let version = self.opened.as_ref()?.version.as_str();
         let sends_header =
@@ -137,13 +139,13 @@ impl ClientSession {
         sends_header.then_some(version)
     }
 
-    /// The notification after `initialize` in a new session.
+    /// The `notifications/initialized` for a new session, if the client has sent it before.
     pub fn initialized(&self) -> Option<String> {
         let text = || message::request(None, Method::Initialized.name(), None);
         self.is_initialized.then(text)
     }
 
-    /// The requests for restoring the settings in a new session.
+    /// The requests that restore the settings in a new session.
     pub fn replay(&mut self) -> Vec<String> {
         let level = self.level.clone().map(|params| (Method::SetLevel, params));
         let subscribe_requests = self
@@ -155,7 +157,7 @@ impl ClientSession {
             .into_iter()
             .map(|(method, params)| {
                 self.next_id += 1;
-                // A prefix that clients do not use.
+                // Clients do not use ids with this prefix.
                 let id = format!(r#""mainstay-front-{}""#, self.next_id);
                 let method = method.name();
                 format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
@@ -163,7 +165,8 @@ impl ClientSession {
             .collect()
     }
 
-    /// Notifications for possible list changes.
+    /// Change notifications for all lists that the server announced, because the lists may have
+    /// changed meanwhile.
     pub fn list_changes(&self) -> Vec<String> {
         let promised_lists = self.opened.iter().filter(|_| self.is_initialized);
         promised_lists
@@ -173,7 +176,7 @@ impl ClientSession {
     }
 }
 
-/// The lists with announced changes, in the result of an `initialize`.
+/// The change notifications that the result of an `initialize` announces.
 fn promised(result: &str) -> Vec<Method> {
     let capabilities = message::member(result, "capabilities").unwrap_or("{}");
     [
@@ -190,8 +193,8 @@ fn promised(result: &str) -> Vec<Method> {
     .collect()
 }
 
-/// Notifications for possible list changes on a reopened listen stream. `listen` is the request
-/// (2026-07-28).
+/// Change notifications for a reopened listen stream, because the lists may have changed meanwhile.
+/// `listen` is the client's request (2026-07-28).
 pub fn listen_changes(listen: &Frame) -> Vec<String> {
     let id = listen.id().unwrap_or("null");
     let requested_filter = listen.param("notifications").unwrap_or("{}");
@@ -212,10 +215,10 @@ pub fn listen_changes(listen: &Frame) -> Vec<String> {
     .collect()
 }
 
-/// The reason for an unsent request.
+/// The reason that a request was not sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsent {
-    /// The error code for programs.
+    /// The machine-readable error code.
     pub kind: &'static str,
     pub reason: String,
 }
@@ -224,7 +227,7 @@ impl Unsent {
     pub const UNREACHABLE: &str = "daemon_unreachable";
 }
 
-/// The answer to an unsent request.
+/// The JSON-RPC error for a request that was not sent.
 pub fn not_sent(id: &str, unsent_message: &Unsent) -> String {
     let text = format!("{}; the request was not sent", unsent_message.reason);
     let data = serde_json::json!({"kind": unsent_message.kind});
@@ -265,7 +268,7 @@ mod tests {
     }
 
     proptest! {
-        /// A replay restores exactly the client's last settings.
+        /// A replay restores the client's last settings and nothing else.
         #[test]
         fn a_replay_sets_what_the_client_has_set(
             steps in prop::collection::vec((0..3u8, 0..6u8, any::<bool>()), 0..40)

@@ -1,5 +1,5 @@
-//! Starts a daemon for a front whose daemon does not return, such as a `mainstay mcp` that has
-//! ended. The state directory's lock allows one daemon for several fronts.
+//! Starts a daemon if the front's daemon does not return, for example because the `mainstay mcp`
+//! with the daemon has ended. Several fronts may try. The lock of the state directory admits one.
 
 use std::{
     io,
@@ -14,16 +14,16 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// Time without a daemon before another one is started, longer than a restart.
+/// Time without a daemon before one is started. A restart of the daemon is faster.
 const START_DELAY: Duration = Duration::from_secs(2);
 
-/// Delay before the next start after a failure.
+/// Minimum time between two starts.
 const RESTART_PAUSE: Duration = Duration::from_secs(5);
 
-/// Time limit for the end of a daemon with its servers.
+/// Time limit for the daemon to stop itself and its servers.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
-/// A configuration, and the daemon started for it.
+/// The configuration for new daemons, and the daemon that was started.
 pub struct Starter {
     config: PathBuf,
     since: Option<Instant>,
@@ -41,12 +41,12 @@ impl Starter {
         }
     }
 
-    /// Records the return of a daemon.
+    /// Records that a daemon is attached again.
     pub fn is_back(&mut self) {
         self.since = None;
     }
 
-    /// Records the absence of a daemon. Starts one after a delay.
+    /// Records that no daemon is attached. Starts a daemon after `START_DELAY`.
     pub fn is_away(&mut self) {
         let now = Instant::now();
         let start = *self.since.get_or_insert(now);
@@ -83,7 +83,7 @@ impl Starter {
         }
     }
 
-    /// Starts a daemon that ends with this process, by the end of its stdin.
+    /// Starts a daemon that ends with this process, because its stdin then closes.
     fn start(&self) -> io::Result<Child> {
         Command::new(std::env::current_exe()?)
             .args(["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"])
@@ -94,7 +94,7 @@ impl Starter {
             .spawn()
     }
 
-    /// Ends the started daemon.
+    /// Ends the daemon that was started, if any.
     pub async fn end(&mut self) {
         let Some(mut child) = self.child.take() else {
             return;

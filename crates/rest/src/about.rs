@@ -1,4 +1,4 @@
-//! `GET /api/about`: the daemon itself, and its journal.
+//! `GET /api/about`: facts about the daemon and its journal.
 
 use std::{
     env::consts::{ARCH, OS},
@@ -18,25 +18,26 @@ use tokio::time::{Instant, timeout};
 
 use super::{RestDoor, servers::warnings};
 
-/// Time limit for the file system. If a mount hangs, only the fields that need it are missing.
+/// Time limit for reads of the file system. If a mount hangs, only the fields that need it are
+/// missing.
 const LOOK_LIMIT: Duration = Duration::from_secs(1);
 
-/// Facts about the daemon.
+/// Facts about the daemon that do not change while it runs.
 #[derive(Clone, Debug)]
 pub struct DaemonFacts {
     pub started_at: SystemTime,
-    /// `started_at` on a clock that does not jump.
+    /// `started_at` on the monotonic clock.
     pub since: Instant,
-    /// The state directory, if it has one.
+    /// The state directory; `None` without one.
     pub state: Option<PathBuf>,
-    /// The addresses of its HTTP doors.
+    /// The addresses of the HTTP listeners.
     pub listen: Vec<String>,
     /// True if the web page shows tools of servers (`ui.externalTools`).
     pub external_tools: bool,
 }
 
 impl DaemonFacts {
-    /// A daemon that starts now.
+    /// The facts of a daemon that starts now.
     pub fn now(state: Option<PathBuf>) -> Self {
         Self {
             started_at: SystemTime::now(),
@@ -48,7 +49,7 @@ impl DaemonFacts {
     }
 }
 
-/// `GET /api/about`
+/// Answers `GET /api/about`.
 pub async fn about(State(door): State<RestDoor>) -> Json<api::About> {
     let daemon = &door.daemon;
     let journal = journal(door.gateway.calls.journal().map(|journal| &**journal)).await;
@@ -74,7 +75,7 @@ pub async fn about(State(door): State<RestDoor>) -> Json<api::About> {
     })
 }
 
-/// Reads the file system.
+/// The path of the configuration file, and whether it can be replaced. Reads the file system.
 fn configuration(gateway: &Gateway) -> api::AboutConfiguration {
     let path = gateway
         .reloader

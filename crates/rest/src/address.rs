@@ -1,4 +1,4 @@
-//! Parameters in a URL's path and query. axum parses them; errors have REST's own form.
+//! Parameters of a URL's path and query. axum parses them. Errors have the form of REST errors.
 
 use axum::extract::{self, FromRequestParts};
 use http::request::Parts;
@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::refusal::Refusal;
 
-/// The parameters of a path.
+/// The parameters in the path of a URL.
 pub struct Path<T>(pub T);
 
 impl<T, S> FromRequestParts<S> for Path<T>
@@ -24,7 +24,7 @@ where
     }
 }
 
-/// The parameters of a query.
+/// The parameters in the query of a URL.
 pub struct Query<T>(pub T);
 
 impl<T, S> FromRequestParts<S> for Query<T>

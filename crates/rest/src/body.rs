@@ -1,5 +1,5 @@
-//! Request bodies: JSON, read as a whole, up to a limit. The REST door refuses other types, even on
-//! routes without a body.
+//! Request bodies: JSON, read as a whole, up to a limit. `authorize` refuses other content types,
+//! also on routes without a body.
 
 use axum::extract::{FromRequest, OptionalFromRequest, Request};
 use bytes::{Bytes, BytesMut};
@@ -12,10 +12,10 @@ use tokio::time::timeout_at;
 use super::{RestDoor, refusal::Refusal};
 use mainstay_doorway::bodies::Pace;
 
-/// A request's body: a JSON object.
+/// A request body that must be a JSON object.
 pub struct Body<T>(pub T);
 
-/// A request's body that may be any JSON value. Its reader says what is wrong with another type.
+/// A request body that may be any JSON value. Its handler refuses values of the wrong type.
 pub struct AnyBody(pub Value);
 
 impl<T: DeserializeOwned> FromRequest<RestDoor> for Body<T> {
@@ -34,7 +34,7 @@ impl FromRequest<RestDoor> for AnyBody {
     }
 }
 
-/// Extracts an optional body. A client may declare JSON and send no body.
+/// Extracts an optional body. Clients may declare JSON without sending a body.
 impl<T: DeserializeOwned> OptionalFromRequest<RestDoor> for Body<T> {
     type Rejection = Refusal;
 
@@ -84,7 +84,7 @@ fn too_slow() -> Refusal {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<Body<T>, Refusal> {
-    // `serde` takes an array for the members of a structure in their order.
+    // Refuse an array: serde would read it as the members of a struct in order.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         let message = "an object is expected, not an array".to_owned();
         return Err(Refusal::Malformed(message));
@@ -96,7 +96,7 @@ fn parse_any<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     serde_json::from_slice(bytes).map_err(|error| Refusal::Malformed(error.to_string()))
 }
 
-/// True if a request declares its body as JSON.
+/// True if the request declares its body as JSON.
 pub fn is_json(headers: &HeaderMap) -> bool {
     let content_type = headers.get(header::CONTENT_TYPE);
     let essence = content_type

@@ -1,4 +1,4 @@
-//! A call over REST, from the request to the answer.
+//! A call over REST, from the request to the response.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -24,18 +24,18 @@ use tokio::sync::oneshot;
 
 use super::{RestDoor, body::Body, followed::Follower, not_configured, refusal::Refusal, via::Via};
 
-/// The answer of a route that makes a call.
+/// The response of a route that makes a call.
 pub enum CallAnswer<T> {
     Whole(Closed<CallOutcome<T>>),
-    /// A stream of events. The last event is the answer.
+    /// A stream of events, whose last event has the answer.
     Followed(Response),
 }
 
-/// A result or a refusal.
+/// The answer of a call, and its refusal for the record.
 #[derive(Debug)]
 pub struct CallOutcome<T> {
     answer: Result<T, Refusal>,
-    /// The refusal for the record of a call that reached no server.
+    /// The refusal to record, if the call reached no server.
     refused: Option<CallRefusal>,
 }
 
@@ -54,26 +54,27 @@ impl<T: Serialize> IntoResponse for CallAnswer<T> {
     }
 }
 
-/// A call that has arrived.
+/// A call over REST while it is being answered.
 pub struct RestCall {
     door: RestDoor,
     client: Arc<CallClient>,
     /// The caller's view of all servers.
     pub view: View,
     receipt: Receipt,
-    /// Present if the caller follows the call. It is taken when the server is asked.
+    /// Set if the caller follows the call. [`RestCall::ask`] takes it.
     follower: Option<Follower>,
-    /// The caller's trace context. It goes to the server and to the record.
+    /// The caller's trace context, for the server.
     trace: Option<TraceHeaders>,
-    /// The requested call, as far as the request has been read.
+    /// The requested call as far as it has been read, for the record.
     pub requested: RequestedCall,
-    /// The failure for the record, where the answer itself reports it in another form.
+    /// The failure to record, if the HTTP response is a success that reports the failure in its
+    /// body.
     pub failure: Option<Failure>,
 }
 
 impl RestCall {
-    /// Answers a call of this method. It runs to its end even if the caller leaves, unless the
-    /// caller follows it: then leaving cancels the call.
+    /// Answers a call with this method. The call runs to its end even if the caller disconnects. A
+    /// followed call is cancelled in that case.
     pub async fn answer<T, F>(
         door: RestDoor,
         via: Via,
@@ -136,13 +137,13 @@ impl RestCall {
         &self.door.gateway
     }
 
-    /// The body of the request.
+    /// Reads the body of the request.
     pub async fn body<T: DeserializeOwned>(&self, request: Request) -> Result<T, Refusal> {
         let Body(body) = Body::from_request(request, &self.door).await?;
         Ok(body)
     }
 
-    /// The body of the request, if it has one.
+    /// Reads the body of the request, if it has one.
     pub async fn optional_body<T: DeserializeOwned>(
         &self,
         request: Request,
@@ -151,8 +152,7 @@ impl RestCall {
         Ok(body.map(|Body(body)| body))
     }
 
-    /// Returns an error if there is neither a configuration nor a server, because no server could
-    /// answer.
+    /// Returns an error while there is neither a configuration nor a server.
     pub fn is_configured(&self) -> Result<(), Refusal> {
         if self.gateway().registry.is_configured() {
             Ok(())
@@ -161,8 +161,8 @@ impl RestCall {
         }
     }
 
-    /// Sends one request on the server's shared session. `params` is the text of a JSON object with
-    /// at least one member.
+    /// Sends a request to the server in its shared session. `params` is the text of a JSON object
+    /// with at least one member.
     pub async fn ask(&mut self, server: Arc<ServerHandle>, params: &str) -> Result<Raw, Failure> {
         let (calls, method) = (&self.door.gateway.calls, self.requested.method);
         let (receipt, client) = (&self.receipt, Arc::clone(&self.client));
@@ -175,8 +175,8 @@ impl RestCall {
     }
 }
 
-/// Adds a progress token and the caller's trace to the `_meta` of these `params`, if there are any.
-/// `params` is the text of a JSON object that has members, but no `_meta`.
+/// Adds a progress token and the caller's trace context to `params`, as `_meta`. `params` is the
+/// text of a JSON object that has members, but no `_meta`.
 fn with_meta<'a>(params: &'a str, is_followed: bool, trace: Option<&TraceHeaders>) -> Cow<'a, str> {
     let mut meta = Vec::new();
     if is_followed {
@@ -195,7 +195,7 @@ fn with_meta<'a>(params: &'a str, is_followed: bool, trace: Option<&TraceHeaders
 }
 
 impl Refusal {
-    /// The failure of a call that was refused for this reason.
+    /// The failure to record for a call that was refused.
     fn failure(&self) -> Failure {
         let kind = match self {
             Self::Failed(failure) => return failure.clone(),

@@ -1,4 +1,4 @@
-//! Calls a tool, reads a resource or gets a prompt: one request each on the server's shared
+//! Calls a tool, reads a resource, or gets a prompt. Each sends one request in the server's shared
 //! session.
 
 use std::sync::Arc;
@@ -42,7 +42,7 @@ async fn run_tool(call: &mut RestCall, request: Request) -> Result<api::Answer, 
     call.is_configured()?;
     let body: api::Call = call.body(request).await?;
     call.requested.name = body.tool.clone().unwrap_or_default();
-    // A call without arguments gets an empty object.
+    // Absent arguments become an empty object.
     let arguments = object(body.arguments)?.unwrap_or_else(|| "{}".to_owned());
     call.requested.arguments = Some(arguments.as_str().into());
     let name = body.tool.ok_or(Refusal::MissingParameter("tool"))?;
@@ -55,7 +55,7 @@ async fn run_tool(call: &mut RestCall, request: Request) -> Result<api::Answer, 
     Ok(api::Answer { result })
 }
 
-/// Replaces the status in a failure by the word that `GET /api/mcp-clients` uses for it.
+/// Replaces the status in a failure by its word in `GET /api/mcp-clients`.
 fn with_client_status(mut failure: Failure) -> Failure {
     let status = failure.details.get("status").and_then(Value::as_str);
     let state = ServerState::ALL
@@ -93,8 +93,8 @@ async fn run_prompt(call: &mut RestCall, request: Request) -> Result<api::Answer
     Ok(api::Answer { result })
 }
 
-/// `POST /api/mcp-resources/read`. It returns the first of several contents; [`read_whole`] returns
-/// all.
+/// Answers `POST /api/mcp-resources/read` with the first content. [`read_whole`] returns all
+/// contents.
 pub async fn read(
     State(door): State<RestDoor>,
     via: Via,
@@ -136,7 +136,7 @@ async fn run_read_whole(call: &mut RestCall, request: Request) -> Result<api::Wh
     }
 }
 
-/// The server and the URI in a request.
+/// Reads the server and the URI from a request. A missing URI is the inner error.
 async fn address(
     call: &mut RestCall,
     request: Request,
@@ -153,7 +153,7 @@ async fn read_from(
 ) -> Result<api::WholeRead, Refusal> {
     let server = call.gateway().server(&call.view, server)?;
     let name = server.name.to_string();
-    // The URI may name its server, as in the list of `/mcp`.
+    // The URI may be one from the list of `/mcp`, with the name of its server.
     let target = call
         .view
         .resource(uri)
@@ -171,8 +171,7 @@ async fn read_from(
     })
 }
 
-/// Reads from the owner of a resource, if it is known. Otherwise, asks the servers which of them
-/// has it.
+/// Reads a resource without a given server. Asks all servers if the owner is unknown.
 async fn read_anywhere(call: &mut RestCall, uri: &str) -> Result<api::WholeRead, Refusal> {
     let gateway = call.gateway();
     gateway.registry.settled().await;
@@ -195,7 +194,7 @@ async fn read_anywhere(call: &mut RestCall, uri: &str) -> Result<api::WholeRead,
     read_from(call, owner.server.as_str(), &owner.original).await
 }
 
-/// The arguments as JSON text; `None` for `null`.
+/// The JSON text of the arguments; `None` if they are absent or `null`.
 pub fn object(arguments: Option<Raw>) -> Result<Option<String>, Refusal> {
     let Some(arguments) = arguments.filter(|json| json.get() != "null") else {
         return Ok(None);
@@ -209,9 +208,9 @@ pub fn object(arguments: Option<Raw>) -> Result<Option<String>, Refusal> {
     }
 }
 
-/// Finds the server of a tool or prompt, and its original name (JSON text). Unique spellings of
-/// `/mcp` are accepted, too. A known name is found without waiting. For an unknown name, it waits
-/// for servers that are starting, and for the server in the name if that was never listed.
+/// Finds the server of a tool or prompt, and the original name (JSON text). Accepts every spelling
+/// that is unique. If the name is unknown, waits for servers that are starting, and for the list of
+/// the server in the name.
 async fn named(
     call: &RestCall,
     kind: ListKind,

@@ -1,6 +1,6 @@
-//! `GET /api/client-files` and `POST /api/client-files/import`: lists the servers in the files of
+//! `GET /api/client-files` and `POST /api/client-files/import`. Lists the servers in the files of
 //! other MCP clients of this user, shows how to connect these clients to Mainstay, and imports
-//! their servers. Files are read only on request, on blocking threads.
+//! their servers. Files are read only for a request, on blocking threads.
 
 use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf};
 
@@ -30,31 +30,31 @@ use crate::{
     via::Author,
 };
 
-/// Placeholder for a token in an entry.
+/// The placeholder for a token in an own entry.
 const TOKEN_PLACE: &str = "mst_TOKEN";
 
-/// Maximum number of attempts to import into a file that another program changes in the meantime.
+/// Maximum number of attempts at an import while another program changes the file.
 const ATTEMPTS: u32 = 3;
 
-/// The MCP endpoint of this listener, and its demand for a token.
+/// The MCP endpoint of this listener, and whether it requires a token.
 #[derive(Clone, Copy, Debug)]
 pub struct McpEndpoint {
     pub address: SocketAddr,
     pub demand: Demand,
 }
 
-/// The own_entries for clients on this machine.
+/// The own entries for clients on this machine.
 struct OwnEntries {
     connect: OwnEntry,
     /// `None` if the URL needs a token.
     http: Option<OwnEntry>,
-    /// The URL, even if it needs a token.
+    /// The URL, also if it needs a token.
     url: Option<String>,
 }
 
 impl OwnEntries {
     fn new(door: &RestDoor) -> Self {
-        // By default, clients start the `mainstay` in the PATH.
+        // Clients start the `mainstay` in the PATH, unless the daemon sets another one.
         let connect = door.connect.clone().unwrap_or_else(|| OwnEntry::Connect {
             program: PathBuf::from(LABEL),
             is_on_path: true,
@@ -87,7 +87,7 @@ impl OwnEntries {
 pub async fn list(State(door): State<RestDoor>) -> Json<api::ClientFiles> {
     let own_entries = OwnEntries::new(&door);
     let clients = off_the_runtime(move || {
-        // Without a home folder there are no files.
+        // Without a home folder, no client has files.
         let machine = Machine::from_environment(&Process);
         let is_known = machine.is_some();
         let machine = machine.unwrap_or_else(|| Machine::new(System::current(), "~"));
@@ -158,7 +158,7 @@ fn on_machine(
     }
 }
 
-/// The target of a server in a client's file, without secrets.
+/// A server in a client's file, without secrets.
 fn entry(server: FoundServer) -> api::ClientFileEntry {
     let api::ShownTarget { command, url, .. } = trial::masked_target(&server.entry);
     let mut words = command.into_iter();
@@ -171,8 +171,8 @@ fn entry(server: FoundServer) -> api::ClientFileEntry {
     }
 }
 
-/// The output of `mainstay export --for CLIENT --connect`, or of `--http` if the client can use the
-/// URL.
+/// The snippet for a client: the output of `mainstay export --for CLIENT --connect`, or with
+/// `--http` if the client can use the URL.
 fn snippet(
     client: ClientKind,
     file: Option<&ClientFile>,
@@ -264,8 +264,8 @@ pub async fn import(
     Ok(Json(answer))
 }
 
-/// The servers in all files of a client. An unreadable file is an error, because the client was
-/// requested.
+/// The servers in all files of one client. An unreadable file is an error, because the user asked
+/// for this client.
 fn servers_of_client(
     client: ClientKind,
     own_entries: &OwnEntries,
@@ -295,7 +295,7 @@ fn servers_of_client(
     Ok(all)
 }
 
-/// The requested servers that can be imported. The others are reported as skipped.
+/// Selects the servers to import. Adds the others to the skipped servers of the answer.
 fn chosen(
     client: ClientKind,
     found: Vec<FoundServer>,
@@ -332,7 +332,8 @@ fn chosen(
     chosen
 }
 
-/// Writes new servers into the file. If the file changes in the meantime, it is read again.
+/// Writes new servers into the configuration file. Reads the file again if it has changed
+/// meanwhile.
 async fn saved(
     door: &RestDoor,
     chosen: &[FoundServer],
@@ -364,7 +365,7 @@ async fn saved(
     }
 }
 
-/// Adds a server until the end of this run.
+/// Adds a server that is removed at the end of this run.
 async fn added_for_now(door: &RestDoor, server: &Merged) -> Result<(), Refusal> {
     let new = entries::read(door, server.name.as_str(), &server.entry).await?;
     let NewServer { runtime, .. } = new;
@@ -372,7 +373,7 @@ async fn added_for_now(door: &RestDoor, server: &Merged) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// The existing entries, in the file or not, and the digest of the file.
+/// The entries of all servers, also of those outside of the file, and the digest of the file.
 async fn existing_entries(
     door: &RestDoor,
 ) -> Result<(Vec<(ServerName, Entry)>, Option<String>), Refusal> {
@@ -387,7 +388,8 @@ async fn existing_entries(
     for server in registry.servers() {
         let entry = match registry.standing(&server.name) {
             Keeping::Ephemeral(runtime) | Keeping::Pending(runtime) => (*runtime.entry).clone(),
-            // The server is from the file or the command line, so only its name matters.
+            // Entries of the file are already in `all`. For another configured server, the name
+            // suffices.
             Keeping::Configured => Entry::new(),
         };
         if !all.iter().any(|(name, _)| *name == server.name) {
@@ -397,7 +399,7 @@ async fn existing_entries(
     Ok((all, digest))
 }
 
-/// Notes for a person about an imported server.
+/// Notes for the user about an imported server.
 fn notes(server: &Merged) -> impl Iterator<Item = String> {
     let reports = server.sources.iter().take(1).flat_map(FoundServer::reports);
     let all = server.notes.iter().chain(reports);

@@ -1,4 +1,5 @@
-//! The table of REST error codes and their statuses. Tests compare OpenAPI and docs/rest.md with it.
+//! Error codes of REST and their HTTP statuses. Tests compare OpenAPI and docs/rest.md with this
+//! table.
 
 use http::StatusCode;
 use mainstay_core::failure::FailureKind;
@@ -29,10 +30,10 @@ pub enum Code {
     TooManyStreams,
     TooManyTrials,
     LogUnreadable,
-    /// The state directory cannot be used.
+    /// The state directory cannot be used, or a file in it cannot be read.
     StateUnusable,
     StateUnwritable,
-    /// A failure of the core, with its code and status.
+    /// A failure of the core, which defines the code and the status.
     Failed(FailureKind),
 }
 
@@ -67,7 +68,7 @@ impl Code {
         }
     }
 
-    /// The error code, for programs.
+    /// The machine-readable error code.
     pub const fn word(self) -> &'static str {
         self.row().0
     }
@@ -82,10 +83,10 @@ pub const INVALID_CONFIG: Code = Failed(FailureKind::InvalidConfig);
 pub const SERVER_NOT_FOUND: Code = Failed(FailureKind::ServerNotFound);
 pub const CONNECT_FAILED: Code = Failed(FailureKind::ConnectFailed);
 
-/// The server is disabled or waits for approval, so it cannot be started.
+/// The error for a server that cannot be started, because it is disabled or waits for approval.
 pub const SERVER_DOWN: Code = Failed(FailureKind::ServerNotConnected);
 
-/// Errors that every operation can return: a missing permission, or the shutdown of Mainstay.
+/// Errors that every operation may return: no permission, and the shutdown of Mainstay.
 pub const COMMON_ERRORS: [Code; 4] = [
     Code::Unauthorized,
     Code::Forbidden,
@@ -93,16 +94,16 @@ pub const COMMON_ERRORS: [Code; 4] = [
     Failed(FailureKind::ShuttingDown),
 ];
 
-/// Errors of operations with a body.
+/// Errors that every operation with a body may return.
 pub const BODY_ERRORS: [Code; 3] = [INVALID_REQUEST, Code::TooLarge, Code::WrongContentType];
 
-/// Errors outside of operations: an unknown path, or an unsupported method.
+/// Errors of requests that no operation handles: an unknown path, or a wrong method.
 pub const ROUTING_ERRORS: [Code; 2] = [Code::UnknownRoute, Code::WrongMethod];
 
 /// Errors of the routes under `/api/mcp-clients`, `/api/mcp-tools` and `/api/mcp-resources`.
 pub const CLIENT_ROUTE_ERRORS: [Code; 1] = [Failed(FailureKind::NotConfigured)];
 
-/// Errors of calls of a server.
+/// Errors of operations that call a server.
 pub const CALL_ERRORS: [Code; 10] = [
     SERVER_NOT_FOUND,
     Failed(FailureKind::ServerNotConnected),
@@ -116,13 +117,13 @@ pub const CALL_ERRORS: [Code; 10] = [
     Failed(FailureKind::NotRecorded),
 ];
 
-/// The change was based on an outdated content of the file.
+/// The error if the file has changed since the caller read it.
 pub const CONFIG_CHANGED: Code = Failed(FailureKind::ConfigChanged);
 
-/// Errors of changes to the configuration file.
+/// Errors of operations that change the configuration file.
 pub const FILE_ERRORS: [Code; 2] = [INVALID_CONFIG, Failed(FailureKind::NotSaved)];
 
-/// Errors of reading the journal.
+/// Errors of operations that read the journal.
 pub const RECORD_ERRORS: [Code; 2] = [
     Failed(FailureKind::NoJournal),
     Failed(FailureKind::JournalUnreadable),

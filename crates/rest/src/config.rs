@@ -1,5 +1,5 @@
-//! `GET|PUT /api/config`: the content of the configuration file, with placeholders for secrets, and
-//! its schema.
+//! `GET|PUT /api/config`: the content of the configuration file, with placeholders for secrets.
+//! Also its JSON schema.
 
 use std::sync::LazyLock;
 
@@ -26,13 +26,13 @@ pub async fn get(State(door): State<RestDoor>) -> Result<Json<Value>, Refusal> {
     Ok(Json(masking::masked(&document, "")))
 }
 
-/// `GET /api/config/schema`
+/// Answers `GET /api/config/schema`.
 pub async fn schema() -> Response {
     let schema = [(header::CONTENT_TYPE, JSON_SCHEMA)];
     (schema, SCHEMA.as_str()).into_response()
 }
 
-/// `PUT /api/config`. An invalid configuration is refused as a whole.
+/// Answers `PUT /api/config`. An invalid configuration is refused, and nothing is written.
 pub async fn put(
     State(door): State<RestDoor>,
     Author(by): Author,
@@ -44,7 +44,7 @@ pub async fn put(
     Ok(updated(&plan))
 }
 
-/// The answer after a configuration was written: its plan.
+/// The answer after the file was written: the changes that are carried out.
 pub fn updated(plan: &ReloadPlan) -> Json<api::ConfigUpdated> {
     Json(api::ConfigUpdated {
         success: true,

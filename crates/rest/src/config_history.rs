@@ -1,4 +1,5 @@
-//! `GET /api/config/history`, `GET /api/config/history/{version}` and `POST /api/config/undo`.
+//! `GET /api/config/history`, `GET /api/config/history/{version}` and `POST /api/config/undo`:
+//! earlier versions of the configuration file, and the return to one.
 
 use axum::{Json, extract::State};
 use mainstay_api as api;

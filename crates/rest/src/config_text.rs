@@ -1,5 +1,5 @@
-//! `GET|PUT /api/config/text` and `POST /api/config/check`: the configuration as text, for an
-//! editor.
+//! `GET|PUT /api/config/text` and `POST /api/config/check`: the text of the configuration file, for
+//! editors.
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
@@ -13,7 +13,7 @@ pub async fn get(State(door): State<RestDoor>) -> Result<Json<api::ConfigText>, 
     Ok(Json(api::ConfigText { text, path, digest }))
 }
 
-/// Replaces the text of the file, unless the file's digest has changed.
+/// Replaces the text of the file, if its digest is still that of the request.
 pub async fn put(
     State(door): State<RestDoor>,
     Author(by): Author,
@@ -26,7 +26,7 @@ pub async fn put(
     Ok(config::updated(&plan))
 }
 
-/// Checks a configuration without writing it.
+/// Checks a configuration without writing it. Returns its findings.
 pub async fn check(
     State(door): State<RestDoor>,
     Body(body): Body<api::CheckConfig>,

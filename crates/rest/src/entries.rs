@@ -1,6 +1,6 @@
 //! Adds, replaces, removes, switches and approves servers at run time.
 //!
-//! A restart undoes a change without `persist`.
+//! A change without `persist` ends with this run.
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ use crate::{
     via::{Author, RequestView},
 };
 
-/// The pointer under which placeholders refer to entries that are in no file.
+/// The first part of a placeholder's pointer for an entry that is in no file.
 const EPHEMERAL: &str = "ephemeral";
 
-/// `POST /api/servers`: adds a server, even if it cannot be connected yet.
+/// Answers `POST /api/servers`. Adds a server, also if it cannot be connected now.
 pub async fn add(
     State(door): State<RestDoor>,
     Author(by): Author,
@@ -54,8 +54,8 @@ pub async fn add(
     Ok(Json(added))
 }
 
-/// `PUT /api/servers/{name}`: sets the entry of the server. With a `digest`, it replaces only the
-/// entry with this digest.
+/// Answers `PUT /api/servers/{name}`. Sets the server's entry. With a `digest`, replaces only the
+/// entry that has this digest.
 pub async fn put(
     State(door): State<RestDoor>,
     Path(name): Path<String>,
@@ -82,7 +82,7 @@ pub async fn put(
     ))
 }
 
-/// `POST /api/mcp-clients/connect`: adds a server if it can be connected.
+/// Answers `POST /api/mcp-clients/connect`. Adds a server only if it can be connected.
 pub async fn connect_client(
     State(door): State<RestDoor>,
     Author(by): Author,
@@ -117,7 +117,7 @@ pub async fn connect_client(
     Ok(Json(servers::client_operated(&door, &server)))
 }
 
-/// `GET /api/servers/{name}`
+/// Answers `GET /api/servers/{name}`.
 pub async fn get(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
@@ -134,8 +134,7 @@ pub async fn get(
     }))
 }
 
-/// The JSON pointer of a server's entry, which its placeholders contain, and the entry with its
-/// secrets.
+/// A server's entry with its secrets, and the entry's JSON pointer for placeholders.
 fn entry_of(door: &RestDoor, name: &ServerName) -> Option<(String, Entry)> {
     match door.gateway.registry.standing(name) {
         ServerStanding::Ephemeral(runtime) | ServerStanding::Pending(runtime) => {
@@ -145,7 +144,8 @@ fn entry_of(door: &RestDoor, name: &ServerName) -> Option<(String, Entry)> {
     }
 }
 
-/// `DELETE /api/servers/{name}`. With `?persist=true`, also removes it from the file.
+/// Answers `DELETE /api/servers/{name}`. With `?persist=true`, also removes the entry from the
+/// file.
 pub async fn delete(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
@@ -161,7 +161,7 @@ pub async fn delete(
     }))
 }
 
-/// `DELETE /api/mcp-clients/{name}`
+/// Answers `DELETE /api/mcp-clients/{name}`.
 pub async fn delete_client(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
@@ -174,7 +174,7 @@ pub async fn delete_client(
     Ok(Json(servers::client_left(&server)))
 }
 
-/// `?persist=true`
+/// The parameters `?persist=true`.
 #[derive(Debug, serde::Deserialize)]
 pub struct Persist {
     #[serde(default)]
@@ -203,7 +203,8 @@ pub async fn disable(
     switch(&door, &server, false, persists(body).then_some(by)).await
 }
 
-/// Approves a server that an MCP client added. The digest must be that of the displayed entry.
+/// Approves a server that an MCP client added. The digest must be that of the entry that the person
+/// has seen.
 pub async fn approve(
     State(door): State<RestDoor>,
     Path(name): Path<String>,
@@ -228,7 +229,7 @@ fn persists(body: Option<Body<Keeping>>) -> bool {
     body.is_some_and(|Body(keeping)| keeping.persist)
 }
 
-/// The body of a request: an entry and options.
+/// A request body with an entry and options.
 struct EntryRequest {
     name: String,
     keeping: Keeping,
@@ -260,7 +261,7 @@ impl EntryRequest {
     }
 }
 
-/// The action if a server of the same name exists.
+/// Decides what to do if the name is already in use.
 fn on_duplicate(keeping: Keeping) -> OnDuplicate {
     if keeping.replace {
         OnDuplicate::Replace
@@ -269,7 +270,7 @@ fn on_duplicate(keeping: Keeping) -> OnDuplicate {
     }
 }
 
-/// Reads an entry, and replaces placeholders by the secrets that they stand for.
+/// Reads an entry. Placeholders become the secrets that they stand for.
 pub async fn read(door: &RestDoor, name: &str, entry: &Entry) -> Result<NewServer, Failure> {
     let secrets = secrets(door)?;
     let Value::Object(entry) = restored(&Value::Object(entry.clone()), &secrets)? else {
@@ -279,8 +280,7 @@ pub async fn read(door: &RestDoor, name: &str, entry: &Entry) -> Result<NewServe
     registry.read_entry(name, entry, Approval::Given).await
 }
 
-/// The values that placeholders may stand for: those of the file, and of entries that are in no
-/// file.
+/// The values to which placeholders refer: the file, and entries that are in no file.
 fn secrets(door: &RestDoor) -> Result<Value, Failure> {
     let mut values = match &door.gateway.reloader {
         Some(reloader) => reloader.document()?,
@@ -304,7 +304,7 @@ fn secrets(door: &RestDoor) -> Result<Value, Failure> {
     Ok(values)
 }
 
-/// Replaces the entry of a server. With a digest, replaces only the entry with this digest.
+/// Replaces a server's entry. With a digest, replaces only the entry that has this digest.
 async fn replace(
     door: &RestDoor,
     new: NewServer,
@@ -312,8 +312,8 @@ async fn replace(
     digest: Option<String>,
 ) -> Result<api::Operated, Failure> {
     let name = &new.runtime.config.name;
-    // The file may have a newer entry that is not in force yet. The write below compares the digest
-    // with it.
+    // The file may have an entry that is newer than the one in force. For an entry in the file,
+    // `write` therefore compares the digest.
     let is_in_file =
         persist.is_some() && door.gateway.registry.standing(name) == ServerStanding::Configured;
     if !is_in_file && digest.is_some() {
@@ -398,10 +398,10 @@ async fn switch(
     Ok(Json(started(door, server).await))
 }
 
-/// Starts a server that connects by itself, and waits for the result.
+/// Starts the server if it connects at the start. Returns its status after that.
 async fn started(door: &RestDoor, server: &ServerHandle) -> api::Operated {
     if server.config().connects_at_start() {
-        // The returned status shows the result.
+        // Ignore an error: the returned status shows it.
         server.operate(Operation::Start).await.ok();
     }
     servers::operated(door, server)
@@ -411,7 +411,7 @@ async fn write(door: &RestDoor, change: FileChange, by: ChangedBy) -> Result<(),
     reloader(door)?.write(change, by).await.map(|_| ())
 }
 
-/// The reloader, if the configuration is a file.
+/// The reloader; an error if the configuration does not come from a file.
 pub fn reloader(door: &RestDoor) -> Result<&Arc<Reloader>, Failure> {
     door.gateway.reloader.as_ref().ok_or_else(|| {
         let message = "this Mainstay has no configuration file that could be written";

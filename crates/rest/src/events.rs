@@ -1,4 +1,4 @@
-//! Events: as a stream of server-sent events, or as a list.
+//! Events of servers, as a stream of server-sent events or as a list.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -23,16 +23,16 @@ use tokio::{
 use super::{RestDoor, address::Query, event_stream, refusal::Refusal, servers, via::RequestView};
 use mainstay_doorway::json_views::events::wire;
 
-/// Maximum number of open streams. Each one needs little more than its connection.
+/// Maximum number of open streams. A stream takes little more memory than its connection.
 const MAX_STREAMS: usize = 256;
 
-/// Intermediaries close a stream that is silent for longer.
+/// Interval of keep-alive comments. Proxies close a stream that is silent for longer.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// The time after which a browser reconnects.
+/// The delay after which a browser reconnects.
 const RETRY: &str = "retry: 2000\n\n";
 
-/// `?after=ID`
+/// The parameters `?after=ID`.
 #[derive(Debug, Deserialize)]
 pub struct EventsQuery {
     after: Option<String>,
@@ -45,7 +45,7 @@ impl EventsQuery {
     }
 }
 
-/// `?after=ID&before=ID&type=WORD,WORD&server=NAME&limit=N`
+/// The parameters `?after=ID&before=ID&type=WORD,WORD&server=NAME&limit=N`.
 #[derive(Debug, Deserialize)]
 pub struct RecentQuery {
     after: Option<String>,
@@ -89,7 +89,8 @@ pub async fn recent(
             EventOrGap::Gap(_) => missed = true,
         }
     }
-    // Convert only the newest events to JSON, and one more, which shows whether any is left out.
+    // Convert only the newest events to JSON. One event beyond the limit shows whether events are
+    // left out.
     let has_requested_kind = |event: &api::Event| {
         let kinds = kinds.as_ref();
         kinds.is_none_or(|kinds| kinds.contains(&event.kind.as_str()))
@@ -107,7 +108,7 @@ pub async fn recent(
     }))
 }
 
-/// Permits for streams that may still be opened.
+/// Permits for open streams, shared by all requests.
 #[derive(Clone, Debug)]
 pub struct Streams(Arc<Semaphore>);
 
@@ -124,8 +125,8 @@ pub async fn stream(
     Query(place): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    // A reconnecting browser sends the id of its last event in this header. It is newer than the
-    // one in the URL.
+    // A browser that reconnects sends the id of its last event in this header. It is newer than the
+    // id in the URL.
     let last = headers.get("last-event-id").map(HeaderValue::to_str);
     let after = match last {
         Some(Ok(last)) => Some(EventsQuery::read(last)?),
@@ -151,18 +152,18 @@ pub async fn stream(
     Ok(event_stream::response(texts))
 }
 
-/// One open stream.
+/// One open stream of events.
 struct OpenEventStream {
     subscription: Subscription,
     door: RestDoor,
     view: View,
-    /// Texts that wait to be sent.
+    /// Texts to send next.
     due: VecDeque<String>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl OpenEventStream {
-    /// The next text to send; `None` when the daemon stops.
+    /// The next text of the stream; `None` when the daemon stops.
     async fn next(&mut self) -> Option<String> {
         if let Some(text) = self.due.pop_front() {
             return Some(text);
@@ -186,7 +187,7 @@ impl OpenEventStream {
         }
     }
 
-    /// Queues a snapshot that is not older than the position of the subscription.
+    /// Queues the state of all servers. It is at least as new as the subscription's position.
     fn push_snapshot(&mut self) {
         let place = self.subscription.position().to_string();
         let servers = servers::all(&self.door, &self.view);
@@ -195,7 +196,7 @@ impl OpenEventStream {
 }
 
 fn frame(id: &str, kind: &str, data: &impl Serialize) -> String {
-    // Serializing maps with text keys cannot fail. JSON text has no line breaks.
+    // Maps with text keys always serialize. JSON has no line breaks.
     let data = serde_json::to_string(data).unwrap_or_default();
     format!("id: {id}\nevent: {kind}\ndata: {data}\n\n")
 }

@@ -1,4 +1,5 @@
-//! Runs a tool for a desktop application. Errors are in the answer; its HTTP status is 200.
+//! Calls a tool for desktop applications. An error of the call is in the body, with HTTP status
+//! 200.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,10 +25,10 @@ use super::{
 };
 use mainstay_doorway::json_views::lists::unknown_tool;
 
-/// The status of an unknown server.
+/// The status word of a server that does not exist.
 const NOT_FOUND: &str = "not found";
 
-/// `POST /api/servers/{name}/tools/{tool}/call`
+/// Answers `POST /api/servers/{name}/tools/{tool}/call`.
 pub async fn execute(
     State(door): State<RestDoor>,
     via: Via,
@@ -84,7 +85,7 @@ async fn execute_at(
     })
 }
 
-/// The reason for a missing result, in texts that desktop applications know.
+/// The reason that a call has no result, with the texts that desktop applications know.
 #[derive(Debug, thiserror::Error)]
 enum NoResult {
     #[error("Server {name} is not running (status: {status})")]
@@ -95,7 +96,7 @@ enum NoResult {
     Empty,
     #[error("JSON-RPC error: {message} (code: {code})")]
     Refused { message: String, code: Value },
-    /// The error text of the tool.
+    /// The text of a result with `isError`.
     #[error("{0}")]
     Tool(String),
     #[error("JSON-RPC request timeout after {}ms", .limit.as_millis())]
@@ -107,7 +108,7 @@ enum NoResult {
 }
 
 impl NoResult {
-    /// The failure of the call for this reason.
+    /// The failure to record for this reason.
     fn into_failure(self) -> Failure {
         let message = self.to_string();
         let kind = match self {
@@ -136,7 +137,7 @@ async fn run(
         status,
     };
     let state = server.view().state();
-    // The call waits for a server that is starting, like every call.
+    // Like every call, this one waits for a server that is starting.
     if state != Lifecycle::Connected && !state.is_hopeful() {
         return Err(not_running(state.words().desktop));
     }
@@ -181,7 +182,7 @@ async fn run(
     }
 }
 
-/// The error text of a result with `isError`: its texts, one per line.
+/// The texts of a result with `isError`, one per line. `None` for any other result.
 fn error_text(result: &Raw) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

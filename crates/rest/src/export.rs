@@ -1,5 +1,5 @@
-//! `GET /api/call-records/export`: matching records as a file. Pages are read while the client
-//! reads the answer, so a million records need no more memory than a thousand.
+//! `GET /api/call-records/export`: selected records as a file. A page is read when the client has
+//! read the page before, so the memory does not depend on the number of records.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use mainstay_platform::blocking::off_the_runtime;
 
 use super::{RestDoor, address::Query, filter::RecordsQuery, refusal::Refusal};
 
-/// Number of records in a page.
+/// Number of records in one page.
 const PAGE: usize = 1000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ enum ExportFormat {
     Csv,
 }
 
-/// The values of `format`.
+/// The values of the parameter `format`.
 pub const FORMATS: [&str; 2] = ["jsonl", "csv"];
 
 impl ExportFormat {
@@ -68,19 +68,19 @@ impl ExportFormat {
     }
 }
 
-/// The records that are not written yet.
+/// The part of an export that has not been sent.
 struct RemainingRecords {
     journal: Arc<Journal>,
     format: ExportFormat,
     filter: RecordFilter,
-    /// Maximum number of further records.
+    /// Number of records that may still be sent.
     limit: usize,
-    /// The header line of a CSV file.
+    /// The header line of a CSV file, until it is sent.
     head: Option<String>,
     is_over: bool,
 }
 
-/// `GET /api/call-records/export`
+/// Answers `GET /api/call-records/export`.
 pub async fn export(
     State(door): State<RestDoor>,
     Query(query): Query<Vec<(String, String)>>,
@@ -102,7 +102,7 @@ pub async fn export(
         let page = remaining.next().await?;
         Ok::<_, JournalError>(page.map(|page| (Bytes::from(page), remaining)))
     });
-    // The stream ends when Mainstay stops, even if records remain.
+    // End the response when Mainstay stops, also if records remain.
     let pages = pages.take_until(door.stop.clone().cancelled_owned());
     let headers = [
         (header::CONTENT_TYPE, format.media_type()),
@@ -113,7 +113,7 @@ pub async fn export(
 }
 
 impl RemainingRecords {
-    /// The next page. An error aborts the response, so that the client does not take it for
+    /// The next page. An error aborts the response, so that the client does not take the file for
     /// complete.
     async fn next(&mut self) -> Result<Option<String>, JournalError> {
         if let Some(head) = self.head.take() {

@@ -1,5 +1,5 @@
 //! `GET /api/figures`: recent calls of each server, and the resources of its processes. Processes
-//! are measured only on request.
+//! are measured only for a request.
 
 use std::{
     sync::Arc,
@@ -19,18 +19,18 @@ use tokio::time::Instant;
 
 use super::{RestDoor, metrics::ProcessUsage};
 
-/// Time for which a measurement of processes is reused.
+/// Minimum time for which a measurement of processes is reused.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// A measurement is also reused for this many times its own duration, so that measuring takes at most
-/// half a percent of a processor. Measuring the processes of a thousand servers takes 60 ms.
+/// A measurement is reused for at least this multiple of its own duration. Measuring then takes at
+/// most 0.5 % of a CPU. A thousand servers take 60 ms.
 const REUSE_FACTOR: u32 = 200;
 
 /// The last measurement of processes. Blocking threads hold the lock while they measure.
 #[derive(Clone, Debug, Default)]
 pub struct SharedProcesses(Arc<Mutex<Processes>>);
 
-/// The resources of servers' processes.
+/// A measurement of the processes of all servers.
 #[derive(Debug, Default)]
 struct Processes {
     usage: Arc<ProcessUsage>,
@@ -42,7 +42,7 @@ pub async fn figures(
     State(door): State<RestDoor>,
     Extension(SharedProcesses(processes)): Extension<SharedProcesses>,
 ) -> Json<api::Figures> {
-    // Reads /proc: a few files for each process.
+    // Reads some files in /proc for each process.
     let read = off_the_runtime(move || {
         let usage = processes.lock().measure(&door);
         let servers = door.gateway.registry.servers();
@@ -72,7 +72,7 @@ impl Processes {
     }
 }
 
-/// The figures of a server at this moment, which is given on both clocks.
+/// The figures of one server. The time is given on the monotonic clock and on the system's clock.
 fn server_figures(
     server: &ServerHandle,
     usage: &ProcessUsage,
@@ -112,7 +112,8 @@ fn wire(recent: &Recent) -> api::RecentCalls {
     }
 }
 
-/// Percentiles are rounded up to tenths of milliseconds: short texts, and never zero.
+/// Converts points to JSON. Percentiles are rounded up to 0.1 ms, so that texts are short and no
+/// percentile is zero.
 fn series(points: &[Point]) -> api::CallSeries {
     let tenths = |point: &Point| f64::from(point.p95_micros.div_ceil(100)) / 10.0;
     api::CallSeries {

@@ -1,4 +1,4 @@
-//! Reads the selection of records from the query of a URL.
+//! Parses the query parameters that select records.
 
 use std::{str::FromStr, time::SystemTime};
 
@@ -8,7 +8,7 @@ use mainstay_platform::utc;
 
 use super::refusal::Refusal;
 
-/// Maximum number of values for one parameter. Each one becomes part of the query to the journal.
+/// Maximum number of values of one parameter. Each value becomes a part of the journal's query.
 const MAX_VALUES: usize = 100;
 
 /// Maximum length of a text to search for, in characters.
@@ -24,7 +24,8 @@ pub struct RecordsQuery {
 }
 
 impl RecordsQuery {
-    /// Unknown parameters are ignored. If a parameter allows one value, the last one counts.
+    /// Parses the parameters. Ignores unknown ones. If a parameter takes one value, the last
+    /// counts.
     pub fn read(parameters: Vec<(String, String)>) -> Result<Self, Refusal> {
         let mut query = Self::default();
         let filter = &mut query.filter;
@@ -33,7 +34,7 @@ impl RecordsQuery {
                 "limit" => query.limit = Some(parsed(&name, &value)?),
                 "format" => query.format = Some(value),
                 "server" => add(&name, &mut filter.servers, words(&value))?,
-                // Tool names, which may be URIs, and client names may contain commas.
+                // Names of tools and clients may contain commas, so each parameter has one value.
                 "tool" => add(&name, &mut filter.tools, [value])?,
                 "client" => add(&name, &mut filter.clients, [value])?,
                 "status" => {
@@ -80,7 +81,7 @@ impl RecordsQuery {
     }
 }
 
-/// A time in RFC 3339 format, or in seconds since 1970.
+/// Parses a time in RFC 3339 format, or in seconds since 1970.
 pub fn time(name: &str, value: Option<&str>) -> Result<Option<SystemTime>, Refusal> {
     value
         .map(|text| {
@@ -99,7 +100,7 @@ fn parsed<T: FromStr<Err: std::fmt::Display>>(name: &str, value: &str) -> Result
         .map_err(|error| Refusal::Malformed(format!("{name}: {error}")))
 }
 
-/// The words between commas.
+/// Splits a value at commas.
 fn words(value: &str) -> impl Iterator<Item = String> {
     let words = value.split(',').map(str::trim);
     words.filter(|word| !word.is_empty()).map(str::to_owned)

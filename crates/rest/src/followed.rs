@@ -1,5 +1,6 @@
-//! A followed call (`Accept: text/event-stream`): progress and log messages of the server, then the
-//! answer, as server-sent events. A caller that leaves before the answer cancels the call.
+//! A followed call (`Accept: text/event-stream`). The response is a stream of server-sent events:
+//! progress and log messages of the server, then the answer. A caller that disconnects before the
+//! answer cancels the call.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,20 +18,20 @@ use tokio::{
 
 use super::event_stream;
 
-/// Intermediaries close a stream that is silent for longer.
+/// Interval of keep-alive comments. Proxies close a stream that is silent for longer.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// The reason for cancelling a call whose caller has left.
+/// The reason for the cancellation when the caller has disconnected.
 const GONE: &str = "the caller does not wait for the answer";
 
-/// The call's end of the stream.
+/// The call's side of the stream.
 #[derive(Debug)]
 pub struct Follower {
     pub sink: CallSink,
     pub cancelled: oneshot::Receiver<String>,
 }
 
-/// The caller's end of the stream. Dropping it before the answer cancels the call.
+/// The caller's side of the stream. Dropping it before the answer cancels the call.
 pub struct Followed {
     messages: CallStream,
     cancel: Option<oneshot::Sender<String>>,
@@ -49,8 +50,8 @@ impl Follower {
 }
 
 impl Followed {
-    /// Runs the call in the background, and streams its events. `answering` resolves to the answer
-    /// that the caller would get without following.
+    /// Runs the call in the background, and responds with its events. `answering` resolves to the
+    /// response that the caller would get without following.
     pub fn response(
         self,
         calls: &Calls,
@@ -58,7 +59,7 @@ impl Followed {
     ) -> Response {
         let (answer_sender, answer) = oneshot::channel();
         calls.in_background(async move {
-            // The caller may have left.
+            // An error means that the caller has disconnected.
             answer_sender.send(answering.await).ok();
         });
         let followed_stream = FollowedStream {
@@ -76,7 +77,7 @@ impl Followed {
 impl Drop for Followed {
     fn drop(&mut self) {
         if let Some(cancel) = self.cancel.take() {
-            // The call may be over already.
+            // An error means that the call has already ended.
             cancel.send(GONE.to_owned()).ok();
         }
     }
@@ -84,21 +85,21 @@ impl Drop for Followed {
 
 struct FollowedStream {
     followed: Followed,
-    /// `None` after the answer was sent.
+    /// `None` once the answer is sent.
     answer: Option<oneshot::Receiver<Response>>,
     silent_until: Instant,
 }
 
-/// An event on either side of the stream.
+/// The cause of the next text in the stream.
 enum StreamEvent {
     Message(String),
-    /// The call is over.
+    /// The call has ended. `None` if the daemon stopped before the answer.
     Over(Option<Response>),
     Silence,
 }
 
 impl FollowedStream {
-    /// The next text to send; `None` after the answer.
+    /// The next text of the stream; `None` after the answer.
     async fn next(&mut self) -> Option<String> {
         loop {
             let answer = self.answer.as_mut()?;
@@ -119,7 +120,7 @@ impl FollowedStream {
                 StreamEvent::Over(answer) => {
                     self.answer = None;
                     self.followed.cancel = None;
-                    // Without an answer, the daemon has stopped.
+                    // `None` ends the stream without an answer.
                     return Some(last_event(answer?).await);
                 }
             }
@@ -127,7 +128,7 @@ impl FollowedStream {
     }
 }
 
-/// A notification of the server as an event: its `params`, which have no line breaks.
+/// Encodes a notification of the server as an event with its `params`. `None` for other messages.
 fn event_of(message: String) -> Option<String> {
     let frame = Frame::read(message.into()).ok()?;
     let MessageKind::Notification { .. } = frame.envelope().kind else {
@@ -142,13 +143,13 @@ fn event_of(message: String) -> Option<String> {
     Some(format!("event: {kind}\ndata: {params}\n\n"))
 }
 
-/// The last event: the answer with its status.
+/// Encodes the answer and its HTTP status as the last event.
 async fn last_event(answer: Response) -> String {
     use http_body_util::BodyExt as _;
     let status = answer.status().as_u16();
     let body = match answer.into_body().collect().await {
         Ok(body) => body.to_bytes(),
-        // The body is in memory, so reading it cannot fail.
+        // The body is in memory, so it can always be read.
         Err(_) => Bytes::new(),
     };
     let body = String::from_utf8_lossy(&body);

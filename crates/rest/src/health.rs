@@ -1,4 +1,4 @@
-//! `GET /api/health`: pings every server now, concurrently.
+//! `GET /api/health`: pings servers now, concurrently.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,10 +18,10 @@ use super::{
     via::RequestView,
 };
 
-/// Time limit for the answer to a ping.
+/// Time limit for a server's answer to a ping.
 const PING_LIMIT: Duration = Duration::from_secs(5);
 
-/// With `?server=NAME`, pings one server.
+/// Answers `GET /api/health`. `?server=NAME` selects one server.
 pub async fn report(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
@@ -42,7 +42,7 @@ pub async fn report(
     }))
 }
 
-/// Pings the server on its live session. A missing session is not opened for it.
+/// Pings a server in its live session. Does not open a session.
 async fn check(server: &Arc<ServerHandle>) -> ServerHealth {
     let view = server.view();
     let status = &view.status;

@@ -1,4 +1,4 @@
-//! The history of servers.
+//! `GET /api/history`: the history of servers from the journal.
 
 use std::time::{Duration, SystemTime};
 
@@ -25,14 +25,14 @@ use super::{
     via::RequestView,
 };
 
-/// Number of transitions of each server in an answer: the default and the maximum.
+/// Number of transitions of each server in the answer: the default and the maximum.
 const DEFAULT_LIMIT: usize = 200;
 const MAX_LIMIT: usize = 1000;
 
-/// The default period.
+/// The period without a parameter.
 const LAST_DAY: Duration = Duration::from_hours(24);
 
-/// `?since=&until=&limit=`
+/// The parameters `?since=&until=&limit=`.
 #[derive(Debug, Deserialize)]
 pub struct HistoryQuery {
     since: Option<String>,
@@ -53,7 +53,7 @@ impl HistoryQuery {
     }
 }
 
-/// `GET /api/history`
+/// Answers `GET /api/history`.
 pub async fn all_servers(
     State(door): State<RestDoor>,
     Query(query): Query<HistoryQuery>,
@@ -62,7 +62,7 @@ pub async fn all_servers(
     Ok(answer(history).await)
 }
 
-/// `GET /api/servers/{name}/history`. It includes the history of a removed server.
+/// Answers `GET /api/servers/{name}/history`. A removed server has a history, too.
 pub async fn one_server(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
@@ -83,10 +83,10 @@ async fn read(door: &RestDoor, period: Period) -> Result<JournalHistory, Refusal
     Ok(history.map_err(failure)?)
 }
 
-/// Serializes on a blocking thread, because ten thousand transitions take some megabytes.
+/// Serializes on a blocking thread, because ten thousand transitions have megabytes of JSON.
 async fn answer(history: JournalHistory) -> Response {
     let written = off_the_runtime(move || serde_json::to_vec(&wire(history))).await;
-    // Serializing structs of texts and numbers cannot fail.
+    // Structs of texts and numbers always serialize.
     let json = written.unwrap_or_default();
     ([(header::CONTENT_TYPE, "application/json")], json).into_response()
 }

@@ -1,7 +1,7 @@
-//! The REST door. Everything under `/api` needs the control token, or the cookie of a signed-in
+//! The REST API. All paths under `/api` require the control token, or the cookie of a signed-in
 //! browser. A body must be declared as JSON. A web page of another origin can send neither the
-//! token nor such a body without permission. `mainstay_doorway::browser` describes what a request
-//! with a cookie needs in addition.
+//! token nor such a body without permission. `mainstay_doorway::browser` describes the other
+//! conditions for a request with a cookie.
 
 pub mod about;
 mod access;
@@ -81,22 +81,22 @@ use mainstay_tokens::{Pass, Tokens};
 #[derive(Clone, Debug)]
 pub struct RestDoor {
     pub gateway: Arc<Gateway>,
-    /// The tokens. The control token gives access to the REST API.
+    /// The tokens. Only the control token opens the REST API.
     pub tokens: Tokens,
-    /// The logins to remote servers. `None` if this daemon keeps none.
+    /// The logins to remote servers. `None` if this daemon keeps no logins.
     pub logins: Option<Arc<Logins>>,
     /// Limits for request bodies.
     pub bodies: BodyLimits,
-    /// Cancelled when the door closes. Streams then end, and unanswered requests are refused.
+    /// Cancelled when the listener closes. Streams then end, and unanswered requests are refused.
     pub stop: CancellationToken,
-    /// The entry with which clients start `mainstay connect`. `None` uses the program in the PATH.
+    /// The own entry by which clients start `mainstay connect`. `None` uses the program in the
+    /// PATH.
     pub connect: Option<OwnEntry>,
-    /// The MCP endpoint of this listener, if it has one.
+    /// The MCP endpoint of this listener; `None` if it has none.
     pub endpoint: Option<McpEndpoint>,
-    /// Receives requests of other Mainstays for the state directory. `None` if this daemon keeps
-    /// the directory.
+    /// Receives handover requests of other Mainstays. `None` if this daemon does not hand over.
     pub hand_over: Option<mpsc::Sender<api::HandOver>>,
-    /// True if the web page is served. Cookies are then accepted, too.
+    /// True if the web page is served. Requests with its cookie are then accepted, too.
     pub page: bool,
     /// Facts about the daemon.
     pub daemon: about::DaemonFacts,
@@ -118,8 +118,8 @@ pub fn router(door: RestDoor) -> Router {
         router.route(operation.path, operation.into_handler(&door))
     });
     let api = api
-        // `/api/servers/try` is also the path of a server named `try`. The route table omits these operations,
-        // because the OpenAPI document lists them under `/api/servers/{name}`.
+        // `/api/servers/try` is also the path of a server named `try`, so add its operations here.
+        // The table has no rows for them: the document lists them under `/api/servers/{name}`.
         .route(api::TRY, trial::routes_of_server_try())
         .method_not_allowed_fallback(wrong_method)
         .route("/api", any(unknown))
@@ -179,7 +179,7 @@ async fn authorize(
             None => return Err(Refusal::Unauthorized),
         }
     }
-    // The web page's session and the control token both belong to the operator.
+    // Both the control token and the web page's session stand for the operator.
     request.extensions_mut().insert(Principal::Operator);
     if !request.body().is_end_stream() && !body::is_json(request.headers()) {
         return Err(Refusal::WrongContentType);
@@ -187,13 +187,12 @@ async fn authorize(
     tokio::select! {
         biased;
         response = next.run(request) => Ok(response),
-        // Requests that take longer than the shutdown are refused, not dropped.
+        // Refuse requests that are still running at shutdown, instead of dropping them.
         () = door.stop.cancelled() => Err(Closing::refusal().into()),
     }
 }
 
-/// Refuses a request if there is neither a configuration nor a server, because no server could
-/// answer.
+/// Refuses requests while there is neither a configuration nor a server.
 async fn configured(
     State(door): State<RestDoor>,
     request: Request,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::{RestDoor, address::Query, refusal::Refusal, via::RequestView};
 pub use mainstay_doorway::json_views::lists::{full_name, raw, text};
 
-/// `?server=NAME`
+/// The parameters `?server=NAME`.
 #[derive(Debug, Deserialize)]
 pub struct ServerFilter {
     server: Option<String>,
@@ -100,14 +100,15 @@ pub async fn prompts(
     }))
 }
 
-/// A member of an item; `None` if it is not an object.
+/// A member of an item, if it is a JSON object.
 fn object(item: &CatalogItem, member: &str) -> Option<api::Raw> {
     item.member(member)
         .filter(|json| json.starts_with('{'))
         .map(raw)
 }
 
-/// One list of all visible servers or of one server, after waiting for servers that are starting.
+/// A list of one server or of all servers that the client can see. Waits for servers that are
+/// starting.
 async fn list_items<T>(
     door: &RestDoor,
     view: &View,

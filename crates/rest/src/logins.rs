@@ -1,4 +1,5 @@
-//! Logins to remote servers: their state, and the logins of people. `mainstay_login::logins` carries them out.
+//! Logins to remote servers: their state, and how a person logs in and out.
+//! `mainstay_login::logins` carries them out.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -37,10 +38,10 @@ use super::{
     via::RequestView,
 };
 
-/// Logins that are read from the vault at the same time.
+/// Maximum number of logins that are read from the vault at the same time.
 const MAX_READS: usize = 16;
 
-/// `GET /api/logins`
+/// Answers `GET /api/logins`.
 pub async fn logins(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
@@ -77,19 +78,19 @@ pub async fn logins(
     }))
 }
 
-/// The server whose logins are listed. All servers without one.
+/// The parameters `?server=NAME`. Without them, the logins to all servers are listed.
 #[derive(Debug, serde::Deserialize)]
 pub struct OnlyServer {
     server: Option<String>,
 }
 
-/// The client whose login is meant. Mainstay's own without one.
+/// The parameters `?client=NAME`. Without them, the login that all clients share is used.
 #[derive(Debug, serde::Deserialize)]
 pub struct Owner {
     client: Option<String>,
 }
 
-/// `GET /api/servers/NAME/login`
+/// Answers `GET /api/servers/{name}/login`.
 pub async fn login(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
@@ -101,7 +102,7 @@ pub async fn login(
     Ok(Json(login_view(logins, &server).await))
 }
 
-/// `POST /api/servers/NAME/login`
+/// Answers `POST /api/servers/{name}/login`.
 pub async fn begin(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
@@ -150,7 +151,7 @@ pub async fn begin(
     Ok(Json(answer))
 }
 
-/// `POST /api/servers/NAME/login/answer`
+/// Answers `POST /api/servers/{name}/login/answer`.
 pub async fn answer(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
@@ -168,7 +169,7 @@ pub async fn answer(
     Ok(Json(login_view(logins, &server).await))
 }
 
-/// `DELETE /api/servers/NAME/login`
+/// Answers `DELETE /api/servers/{name}/login`.
 pub async fn log_out(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
@@ -192,12 +193,12 @@ pub async fn log_out(
     }))
 }
 
-/// `GET /oauth/callback`: a browser comes back from an authorization server. The `state` in its address is the proof
-/// that Mainstay has sent it there.
+/// Answers `GET /oauth/callback`, where an authorization server redirects a browser. The `state` in
+/// the URL proves that Mainstay has started this login.
 pub async fn callback(State(door): State<RestDoor>, uri: Uri) -> Response {
     let outcome = match &door.logins {
         Some(logins) => {
-            // Behind a proxy the browser has arrived at another host and port.
+            // Behind a proxy, the browser uses another host and port.
             let arrival = Arrival::Browser {
                 path: api::LOGIN_CALLBACK,
                 port: None,
@@ -221,7 +222,7 @@ pub async fn callback(State(door): State<RestDoor>, uri: Uri) -> Response {
     response
 }
 
-/// The part of a server's entry that a login depends on.
+/// The logins, and the part of a server's entry that they depend on. `owner` selects the client.
 fn login_server<'d>(
     door: &'d RestDoor,
     handle: &ServerHandle,
@@ -242,7 +243,7 @@ fn login_server<'d>(
     }
 }
 
-/// The client of this name, which must have a login of its own at the server.
+/// The client with this name. It must have a login of its own at the server.
 fn known_client(
     door: &RestDoor,
     handle: &ServerHandle,
@@ -265,7 +266,7 @@ fn no_login(message: String) -> Refusal {
     Refusal::NoLogin(message)
 }
 
-/// The redirect address at the origin of a page, which must be the origin of the request.
+/// The redirect URL at the origin of the page, which must be the origin of this request.
 fn redirect_at_origin(
     door: &RestDoor,
     logins: &Logins,
@@ -286,7 +287,8 @@ fn redirect_at_origin(
         .as_ref()
         .map(|endpoint| endpoint.address.port());
     if is_loopback(&url) && url.port_or_known_default() == port {
-        // A client is registered for one address, whatever name of this machine the browser uses.
+        // The redirect URL is registered under one address, but a browser may use another loopback
+        // name.
         return redirect_at_daemon(logins);
     }
     if !is_secure(&url) {
@@ -297,7 +299,7 @@ fn redirect_at_origin(
     Ok(url)
 }
 
-/// The redirect address of the daemon.
+/// The redirect URL at the daemon's own address.
 fn redirect_at_daemon(logins: &Logins) -> Result<Url, Refusal> {
     logins.callback().cloned().ok_or_else(|| {
         let message = "Mainstay does not listen on loopback, where a browser could come back to without TLS: \

@@ -1,4 +1,4 @@
-//! The log of a server: its last lines, and new lines as server-sent events.
+//! A server's log: its last lines, and new lines as server-sent events.
 
 use std::{
     fmt::Write as _,
@@ -30,15 +30,15 @@ use super::{
 };
 use mainstay_doorway::json_views;
 
-/// The default number of lines.
+/// Number of lines without a parameter.
 const DEFAULT_TAIL: usize = 50;
 
-/// Interval of keep-alive comments, so that no intermediary closes a silent stream.
+/// Interval of keep-alive comments. Proxies close a stream that is silent for longer.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// `?tail=N&follow=true`
+/// The parameters `?tail=N&follow=true`.
 #[derive(Debug, Deserialize)]
 pub struct LogsQuery {
     tail: Option<u32>,
@@ -76,19 +76,19 @@ pub async fn logs(
     Ok(event_stream::response(events(followed, door.stop)))
 }
 
-/// Distinguishes this run from others: each run numbers its lines from the beginning.
+/// Marks the event ids of this run. Each run numbers its lines from the start.
 static RUN: LazyLock<u128> = LazyLock::new(|| {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default().as_millis()
 });
 
-/// The line number in an id of this run.
+/// The line number in an event id; `None` for an id of another run.
 fn number(id: &HeaderValue) -> Option<u64> {
     let (run, number) = id.to_str().ok()?.split_once('-')?;
     (run == RUN.to_string()).then(|| number.parse().ok())?
 }
 
-/// The existing lines, then new lines, until the daemon stops.
+/// Sends the existing lines, then new lines, until the daemon stops.
 fn events(followed: Followed, stop: CancellationToken) -> impl Stream<Item = String> {
     let Followed {
         lines,
@@ -121,7 +121,7 @@ fn events(followed: Followed, stop: CancellationToken) -> impl Stream<Item = Str
                 () = sleep(KEEP_ALIVE) => (":\n\n".to_owned(), last),
                 batch = batches.recv() => match batch {
                     Ok(batch) => (batch_events(&batch, last), batch.last),
-                    // The next batch shows how many lines were missed.
+                    // The next batch tells how many lines were missed.
                     Err(RecvError::Lagged(_)) => (":\n\n".to_owned(), last),
                     Err(RecvError::Closed) => return None,
                 },
@@ -157,9 +157,9 @@ fn event(text: &mut String, number: u64, event: &LogEvent) {
         LogEvent::TailEnd(end) => (LogEvent::TAIL_END, serde_json::to_string(end)),
         LogEvent::Missed(missed) => (LogEvent::MISSED, serde_json::to_string(missed)),
     };
-    // Serializing texts and numbers cannot fail.
+    // Texts and numbers always serialize.
     let data = data.unwrap_or_default();
-    // Writing to a String cannot fail.
+    // A write to a `String` always succeeds.
     let _ = write!(
         text,
         "id: {}-{number}\nevent: {name}\ndata: {data}\n\n",

@@ -1,5 +1,5 @@
-//! `GET /metrics`: counters and gauges, in the format that the scraper requests. Removed servers
-//! have no samples. docs/metrics.md has a line for each family.
+//! `GET /metrics`: counters and gauges in the format that the scraper accepts. A removed server has
+//! no samples. docs/metrics.md describes each family.
 
 mod exposition;
 mod families;
@@ -21,10 +21,10 @@ use super::RestDoor;
 
 pub async fn scrape(State(door): State<RestDoor>, headers: HeaderMap) -> Response {
     let format = MetricsFormat::from_headers(&headers);
-    // Reads /proc, a few files for each process, and writes some twenty lines for each tool.
+    // Reads some files in /proc for each process, and writes about twenty lines for each tool.
     match off_the_runtime(move || write(door.gateway, format)).await {
         Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
-        // Writing to a text cannot fail.
+        // A write to a `String` does not fail.
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }
@@ -36,15 +36,15 @@ fn write(gateway: Arc<Gateway>, format: MetricsFormat) -> Result<String, fmt::Er
     format.write(&registry)
 }
 
-/// The resources of processes, as far as the operating system reports them.
+/// The resources that processes use. Empty where the operating system does not report them.
 #[derive(Debug, Default)]
 pub(super) struct ProcessUsage {
-    /// Number and resident memory (in bytes) of each server's processes, by server.
+    /// For each server, the number of its processes and their resident memory in bytes.
     pub(super) servers: HashMap<String, (u64, u64)>,
     own_usage: Option<OwnUsage>,
 }
 
-/// The resources of Mainstay itself.
+/// The resources that Mainstay itself uses.
 #[derive(Debug)]
 struct OwnUsage {
     memory: u64,
@@ -58,7 +58,7 @@ impl ProcessUsage {
         use mainstay_platform::{lineage, processes};
 
         let mut servers = HashMap::<String, (u64, u64)>::new();
-        // A server may have many sessions, each with its own process tree.
+        // A server may have several sessions, each with a process tree. Add them up.
         for (tag, tree) in processes::trees(marks, lineage::SERVER) {
             let server = servers
                 .entry(lineage::server_of(&tag).to_owned())

@@ -1,5 +1,5 @@
 //! The OpenAPI 3.1 document, generated from the rows of `routes` and from the wire types.
-//! `docs/openapi.json` is a copy of it for readers without a daemon; a test compares both.
+//! `docs/openapi.json` is a copy for readers without a daemon. A test compares both.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -14,13 +14,13 @@ use super::{
     routes,
 };
 
-/// `GET /api/openapi.json`
+/// Answers `GET /api/openapi.json`.
 pub async fn document() -> Response {
     let json = [(header::CONTENT_TYPE, "application/json")];
     (json, DOCUMENT.as_str()).into_response()
 }
 
-/// The row of the document itself.
+/// The row of the document's own route.
 pub fn operations() -> Vec<Operation> {
     vec![
         get(api::OPENAPI, document)
@@ -32,7 +32,7 @@ pub fn operations() -> Vec<Operation> {
 static DOCUMENT: LazyLock<String> =
     LazyLock::new(|| format!("{:#}\n", describe(routes::operations())));
 
-/// All errors, sorted by status and code, without duplicates.
+/// The errors of all operations: statuses with codes, sorted.
 fn errors(operations: &[Operation]) -> BTreeSet<(u16, &'static str)> {
     let of_operations = operations.iter().flat_map(Operation::codes);
     let all = of_operations.chain(ROUTING_ERRORS);

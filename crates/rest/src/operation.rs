@@ -1,4 +1,4 @@
-//! One operation of the REST API: its handler, and its OpenAPI description.
+//! One operation of the REST API: its handler, and its description in the OpenAPI document.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,39 +24,39 @@ pub const JSON_SCHEMA: &str = "application/schema+json";
 const EVENT_STREAM: &str = "text/event-stream";
 const BYTES: &str = "application/octet-stream";
 
-/// The description of the events of a followed call.
+/// The description of a followed call's events.
 const FOLLOWED: &str = "Server-sent events, with `Accept: text/event-stream`: `progress` and `log` with the \
     `params` of the server's notifications, and at the end `answer` with a FollowedAnswer. A caller that \
     closes the connection before cancels the call.";
 const FOLLOWED_EXAMPLE: &str = "event: progress\ndata: {\"progressToken\":1,\"progress\":1,\"total\":2}\n\n\
     event: answer\ndata: {\"status\":200,\"body\":{\"result\":{\"content\":[]}}}\n\n";
 
-/// Schemas by name, for the components of the document.
+/// Schemas by name, for the `components` of the document.
 type NamedSchemas = Vec<(String, RefOr<Schema>)>;
 
-/// One method of one path: its handler, and its description in the document.
+/// One method of one path, with its handler and its description.
 pub struct Operation {
     pub method: &'static str,
     pub path: &'static str,
     handler: MethodRouter<RestDoor>,
     summary: &'static str,
-    /// True if the operation needs no credential.
+    /// True if the operation needs no credentials.
     is_public: bool,
     /// True if the operation is refused while there is neither a configuration nor a server.
     needs_configuration: bool,
     query: Vec<Value>,
     body: Option<Value>,
-    /// Content of the answer, by media type.
+    /// The contents of the answer, by media type.
     answer: Map<String, Value>,
-    /// Headers of the answer, by name.
+    /// The headers of the answer, by name.
     headers: Map<String, Value>,
-    /// Its errors, in addition to those of every operation.
+    /// The errors of the operation, without those that every operation may return.
     failures: Vec<Code>,
-    /// Functions that add the types to which the operation refers. Only the document calls them.
+    /// Functions that add the schemas of the operation's types. Only the document calls them.
     referred: Vec<fn(&mut NamedSchemas)>,
 }
 
-/// One method of one path, without a description.
+/// One method of one path with its handler, but without a description.
 pub struct Route {
     method: &'static str,
     path: &'static str,
@@ -107,7 +107,7 @@ impl Route {
 }
 
 impl Operation {
-    /// Gives all requests shared state. The handler gets it as an `Extension`.
+    /// Adds state that all requests share. The handler gets it as an `Extension`.
     pub fn shares<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
         self.handler = self.handler.layer(Extension(state));
         self
@@ -119,7 +119,7 @@ impl Operation {
         self.fails(&CLIENT_ROUTE_ERRORS)
     }
 
-    /// The handler for the router, at this path and method.
+    /// The handler for the router.
     pub fn into_handler(self, door: &RestDoor) -> MethodRouter<RestDoor> {
         if self.needs_configuration {
             let check = middleware::from_fn_with_state(door.clone(), configured);
@@ -129,7 +129,7 @@ impl Operation {
         }
     }
 
-    /// The operation needs no credential, because it issues one.
+    /// Marks the operation as one that needs no credentials. A sign-in is such an operation.
     pub fn public(mut self) -> Self {
         self.is_public = true;
         self
@@ -142,7 +142,7 @@ impl Operation {
         self
     }
 
-    /// Adds a required parameter.
+    /// Adds a required query parameter.
     pub fn query_needed(mut self, name: &str, description: &str, schema: &Value) -> Self {
         self.query.push(json!({
             "name": name, "in": "query", "required": true, "description": description, "schema": schema,
@@ -150,7 +150,7 @@ impl Operation {
         self
     }
 
-    /// Adds an answer that is a file of this type.
+    /// Adds an answer that is a text file of this media type.
     pub fn answers_as(mut self, media_type: &str) -> Self {
         let schema = json!({"schema": {"type": "string"}});
         self.answer.insert(media_type.to_owned(), schema);
@@ -167,14 +167,14 @@ impl Operation {
         self
     }
 
-    /// Accepts a body, but does not require one.
+    /// Adds an optional body.
     pub fn may_accept<T: ToSchema>(mut self) -> Self {
         let schema = self.refer::<T>();
         self.body = Some(json!({"content": {JSON: {"schema": schema}}}));
         self
     }
 
-    /// Adds requirements for the body, in addition to its type.
+    /// Adds conditions for the body to the schema of its type.
     pub fn needing(mut self, more: &Value) -> Self {
         if let Some(schema) = self
             .body
@@ -210,7 +210,7 @@ impl Operation {
         self
     }
 
-    /// The caller may follow the call.
+    /// Adds the event stream that a caller gets who follows the call.
     pub fn follows(mut self) -> Self {
         self.refer::<api::FollowedAnswer>();
         let schema =
@@ -220,7 +220,7 @@ impl Operation {
         self
     }
 
-    /// Adds an answer of raw bytes, with a header that describes them.
+    /// Adds an answer of raw bytes. The header describes them.
     pub fn answers_bytes(mut self, header: &str, description: &str, schema: &Value) -> Self {
         self.answer.insert(BYTES.to_owned(), json!({}));
         let header_object = json!({"description": description, "schema": schema});
@@ -233,7 +233,7 @@ impl Operation {
         self
     }
 
-    /// All errors of the operation.
+    /// All errors that the operation may return.
     pub fn codes(&self) -> Vec<Code> {
         let mut codes = COMMON_ERRORS.to_vec();
         if self.path.contains('{') || !self.query.is_empty() {
@@ -254,7 +254,7 @@ impl Operation {
         json!({"$ref": format!("#/components/schemas/{}", T::name())})
     }
 
-    /// The types to which the operation refers, directly or indirectly.
+    /// The schemas of all types to which the operation refers, also indirectly.
     pub fn schemas(&self) -> NamedSchemas {
         let mut schemas = Vec::new();
         for add in &self.referred {
@@ -263,7 +263,7 @@ impl Operation {
         schemas
     }
 
-    /// The OpenAPI operation object.
+    /// The operation object of the OpenAPI document.
     pub fn describe(&self) -> Value {
         let names = self.path.split('{').skip(1);
         let names = names.filter_map(|rest| rest.split('}').next());
@@ -302,7 +302,7 @@ impl Operation {
         responses
     }
 
-    /// The error responses, by status.
+    /// The error responses of the operation, one for each status.
     pub fn refusals(&self) -> Vec<SharedResponse> {
         let mut refusals = BTreeMap::<StatusCode, BTreeSet<&str>>::new();
         for code in self.codes() {
@@ -316,14 +316,14 @@ impl Operation {
     }
 }
 
-/// A response that operations share: a status, and the possible error codes.
+/// An error response that several operations share: a status, and its possible codes.
 pub struct SharedResponse {
     status: StatusCode,
     words: BTreeSet<&'static str>,
 }
 
 impl SharedResponse {
-    /// The name by which operations refer to it.
+    /// The name of the response in the document's `components`.
     pub fn name(&self) -> String {
         self.words
             .iter()

@@ -1,4 +1,4 @@
-//! `POST /api/import/preview`: the servers in a pasted text. Nothing is saved.
+//! `POST /api/import/preview`: shows the servers in a pasted text. Saves nothing.
 
 use axum::{Json, extract::State};
 use mainstay_api as api;

@@ -1,4 +1,4 @@
-//! `GET /api/profiles`: the profiles in force, and their entries in the file.
+//! `GET /api/profiles`: the profiles in force, and their entries in the configuration file.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub async fn list(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
 ) -> Json<api::Profiles> {
-    // Without a file there are no entries.
+    // Without a configuration file, profiles have no entries.
     let document = door
         .gateway
         .reloader
@@ -57,7 +57,7 @@ fn names(groups: &[OwnToolGroup]) -> Vec<String> {
     groups.iter().map(|group| group.name().to_owned()).collect()
 }
 
-/// The entry in the file.
+/// The profile's entry in the file, with placeholders for secrets.
 fn entry(entries: &Value, name: &str) -> Option<Value> {
     let entry = entries.get(name)?;
     Some(masking::masked(entry, &format!("/profiles/{name}")))

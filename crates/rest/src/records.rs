@@ -1,4 +1,4 @@
-//! Call records, and the objects that they name.
+//! Call records, and the stored objects to which they refer.
 
 use axum::{
     Json,
@@ -27,14 +27,14 @@ use mainstay_doorway::json_views::{
     records::{failure, journal},
 };
 
-/// Number of records in an answer: the default and the maximum.
+/// Number of records in the answer: the default and the maximum.
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1000;
 
-/// Maximum size of arguments or results that are included in the answer with a record.
+/// Maximum size of arguments or a result in the answer for one record, in bytes.
 const MAX_INLINE: u64 = 1024 * 1024;
 
-/// `?offset=&length=`
+/// The parameters `?offset=&length=`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Slice {
@@ -42,7 +42,7 @@ pub struct Slice {
     length: Option<usize>,
 }
 
-/// `GET /api/call-records`
+/// Answers `GET /api/call-records`.
 pub async fn records(
     State(door): State<RestDoor>,
     Query(query): Query<Vec<(String, String)>>,
@@ -54,7 +54,7 @@ pub async fn records(
     Ok(Json(page(&found.map_err(failure)?)))
 }
 
-/// `GET /api/call-records/{id}`
+/// Answers `GET /api/call-records/{id}`.
 pub async fn record(
     State(door): State<RestDoor>,
     Path(id): Path<String>,
@@ -78,8 +78,7 @@ pub async fn record(
     }))
 }
 
-/// `GET /api/objects/{cid}`: arguments and results are JSON texts. A slice of one is not valid
-/// JSON.
+/// Answers `GET /api/objects/{cid}`. An object is JSON. A slice of an object is raw bytes.
 pub async fn object(
     State(door): State<RestDoor>,
     Path(name): Path<String>,
@@ -113,7 +112,7 @@ pub async fn object(
     Ok((headers, bytes).into_response())
 }
 
-/// The arguments or the result of a record; `None` if they are not stored or are too long.
+/// The arguments or the result of a record. `None` if they are not stored or exceed [`MAX_INLINE`].
 async fn payload(journal: &Journal, payload: Option<Payload>) -> Result<Option<Raw>, Failure> {
     let Some(cid) = payload
         .filter(|payload| payload.size <= MAX_INLINE)

@@ -1,4 +1,4 @@
-//! Errors of REST, in the form `{"error": CODE, …}`.
+//! Errors of REST. Their body has the form `{"error": CODE, …}`.
 
 use std::io;
 
@@ -20,10 +20,10 @@ use super::code::{Code, INVALID_CONFIG, INVALID_REQUEST};
 pub enum Refusal {
     #[error("a token is needed: Authorization: Bearer TOKEN")]
     Unauthorized,
-    /// A client's token was used where the control token is needed.
+    /// The request has a client's token, but needs the control token.
     #[error("MCP tokens not permitted: the control token is needed here")]
     NotForClients,
-    /// The request has a token instead of a cookie.
+    /// The request has a token, but the route is for signed-in browsers.
     #[error("there is no session: the request has a token instead of the page's cookie")]
     NoSession,
     #[error(
@@ -32,7 +32,7 @@ pub enum Refusal {
     InvalidCode,
     #[error("this is not the control token; `mainstay ui` signs in without it")]
     WrongToken,
-    /// The cookie is not accepted.
+    /// The request of a browser is refused, for example without its page key.
     #[error("{0}")]
     NotOurPage(browser::Refused),
     #[error("no such route: {0}")]
@@ -47,7 +47,7 @@ pub enum Refusal {
     Malformed(String),
     #[error("\"{0}\" is missing")]
     MissingParameter(&'static str),
-    /// The name is neither `server/tool` nor another spelling of exactly one tool.
+    /// The name is neither `server/tool` nor a spelling of exactly one tool.
     #[error("{name:?} is not the name of a tool: {reason}")]
     InvalidToolName { name: String, reason: String },
     #[error("{0} streams of events are open already; poll /api/events/recent")]
@@ -64,10 +64,10 @@ pub enum Refusal {
     InvalidConfig(LoadError),
     #[error("there is no session {0:?}: it has ended, or never was")]
     UnknownSession(String),
-    /// The server is not one to which Mainstay logs in.
+    /// Mainstay does not log in to this server, or not for this client.
     #[error("{0}")]
     NoLogin(String),
-    /// A login could not be begun or completed.
+    /// A login could not be started or completed.
     #[error("{0}")]
     LoginFailed(String),
     #[error(transparent)]
@@ -142,7 +142,7 @@ impl Refusal {
         }
     }
 
-    /// The message with its causes, such as `cannot use tokens.json: no storage space`.
+    /// The message with its causes, for example `cannot use tokens.json: no storage space`.
     fn sentence(&self) -> String {
         with_causes(self)
     }
@@ -170,7 +170,7 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = (self.code().status(), axum::Json(self.body())).into_response();
         if matches!(&self, Self::Unauthorized) {
-            // RFC 6750, section 3.
+            // RFC 6750, section 3, requires a challenge.
             let challenge = HeaderValue::from_static("Bearer");
             response
                 .headers_mut()
@@ -190,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    /// The message contains the cause, which a person can fix, and not only the name of the file.
+    /// The message has the cause, which a person can fix, beside the name of the file.
     #[test]
     fn the_cause_is_told() {
         let full = || StateError::Io {
@@ -208,7 +208,7 @@ mod tests {
         );
     }
 
-    /// The command without a daemon reports the same code.
+    /// REST uses the codes of [`TokenError`], as the command without a daemon does.
     #[test]
     fn tokens_are_refused_in_one_set_of_words() {
         let name = ClientName::new("laptop").expect("a legal name");

@@ -1,4 +1,4 @@
-//! `POST /api/reload`: reloads the configuration, or only compares it.
+//! `POST /api/reload`: reloads the configuration file, or only shows the changes.
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
@@ -7,7 +7,7 @@ use mainstay_gateway::reload::Reloaded;
 
 use super::{RestDoor, body::Body, config_text, refusal::Refusal};
 
-/// Without a body, it reloads.
+/// Answers `POST /api/reload`. With `dryRun`, only compares the file.
 pub async fn reload(
     State(door): State<RestDoor>,
     body: Option<Body<api::Reload>>,

@@ -1,4 +1,4 @@
-//! Requests of servers that wait for an answer by a person.
+//! Requests of servers that wait for a person's answer.
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
@@ -14,8 +14,8 @@ use mainstay_platform::utc;
 
 use super::{RestDoor, address::Path, body::Body, lists, refusal::Refusal};
 
-/// The error code of a refusal by the client (JSON-RPC leaves it to the implementation;
-/// specification, client/sampling).
+/// The error code for a request that a person refuses. JSON-RPC leaves the code to the
+/// implementation (specification, client/sampling).
 const REFUSED_BY_HAND: i64 = -1;
 
 pub async fn list(State(door): State<RestDoor>) -> Json<api::ServerRequests> {
@@ -37,7 +37,7 @@ pub async fn list(State(door): State<RestDoor>) -> Json<api::ServerRequests> {
     })
 }
 
-/// The client and the call that caused a request. Secrets in the declared name are redacted.
+/// The client and the call that caused a request. The client's name is redacted.
 fn cause(cause: Cause) -> api::RequestCause {
     api::RequestCause {
         name: cause.name.map(|name| name.to_string()),

@@ -1,6 +1,6 @@
-//! The table of the REST API: a file for each subject, a row for each route. A row is an
-//! [`Operation`]: method, path, handler and description. Router and OpenAPI document are generated
-//! from these rows, so that every route is described.
+//! The routes of the REST API, in a file for each subject. A route is a row: an [`Operation`] with
+//! method, path, handler and description. The router and the OpenAPI document are made from these
+//! rows, so every route has a description.
 
 mod access;
 mod clients;
@@ -26,7 +26,7 @@ use super::{
     operation::Operation,
 };
 
-/// All operations under `/api`, in the order of the document.
+/// All operations under `/api`, in the order of the OpenAPI document.
 pub fn operations() -> Vec<Operation> {
     [
         openapi::operations(),
@@ -57,7 +57,7 @@ const ENTRY_ERRORS: [Code; 5] = [
     Failed(FailureKind::NotSaved),
 ];
 
-// Descriptions of parameters that several rows share.
+// Descriptions of query parameters that several rows use.
 const SERVER: &str = "Only this server's";
 const PERSIST: &str = "Out of the configuration's file, too";
 const PLACE: &str = "The id of an event to go on from";

@@ -1,5 +1,5 @@
-//! Method routers for handlers. axum compiles the code around a handler once for each handler type.
-//! Here all handlers have the same type, so it is compiled once
+//! Method routers for handlers. axum's code around a handler is compiled for each handler type.
+//! Here all handlers get the same type, so it is compiled once
 //! (docs/dev/decisions/0018-cargo-is-the-wall.md).
 
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use super::RestDoor;
 
 type Answering = dyn Fn(Request, RestDoor) -> BoxFuture<'static, Response> + Send + Sync;
 
-/// A function that is a handler. axum boxes its future.
+/// A function that axum accepts as a handler. Its future is boxed.
 pub trait FnHandler<T>: Handler<T, RestDoor, Future = BoxFuture<'static, Response>> {}
 
 impl<T, H: Handler<T, RestDoor, Future = BoxFuture<'static, Response>>> FnHandler<T> for H {}
 
-/// Any handler.
+/// A handler whose own type is erased.
 #[derive(Clone)]
 struct AnyHandler(Arc<Answering>);
 

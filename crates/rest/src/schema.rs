@@ -1,15 +1,15 @@
-//! JSON schemas that operations of the REST API share, in the form of OpenAPI.
+//! JSON schemas that several operations use, in the form of OpenAPI 3.1.
 
 use serde_json::{Value, json};
 
-/// The format of a point in time.
+/// The description of a time parameter.
 pub const TIME: &str = "RFC 3339, or seconds since 1970";
 
 pub fn text() -> Value {
     json!({"type": "string"})
 }
 
-/// One word of a closed set.
+/// The schema of one word of a closed set.
 pub fn one_of(words: impl Iterator<Item = &'static str>) -> Value {
     json!({"type": "string", "enum": words.collect::<Vec<_>>()})
 }
@@ -25,7 +25,7 @@ pub fn time() -> Value {
     })
 }
 
-/// The number of a record, or of a position in a list.
+/// The schema of a record's id, or of a position in a list.
 pub fn digits() -> Value {
     json!({"type": "string", "pattern": "^[0-9]{1,18}$"})
 }
@@ -34,19 +34,19 @@ pub fn boolean() -> Value {
     json!({"type": "boolean"})
 }
 
-/// The id of an event.
+/// The schema of an event's id.
 pub fn place() -> Value {
     json!({"type": "string", "pattern": "^[0-9]{17}$"})
 }
 
-/// The entry of a server, with the digest of the entry that it replaces.
+/// The schema of a server's entry, with the digest of the entry that it replaces.
 pub fn replacing_entry() -> Value {
     let mut entry = entry(&[]);
     entry["properties"]["digest"] = json!({"type": ["string", "null"]});
     entry
 }
 
-/// The entry of a server, as in the file. `docs/configuration.md` describes its members.
+/// The schema of a server's entry. `docs/configuration.md` describes its members.
 pub fn entry(required: &[&str]) -> Value {
     let scalars = json!({"type": ["string", "number", "boolean"]});
     let values = json!({"type": "object", "additionalProperties": scalars});

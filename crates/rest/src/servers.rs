@@ -1,4 +1,4 @@
-//! The status of servers, and operations on them.
+//! The status of servers, and operations that start and stop them.
 
 use std::{
     sync::Arc,
@@ -75,7 +75,7 @@ pub async fn servers(
     Json(all(&door, &client_view))
 }
 
-/// The servers that the client can see, with their status.
+/// The status of all servers that the client can see.
 pub fn all(door: &RestDoor, client_view: &View) -> api::Servers {
     let servers = door.gateway.servers_of(client_view);
     api::Servers {
@@ -84,7 +84,7 @@ pub fn all(door: &RestDoor, client_view: &View) -> api::Servers {
     }
 }
 
-/// Problems that do not concern a single server, the worst first.
+/// Problems that are not those of a single server, the worst first.
 pub fn warnings(door: &RestDoor) -> Vec<String> {
     let outage = door
         .gateway
@@ -108,8 +108,8 @@ pub fn details(door: &RestDoor, server: &ServerHandle) -> api::Server {
     json_views::servers::details(&door.gateway.registry, server, Disclosure::Operator)
 }
 
-/// `POST /api/servers/{name}/start`, `stop`, `restart`, `reconnect`: answers when the operation has
-/// ended.
+/// Answers `POST /api/servers/{name}/start`, `stop`, `restart` and `reconnect` when the operation
+/// is complete.
 pub async fn operate(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
@@ -118,7 +118,7 @@ pub async fn operate(
     let operations: &[Operation] = match operation.as_str() {
         "start" => &[Operation::Start],
         "stop" => &[Operation::Stop],
-        // A restart is a stop and a start.
+        // `Operation` has no restart.
         "restart" => &[Operation::Stop, Operation::Start],
         "reconnect" => &[Operation::Reconnect],
         _ => {
@@ -134,7 +134,8 @@ pub async fn operate(
     Ok(Json(operated(&door, &server)))
 }
 
-/// `POST /api/mcp-clients/NAME/reconnect`. A connected server is reconnected only with `force`.
+/// Answers `POST /api/mcp-clients/{name}/reconnect`. Without `force`, a connected server stays
+/// connected.
 pub async fn reconnect_client(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
@@ -154,7 +155,7 @@ pub async fn reconnect_client(
     Ok(Json(client_operated(&door, &server)))
 }
 
-/// `POST /api/mcp-clients/NAME/disconnect`
+/// Answers `POST /api/mcp-clients/{name}/disconnect`.
 pub async fn disconnect_client(
     State(door): State<RestDoor>,
     RequestView(client_view): RequestView,
@@ -165,7 +166,7 @@ pub async fn disconnect_client(
     Ok(Json(client_left(&server)))
 }
 
-/// Finds a server. The routes under `/api/mcp-clients` put it as `name` into their errors.
+/// Finds a server for the routes under `/api/mcp-clients`. Their errors have its name as `name`.
 pub fn known_client(
     door: &RestDoor,
     client_view: &View,
@@ -207,7 +208,7 @@ pub fn client_left(server: &ServerHandle) -> api::ClientLeft {
     }
 }
 
-/// `server/tool`
+/// The names of the server's tools, as `server/tool`.
 fn tool_names(door: &RestDoor, server: &ServerHandle) -> Vec<String> {
     let catalog = door.gateway.registry.catalog();
     catalog

@@ -1,4 +1,4 @@
-//! Client sessions, as the doors report them.
+//! Client sessions, as the MCP doors report them.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -19,11 +19,11 @@ use super::{
     refusal::Refusal,
 };
 
-/// Number of sessions in an answer: the default and the maximum.
+/// Number of sessions in the answer: the default and the maximum.
 const DEFAULT_LIMIT: usize = 200;
 const MAX_LIMIT: usize = 1000;
 
-/// `?server=NAME&before=NEXT&limit=N`
+/// The parameters `?server=NAME&before=NEXT&limit=N`.
 #[derive(Debug, Deserialize)]
 pub struct SessionsQuery {
     server: Option<String>,
@@ -31,7 +31,7 @@ pub struct SessionsQuery {
     limit: Option<usize>,
 }
 
-/// `GET /api/sessions`
+/// Answers `GET /api/sessions`.
 pub async fn list(
     State(door): State<RestDoor>,
     Query(query): Query<SessionsQuery>,
@@ -63,7 +63,7 @@ pub async fn list(
     }))
 }
 
-/// `GET /api/clients/stateless`
+/// Answers `GET /api/clients/stateless`.
 pub async fn stateless(State(door): State<RestDoor>) -> Json<api::StatelessClients> {
     let clients = door.gateway.stateless_clients.newest().into_iter();
     let clients = clients.map(|client| api::StatelessClient {
@@ -80,7 +80,7 @@ pub async fn stateless(State(door): State<RestDoor>) -> Json<api::StatelessClien
     })
 }
 
-/// `DELETE /api/sessions/{id}`
+/// Answers `DELETE /api/sessions/{id}`.
 pub async fn end(
     State(door): State<RestDoor>,
     Path(id): Path<String>,
@@ -129,7 +129,7 @@ fn transport(door: Door) -> &'static str {
     }
 }
 
-/// The name and version that the client declared, as in records.
+/// The name and version that the client declared, redacted as in records.
 fn declared(client: &ClientInfo) -> api::RecordedClient {
     let redacted = |text| redact::redact(text).into_owned();
     api::RecordedClient {

@@ -1,5 +1,5 @@
-//! Browser sessions of the web page: a browser signs in with a one-time code or the control token,
-//! and gets a cookie. `mainstay_doorway::browser` decides whether a cookie is accepted.
+//! Browser sessions of the web page. A browser signs in with a one-time code or the control token,
+//! and gets a cookie. `mainstay_doorway::browser` checks the cookie of later requests.
 
 use axum::{
     Json,
@@ -19,12 +19,12 @@ use tokio::time::sleep;
 
 use super::{RestDoor, body::Body, refusal::Refusal, tokens::changed};
 
-/// True if a request signs in, and so has no credential yet.
+/// True for a request that signs in. It has no credentials yet.
 pub fn is_sign_in(method: &Method, path: &str) -> bool {
     method == Method::POST && path == api::BROWSER_SESSION
 }
 
-/// Creates a link that signs one browser in, once.
+/// Creates a link that signs in one browser, once.
 pub fn link(tokens: &Tokens) -> Result<api::SignInLink, TokenError> {
     let code = tokens.make_code()?.expose().to_owned();
     Ok(api::SignInLink {
@@ -92,7 +92,7 @@ pub async fn show(OfBrowser(session): OfBrowser) -> Response {
     uncached(Json(answer).into_response())
 }
 
-/// Creates a ticket for a download that the browser starts itself.
+/// Creates a ticket for a download. The browser sends no page key with a download.
 pub async fn make_ticket(
     State(door): State<RestDoor>,
     OfBrowser(session): OfBrowser,
@@ -122,7 +122,7 @@ fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Response 
     uncached(response)
 }
 
-/// Forbids caches to store a response that contains a secret.
+/// Forbids caches to store the response, because it has a secret.
 fn uncached(mut response: Response) -> Response {
     let no_store = HeaderValue::from_static("no-store");
     response
@@ -131,7 +131,7 @@ fn uncached(mut response: Response) -> Response {
     response
 }
 
-/// The browser session of a request with a cookie.
+/// The browser session of a request; an error if the request has a token instead of a cookie.
 pub struct OfBrowser(SignedIn);
 
 impl FromRequestParts<RestDoor> for OfBrowser {

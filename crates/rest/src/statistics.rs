@@ -11,20 +11,20 @@ use serde::Deserialize;
 
 use super::{RestDoor, address::Query, filter::time, refusal::Refusal};
 
-/// The default period.
+/// The period without a parameter.
 const LAST_DAY: Duration = Duration::from_hours(24);
 
-/// Maximum number of buckets in a series. A screen shows no more.
+/// Maximum number of buckets in a series. A screen cannot show more.
 const MAX_BUCKETS: u128 = 1000;
 
-/// The default and the minimum length of a bucket.
+/// The length of a bucket without a parameter, and its minimum.
 const HOUR: Duration = Duration::from_hours(1);
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// The maximum length of a bucket, which covers everything that is stored.
+/// The maximum length of a bucket. It covers everything that is stored.
 const LONGEST_BUCKET: Duration = Duration::from_hours(24 * 366 * 100);
 
-/// `?server=&tool=&since=&until=&bucketMs=&by=&sort=&limit=`
+/// The parameters `?server=&tool=&since=&until=&bucketMs=&by=&sort=&limit=`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StatisticsQuery {
@@ -38,11 +38,11 @@ pub struct StatisticsQuery {
     limit: Option<usize>,
 }
 
-/// The values of `by` and of `sort`.
+/// The values of the parameters `by` and `sort`.
 pub const BY: [&str; 3] = ["tool", "server", "all"];
 pub const SORT: [&str; 3] = ["calls", "errors", "p95"];
 
-/// `GET /api/statistics`
+/// Answers `GET /api/statistics`.
 pub async fn statistics(
     State(door): State<RestDoor>,
     Query(query): Query<StatisticsQuery>,
@@ -65,7 +65,7 @@ pub async fn statistics(
         Some(word) => return Err(unknown("sort", word, &SORT)),
     };
     let journal = journal(&door.gateway.calls)?;
-    // Older calls are not stored.
+    // Buckets need to cover only calls that are still stored.
     let stored_since = now.checked_sub(journal.settings().retention + LAST_DAY);
     let first = stored_since.map_or(since, |stored_since| since.max(stored_since));
     let span = until.min(now).duration_since(first).unwrap_or_default();
@@ -85,12 +85,12 @@ pub async fn statistics(
     }))
 }
 
-/// The length of a bucket for a period: as requested, or an hour by default. It is longer if there
-/// would be too many buckets.
+/// The length of a bucket: the requested one, or an hour. It becomes longer if the period would
+/// have more than [`MAX_BUCKETS`].
 fn bucket(requested: Option<Duration>, span: Duration) -> Duration {
     let fewest = span.as_millis().div_ceil(MAX_BUCKETS);
     let shortest = Duration::from_millis(u64::try_from(fewest).unwrap_or(u64::MAX));
-    // No bucket is shorter than a minute.
+    // A bucket has at least a minute.
     let shortest = MINUTE.max(shortest).min(LONGEST_BUCKET);
     requested.unwrap_or(HOUR).clamp(shortest, LONGEST_BUCKET)
 }

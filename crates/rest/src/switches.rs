@@ -1,4 +1,4 @@
-//! Servers and tools that are switched off for one client.
+//! Switches: servers and tools that are off for one client.
 
 use axum::{Json, extract::State};
 use mainstay_api as api;
@@ -68,7 +68,7 @@ pub async fn clear_all(State(door): State<RestDoor>) -> Result<Json<api::Cleared
     Ok(Json(change(&door, ClientSwitches::clear_all).await?))
 }
 
-/// Changes the switches, and notifies the clients that it concerns.
+/// Changes switches, and notifies the clients whose view changes.
 async fn change(
     door: &RestDoor,
     change: impl FnOnce(&mut ClientSwitches),
@@ -78,8 +78,8 @@ async fn change(
     Ok(api::Cleared { success: true })
 }
 
-/// The server and the tool of a switch. Only existing ones can be switched off, so that a typo is
-/// noticed. A removed one can still be switched on.
+/// Reads a switch. A server or a tool must exist to be switched off, so that typing errors are
+/// noticed. It can be switched on after it was removed.
 fn switch(door: &RestDoor, client_view: &View, set: &api::SetSwitch) -> Result<Switch, Failure> {
     let server = match ServerName::new(&set.server) {
         Ok(server) if set.enabled => server,

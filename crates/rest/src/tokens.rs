@@ -1,5 +1,5 @@
 //! Creates and removes client tokens, and replaces the control token. Only the answer that creates
-//! a token contains it.
+//! a token shows it.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub async fn rotate(State(door): State<RestDoor>) -> Result<Json<api::RotatedTok
     }))
 }
 
-/// Runs a change on a blocking thread, because it writes a file.
+/// Changes tokens on a blocking thread, because a change writes a file.
 pub async fn changed<T: Send + 'static>(
     door: &RestDoor,
     change: impl FnOnce(&Tokens) -> Result<T, TokenError> + Send + 'static,

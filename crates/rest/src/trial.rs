@@ -1,5 +1,5 @@
-//! `POST /api/servers/try`: starts the server of an entry once, before anything is saved, as
-//! `mainstay add` does. The server is stopped before the answer, and when the caller leaves.
+//! `POST /api/servers/try`: starts the server of an entry once and saves nothing, as `mainstay add`
+//! does first. The server is stopped before the answer, or when the caller disconnects.
 
 use std::sync::Arc;
 
@@ -33,16 +33,16 @@ use crate::{
     via::{Author, RequestView},
 };
 
-/// Maximum number of concurrent trials.
+/// Maximum number of trials at the same time.
 pub const MAX_TRIALS: usize = 4;
 
-/// The name of a server without a name in the request.
+/// The name of a server if the request has none.
 const NAMELESS: &str = "trial";
 
 /// Maximum length of a tool's description, in characters.
 const MAX_DESCRIPTION: usize = 4096;
 
-/// Permits for trials that may still begin.
+/// Permits for running trials, shared by all requests.
 #[derive(Clone, Debug)]
 pub struct Trials(Arc<Semaphore>);
 
@@ -90,7 +90,7 @@ pub async fn run(
     }))
 }
 
-/// The routes of a server with the name `try`, which this path would otherwise hide.
+/// The operations of a server that is named `try`, because its path is the same.
 pub fn routes_of_server_try() -> MethodRouter<RestDoor> {
     let name = || Path("try".to_owned());
     let put = move |door: State<RestDoor>, author: Author, body: Body<Map<String, Value>>| {
@@ -106,13 +106,14 @@ pub fn routes_of_server_try() -> MethodRouter<RestDoor> {
         .fallback(wrong_method)
 }
 
-/// `Allow` names only the purpose of this path, not the operations of a server with this name.
+/// Refuses a wrong method. `Allow` has only the method of trials, not those of a server named
+/// `try`.
 async fn wrong_method(method: Method) -> impl IntoResponse {
     let allow = HeaderValue::from_static("POST");
     ([(header::ALLOW, allow)], Refusal::WrongMethod(method))
 }
 
-/// The result of a trial. The caller adds the name, the target and the warnings of the entry.
+/// The result of a trial. The caller sets the name, the target and the warnings.
 fn trial_run(trial: &Trial) -> api::TrialRun {
     let common = api::TrialRun {
         success: false,
@@ -182,14 +183,14 @@ fn tool(item: &CatalogItem) -> api::TrialTool {
     }
 }
 
-/// The target of an entry for people. Secrets are `***`.
+/// The target of an entry, to show to people. Secrets become `***`.
 pub fn masked_target(entry: &Entry) -> api::ShownTarget {
-    // Placeholders of secrets contain their position, which is not needed here.
+    // The pointer does not matter: the placeholders that contain it are replaced below.
     let masked = masking::masked_entry(entry, "");
     let text = |value: &Value| match value.as_str() {
         Some(text) => match text.find(masking::START) {
             Some(at) => format!("{}***", &text[..at]),
-            // An argument may be a script or a JSON text that contains secrets.
+            // An argument may be a script or JSON with secrets.
             None => redact::redact(text).replace(redact::HIDDEN, "***"),
         },
         None => value.to_string(),

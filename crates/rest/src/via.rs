@@ -1,5 +1,5 @@
-//! Properties of a request: its sender (a command or another program) for records, its trace, and
-//! whether its caller follows the call.
+//! Properties of a request: its sender for records, its trace context, and whether its caller
+//! follows the call.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -16,14 +16,14 @@ use mainstay_gateway::{
 
 use crate::RestDoor;
 
-/// The sender of a request over REST.
+/// The sender of a REST request: a command, the web page or another program.
 #[derive(Clone, Debug)]
 pub struct Via {
     door: Door,
     principal: Principal,
-    /// True if the caller accepts events instead of a single answer.
+    /// True if the caller accepts a stream of events instead of one answer.
     follows: bool,
-    /// `None` if the headers contain no valid trace context.
+    /// The trace context in the headers, if it is valid.
     pub trace: Option<TraceHeaders>,
 }
 
@@ -45,14 +45,14 @@ impl<S: Send + Sync> FromRequestParts<S> for Via {
     }
 }
 
-/// The principal of a request, which [`authorize`](crate::authorize) has stored. A request without
-/// one is anonymous.
+/// The principal that [`authorize`](crate::authorize) has stored for a request. Without it, the
+/// request is anonymous.
 fn principal(parts: &Parts) -> Principal {
     let stored = parts.extensions.get::<Principal>();
     stored.cloned().unwrap_or_default()
 }
 
-/// The sender's view of all servers.
+/// The view that the sender has of all servers.
 #[derive(Clone, Debug)]
 pub struct RequestView(pub View);
 
@@ -73,7 +73,7 @@ fn is_a_command(parts: &Parts) -> bool {
     agent.is_some_and(|agent| agent.as_bytes() == api::USER_AGENT.as_bytes())
 }
 
-/// The author of a configuration change that the request makes.
+/// The author of a configuration change, for the file's history.
 #[derive(Clone, Copy, Debug)]
 pub struct Author(pub ChangedBy);
 
@@ -81,7 +81,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Author {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        // A request with the web page's cookie has its session as an extension.
+        // `authorize` stores the browser session of a request with a cookie.
         Ok(Self(if parts.extensions.get::<SignedIn>().is_some() {
             ChangedBy::Page
         } else if is_a_command(parts) {

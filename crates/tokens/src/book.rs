@@ -1,4 +1,4 @@
-//! The tokens and sessions at one moment. Decides about access by token and time.
+//! The tokens and browser sessions at one moment. Decides about access by token and time. Pure.
 
 use std::{
     collections::HashMap,
@@ -18,10 +18,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::{TokenError, browsers::BrowserSession};
 
-/// Maximum number of clients with a token. Each token is compared with that of a new connection.
+/// Maximum number of clients with a token. A received token is compared with each stored one.
 const MAX_CLIENTS: usize = 1000;
 
-/// Maximum lifetime of a token: ten years. A token without an end has no lifetime.
+/// Maximum lifetime of a token: ten years. A token may also have no end.
 const MAX_LIFETIME_DAYS: u64 = 10 * 365;
 const MAX_LIFETIME: Duration = Duration::from_hours(MAX_LIFETIME_DAYS * 24);
 
@@ -41,7 +41,7 @@ impl PartialEq for Fingerprint {
     }
 }
 
-/// Compares in constant time, so that the time reveals no byte.
+/// Compares in constant time, so that the duration reveals no byte.
 pub fn same(left: &[u8], right: &[u8]) -> bool {
     let difference = left
         .iter()
@@ -56,7 +56,7 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// The stored form of one client's token.
+/// A client's token as it is stored: name, hash and times.
 #[derive(Clone, Debug)]
 pub struct ClientToken {
     pub name: ClientName,
@@ -73,7 +73,7 @@ impl ClientToken {
     }
 }
 
-/// The bearer of a token, and the time at which the token expires.
+/// The principal that a token stands for, and the time at which the token expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pass {
     pub principal: Principal,
@@ -188,7 +188,7 @@ struct StoredToken {
     name: ClientName,
     sha256: String,
     created_unix_seconds: u64,
-    /// Always written and always required. A missing time would mean that the token never expires.
+    /// Always written, and required: a missing member would mean a token without an end.
     #[serde(deserialize_with = "Option::deserialize")]
     expires_unix_seconds: Option<u64>,
     /// The names of profiles. An older version does not know the limits, and refuses the file.
@@ -241,7 +241,7 @@ pub fn seconds(time: SystemTime) -> u64 {
     elapsed.as_secs()
 }
 
-/// The time of these seconds since 1970. A number that is too large is read as 1970.
+/// The time at this number of seconds since 1970. A number that is too large is read as 1970.
 pub fn moment(seconds: u64) -> SystemTime {
     let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
     time.unwrap_or(UNIX_EPOCH)

@@ -1,6 +1,6 @@
-//! Browser sessions: people who signed in on the web page. The browser has a secret in its cookie,
-//! which the browser sends to every port of the host, and a page key in storage that only
-//! Mainstay's page can read. Mainstay stores the SHA-256 of both, and the end of the session.
+//! Sessions of browsers that signed in on the web page. A browser has two secrets. The cookie's
+//! secret goes to every port of the host. The page key is in storage that only Mainstay's page can
+//! read. Mainstay stores the SHA-256 of both, and the end of the session.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,8 +10,7 @@ use mainstay_platform::hex;
 
 use super::book::{Book, Fingerprint, bytes, moment, seconds};
 
-/// Maximum number of sessions, since a person has a few browsers. A further session ends the oldest
-/// one.
+/// Maximum number of sessions. A person has a few browsers. A further session ends the oldest one.
 const MAX_SESSIONS: usize = 64;
 
 /// Lifetime of a browser session.
@@ -45,7 +44,7 @@ impl Book {
         (session.expires_at > now).then_some(session)
     }
 
-    /// Adds a session, and returns its end. Removes expired sessions.
+    /// Adds a session and returns the time at which it ends. Removes expired sessions.
     pub fn sign_in(
         &mut self,
         secret: &[u8],
@@ -76,8 +75,8 @@ impl Book {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct StoredSessions {
-    /// The SHA-256 of the control token at the sign-in. Any replacement of the token ends the
-    /// sessions.
+    /// The SHA-256 of the control token at the sign-in. The sessions are valid only with this
+    /// token.
     control_sha256: String,
     sessions: Vec<StoredSession>,
 }
@@ -103,7 +102,7 @@ pub fn to_json(book: &Book) -> serde_json::Result<Vec<u8>> {
     })
 }
 
-/// The stored sessions of this control token.
+/// The stored sessions; none if the control token has been replaced.
 pub fn from_json(text: &[u8], control: &Fingerprint) -> serde_json::Result<Vec<BrowserSession>> {
     let invalid_digest = || serde::de::Error::custom("a bad sha256");
     let stored_sessions: StoredSessions = serde_json::from_slice(text)?;
@@ -165,7 +164,7 @@ mod tests {
         }
         book.sign_out(b"two");
         assert_eq!(session_end(&book, b"two", now), None);
-        // The secret of a cookie is not a bearer token.
+        // The secret of a cookie is no bearer token.
         assert_eq!(book.bearer(b"one", now), None);
     }
 

@@ -1,5 +1,5 @@
-//! One-time codes for sign-ins and downloads with a browser. Only their digests are stored, in
-//! memory.
+//! One-time codes, by which a browser signs in or downloads. Only their hashes are stored, and only
+//! in memory.
 
 use std::{
     collections::VecDeque,
@@ -11,20 +11,20 @@ use super::book::Fingerprint;
 /// Maximum number of unused codes. A further code invalidates the oldest.
 const MAX_CODES: usize = 16;
 
-/// Lifetime of a code for a sign-in.
+/// Lifetime of a code that signs a browser in.
 pub const LIFETIME: Duration = Duration::from_mins(15);
 
-/// Time between answers to wrong codes, which slows down guesses.
+/// Minimum time between two answers to wrong codes. It slows down guessing.
 const FAILURE_SPACING: Duration = Duration::from_millis(100);
 
-/// Maximum delay of the answer to a wrong code. The answer to a right code is never delayed.
+/// Maximum delay of an answer to a wrong code. An answer to a right code is never delayed.
 const MAX_DELAY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub struct Codes {
     /// Oldest first.
     unused: VecDeque<Code>,
-    /// Time at which the last answer to a wrong code is due.
+    /// Time at which the last answer to a wrong code is sent.
     last_failure: Option<Instant>,
 }
 
@@ -46,7 +46,7 @@ impl Codes {
         });
     }
 
-    /// True if this code is valid. Removes the code.
+    /// True if the code is valid. The code becomes invalid.
     pub fn take(&mut self, code: &[u8], now: Instant) -> bool {
         let fingerprint = Fingerprint::new(code);
         let index = self
@@ -61,7 +61,7 @@ impl Codes {
         self.unused.clear();
     }
 
-    /// The delay of the answer to a wrong code or token.
+    /// The delay for the next answer to a wrong code or token.
     pub fn delay(&mut self, now: Instant) -> Duration {
         let last_failure = self
             .last_failure

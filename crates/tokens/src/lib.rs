@@ -1,6 +1,5 @@
-//! The control token, which is valid for all doors, clients' tokens, which are valid for the MCP
-//! endpoints, and browser sessions, which authorise the web page for the REST API. Every new
-//! connection checks its token. Tokens may change at any time.
+//! Tokens and browser sessions. The control token opens all doors. A client's token opens the MCP
+//! endpoints. A browser session lets the web page use the REST API. Tokens may change at any time.
 
 mod book;
 mod browsers;
@@ -38,42 +37,42 @@ pub use crate::{
     codes::LIFETIME as CODE_LIFETIME,
 };
 
-/// The prefix of clients' tokens, which makes a leaked token recognisable. A more general prefix
-/// such as `mcp_` could be that of another program.
+/// The prefix of clients' tokens, by which tools recognise a leaked token. Other programs may use a
+/// more general prefix such as `mcp_`.
 pub const PREFIX: &str = "mst_";
 
 /// Lifetime of a download ticket. A browser begins a download at once.
 const TICKET_LIFETIME: Duration = Duration::from_mins(1);
 
-/// A browser that has just signed in. Only the caller receives the two secrets.
+/// A session of a browser that has just signed in. Only the caller gets the two secrets.
 #[derive(Debug)]
 pub struct NewSession {
     /// The secret in the cookie.
     pub secret: Secret,
-    /// The key in the storage of Mainstay's page.
+    /// The key that Mainstay's page stores.
     pub page_key: Secret,
     pub expires_at: SystemTime,
 }
 
-/// All tokens of one daemon. Clones share the tokens.
+/// All tokens and browser sessions of one daemon. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Tokens(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// The directory of stored changes. Without a directory, changes end with this run.
+    /// The directory in which changes are stored. Without one, changes end with this run.
     dir: Option<StateDir>,
     book: ArcSwap<Book>,
     changes: watch::Sender<()>,
-    /// One-time codes. The lock is held for one operation.
+    /// One-time codes for sign-ins. Locked for one operation, never across an await.
     codes: Mutex<Codes>,
-    /// Tickets of downloads. The lock is held for one operation.
+    /// Tickets for downloads. Locked for one operation, never across an await.
     tickets: Mutex<Codes>,
-    /// Serialises changes. Blocking threads hold the lock while a file is written.
+    /// Serialises changes. A blocking thread holds the lock while it writes a file.
     changing: Mutex<()>,
 }
 
-/// The tokens at one moment. Decisions based on an edition are valid while [`Edition::is_current`].
+/// The tokens at one moment. A decision based on them is valid while [`Edition::is_current`].
 #[derive(Clone, Debug)]
 pub struct Edition(Arc<Book>);
 
@@ -91,8 +90,8 @@ pub enum TokenError {
     Profile(#[from] InvalidProfileName),
     #[error("a token lasts from a second to {0} days, or until it is removed")]
     Lifetime(u64),
-    /// The file of tokens cannot be read. An unreadable file is not an empty one, because without
-    /// tokens every client has access.
+    /// The file with the tokens cannot be read. It must not count as empty, because without tokens
+    /// every client has access.
     #[error("{} cannot be read", path.display())]
     Unreadable {
         path: PathBuf,
@@ -103,7 +102,7 @@ pub enum TokenError {
 }
 
 impl TokenError {
-    /// The error code for programs.
+    /// The machine-readable error code of REST.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Name(_) => "invalid_token_name",
@@ -117,7 +116,7 @@ impl TokenError {
     }
 }
 
-/// Only this control token, without a directory.
+/// Creates tokens with only this control token. Changes are not stored.
 impl From<Secret> for Tokens {
     fn from(control: Secret) -> Self {
         let control = Fingerprint::new(control.expose().as_bytes());
@@ -137,7 +136,7 @@ impl Tokens {
         }))
     }
 
-    /// Opens the tokens of a state directory, which must belong to the caller.
+    /// Reads the tokens of a state directory. The caller must own the directory.
     pub fn open(dir: StateDir, control: &Secret) -> Result<Self, TokenError> {
         let control = Fingerprint::new(control.expose().as_bytes());
         let mut book = Book::new(control, read(&dir)?);
@@ -145,7 +144,7 @@ impl Tokens {
         Ok(Self::with_book(Some(dir), book))
     }
 
-    /// The bearer of this token now.
+    /// The principal of this token now.
     pub fn bearer(&self, token: &[u8]) -> Option<Pass> {
         self.0.book.load().bearer(token, SystemTime::now())
     }
@@ -154,7 +153,7 @@ impl Tokens {
         Edition(self.0.book.load_full())
     }
 
-    /// True if clients have tokens. Expired tokens count, because an expiry must not give every
+    /// True if any client has a token. Expired tokens count: otherwise, an expiry would give every
     /// client access.
     pub fn has_clients(&self) -> bool {
         !self.0.book.load().clients().is_empty()
@@ -169,13 +168,13 @@ impl Tokens {
         self.0.book.load().clients().to_vec()
     }
 
-    /// Notifies of every change of a token.
+    /// Notifies of every change of tokens and sessions.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.0.changes.subscribe()
     }
 
-    /// Creates a client's token, which only the caller receives. Blocks while a file is written,
-    /// like all methods that change tokens.
+    /// Creates a client's token. Only the caller gets it. Blocks while a file is written, as all
+    /// methods do that change tokens.
     pub fn add(
         &self,
         name: &str,
@@ -209,7 +208,7 @@ impl Tokens {
         })
     }
 
-    /// Replaces the control token. The old one becomes invalid, and every browser is signed out.
+    /// Replaces the control token. The old token becomes invalid, and all browsers are signed out.
     pub fn rotate(&self) -> Result<Secret, TokenError> {
         self.change(|book, dir| {
             let token = state::random_token()?;
@@ -224,13 +223,13 @@ impl Tokens {
         })
     }
 
-    /// The browser session of this secret, if there is one.
+    /// The browser session with this secret, unless it has expired.
     pub fn session(&self, secret: &[u8]) -> Option<BrowserSession> {
         let book = self.0.book.load();
         book.session(secret, SystemTime::now()).cloned()
     }
 
-    /// Starts a browser session. `former` is an earlier session of the same browser, which ends.
+    /// Starts a browser session. Ends `former`, the earlier session of the same browser.
     pub fn sign_in(
         &self,
         former: Option<&Secret>,
@@ -261,7 +260,7 @@ impl Tokens {
         })
     }
 
-    /// Creates a one-time code for a sign-in with a browser.
+    /// Creates a one-time code that signs a browser in.
     pub fn make_code(&self) -> Result<Secret, TokenError> {
         let code = state::random_token()?;
         let bytes = code.expose().as_bytes();
@@ -272,8 +271,8 @@ impl Tokens {
         Ok(code)
     }
 
-    /// Creates a ticket for one request of a path by the browser of this session, without its page
-    /// key.
+    /// Creates a ticket for one request of `path` without a page key. Only the browser of this
+    /// session can use it.
     pub fn make_ticket(&self, session: &Secret, path: &str) -> Result<Secret, TokenError> {
         let ticket = state::random_token()?;
         let code = ticket_code(&ticket, session, path);
@@ -284,24 +283,24 @@ impl Tokens {
         Ok(ticket)
     }
 
-    /// True if the ticket is valid for this path and session. Removes the ticket.
+    /// True if the ticket is valid for this path and session. The ticket becomes invalid.
     pub fn take_ticket(&self, ticket: &Secret, session: &Secret, path: &str) -> bool {
         let code = ticket_code(ticket, session, path);
         self.0.tickets.lock().take(code.as_bytes(), Instant::now())
     }
 
-    /// True if the code is valid. Removes the code.
+    /// True if the code is valid. The code becomes invalid.
     pub fn take_code(&self, code: &[u8]) -> bool {
         self.0.codes.lock().take(code, Instant::now())
     }
 
-    /// The delay of the answer to a wrong code or token.
+    /// The delay for the next answer to a wrong code or token.
     pub fn failure_delay(&self) -> Duration {
         self.0.codes.lock().delay(Instant::now())
     }
 
-    /// Stores a changed book, and then replaces the current one. A change that cannot be stored has
-    /// no effect.
+    /// Stores a changed copy of the book, then replaces the book. If the copy cannot be stored, the
+    /// change has no effect.
     fn change<T>(
         &self,
         edit: impl FnOnce(&mut Book, Option<&StateDir>) -> Result<T, TokenError>,
@@ -315,7 +314,7 @@ impl Tokens {
     }
 }
 
-/// The stored form of a ticket, which is bound to its session and path.
+/// The text whose hash is stored for a ticket. It binds the ticket to its session and path.
 fn ticket_code(ticket: &Secret, session: &Secret, path: &str) -> String {
     format!("{} {} {path}", ticket.expose(), session.expose())
 }
@@ -338,7 +337,7 @@ impl From<&ClientToken> for api::ClientToken {
     }
 }
 
-/// A new token in the form that REST shows once.
+/// A new token, as REST shows it once.
 pub fn added(token: &Secret, client: &ClientToken) -> api::AddedToken {
     api::AddedToken {
         name: client.name.to_string(),
@@ -384,7 +383,7 @@ pub fn read(dir: &StateDir) -> Result<Vec<ClientToken>, TokenError> {
     }
 }
 
-/// The browser sessions of a state directory. Empty if the file is unreadable.
+/// The browser sessions in a state directory; none if the file is missing or unreadable.
 fn read_sessions(dir: &StateDir, control: &Fingerprint) -> Vec<BrowserSession> {
     let path = dir.browser_sessions();
     let sessions = match state::read_private(&path) {
@@ -398,8 +397,8 @@ fn read_sessions(dir: &StateDir, control: &Fingerprint) -> Vec<BrowserSession> {
     })
 }
 
-/// Stores the browser sessions for the next run. A failure is only logged, because the page must
-/// work on a full disk.
+/// Stores the browser sessions for the next run. Failures are only logged: sign-ins must work on a
+/// full disk.
 fn keep_sessions(dir: Option<&StateDir>, book: &Book) {
     let Some(dir) = dir else { return };
     let path = dir.browser_sessions();
@@ -466,7 +465,7 @@ mod tests {
         assert!(read(&dir).expect("readable").is_empty());
     }
 
-    /// An unreadable or unwritable list of tokens must not give every client access.
+    /// If the list of tokens cannot be read or written, no client gains access by that.
     #[test]
     fn a_change_that_cannot_be_stored_has_no_effect() {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! Forwards notifications of servers to clients.
+//! Forwards notifications of servers to clients, and ends idle client sessions.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ use super::{
 /// Time between two searches for idle sessions.
 const SWEEP: Duration = Duration::from_secs(30);
 
-/// Delay before clients are notified of changed lists, which merges changes of servers that start
+/// Delay before clients are notified of changed lists. It merges the changes of servers that start
 /// together.
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(200);
 
@@ -49,7 +49,7 @@ impl McpClients {
                 () = stop.cancelled() => return,
                 announcement = announcements.recv() => match announcement {
                     Ok(Announcement::ListChanged(profile, kind, at)) => {
-                        // Resources and templates share one notification.
+                        // Resources and templates have the same notification.
                         changed.insert((profile, kind.changed()), at);
                         notify_at.get_or_insert(Instant::now() + CHANGE_DEBOUNCE);
                     }
@@ -72,7 +72,7 @@ impl McpClients {
         }
     }
 
-    /// Notifies every client that may have a list from before the change.
+    /// Notifies each client whose list may be older than the change.
     fn notify_list_changes(&self, list_changes: &HashMap<(ProfileName, Method), Instant>) {
         let aggregates = self.aggregates();
         for ((name, method), time) in list_changes {
@@ -88,7 +88,7 @@ impl McpClients {
         }
     }
 
-    /// Notifies clients with changed switches that their lists have changed.
+    /// Notifies clients that their lists have changed because their switches have.
     fn notify_switched(&self, clients: &[String]) {
         let now = Instant::now();
         let aggregates = self.aggregates();
@@ -147,7 +147,7 @@ impl McpClients {
         self.stateless.listen_streams.end(name);
     }
 
-    /// Notifies the clients that share the session of one server.
+    /// Notifies the clients that share the session of this server.
     fn notify_shared_sessions(&self, server: &ServerName, kind: ListKind) {
         let change_message = message::request(None, kind.changed().name(), None);
         for session in self.shared.sessions.all() {
@@ -164,7 +164,7 @@ impl McpClients {
             });
     }
 
-    /// The sessions on profiles, each with its profile.
+    /// The sessions on aggregate endpoints, each with its profile.
     fn aggregates(&self) -> Vec<(Arc<ClientSession>, Arc<PublishedProfile>)> {
         self.shared
             .sessions
@@ -188,21 +188,22 @@ impl McpClients {
         }
     }
 
-    /// Sends a log message to every client that may be concerned, because its call is unknown.
+    /// Sends a log message of a shared session to every client that can use the server. The message
+    /// does not name its call.
     fn relay_log(&self, server: &ServerName, frame: &Frame) {
         let level = calls::log_level(frame);
         let is_requested =
             |session_level: LogLevel| level.is_none_or(|level| level >= session_level);
         let sender = self.gateway().registry.named(server);
-        // Clients with isolated sessions get these messages from their own session.
+        // A client with an isolated session gets the messages of that session.
         let has_isolated_session = |session: &ClientSession| {
             let sender = sender.as_ref();
             sender.is_some_and(|server| isolation::has_isolated_session(session, server))
         };
         for session in self.shared.sessions.all() {
             let receives = match &session.backend {
-                // A client without a level gets all messages (specification, "Logging": the server
-                // decides).
+                // A client that has set no level gets all messages (specification, "Logging": the
+                // server decides).
                 Backend::Aggregate(profile) => {
                     !has_isolated_session(&session)
                         && profile.has_server(server)
@@ -210,8 +211,8 @@ impl McpClients {
                         && session.log_level().is_none_or(is_requested)
                 }
                 Backend::Shared(shared_server) => {
-                    // A modern server sends only messages with a requested level (2026-07-28,
-                    // "Logging").
+                    // With a modern server, a client that has set no level gets no messages
+                    // (2026-07-28, "Logging").
                     let sends_all_levels = !shared_server.opens_no_sessions();
                     shared_server.name == *server
                         && session.log_level().map_or(sends_all_levels, is_requested)
@@ -224,8 +225,8 @@ impl McpClients {
         }
     }
 
-    /// True if the client of a session may see this server. Switches are ignored, because they
-    /// apply to names only.
+    /// True if the client of a session may see this server. Switches do not count: they hide names,
+    /// not messages.
     fn allows(&self, session: &ClientSession, server: &ServerName) -> bool {
         let (principal, profile) = (&session.client.principal, session.scope.profile_name());
         self.gateway()
@@ -253,7 +254,7 @@ impl McpClients {
         };
         for (name, client_uri) in self.shared.subscriptions.listeners(server, &uri) {
             if let Some(session) = self.session(&name) {
-                // A reload may have removed the server from its profile.
+                // A reload may have removed the server from the profile since the subscription.
                 let may_receive = match &session.backend {
                     Backend::Aggregate(profile) => profile.has_server(server),
                     Backend::Transparent(_) | Backend::Shared(_) => true,

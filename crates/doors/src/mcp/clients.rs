@@ -1,4 +1,4 @@
-//! Opens and ends client sessions.
+//! The clients of the MCP doors. Opens, revives and ends their sessions.
 
 use std::{
     path::PathBuf,
@@ -43,17 +43,17 @@ use super::{
 };
 use mainstay_doorway::peer::{LimitedPeer, Visitor};
 
-/// Time limit of idle sessions, and the shorter limit for their upstream sessions.
+/// Time after which an idle session ends, and after which its idle upstream sessions end.
 const SESSION_IDLE: Duration = Duration::from_mins(30);
 const UPSTREAM_IDLE: Duration = Duration::from_mins(5);
 
-/// Name of the file of ended sessions, in the state directory.
+/// Name of the file with the ended sessions, in the state directory.
 const ENDED_SESSIONS_FILE: &str = "ended-sessions";
 
-/// Limits for client sessions.
+/// Limits for the clients of the MCP doors.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientLimits {
-    /// Maximum number of items in one answer; `None` for no limit.
+    /// Maximum number of items in one page of a list; `None` for no limit.
     pub page_size: Option<usize>,
     pub sessions: SessionLimits,
 }
@@ -64,9 +64,9 @@ pub struct McpClients {
     pub shared: Arc<SharedState>,
     pub stateless: Arc<Stateless>,
     seal: Seal,
-    /// Ended sessions, which cannot be revived.
+    /// Sessions that their clients have ended. They are not revived.
     ended: EndedSessions,
-    /// Number of sessions that were evicted.
+    /// Number of sessions that were evicted to make room.
     evicted: AtomicU64,
 }
 
@@ -84,7 +84,7 @@ pub enum NoSession {
 }
 
 impl NoSession {
-    /// The JSON-RPC error that answers `initialize`.
+    /// The JSON-RPC error response to `initialize`.
     pub fn response(&self, id: &str) -> String {
         match self {
             Self::Backend(failure) => Receipt::new()
@@ -103,7 +103,7 @@ impl NoSession {
     }
 }
 
-/// A new session, and the result of its `initialize` (JSON text).
+/// A new session, and the result for its `initialize` (JSON text).
 pub struct Opened {
     pub session: Arc<ClientSession>,
     pub result: String,
@@ -134,7 +134,7 @@ impl McpClients {
         &self.shared.gateway
     }
 
-    /// Opens a session for a client that sent `initialize` with these params (JSON text).
+    /// Opens a session for a client. `params` are those of its `initialize` (JSON text).
     pub async fn open(
         &self,
         scope: EndpointScope,
@@ -147,14 +147,14 @@ impl McpClients {
         let principal = visitor.principal;
         let client_sinks = self.client_sinks(&scope, &principal);
         let mut caller = Caller::from_initialize(params);
-        // The servers of `mainstay mcp` ask only the client on stdio, although other clients may
-        // share them.
+        // The shared servers of `mainstay mcp` ask only its client on stdio, even if other clients
+        // use them, too.
         if let (Some(sole_client), Door::McpStdio) = (self.gateway().registry.sole(), door) {
             sole_client.greet(&caller.capabilities, client_sinks.sole_client(&caller));
         }
         let (backend, result) = match &scope {
             EndpointScope::Profile(profile) => {
-                // Wait first, because the answer includes the servers' instructions.
+                // The result has the instructions of servers, so wait until they have started.
                 self.gateway().registry.profile_settled(profile).await;
                 let view = self.gateway().view(profile, &principal, &caller);
                 let greeting_text = greeting(&view, caller.revision);
@@ -167,7 +167,7 @@ impl McpClients {
                     .await?;
                 let result = upstream.initialize_answer.result().unwrap_or("{}");
                 let result = match (upstream.greeting.revision.era(), &backend) {
-                    // Other clients of this session may use other revisions.
+                    // The session was opened for all clients, which may use other revisions.
                     (Era::Legacy, Backend::Shared(_)) => in_revision(result, caller.revision),
                     (Era::Legacy, _) => {
                         caller.revision = upstream.greeting.revision;
@@ -192,7 +192,8 @@ impl McpClients {
         })
     }
 
-    /// Admits a session, and ends an evicted one. Returns `None` if there is no place.
+    /// Gives a session a place, and ends the session that is evicted for it. `None` if there is no
+    /// place.
     fn admit(&self, session: Arc<ClientSession>, peer: LimitedPeer) -> Option<Arc<ClientSession>> {
         let admission = self.shared.sessions.admit(&session, peer);
         self.count_sessions();
@@ -229,7 +230,8 @@ impl McpClients {
         }
     }
 
-    /// Opens an isolated session for the client, unless the server has a single session or none.
+    /// Opens an isolated session for the client. Uses the shared session if the server has a single
+    /// session or opens none.
     async fn open_upstream(
         &self,
         server: &Arc<ServerHandle>,
@@ -246,7 +248,7 @@ impl McpClients {
                 Ok((isolated_session, session)) => {
                     return Ok((Backend::Transparent(isolated_session), session));
                 }
-                // The attempt may have revealed that the server opens no sessions.
+                // The failed attempt may have shown that the server opens no sessions.
                 Err(_) if server.opens_no_sessions() && !has_own_login => {}
                 Err(failure) => return Err(failure),
             }
@@ -256,7 +258,7 @@ impl McpClients {
         Ok((Backend::Shared(Arc::clone(server)), session))
     }
 
-    /// Opens an isolated session for the client, with the capabilities that the client declared.
+    /// Opens an isolated session with the capabilities that the client declared.
     async fn open_private(
         &self,
         server: &Arc<ServerHandle>,
@@ -285,8 +287,9 @@ impl McpClients {
         self.shared.sessions.get(id)
     }
 
-    /// Revives a session of an earlier run, without its subscriptions. Its lists may have changed.
-    /// It needs a place like a new session. A session that ended in this run is not revived.
+    /// Revives a session of an earlier run. It loses its subscriptions, and its lists may have
+    /// changed. It needs a place like a new session. A session that its client has ended is not
+    /// revived.
     pub fn revive(
         &self,
         id: &str,
@@ -298,7 +301,7 @@ impl McpClients {
         if session_identity.endpoint != scope.endpoint() || self.ended.has(session_identity.birth) {
             return None;
         }
-        // Switches are stored under the client's name, which the id may not contain completely.
+        // Switches are stored by the client's name. The id must contain all of it.
         if !session_identity.has_whole_name {
             return None;
         }
@@ -338,7 +341,7 @@ impl McpClients {
         let door = Door::McpHttp;
         let revived_session =
             ClientSession::new(id, caller, door, principal, scope, backend, client_sinks);
-        // Concurrent requests revive the session only once.
+        // Of concurrent requests, only the first revives the session.
         let session = self.admit(Arc::new(revived_session), visitor.peer())?;
         tracing::debug!(revision = %session.revision.as_str(), "a session of an earlier run goes on");
         Some(session)
@@ -348,7 +351,7 @@ impl McpClients {
         self.gateway().session_count.set(self.shared.sessions.len());
     }
 
-    /// Ends a session for its client, also in later runs. Returns true if the session was open or
+    /// Ends a session for its client, also for later runs. Returns true if the session was open or
     /// could have been revived.
     pub async fn delete(&self, id: &str, scope: &EndpointScope, principal: &Principal) -> bool {
         let has_session = self
@@ -369,7 +372,7 @@ impl McpClients {
         is_known
     }
 
-    /// Ends a session. Afterwards its id is unknown to this run.
+    /// Ends a session in this run. Its id is then unknown.
     pub fn end(&self, id: &str, reason: &str) {
         if let Some(session) = self.shared.sessions.remove(id) {
             self.count_sessions();
@@ -382,7 +385,7 @@ impl McpClients {
         self.shared.leave_all(&session.id);
     }
 
-    /// Ends idle sessions, and removes expired entries.
+    /// Ends idle sessions, and drops expired questions, events and objects.
     pub fn sweep(&self) {
         self.gateway().registry.queue().expire();
         self.shared.pool.sweep(UPSTREAM_IDLE);
@@ -404,12 +407,12 @@ impl McpClients {
         }
     }
 
-    /// Ends the calls that wait for a retry of their client. New requests are refused.
+    /// Ends calls that wait for their client to retry. Later requests are refused.
     pub fn end_waiting(&self) {
         self.stateless.suspended.close();
     }
 
-    /// Ends all sessions, at shutdown.
+    /// Ends all sessions and streams, at shutdown.
     pub fn end_all(&self) {
         let reason = SHUTTING_DOWN;
         for session in self.shared.sessions.all() {
@@ -420,14 +423,14 @@ impl McpClients {
     }
 }
 
-/// Sets the client's revision in the result of an `initialize` (JSON text).
+/// Replaces the revision in the result of an `initialize` (JSON text).
 fn in_revision(result: &str, revision: Revision) -> String {
     let mut result = message::JsonObjectEditor::read(result).unwrap_or_default();
     result.set_text("protocolVersion", revision.as_str());
     result.to_string()
 }
 
-/// The result of `initialize` on an aggregate endpoint.
+/// The result of `initialize` at an aggregate endpoint (JSON text).
 fn greeting(view: &View, revision: Revision) -> String {
     let offer = offer(view);
     let mut greeting_json = json!({

@@ -1,6 +1,6 @@
-//! Reads of stored objects in parts, with limited concurrency. A client reads a large result in
-//! thousands of parts, so the last object is cached. Each client has one reading at a time, with a
-//! time limit.
+//! Reads stored objects in parts. The last object is cached, because a client may read a large
+//! result in thousands of parts. Each client has one reading at a time, and all clients together at
+//! most `MAX_READERS`.
 
 use std::{
     collections::HashMap,
@@ -29,35 +29,34 @@ use super::builtin::{
 };
 use mainstay_doorway::json_views::records::{failure, journal};
 
-/// Maximum number of concurrent readings. Each may use a processor and a hundred megabytes.
+/// Maximum number of concurrent readings. A reading may take one CPU and 100 MB.
 const MAX_READERS: usize = 4;
 
-/// Maximum size of the cached object with its text, in bytes. Larger objects are loaded for each
-/// part.
+/// Maximum size of the cached object, in bytes. A larger object is loaded again for each part.
 const MAX_CACHED: usize = 64 << 20;
 
-/// Cache lifetime after the last read. Models pause between two parts.
+/// Time after the last read in which the object stays cached. Models pause between two parts.
 const CACHED_FOR: Duration = Duration::from_mins(1);
 
-/// Reads stored objects.
+/// Reads stored objects in parts, with limited concurrency.
 #[derive(Debug)]
 pub struct KeptObjects {
     turns: Arc<Semaphore>,
-    /// A single permit, because a document takes a hundred megabytes as JSON values.
+    /// One permit, because an object takes 100 MB as JSON values.
     as_values: Arc<Semaphore>,
-    /// One permit for each client that reads or waits.
+    /// A semaphore with one permit for each client that reads or waits.
     clients: Mutex<HashMap<ClientIdentity, Weak<Semaphore>>>,
     last: Arc<ObjectCache>,
 }
 
-/// The representation in which an object is read.
+/// The form in which an object is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     AsText,
     AsValues,
 }
 
-/// Cache of the last object.
+/// The object that was read last.
 #[derive(Debug, Default)]
 struct ObjectCache(Mutex<Option<CachedObject>>);
 
@@ -80,7 +79,7 @@ impl Default for KeptObjects {
 }
 
 impl KeptObjects {
-    /// Drops an expired object, and the permits of inactive clients.
+    /// Drops an expired object, and the semaphores of clients that do not read.
     pub fn expire(&self) {
         self.clients
             .lock()
@@ -94,7 +93,7 @@ impl KeptObjects {
         }
     }
 
-    /// Waits for the client's other reading, and for a free reader.
+    /// Waits until the client's other reading has ended and a reader is free.
     async fn acquire_turns(
         &self,
         identity: &ClientIdentity,
@@ -123,8 +122,8 @@ impl KeptObjects {
         turn
     }
 
-    /// Reads an object on a blocking thread, if the client may see it. Ends soon after the caller
-    /// stops waiting.
+    /// Reads an object on a blocking thread, if the client may see it. The reading ends soon after
+    /// its caller stops waiting.
     pub async fn read<T: Send + 'static>(
         &self,
         calls: &Calls,
@@ -146,9 +145,9 @@ impl KeptObjects {
         let budget = reader.budget();
         let runtime = Handle::current();
         let reading = try_off_the_runtime(move || {
-            // Hold the permits to the end, even if the caller stops waiting.
+            // Hold the permits until the reading ends, even if the caller stops waiting.
             let _turns = turns;
-            // Check access for each read, because another client may have cached the object.
+            // Check access at each read, because another client may have cached the object.
             if !runtime.block_on(journal.is_held(cid, move |holder| reach.shows_holder(holder)))? {
                 return Err(JournalError::NoSuchObject(cid));
             }
@@ -170,7 +169,7 @@ impl KeptObjects {
 
 impl ObjectCache {
     fn get(&self) -> MutexGuard<'_, Option<CachedObject>> {
-        // The lock is held for a lookup or a replacement, never across an await.
+        // Locked for a lookup or a replacement, never across an await.
         self.0.lock()
     }
 
@@ -197,7 +196,7 @@ impl ObjectCache {
     }
 }
 
-/// The identifier without the prefix of the resource's URI, if it has one.
+/// The identifier without the prefix of the resource's URI.
 pub fn bare(cid: &str) -> &str {
     cid.strip_prefix(OBJECTS).unwrap_or(cid)
 }
@@ -209,8 +208,8 @@ mod tests {
 
     use super::*;
 
-    /// A large object is loaded once. An object beyond the limit is not cached, and does not
-    /// replace the cached one.
+    /// An object is loaded once. One that exceeds the limit is not cached, and does not replace the
+    /// cached object.
     #[test]
     fn the_object_read_last_is_at_hand() {
         let cache = ObjectCache::default();
@@ -228,11 +227,11 @@ mod tests {
         assert!(cache.find(first_cid).is_none() && cache.find(other_cid).is_some());
     }
 
-    /// A client with many readings delays only itself.
+    /// A client that reads often delays only itself.
     #[tokio::test]
     async fn a_client_waits_for_itself() {
         let objects = KeptObjects::default();
-        // Clients without a session (2026-07-28) differ only by their declared names.
+        // Clients without a session (2026-07-28) are told apart only by their declared names.
         let identity = |name: &str| ClientIdentity {
             principal: Principal::Anonymous,
             session: None,

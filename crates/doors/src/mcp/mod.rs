@@ -1,5 +1,5 @@
-//! The MCP doors, over Streamable HTTP, HTTP+SSE and stdio. They serve a profile's servers as one,
-//! or one server unchanged.
+//! The MCP doors, over Streamable HTTP, HTTP+SSE and stdio. They serve the servers of a profile as
+//! one, or one server unchanged.
 
 mod announcing;
 mod builtin;

@@ -1,17 +1,17 @@
-//! The capabilities, server information and instructions of a profile for a connecting client.
+//! The capabilities, server information and instructions that a profile sends to a new client.
 
 use mainstay_gateway::{Gateway, View};
 use serde_json::{Value, json};
 
-/// Capabilities, server information and instructions of a profile.
+/// The part of `initialize` and `server/discover` results that a profile determines.
 pub struct ProfileOffer {
     pub capabilities: Value,
     pub server_info: Value,
     pub instructions: Option<String>,
 }
 
-/// The profile's offer: relayed capabilities, and the instructions of visible servers below their
-/// names.
+/// Builds the offer of a client's view. The instructions of each visible server follow a heading
+/// with the server's name.
 pub fn offer(view: &View) -> ProfileOffer {
     let snapshot = view.snapshot();
     let parts = snapshot.catalog.parts().iter();
@@ -35,7 +35,7 @@ pub fn offer(view: &View) -> ProfileOffer {
     }
 }
 
-/// True if a call may become a task: a connected server of the profile supports tasks.
+/// True if a call may become a task, because a connected server of the profile supports tasks.
 pub fn has_tasks(gateway: &Gateway, view: &View) -> bool {
     gateway
         .registry

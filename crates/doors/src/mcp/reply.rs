@@ -1,4 +1,4 @@
-//! Replies to requests.
+//! Replies to requests: JSON-RPC responses, and whether they refuse a call.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use mainstay_core::{
 use mainstay_gateway::calls::{Answering, CallAnswer, CallRefusal, Closed};
 use mainstay_transport::{Frame, UnreadableMessage};
 
-/// The error for an unknown `requestState`. Its call may have run, so it is not run again.
+/// The error for an unknown `requestState`. The call may have run, so it is not repeated.
 pub const UNKNOWN_STATE: &str =
     "\"requestState\" belongs to no call of this kind that is in progress";
 
@@ -28,18 +28,18 @@ pub fn unreadable(error: &UnreadableMessage) -> String {
     message::error_response(id, code, &error.to_string(), None)
 }
 
-/// A complete JSON-RPC response on one line. The text is accessible only after the receipt of the
-/// request is closed, so that every answered call is recorded.
+/// A complete JSON-RPC response on one line. Its text can be read only after the request's receipt
+/// is closed, so that every answered call is recorded.
 #[derive(Clone, Debug)]
 pub struct RpcReply {
     text: String,
     /// The error code, if the response is an error.
     pub error: Option<i64>,
-    /// True if the server answered with a stream, which transparent endpoints repeat.
+    /// True if the server answered with a stream. Transparent endpoints then send a stream, too.
     pub streamed: bool,
     /// True if the client cancelled the request and expects no answer.
     pub cancelled: bool,
-    /// The reason for refusing the call, if the reply is a refusal.
+    /// The refused call, if the reply is a refusal.
     refused: Option<Box<CallRefusal>>,
 }
 
@@ -56,7 +56,7 @@ pub trait ClosedReply {
 
     fn into_text(self) -> String;
 
-    /// The same reply for a request with this id (JSON text).
+    /// Replaces the id (JSON text) of the reply.
     #[must_use]
     fn with_id(self, id: &str) -> Self;
 }
@@ -91,13 +91,13 @@ impl RpcReply {
         }
     }
 
-    /// Marks this reply as a refusal of the requested call.
+    /// Marks this reply as the refusal of the requested call.
     #[must_use]
     fn refusing(self, failure: Failure) -> Self {
         self.refused_as(Some(failure.into()))
     }
 
-    /// Marks this reply as a refusal of the given call, or of none.
+    /// Marks this reply as the refusal of the given call, or of no call.
     #[must_use]
     pub fn refused_as(self, refusal: Option<CallRefusal>) -> Self {
         Self {
@@ -106,7 +106,7 @@ impl RpcReply {
         }
     }
 
-    /// A successful response from its complete text.
+    /// A successful response with this text.
     pub fn whole(text: String) -> Self {
         Self::plain(text)
     }
@@ -123,7 +123,7 @@ impl RpcReply {
         )
     }
 
-    /// An error response with this code, for an invalid request.
+    /// The error response to an invalid request. `text` is the whole response.
     pub fn of_error(text: String, code: i64, reason: &str) -> Self {
         let reply = Self {
             error: Some(code),
@@ -132,13 +132,13 @@ impl RpcReply {
         reply.refusing(Failure::new(FailureKind::InvalidRequest, reason))
     }
 
-    /// The error reply for a message that cannot be read.
+    /// The error response to a message that cannot be read.
     pub fn unreadable(error: &UnreadableMessage) -> Self {
         let failure = Failure::new(FailureKind::InvalidRequest, error.to_string());
         Self::plain(unreadable(error)).refusing(failure)
     }
 
-    /// The error reply if the client has not declared the tasks extension (SEP-2663).
+    /// The error response to a client that has not declared the tasks extension (SEP-2663).
     pub fn tasks_undeclared(id: &str) -> Self {
         let (text, data) = tasks::undeclared();
         let code = code::MISSING_CAPABILITY;
@@ -157,7 +157,7 @@ impl RpcReply {
         )
     }
 
-    /// The response of the server, under the client's id.
+    /// The server's response under the client's id.
     pub fn answer(id: &str, answer: &CallAnswer) -> Self {
         let error = answer.frame.error();
         Self {
@@ -167,7 +167,7 @@ impl RpcReply {
         }
     }
 
-    /// A failure as JSON-RPC error with `data.kind`.
+    /// A failure as a JSON-RPC error with `data.kind`.
     pub fn failure(id: &str, failure: &Failure) -> Self {
         let text = message::error_response(
             Some(id),
@@ -183,7 +183,7 @@ impl RpcReply {
         reply.refusing(failure.clone())
     }
 
-    /// The reply to a cancelled request, which the client ignores.
+    /// The reply to a cancelled request. The client does not get it.
     pub fn cancelled(id: &str, reason: &str) -> Self {
         Self::failure(
             id,
@@ -191,7 +191,7 @@ impl RpcReply {
         )
     }
 
-    /// The failure of a call of a known tool: a result with `isError`, which models read as text.
+    /// The failure of a known tool's call, as a result with `isError`: models read its text.
     pub fn tool_failure(id: &str, failure: &Failure, client: Era) -> Self {
         if failure.kind == FailureKind::Cancelled {
             return Self::failure(id, failure);
@@ -205,7 +205,7 @@ impl RpcReply {
         Self { text, ..self }
     }
 
-    /// Replaces the error code by the one of modern revisions.
+    /// Replaces the error code for an unknown resource by that of 2026-07-28.
     #[must_use]
     pub fn with_modern_code(self, id: &str, method: Method) -> Self {
         if self.error != Some(code::RESOURCE_NOT_FOUND) {
@@ -220,7 +220,7 @@ impl RpcReply {
         }
     }
 
-    /// The result of a `tools/call` that Mainstay answers itself.
+    /// The result of a `tools/call` that Mainstay itself answers.
     pub fn tool_result(id: &str, result: &str, client: Era) -> Self {
         Self::plain(match client {
             Era::Legacy => message::response(id, result),

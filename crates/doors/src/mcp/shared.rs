@@ -1,4 +1,4 @@
-//! State that the requests of all MCP clients share.
+//! The state that all requests of MCP clients share.
 
 mod upstream;
 
@@ -13,23 +13,24 @@ use super::{
     sessions::{crowd::Crowd, pool::Pool, subscriptions::Subscriptions},
 };
 
-/// State that the requests of all MCP clients share, with or without a session.
+/// The state that all requests of MCP clients share, with or without a session.
 #[derive(Debug)]
 pub struct SharedState {
     pub gateway: Arc<Gateway>,
-    /// Maximum number of items in one answer; `None` for no limit.
+    /// Maximum number of items in one page of a list; `None` for no limit.
     pub page_size: Option<usize>,
     /// The open sessions of clients.
     pub sessions: Crowd,
     pub subscriptions: Arc<Subscriptions>,
-    /// Pooled upstream sessions for clients without a session.
+    /// Pooled upstream sessions, for clients without a session.
     pub pool: Pool,
-    /// Sealed names of tasks and call states.
+    /// The sealed names of tasks, and of states of calls that wait for answers.
     pub names: Arc<SealedNames>,
     /// Reads stored objects in parts.
     pub objects: KeptObjects,
-    /// The most verbose log level requested by clients without a session. It is not reset, because
-    /// such clients do not disconnect. Each request gets only the messages with its own level.
+    /// The most verbose log level that a client without a session has requested. It is never reset,
+    /// because such a client does not disconnect. Each request still gets only messages of its own
+    /// level.
     requested_log_level: Mutex<Option<LogLevel>>,
 }
 

@@ -1,4 +1,4 @@
-//! Copies the trace context from HTTP headers to a request without one.
+//! Copies the trace context from HTTP headers into the request.
 
 use http::HeaderMap;
 use mainstay_core::{
@@ -8,8 +8,8 @@ use mainstay_core::{
 use mainstay_doorway::trace::TraceHeaders;
 use mainstay_transport::Frame;
 
-/// Adds the HTTP headers' trace context to the request's `_meta`, which is forwarded to the server
-/// (SEP-414). A context in `_meta` takes precedence.
+/// Adds the trace context of the HTTP headers to a call's `_meta`, which the server gets (SEP-414).
+/// A context that `_meta` already has stays.
 pub fn adopt(frame: Frame, headers: &HeaderMap) -> Frame {
     let Some(TraceHeaders { parent, state, .. }) = TraceHeaders::from_headers(headers) else {
         return frame;

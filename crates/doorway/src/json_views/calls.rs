@@ -1,4 +1,4 @@
-//! Mainstay's own requests to servers.
+//! Results of requests that Mainstay makes for REST and own tools.
 
 use mainstay_api::{self as api, Raw};
 use mainstay_core::{
@@ -9,7 +9,7 @@ use mainstay_gateway::resource_not_found;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The first item in the contents of a resource.
+/// The first content of a `resources/read` result.
 pub fn first_content(result: &RawValue, uri: &str) -> Result<api::Content, Failure> {
     #[derive(Deserialize)]
     struct Contents {

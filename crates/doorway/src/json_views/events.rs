@@ -1,4 +1,4 @@
-//! Events as JSON.
+//! Events in the format of REST.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use mainstay_core::event::ServerEvent;
 use mainstay_platform::utc;
 use serde_json::{Map, Value};
 
-/// An event as JSON.
+/// Converts an event. The server's name becomes a member of the data.
 pub fn wire(event: &ServerEvent) -> api::Event {
     let kind = serde_json::to_value(&event.kind).unwrap_or_default();
     let server = event.server.as_ref().map(ToString::to_string);

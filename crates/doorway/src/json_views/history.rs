@@ -22,7 +22,7 @@ pub fn wire(history: JournalHistory) -> api::History {
     }
 }
 
-/// A time span without records.
+/// A time span in which calls were not recorded.
 pub fn gap(gap: &Gap) -> api::RecordGap {
     api::RecordGap {
         since: utc::rfc3339(gap.since),

@@ -1,4 +1,4 @@
-//! Tools, prompts, resources and templates as JSON.
+//! Texts of list items, and failures for names that do not resolve. REST and own tools share them.
 
 use std::sync::Arc;
 
@@ -13,29 +13,29 @@ use mainstay_core::{
 use mainstay_gateway::{registry::Registry, supervisor::ServerHandle};
 use serde_json::value::RawValue;
 
-/// `server/tool`
+/// The full name of an item, as `server/tool`.
 pub fn full_name(part: &Part, item: &CatalogItem) -> String {
     format!("{}/{}", part.server, item.key)
 }
 
-/// An absent description is an empty text.
+/// A text member of an item. An absent member is an empty text.
 pub fn text(item: &CatalogItem, member: &str) -> String {
     item.text(member).unwrap_or_default()
 }
 
-/// A part of a received item, which is valid JSON.
+/// A part of a received item as raw JSON. Received items are valid JSON.
 pub fn raw(json: &str) -> Raw {
     RawValue::from_string(json.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// The failure if the server has no tool of this name.
+/// The failure for a tool that the server does not have.
 pub fn unknown_tool(server: &ServerHandle, tool: &str) -> Failure {
     Failure::new(FailureKind::ToolNotFound, format!("Unknown tool: {tool}"))
         .with_server(&server.name)
         .with("tool", tool)
 }
 
-/// Adds the server's status to a failure.
+/// Adds the status of `server` to a failure, or the fact that there is no such server.
 pub fn with_server_status(registry: &Registry, failure: Failure, server: &ServerName) -> Failure {
     let Some(server) = registry.named(server) else {
         let message = format!("{} (there is no server '{server}')", failure.message);
@@ -59,7 +59,7 @@ pub fn with_server_status(registry: &Registry, failure: Failure, server: &Server
     }
 }
 
-/// The reason that a tool or prompt was not found.
+/// The reason that a name resolves to no tool or prompt.
 #[derive(Debug, thiserror::Error)]
 pub enum NotFound {
     /// The name is neither `server/tool` nor another spelling of exactly one tool.
@@ -69,14 +69,14 @@ pub enum NotFound {
     Failed(#[from] Failure),
 }
 
-/// The server in `server/tool`, or else the requested server.
+/// The server in a name like `server/tool`, else the server of the request.
 pub fn named_server<'a>(name: &'a str, requested_server: Option<&'a str>) -> Option<&'a str> {
     let before_slash = name.split_once('/').map(|(server, _)| server);
     before_slash.or(requested_server)
 }
 
-/// The error for an unresolved tool or prompt name: the server is unknown or not connected, the
-/// item is missing, or the name is ambiguous. `named` is the server in another spelling.
+/// The error for an unresolved tool or prompt name. The server is unknown or not connected, it has
+/// no such item, or the name is ambiguous. `server` looks up a server by name.
 pub fn not_found(
     server: impl FnOnce(&str) -> Result<Arc<ServerHandle>, Failure>,
     kind: ListKind,

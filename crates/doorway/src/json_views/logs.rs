@@ -1,4 +1,4 @@
-//! Lines of servers' logs, in the format of REST.
+//! Lines of server logs in the format of REST.
 
 use mainstay_api::LogLine;
 use mainstay_transport::logs::Line;

@@ -1,4 +1,4 @@
-//! Servers as JSON: status, lists, events and requests. REST and own tools share this module.
+//! The gateway's data in the format of REST. REST and own tools share this module.
 
 pub mod calls;
 pub mod events;

@@ -1,4 +1,4 @@
-//! Access to the journal.
+//! Access to the journal. Without a journal, a request for records fails.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The status of a server as JSON.
+//! The status and details of a server in the format of REST.
 
 use std::{
     sync::Arc,
@@ -19,18 +19,19 @@ use mainstay_platform::utc;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-/// The status of a server that is not approved yet.
+/// The status word of a server that waits for approval.
 pub const PENDING: &str = KeptDown::Unapproved.as_str();
 
-/// The reader of a server's details. Pending servers may contain secrets in clear text.
+/// The reader of a server's details. It limits them, because a pending server's entry may contain
+/// secrets in clear text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disclosure {
-    /// The control token's bearer, who may approve servers.
+    /// The bearer of the control token. It sees pending entries in full.
     Operator,
     Client,
 }
 
-/// Status and settings of a server. A pending server has its new settings.
+/// Status and settings of a server. For a pending server, the settings are those to approve.
 pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosure) -> api::Server {
     let view = server.view();
     let server_standing = registry.standing(&server.name);
@@ -43,7 +44,7 @@ pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosur
         .as_ref()
         .map_or(&**stored_config, |runtime| &runtime.config);
     let (command, url) = match (&pending, &config.launch) {
-        // References of a pending server are not expanded.
+        // The references of a pending server are not expanded yet.
         (Some(runtime), _) => (
             text(&runtime.entry, "command"),
             text(&runtime.entry, "url").as_deref().map(shown_url),
@@ -130,7 +131,7 @@ pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosur
             .as_ref()
             .and_then(|step| step.words(server.name.as_str())),
         next_action: step.as_ref().map(action),
-        // The end of the session may be undetected.
+        // `view.state()` includes a loss that the supervisor has not handled yet.
         retried: view.is_desired_up
             && (status.retried || view.state() == SessionState::Reconnecting)
             && !matches!(step, Some(NextStep::CorrectEntry(_))),
@@ -174,7 +175,7 @@ pub fn details(registry: &Registry, server: &ServerHandle, disclosure: Disclosur
     }
 }
 
-/// A question that waits for its answer, as JSON.
+/// An open question in the format of REST. Only the operator sees the client.
 pub fn open_question(question: OpenQuestion, disclosure: Disclosure) -> api::OpenQuestion {
     let (client, principal) = match (&question.answerer, disclosure) {
         (Answerer::Client { name, principal }, Disclosure::Operator) => {
@@ -197,7 +198,7 @@ pub fn open_question(question: OpenQuestion, disclosure: Disclosure) -> api::Ope
     }
 }
 
-/// The code of a step, for programs.
+/// The machine-readable code of a next step.
 fn action(step: &NextStep) -> api::NextAction {
     match step {
         NextStep::Approve => api::NextAction::Approve,
@@ -212,10 +213,10 @@ fn action(step: &NextStep) -> api::NextAction {
     }
 }
 
-/// Advice for a server that fails after `server/discover`.
+/// Advice for a server that breaks when it gets `server/discover`.
 const SPARE_PROBE: &str = "it fails after server/discover, and is spoken to without; \"protocol\": \"legacy\" in its entry spares it that at every start";
 
-/// The state of the server's announcement stream.
+/// The state of the server's stream for messages outside of calls.
 fn listening(view: &ServerView) -> Option<api::Listening> {
     let state = view.session.as_ref()?.stream_state()?;
     Some(api::Listening {
@@ -224,7 +225,7 @@ fn listening(view: &ServerView) -> Option<api::Listening> {
     })
 }
 
-/// The server's error, or the note about its lists.
+/// The reason for the server's trouble, or a note about its lists. Bad lists come first.
 fn last_error(view: &ServerView) -> Option<String> {
     let is_connected = view.status.state == SessionState::Connected;
     let note = || view.list_note().filter(|_| is_connected);
@@ -239,7 +240,8 @@ fn last_error(view: &ServerView) -> Option<String> {
     }
 }
 
-/// The exact entry for the approval, with unexpanded references.
+/// The entry that waits for approval. The operator sees it exactly as it will be stored, with
+/// unexpanded references.
 fn pending_entry(runtime: &Runtime, disclosure: Disclosure) -> api::Pending {
     let entry = &*runtime.entry;
     let command = text(entry, "command").into_iter();
@@ -313,12 +315,12 @@ fn text(entry: &Entry, key: &str) -> Option<String> {
     entry.get(key).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// The URL without query and fragment, which may contain secrets.
+/// The URL without query and fragment, because these may contain secrets.
 fn shown_url(url: &str) -> String {
     url.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
-/// The duration in whole milliseconds, as in the wire types.
+/// The duration in whole milliseconds, the unit of REST.
 pub fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

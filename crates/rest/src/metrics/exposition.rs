@@ -1,4 +1,4 @@
-//! The metric families of `/metrics`.
+//! Collects the metric families of `/metrics`.
 
 use std::{fmt, sync::Arc, sync::atomic::Ordering::Relaxed};
 
@@ -19,30 +19,30 @@ use super::{
     families::{BYTES, Families, SECONDS, SampleKind, histogram},
 };
 
-/// Collects all families.
+/// Collects all families for one scrape.
 #[derive(Debug)]
 pub struct Exposition {
     pub gateway: Arc<Gateway>,
     pub usage: ProcessUsage,
 }
 
-/// A server with its view at the time of the scrape.
+/// A server, with its view at the time of the scrape.
 struct ServerSnapshot {
     server: Arc<ServerHandle>,
     view: ServerView,
 }
 
-/// Reads the value of a family for a server.
+/// Reads one value of a server.
 type Number = fn(&ServerSnapshot) -> u64;
 type Durations = fn(&ServerHandle) -> &Histogram;
 
-/// A series of calls with its labels. It is read once, so that the samples of a scrape are
-/// consistent.
+/// The values of one series of calls, with its labels. They are read once, so that all samples of a
+/// scrape are consistent.
 struct Labelled {
     server: String,
     method: Method,
     tool: Arc<str>,
-    /// Counts by kind of failure.
+    /// Number of failed calls, by kind of failure.
     errors: Vec<(&'static str, u64)>,
     times: HistogramReading,
     request_bytes: u64,
@@ -51,7 +51,8 @@ struct Labelled {
 
 impl Labelled {
     fn read(server: &ServerHandle, method: Method, tool: Arc<str>, series: &Series) -> Self {
-        // Read errors before calls, because each call is counted after its error.
+        // Read errors first: a call is counted after its error, so there are never more errors than
+        // calls.
         let failures = series.failures.read();
         let failures = failures.map(|(kind, count)| (kind.code(), count));
         let tool_errors = series.tool_errors.load(Relaxed);
@@ -85,7 +86,7 @@ impl ServerSnapshot {
         [("server", self.name())]
     }
 
-    /// Number of attempts after the first.
+    /// Number of attempts to connect after the first one.
     fn retried(&self) -> u64 {
         let Epoch(attempts) = self.view.status.epoch;
         attempts.saturating_sub(1)
@@ -269,7 +270,7 @@ impl Families<'_> {
         self.encode_processes(servers, usage)
     }
 
-    /// Families of servers that are child processes.
+    /// Families that only servers on stdio have.
     fn encode_processes(
         &mut self,
         servers: &[ServerSnapshot],
@@ -318,7 +319,8 @@ impl Families<'_> {
         )
     }
 
-    /// Families of the journal and of traces. A part that is off has no samples.
+    /// Families of the journal and of the trace export. If one is off, its families have no
+    /// samples.
     fn encode_journal(&mut self, gateway: &Gateway) -> fmt::Result {
         let journal = gateway.calls.journal();
         let counters = journal.map(|journal| journal.counters());
@@ -406,7 +408,7 @@ impl Families<'_> {
         )?;
         let mut build = self.family("mainstay_build", "What runs", None, MetricType::Info)?;
         build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
-        // The names are those that the client libraries of Prometheus use for every process.
+        // Prometheus client libraries use these names in every process.
         let own_usage = usage.own_usage.as_ref();
         self.single(
             "process_resident_memory",

@@ -12,11 +12,11 @@ use prometheus_client::{
 pub static SECONDS: Unit = Unit::Seconds;
 pub static BYTES: Unit = Unit::Bytes;
 
-/// Writes families one after the other. Names do not include the unit or the suffix of the type.
+/// Writes families one after another. A name has neither the unit nor the suffix of the type.
 pub struct Families<'a>(pub DescriptorEncoder<'a>);
 
 impl Families<'_> {
-    /// Begins a family. It need not have samples.
+    /// Starts a family. It may have no samples.
     pub fn family<'f>(
         &'f mut self,
         name: &'f str,
@@ -42,7 +42,7 @@ impl Families<'_> {
         Ok(())
     }
 
-    /// A family with one sample without labels, if there is a value.
+    /// Writes a family with one sample without labels. `None` writes no sample.
     pub fn single(
         &mut self,
         name: &str,
@@ -56,7 +56,7 @@ impl Families<'_> {
     }
 }
 
-/// The type of a family of whole numbers.
+/// The type of a family whose samples are whole numbers.
 #[derive(Clone, Copy, Debug)]
 pub enum SampleKind {
     Counter,

@@ -1,5 +1,5 @@
-//! The formats of `/metrics`: `OpenMetrics` for scrapers that request it, and the Prometheus text
-//! format 0.0.4 for all others.
+//! The formats of `/metrics`: `OpenMetrics` if the scraper asks for it, else the Prometheus text
+//! format 0.0.4.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl MetricsFormat {
         }
     }
 
-    /// The content type, from which scrapers recognize the format.
+    /// The content type, by which scrapers recognise the format.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -46,8 +46,8 @@ impl MetricsFormat {
     }
 }
 
-/// True if a range of an `Accept` header requests `OpenMetrics`. `q=0` excludes a type (RFC 9110,
-/// section 12.4.2).
+/// True if this range of an `Accept` header asks for `OpenMetrics`. `q=0` excludes a type (RFC
+/// 9110, section 12.4.2).
 fn asks_for_open_metrics(range: &str) -> bool {
     let mut parts = range.split(';').map(str::trim);
     let is_named = parts
@@ -61,15 +61,14 @@ fn asks_for_open_metrics(range: &str) -> bool {
     is_named && weight.is_none_or(|weight| weight > 0.0)
 }
 
-/// Converts to the older format. Samples are the same, but a family has the name of its samples,
-/// units and the end marker are left out, and an info is a gauge.
+/// Converts `OpenMetrics` to the Prometheus text format. Samples stay the same. A family gets the
+/// name of its samples. Units and the end marker are left out, and an info becomes a gauge.
 fn prometheus_text(open: &str) -> String {
     let mut text = String::with_capacity(open.len());
     let mut lines = open.lines();
     while let Some(line) = lines.next() {
         if let Some(described) = line.strip_prefix("# HELP ") {
-            // The next line contains the type, which determines the suffix of the family's name
-            // here.
+            // The next line has the type. The name of the family gets a suffix by this type.
             let typed = lines.next().and_then(|line| line.strip_prefix("# TYPE "));
             let Some((name, kind)) = typed.and_then(|typed| typed.split_once(' ')) else {
                 continue;

@@ -7,7 +7,7 @@ fn source(file: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// `MAINSTAY_WRITE_DOCS=1` writes the document.
+/// With `MAINSTAY_WRITE_DOCS=1`, the test writes the document.
 #[test]
 fn the_committed_document_is_the_one_that_is_served() {
     let file = "../../docs/openapi.json";
@@ -22,7 +22,7 @@ fn the_committed_document_is_the_one_that_is_served() {
     );
 }
 
-/// The first arguments of all `.route(` calls below `folder`.
+/// The first argument of each `.route(` call in the sources below `folder`.
 fn route_calls(folder: &Path) -> Vec<String> {
     let mut calls = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {
@@ -39,7 +39,7 @@ fn route_calls(folder: &Path) -> Vec<String> {
     calls
 }
 
-/// The router gets its routes from the rows. Only the routes listed here are added in another way.
+/// The router gets its routes from the rows. The test lists the only routes that have no row.
 #[test]
 fn every_route_is_a_row() {
     let mut calls = route_calls(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
@@ -50,9 +50,9 @@ fn every_route_is_a_row() {
         "\"/healthz\"",
         "\"/metrics\"",
         "\"/readyz\"",
-        // A browser comes there from an authorization server.
+        // An authorization server redirects browsers here.
         "api::LOGIN_CALLBACK",
-        // The operations of any server, for a server with the name `try`.
+        // The operations of a server that is named `try`.
         "api::TRY",
         "operation.path",
     ];
@@ -71,7 +71,7 @@ fn no_operation_stands_there_twice() {
     assert!(once.len() > 30, "{rows:?}");
 }
 
-/// docs/rest.md, "Errors", has a row for each status with its codes.
+/// The table in docs/rest.md, "Errors", has each status with its codes.
 #[test]
 fn every_error_is_documented() {
     let page = source("../../docs/rest.md");

@@ -1,4 +1,4 @@
-//! Routes of credentials: browser sessions and tokens.
+//! Routes for browser sessions and tokens.
 
 use mainstay_api as api;
 use mainstay_core::failure::FailureKind;

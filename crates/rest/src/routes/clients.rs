@@ -1,4 +1,5 @@
-//! Routes that other programs know: servers by name, their tools and resources.
+//! Routes under `/api/mcp-clients`, `/api/mcp-tools` and `/api/mcp-resources`, which other programs
+//! use: servers by name, their tools and resources.
 
 use mainstay_api as api;
 use mainstay_core::failure::FailureKind;

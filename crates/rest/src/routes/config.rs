@@ -1,4 +1,4 @@
-//! Routes of the configuration in force.
+//! Routes for the configuration in force.
 
 use mainstay_api as api;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Routes of the daemon itself, its clients, and the history of its servers.
+//! Routes for the daemon, its clients, and the history of its servers.
 
 use mainstay_api as api;
 

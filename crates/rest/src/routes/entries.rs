@@ -1,5 +1,5 @@
-//! Routes of entries before they are saved, of files of other clients, of the configuration as text
-//! with its versions, and of profiles.
+//! Routes for entries before they are saved, files of other clients, the configuration as text with
+//! its versions, and profiles.
 
 use mainstay_api as api;
 use mainstay_core::failure::FailureKind;

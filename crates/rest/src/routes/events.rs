@@ -1,4 +1,4 @@
-//! Routes of events.
+//! Routes for events.
 
 use mainstay_api as api;
 

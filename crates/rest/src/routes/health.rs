@@ -1,4 +1,4 @@
-//! Routes that show the state of servers: logs, figures, health.
+//! Routes for the state of servers: logs, figures, health.
 
 use mainstay_api as api;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Routes of resource templates, resources and prompts.
+//! Routes for resource templates, resources and prompts.
 
 use mainstay_api as api;
 use mainstay_core::failure::FailureKind;

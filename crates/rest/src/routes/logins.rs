@@ -1,4 +1,4 @@
-//! Routes of logins to remote servers.
+//! Routes for logins to remote servers.
 
 use mainstay_api as api;
 

@@ -1,4 +1,4 @@
-//! Routes of the journal: call records, their objects, and statistics.
+//! Routes for the journal: call records, stored objects, and statistics.
 
 use mainstay_api as api;
 use mainstay_core::{
@@ -85,13 +85,13 @@ pub fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Words of a closed set, separated by commas and optional blanks.
+/// The schema of a list of these words, with commas and optional blanks between them.
 fn some_of(words: impl Iterator<Item = &'static str>) -> Value {
     let words = words.collect::<Vec<_>>().join("|");
     json!({"type": "string", "pattern": format!(r"^\s*({words})?\s*(,\s*({words})?\s*)*$")})
 }
 
-/// Adds the parameters that select records.
+/// Adds the query parameters that select records.
 fn filtered(operation: Operation) -> Operation {
     operation
         .query(

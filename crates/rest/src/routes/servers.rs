@@ -1,4 +1,4 @@
-//! Routes of servers.
+//! Routes under `/api/servers`.
 
 use mainstay_api as api;
 use mainstay_core::failure::FailureKind;

@@ -1,4 +1,4 @@
-//! Routes for requests of servers, and for switches.
+//! Routes for requests of servers, and for switches of clients.
 
 use mainstay_api as api;
 use mainstay_core::failure::FailureKind;

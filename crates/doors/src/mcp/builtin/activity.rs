@@ -1,5 +1,5 @@
-//! Group `activity`: events and requests of servers, for clients that Mainstay can neither notify
-//! nor ask.
+//! Group `activity`: events of servers, and the requests that servers make of clients. It serves
+//! clients that support neither notifications nor such requests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -54,8 +54,8 @@ const MAX_WAIT: u64 = 900_000;
 /// Maximum number of events in one answer. The next call continues with the id of the last event.
 const MAX_EVENTS: usize = 100;
 
-/// The error code of a refusal by the client (JSON-RPC leaves it to the implementation;
-/// specification, client/sampling).
+/// The error code for a sampling request that the client refuses. JSON-RPC leaves the code to the
+/// implementation (specification, client/sampling).
 const REFUSED_CODE: i64 = -1;
 
 pub async fn answer(tool: GroupTool, request: RequestContext<'_>) -> ToolOutcome {
@@ -87,12 +87,12 @@ struct Await {
     last_event_id: Option<String>,
 }
 
-/// The reason that the wait ended.
+/// The reason that `await_activity` returned.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Trigger {
     Event,
-    /// A server waits for an answer from the client.
+    /// A request of a server waits for the client.
     Pending,
     Timeout,
 }
@@ -103,16 +103,16 @@ struct Activity {
     triggered_by: Trigger,
     /// Oldest first.
     events: Vec<api::Event>,
-    /// The id to continue after.
+    /// The id to pass to the next call.
     last_event_id: String,
-    /// True if events before these are no longer available.
+    /// True if events between the last call and these are no longer available.
     missed: bool,
-    /// Number of calls that servers have not answered yet.
+    /// Number of calls in flight at servers.
     pending_server: u32,
     pending_client: PendingClient,
 }
 
-/// Number of open requests of servers to the client.
+/// Number of open requests of servers, by kind.
 #[derive(Serialize)]
 struct PendingClient {
     sampling: usize,
@@ -132,8 +132,8 @@ impl PendingClient {
     }
 }
 
-/// Waits for an event. Returns at once if a request of a server is open, because that server waits,
-/// too.
+/// Waits for an event. Returns at once if a request of a server is open, because that server waits
+/// for an answer.
 async fn await_activity(context: &Context<'_>) -> ToolOutcome {
     let Await {
         timeout_ms,
@@ -147,7 +147,7 @@ async fn await_activity(context: &Context<'_>) -> ToolOutcome {
     let mut queue_changes = registry.queue().changes();
     let (mut events, mut has_missed) = (Vec::new(), false);
     let triggered_by = loop {
-        // Mark the queue as seen before reading it. A later change then ends the wait.
+        // Mark the queue as seen before reading it, so that a later change ends the wait.
         queue_changes.mark_unchanged();
         has_missed |= gather(context, &mut subscription, &mut events);
         if !events.is_empty() {
@@ -159,13 +159,13 @@ async fn await_activity(context: &Context<'_>) -> ToolOutcome {
         let next_event = async {
             tokio::select! {
                 open = subscription.readable() => open,
-                // The queue lives as long as the registry, so it does not close before.
+                // The queue closes only with the registry.
                 changed = queue_changes.changed() => changed.is_ok(),
             }
         };
         match timeout_at(deadline, next_event).await {
             Ok(true) => {}
-            // The time is over, or Mainstay stops.
+            // The time limit is over, or Mainstay stops.
             Ok(false) | Err(_) => break Trigger::Timeout,
         }
     };
@@ -188,7 +188,7 @@ fn read_id(text: &str) -> Result<EventId, ToolRefusal> {
     text.parse().map_err(unreadable_id)
 }
 
-/// Collects events of the profile's servers. Returns true if events were missed.
+/// Collects the next events that the client may see. Returns true if events were missed.
 fn gather(
     context: &Context<'_>,
     subscription: &mut Subscription,
@@ -208,21 +208,22 @@ fn gather(
     has_missed
 }
 
-/// The part of an event that concerns the profile's servers, if any.
+/// The part of an event that the client may see. `None` if the event is hidden, or if it is
+/// reported in another way.
 fn visible_part(context: &Context<'_>, event: &ServerEvent) -> Option<ServerEvent> {
-    // Server requests are omitted, because other tools list them.
+    // Requests of servers are listed by other tools.
     if event.kind.is_about_request() {
         return None;
     }
-    // The start of an attempt is omitted, because its end is an event.
+    // The end of an attempt is an event of its own.
     if matches!(event.kind, EventKind::ServerStarting {}) {
         return None;
     }
     context.visible_event(event)
 }
 
-/// Open requests of the profile's servers with this method. Requests that belong to other tokens
-/// are omitted.
+/// Open requests of visible servers with this method. Requests that the client may not answer are
+/// left out.
 fn waiting(context: &Context<'_>, method: Method) -> impl Iterator<Item = Queued> {
     let waiting_questions = context.gateway().registry.queue().list();
     let is_own =
@@ -245,7 +246,7 @@ fn requests(context: &Context<'_>, method: Method) -> ToolOutput {
     ToolOutput::json(&json!({"requests": requests}))
 }
 
-/// The id of a request. It is a string, but models often send numbers.
+/// The id of a request. The schema has a string, but models often send numbers.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum RequestId {
@@ -254,7 +255,7 @@ enum RequestId {
 }
 
 impl RequestId {
-    /// Removes the request from the queue for its answer.
+    /// Removes the request from the queue, to answer it.
     fn take(
         &self,
         context: &Context<'_>,
@@ -332,7 +333,7 @@ struct Elicited<'a> {
     content: Option<&'a RawValue>,
 }
 
-/// The action of the user (specification, client/elicitation).
+/// The user's action (specification, client/elicitation).
 #[derive(Clone, Copy, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum ElicitationAction {
@@ -349,7 +350,7 @@ fn respond_to_elicitation(context: &Context<'_>) -> ToolOutcome {
             let reason = "\"content\" must be an object";
             return Err(ToolRefusal::Arguments(reason.to_owned()));
         }
-        // Pass the values on unchanged.
+        // Pass the values on as they came.
         result = format!(r#"{{"action":"accept","content":{content}}}"#);
     }
     let (id, question) = elicited

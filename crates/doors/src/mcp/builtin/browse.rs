@@ -1,5 +1,4 @@
-//! Further tools of group `activity`: lists and logs of servers, for clients that support only
-//! tools.
+//! More tools of group `activity`: lists and logs of servers, for clients that support only tools.
 
 use std::io;
 
@@ -22,7 +21,7 @@ use tokio::sync::oneshot;
 /// Maximum number of items in one page.
 const PAGE: usize = 100;
 
-/// Lines of a log: the default and the maximum.
+/// Number of log lines in the output: the default and the maximum.
 const DEFAULT_TAIL: usize = 50;
 const MAX_TAIL: usize = 500;
 
@@ -33,7 +32,7 @@ struct List {
     cursor: Option<Cursor>,
 }
 
-/// A cursor: the index of the next item. Models often send numeric strings as numbers.
+/// A cursor: the index of the next item. Models often send a number instead of a string.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Cursor {
@@ -50,7 +49,7 @@ impl Cursor {
     }
 }
 
-/// Lists items without the schemas of tools, which `describe_tool` and `search_tools` return.
+/// Lists items, without the schemas of tools. `describe_tool` and `search_tools` return schemas.
 pub async fn list(kind: ListKind, context: &Context<'_>) -> ToolOutcome {
     let List { server, cursor } = context.arguments()?;
     let server_filter = context.only(server.as_deref())?;
@@ -93,7 +92,7 @@ struct ReadResourceArguments {
     uri: String,
 }
 
-/// All contents of a resource, in the form of MCP.
+/// Returns the result of `resources/read` unchanged.
 pub async fn read_resource(
     context: &Context<'_>,
     cancel_signal: oneshot::Receiver<String>,

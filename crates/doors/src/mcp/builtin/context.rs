@@ -1,4 +1,4 @@
-//! Servers, tools and data that an own tool may use for its client.
+//! The context of a call to an own tool: the servers, items and records that its client may see.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -56,7 +56,7 @@ impl<'a> Context<'a> {
         &self.shared.gateway
     }
 
-    /// The arguments of the call.
+    /// Parses the arguments of the call. Absent arguments and `null` are an empty object.
     pub fn arguments<T: Deserialize<'a>>(&self) -> Result<T, ToolRefusal> {
         let arguments = self
             .frame
@@ -66,13 +66,13 @@ impl<'a> Context<'a> {
             .map_err(|error| ToolRefusal::Arguments(error.to_string()))
     }
 
-    /// Waits once for each starting server of the profile.
+    /// Waits once for each server of the profile that is starting.
     async fn settled(&self) {
         let registry = &self.gateway().registry;
         registry.profile_settled(&self.view.profile).await;
     }
 
-    /// The catalog of the profile's servers, including unlisted items. Waits for starting servers.
+    /// The catalog of the profile's servers, with unlisted items. Waits for starting servers.
     pub async fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.profile_snapshot().await.catalog)
     }
@@ -83,7 +83,8 @@ impl<'a> Context<'a> {
         self.view.snapshot()
     }
 
-    /// The target and the JSON text of each visible item in a list, for one server or all servers.
+    /// The items of a list that the client can see, of one server or all servers: each target with
+    /// its JSON text.
     pub fn items<'c>(
         &self,
         catalog: &'c Catalog,
@@ -97,7 +98,7 @@ impl<'a> Context<'a> {
         items.map(|(target, item)| (target, &**item))
     }
 
-    /// A filter for the tools that this client can see, of one server or of all servers.
+    /// A filter for the tools that the client can see, of one server or all servers.
     pub fn sieve(&self, server_filter: Option<Arc<ServerHandle>>) -> Sieve {
         Sieve {
             view: self.view.clone(),
@@ -105,7 +106,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The visible servers, in configuration order.
+    /// The servers that the client can see, in the order of the configuration.
     pub fn servers(&self) -> Vec<Arc<ServerHandle>> {
         self.gateway().servers_of(&self.view)
     }
@@ -115,12 +116,12 @@ impl<'a> Context<'a> {
         self.servers().len() == self.gateway().registry.servers().len()
     }
 
-    /// The server with this name. A server outside of the profile is treated as unknown.
+    /// The server with this name. A server that the client cannot see is an unknown one.
     pub fn server(&self, name: &str) -> Result<Arc<ServerHandle>, Failure> {
         self.gateway().server(&self.view, name)
     }
 
-    /// Resolves a tool or prompt name in any spelling, among all servers or in one server. Waits
+    /// Resolves the name of a tool or prompt in any spelling, among all servers or in one. Waits
     /// for starting servers if the name is unknown.
     pub async fn target(
         &self,
@@ -166,7 +167,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// True if the profile includes the server.
+    /// True if the client can see the server.
     pub fn has_server(&self, name: &ServerName) -> bool {
         self.view.has_server(name)
     }
@@ -176,13 +177,13 @@ impl<'a> Context<'a> {
         self.view.visible_event(event)
     }
 
-    /// The records and objects that the client may see.
+    /// The records and objects that the client may read.
     pub fn reach(&self) -> Reach {
         Reach::new(&self.client, self.view.clone())
     }
 
-    /// True for a refused call with the client's own token or session. Its names may be hidden from
-    /// the client, but came from the client.
+    /// True for a refused call of this client, by its token or its session. Its names may be hidden
+    /// from the client, but the client itself sent them.
     pub fn made_refused(&self, record: &Record) -> bool {
         let is_own = match &self.client.principal {
             client @ Principal::Client(_) => record.origin.principal == Some(client.to_string()),
@@ -194,9 +195,9 @@ impl<'a> Context<'a> {
         is_own && record.status == Status::Refused
     }
 
-    /// True if the client may answer a question to this principal. The operator may answer all
-    /// questions. A client with a token may answer only its own. A client without a token may
-    /// answer questions that belong to no client token.
+    /// True if the client may answer a question that a call of `principal` caused. The operator may
+    /// answer all questions, and a client with a token its own. A client without a token may answer
+    /// questions that no client token caused.
     pub fn is_own(&self, principal: Option<&Principal>) -> bool {
         match (&self.client.principal, principal) {
             (Principal::Operator, _) => true,
@@ -205,7 +206,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The client for Mainstay's own requests. It cannot answer questions.
+    /// The client for requests that Mainstay makes itself. It does not get questions.
     pub fn client(&self) -> Arc<CallClient> {
         let origin = CallOrigin::clone(&self.client.origin);
         let principal = self.client.principal.clone();
@@ -216,7 +217,7 @@ impl<'a> Context<'a> {
         ))
     }
 
-    /// The client's origin, as records name it.
+    /// The origin of the call, for records.
     pub fn origin(&self) -> Arc<CallOrigin> {
         Arc::clone(&self.client.origin)
     }
@@ -226,7 +227,7 @@ impl<'a> Context<'a> {
         self.client.principal == Principal::Operator
     }
 
-    /// The details that the client may see of servers that wait for approval.
+    /// The part of a pending server's details that the client may see.
     pub fn disclosure(&self) -> Disclosure {
         if self.is_operator() {
             Disclosure::Operator
@@ -235,7 +236,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The answer of a server to `resources/read`.
+    /// Sends `resources/read` to a server, and returns the result.
     pub async fn read(
         &self,
         server: &str,
@@ -243,7 +244,7 @@ impl<'a> Context<'a> {
         cancel_signal: oneshot::Receiver<String>,
     ) -> Result<Raw, Failure> {
         let server = self.server(server)?;
-        // The URI may contain its server's name, as in the merged list.
+        // The URI may be one from the merged list, with the name of its server.
         let listed_target = self.view.resource(uri).target();
         let listed_target = listed_target.filter(|target| target.server == server.name);
         let original = listed_target.map_or_else(|| uri.into(), |target| target.original);
@@ -255,7 +256,7 @@ impl<'a> Context<'a> {
             .await
     }
 
-    /// The answer of a server to a request on behalf of the client.
+    /// Sends a request to a server for the client, and returns the result.
     pub async fn ask(
         &self,
         server: Arc<ServerHandle>,
@@ -277,13 +278,13 @@ impl<'a> Context<'a> {
         .await
     }
 
-    /// The server with this name, or `None` without a name.
+    /// Looks up a server if there is a name.
     pub fn only(&self, name: Option<&str>) -> Result<Option<Arc<ServerHandle>>, Failure> {
         name.map(|name| self.server(name)).transpose()
     }
 }
 
-/// Selects the visible tools. Can be sent to another thread.
+/// Selects the tools that a client can see. Unlike [`Context`], it can move to another thread.
 pub struct Sieve {
     view: View,
     only: Option<Arc<ServerHandle>>,
@@ -295,12 +296,12 @@ impl Sieve {
     }
 }
 
-/// True if the target belongs to the server, or if no server is given.
+/// True if the target belongs to the server, or there is no server to filter by.
 fn belongs_to(target: &ItemTarget, server_filter: Option<&ServerHandle>) -> bool {
     server_filter.is_none_or(|server| server.name == target.server)
 }
 
-/// The arguments for a server's tool as JSON text. Absent arguments and `null` become `{}`.
+/// The JSON text of a server tool's arguments. Absent arguments and `null` become `{}`.
 pub fn object(arguments: Option<&RawValue>) -> Result<&str, ToolRefusal> {
     let text = arguments.map_or("null", RawValue::get);
     match text.as_bytes() {
@@ -312,8 +313,8 @@ pub fn object(arguments: Option<&RawValue>) -> Result<&str, ToolRefusal> {
     }
 }
 
-/// Replaces the own tool and its arguments in a request by the contained server tool and arguments.
-/// The id, the progress token and the answers to questions stay.
+/// Replaces the own tool's name and arguments in a request by those of the server's tool that it
+/// calls. The id, the progress token and answers to questions stay.
 pub fn unwrapped(frame: &Frame, tool: &str, arguments: &str) -> Result<Frame, ToolRefusal> {
     let unreadable_arguments = |reason: &str| ToolRefusal::Arguments(reason.to_owned());
     let (Some(name), Some(outer_span)) = (
@@ -327,7 +328,7 @@ pub fn unwrapped(frame: &Frame, tool: &str, arguments: &str) -> Result<Frame, To
     Frame::read(text.into()).map_err(|error| unreadable_arguments(&error.to_string()))
 }
 
-/// The address of an unwrapped request, and the name in it.
+/// Parses the address of an unwrapped request. Returns it with the tool's name.
 pub fn address(frame: &Frame) -> Result<(Address<'_>, Text<'_>), ToolRefusal> {
     let address = message::address(frame.text(), frame.envelope())
         .map_err(|error| ToolRefusal::Arguments(error.to_string()))?;

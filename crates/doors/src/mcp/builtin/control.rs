@@ -1,7 +1,7 @@
-//! Group `control`: the operator's client adds, removes and switches servers until the next
-//! restart. A model that reads untrusted text must not start programs or send secrets elsewhere. A
-//! server therefore waits for a person's approval outside of MCP if it runs a command, refers to
-//! secrets, or changes the target of a known name.
+//! Group `control`: the operator's client adds, removes and switches servers. The changes end with
+//! this run. A model may have read untrusted text, so it must not start programs or send secrets
+//! elsewhere. A server therefore waits for approval, which a person gives outside of MCP, if it
+//! runs a command, refers to secrets, or changes the target of a known name.
 
 use mainstay_config::Approval;
 use mainstay_core::config::Launch;
@@ -69,7 +69,7 @@ async fn add(context: &Context<'_>) -> ToolOutcome {
     } else {
         started(&server).await
     };
-    // A mistyped key has no other report.
+    // A mistyped key is reported nowhere else.
     if !warnings.is_empty() {
         output["warnings"] = warnings.into();
     }
@@ -101,7 +101,7 @@ async fn disable(context: &Context<'_>) -> ToolOutcome {
     Ok(ToolOutput::json(&done(&server)))
 }
 
-/// Starts a server that connects automatically, and returns its resulting status.
+/// Starts the server if it connects at the start, and returns its status after that.
 async fn started(server: &ServerHandle) -> Value {
     if server.config().connects_at_start() {
         server.operate(Operation::Start).await.ok();

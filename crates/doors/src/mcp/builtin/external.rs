@@ -1,4 +1,4 @@
-//! Group `external`: servers, tools and resources through five tools.
+//! Group `external`: five tools that list and use servers, tools and resources.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -40,7 +40,7 @@ pub async fn answer(tool: GroupTool, request: RequestContext<'_>) -> ToolOutcome
     }
 }
 
-/// `external_list_servers`
+/// Answers `external_list_servers`.
 fn list_servers(context: &Context<'_>) -> ToolOutput {
     #[derive(Serialize)]
     struct ListedServer {
@@ -79,7 +79,7 @@ struct Filter {
     server: Option<String>,
 }
 
-/// `external_list_tools`
+/// Answers `external_list_tools`.
 async fn list_tools(context: &Context<'_>) -> ToolOutcome {
     let tools = list_items(context, ListKind::Tools, |target, item| {
         json!({
@@ -91,7 +91,7 @@ async fn list_tools(context: &Context<'_>) -> ToolOutcome {
     Ok(ToolOutput::json(&json!({"tools": tools.await?})))
 }
 
-/// `external_list_resources`
+/// Answers `external_list_resources`.
 async fn list_resources(context: &Context<'_>) -> ToolOutcome {
     let resources = list_items(context, ListKind::Resources, |target, item| {
         json!({
@@ -117,7 +117,7 @@ async fn list_items(
     Ok(items.map(|(target, item)| entry(target, item)).collect())
 }
 
-/// An absent text becomes an empty one.
+/// A text member of an item. An absent member is an empty text.
 fn text<'i>(item: &'i str, member: &str) -> Cow<'i, str> {
     message::shown_member(item, member).unwrap_or_default()
 }
@@ -130,7 +130,8 @@ struct Call<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// `external_call_tool`: returns the content of the tool's result, and `is_error` if it failed.
+/// Answers `external_call_tool` with the content of the tool's result, and `is_error` if the call
+/// failed.
 async fn call_tool(context: &Context<'_>, request: RequestContext<'_>) -> ToolOutcome {
     let call: Call<'_> = context.arguments()?;
     let arguments = context::object(call.arguments)?;
@@ -166,7 +167,8 @@ async fn call_tool(context: &Context<'_>, request: RequestContext<'_>) -> ToolOu
 fn content(id: &str, answer: &CallAnswer) -> ToolOutput {
     let result = answer.frame.result().unwrap_or("{}");
     let Some(content) = message::member(result, "content") else {
-        // The server asks the client before the result (2026-07-28).
+        // Without content, the result is a task or a question to the client (2026-07-28). Pass it
+        // on.
         return ToolOutput::Server(RpcReply::answer(id, answer));
     };
     if message::member(result, "isError") == Some("true") {
@@ -183,7 +185,7 @@ struct ReadResourceArguments {
     uri: String,
 }
 
-/// `external_read_resource`
+/// Answers `external_read_resource`.
 async fn read_resource(context: &Context<'_>, request: RequestContext<'_>) -> ToolOutcome {
     let ReadResourceArguments { server, uri } = context.arguments()?;
     let result = context.read(&server, &uri, request.cancelled).await?;

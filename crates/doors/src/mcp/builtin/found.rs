@@ -1,4 +1,4 @@
-//! The output of `search_tools`: tools with their whole input schemas, as many as fit.
+//! The output of `search_tools`: as many tools as fit, each with its whole input schema.
 
 use std::fmt::Write as _;
 
@@ -8,19 +8,19 @@ use mainstay_core::{
 };
 use serde_json::json;
 
-/// Maximum size of an answer on the wire, in bytes, including its envelope.
+/// Maximum size of the response on the wire, in bytes.
 pub const MAX_FOUND: usize = 16_000;
 
-/// Bytes for the envelope and for members other than the tools.
+/// Bytes reserved for the envelope and for members other than the tools.
 const FRAME: usize = 1_000;
 
-/// Bytes for the tools, encoded in a JSON string.
+/// Bytes for the tools, after escaping in a JSON string.
 const ROOM: usize = MAX_FOUND - FRAME;
 
-/// Maximum length of a description, in characters. `describe_tool` returns the whole description.
+/// Maximum length of a description, in characters. `describe_tool` returns all of it.
 const MAX_DESCRIPTION: usize = 1_000;
 
-/// Maximum number of reported names of tools that are too large.
+/// Maximum number of names of tools that are too large for the output.
 const MAX_TOO_LARGE: usize = 5;
 
 /// Maximum length of such a name, in characters.
@@ -34,8 +34,8 @@ pub struct FoundTools {
 }
 
 impl FoundTools {
-    /// Adds a tool (JSON text). Returns `false` if there is no room. A tool that can never fit is
-    /// only named, because schemas are not cut.
+    /// Adds a tool (JSON text). Returns false if there is no room left. A tool that alone exceeds
+    /// the room is only named, because a schema must be whole.
     pub fn add(&mut self, name: &str, tool: String) -> bool {
         let size = quote(&tool).len();
         if size > ROOM {
@@ -52,7 +52,7 @@ impl FoundTools {
         true
     }
 
-    /// The output. `matching` is the number of all matching tools.
+    /// The output as JSON. `match_count` is the number of all matching tools.
     pub fn to_json(&self, match_count: usize) -> String {
         let omitted_count = match_count - self.tools.len() - self.too_large.len();
         let mut json = format!(
@@ -71,8 +71,8 @@ impl FoundTools {
     }
 }
 
-/// One tool of the output with its input schema, and the status of its server if the server is not
-/// connected.
+/// One tool of the output (JSON text), with its input schema. `status` is the status of its server,
+/// if that is not connected.
 pub fn tool(exposed_name: &str, target: &ItemTarget, item: &str, status: Option<&str>) -> String {
     let description = message::shown_member(item, "description").unwrap_or_default();
     let mut tool = format!(
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// A tool whose schema has about this number of bytes, all of which need escaping.
+    /// A tool with a schema of about `bytes` bytes, each of which needs escaping.
     fn tool_of_size(bytes: usize) -> String {
         let schema = json!({"type": "object", "x": vec!["\"\\"; bytes / 7]});
         let item = json!({"name": "n", "description": "d".repeat(5_000), "inputSchema": schema});
@@ -111,7 +111,7 @@ mod tests {
         tool("s__n", &target, &item.to_string(), None)
     }
 
-    /// The answer on the wire, and the output as JSON.
+    /// The response on the wire, and the parsed output.
     fn answer(found_tools: &FoundTools, match_count: usize) -> (String, Value) {
         let output = found_tools.to_json(match_count);
         let text = quote(&output);

@@ -1,4 +1,4 @@
-//! Group `meta`: six tools that give access to all tools with little context.
+//! Group `meta`: six tools that find and call the tools of all servers with little context.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ async fn search(context: &Context<'_>) -> ToolOutcome {
     let server_filter = context.only(server.as_deref())?;
     let snapshot = context.profile_snapshot().await;
     let (searched_snapshot, sieve) = (Arc::clone(&snapshot), context.sieve(server_filter));
-    // A search may match thousands of tools.
+    // Filtering may take long, because a search may match thousands of tools.
     let places = off_the_runtime(move || {
         let mut places = searched_snapshot.index.search(&query);
         let targets = searched_snapshot.catalog.targets(ListKind::Tools);
@@ -88,7 +88,7 @@ async fn search(context: &Context<'_>) -> ToolOutcome {
     Ok(ToolOutput::Json(found_tools.to_json(places.len())))
 }
 
-/// The status of the tool's server, or `None` if the server is connected.
+/// The status word of the tool's server; `None` if the server is connected.
 fn trouble(context: &Context<'_>, target: &ItemTarget) -> Option<&'static str> {
     let state = context.server(target.server.as_str()).ok()?.view().state();
     (state != SessionState::Connected).then(|| state.words().tools)
@@ -118,7 +118,7 @@ async fn describe(context: &Context<'_>) -> ToolOutcome {
     )))
 }
 
-/// The tool with this name, in any spelling.
+/// Resolves a tool's name in any spelling.
 async fn tool(
     context: &Context<'_>,
     server: Option<&str>,
@@ -149,7 +149,7 @@ struct Execute<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// Calls a server's tool. Progress, questions, cancellation and result are those of a direct
+/// Calls a server's tool. Progress, questions, cancellation and result are like those of a direct
 /// `tools/call`.
 async fn execute(context: &Context<'_>, request: RequestContext<'_>) -> ToolOutcome {
     let call: Execute<'_> = context.arguments()?;
@@ -167,7 +167,7 @@ async fn execute(context: &Context<'_>, request: RequestContext<'_>) -> ToolOutc
     ))
 }
 
-/// `list_servers`: returns an array without the stderr of connected servers.
+/// Answers `list_servers`. The output of connected servers on stderr is left out.
 fn list_servers(context: &Context<'_>) -> ToolOutput {
     let to_details = |server: &Arc<ServerHandle>| {
         let mut server_details = details(&context.gateway().registry, server, context.disclosure());
@@ -190,7 +190,7 @@ struct Reconnect {
     name: String,
 }
 
-/// `reconnect_server`
+/// Answers `reconnect_server`.
 async fn reconnect(context: &Context<'_>) -> ToolOutcome {
     let Reconnect { name } = context.arguments()?;
     context.server(&name)?.operate(Operation::Reconnect).await?;

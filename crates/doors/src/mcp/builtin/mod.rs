@@ -1,8 +1,9 @@
-//! Mainstay's own tools. A profile selects groups of them, in addition to or in place of its
-//! servers' tools (docs/own-tools.md). The descriptors of a group are in a JSON file, and the code
-//! in the Rust file of the same name. A result is one text with JSON, or a server's answer.
+//! Mainstay's own tools, in groups. A profile lists the tools of its groups, beside or instead of
+//! its servers' tools (docs/own-tools.md). The JSON file of a group has its descriptors, and the
+//! Rust file of the same name its code. An own tool answers with one text of JSON, or with the
+//! answer of a server.
 
-/// The tools of a group, in the order of its descriptors.
+/// Defines the tools of a group, in the order of its descriptors.
 macro_rules! tools {
     ($($tool:ident $name:literal,)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +60,7 @@ pub enum OwnTool {
     Control(control::GroupTool),
 }
 
-/// The descriptors of the tools in these groups, each as JSON text on one line.
+/// The descriptors of these groups' tools, each as JSON on one line.
 pub fn descriptors(groups: &[OwnToolGroup]) -> impl Iterator<Item = &str> {
     static ALL: LazyLock<BTreeMap<OwnToolGroup, Vec<String>>> =
         LazyLock::new(|| OwnToolGroup::ALL.map(|group| (group, read(group))).into());
@@ -91,7 +92,7 @@ pub fn find(groups: &[OwnToolGroup], name: &str) -> Option<OwnTool> {
 }
 
 impl OwnTool {
-    /// The method that the tool calls at a server, if any.
+    /// The method of the request that the tool sends to a server, if any.
     const fn calls(self) -> Option<Method> {
         match self {
             Self::Meta(meta::GroupTool::Execute) | Self::External(external::GroupTool::Call) => {
@@ -109,7 +110,8 @@ impl OwnTool {
     }
 }
 
-/// The server call that a refused tool call requested, as far as its arguments show.
+/// The server request that a refused call of an own tool asked for, as far as its arguments are
+/// readable. It goes into the record.
 fn requested_call(method: Method, frame: &Frame) -> Option<RequestedCall> {
     let own_call = RequestedCall::from_frame(frame)?;
     let tool_arguments = own_call.arguments.as_deref().unwrap_or("{}");
@@ -123,7 +125,7 @@ fn requested_call(method: Method, frame: &Frame) -> Option<RequestedCall> {
     };
     let arguments = message::member(tool_arguments, "arguments")
         .or_else(|| message::member(tool_arguments, "args"));
-    // Arguments that are not an object are ignored.
+    // The record takes only objects as arguments.
     let arguments = arguments.filter(|arguments| arguments.starts_with('{'));
     Some(RequestedCall {
         trace: own_call.trace,
@@ -131,7 +133,7 @@ fn requested_call(method: Method, frame: &Frame) -> Option<RequestedCall> {
     })
 }
 
-/// Calls an own tool.
+/// Runs an own tool. A failure becomes a result with `isError`, because models read its text.
 pub async fn call(tool: OwnTool, request: RequestContext<'_>) -> RpcReply {
     let (id, era, frame) = (request.id(), request.era(), request.frame);
     let outcome = match tool {
@@ -149,7 +151,7 @@ pub async fn call(tool: OwnTool, request: RequestContext<'_>) -> RpcReply {
         Err(refusal) => {
             let body = refusal.body().to_string();
             let failure = refusal.into_failure();
-            // The other own tools do not call a server.
+            // Only an own tool that calls a server is recorded as a refused call.
             call_refusal = tool.calls().map(|method| CallRefusal {
                 requested: requested_call(method, frame),
                 failure: failure.clone(),
@@ -172,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// Every listed tool can be called, and the core reserves its name.
+    /// Every descriptor has a tool, and the core reserves the name of every tool.
     #[test]
     fn every_described_tool_can_be_called() {
         for group in OwnToolGroup::ALL {
@@ -198,7 +200,7 @@ mod tests {
         );
     }
 
-    /// Names are unique across groups, because a profile may select all groups.
+    /// Names are unique across groups. A profile may have all groups.
     #[test]
     fn no_two_groups_share_a_name() {
         let mut all: Vec<_> = OwnToolGroup::ALL
@@ -211,8 +213,8 @@ mod tests {
         assert_eq!(all.len(), count);
     }
 
-    /// Descriptors are short, because they use context of every client, and have one line for stdio
-    /// and SSE.
+    /// Descriptors are short, because every client spends context on them. They have one line,
+    /// because stdio and SSE need that.
     #[test]
     fn descriptors_are_short_and_whole() {
         for tool in descriptors(&OwnToolGroup::ALL) {

@@ -1,6 +1,7 @@
-//! Stored arguments and results of calls, read in parts by `read_object` or as resources
-//! (`mainstay://objects/CID`), whose query has the tool's arguments. A client can compute the
-//! identifier of a guessed content, so it can read only objects of its own calls ([`Reach`]).
+//! Stored arguments and results of calls. A client reads them in parts by `read_object`, or as
+//! resources (`mainstay://objects/CID`) with the same parameters. A client could compute the
+//! identifier of content that it guesses. It may therefore read only objects of its own calls
+//! ([`Reach`]).
 
 use axum::{extract::Query, http::Uri};
 use mainstay_core::{
@@ -32,7 +33,8 @@ pub fn is_one(uri: &str) -> bool {
     uri.starts_with(OBJECTS)
 }
 
-/// Answers `resources/read`. `reach` is `None` if the profile does not allow reading objects.
+/// Answers `resources/read` of a stored object. `reach` is `None` if the profile has no access to
+/// objects.
 pub async fn read(
     shared_state: &SharedState,
     reach: Option<Reach>,
@@ -43,7 +45,7 @@ pub async fn read(
 ) -> RpcReply {
     let part = match here(cancel_signal, part(shared_state, reach, uri)).await {
         Ok(part) => part,
-        // Reading an object is not a server call.
+        // This is no request to a server, so its refusal is not recorded.
         Err(refusal) => return RpcReply::failure(id, &failed(refusal, uri)).refused_as(None),
     };
     let mut meta = json!({"mainstay/offset": part.offset, "mainstay/total": part.total});
@@ -67,7 +69,7 @@ async fn part(
     let (cid, query) = bare(uri).split_once('?').unwrap_or((bare(uri), ""));
     let invalid_uri =
         |reason: &dyn std::fmt::Display| ToolRefusal::Arguments(format!("{uri}: {reason}"));
-    // Reject characters that could change the query below.
+    // A parsed identifier has no characters that could change the query.
     let cid: Cid = cid
         .parse()
         .map_err(|_| ToolRefusal::CidNotFound(cid.to_owned()))?;
@@ -90,7 +92,7 @@ fn failed(refusal: ToolRefusal, uri: &str) -> Failure {
     }
 }
 
-/// Reads part of an object (`read_object`).
+/// Answers `read_object`.
 pub async fn read_part(context: &Context<'_>) -> ToolOutcome {
     let excerpt_query: ExcerptQuery = context.arguments()?;
     let cid = bare(&excerpt_query.cid).to_owned();

@@ -9,11 +9,11 @@ use crate::mcp::reply::RpcReply;
 
 /// The output of an own tool.
 pub enum ToolOutput {
-    /// One text that holds this JSON.
+    /// A result whose text is this JSON.
     Json(String),
-    /// JSON of a call that failed (`isError`).
+    /// A result with `isError` whose text is this JSON.
     Failed(String),
-    /// The answer of a server, passed on.
+    /// The answer of a server, which is passed on.
     Server(RpcReply),
 }
 
@@ -21,13 +21,13 @@ pub type ToolOutcome = Result<ToolOutput, ToolRefusal>;
 
 impl ToolOutput {
     pub fn json(value: &impl Serialize) -> Self {
-        // Serializing maps with text keys cannot fail.
+        // Maps with text keys always serialize.
         Self::Json(serde_json::to_string(value).unwrap_or_default())
     }
 }
 
-/// Runs Mainstay's own work until the client cancels it. Server calls handle cancellation
-/// themselves.
+/// Runs work of Mainstay until the client cancels the request. Requests to servers handle
+/// cancellation themselves.
 pub async fn here<T>(
     cancel_signal: oneshot::Receiver<String>,
     answer: impl Future<Output = Result<T, ToolRefusal>>,

@@ -1,5 +1,5 @@
-//! The records and stored objects that a client may see: those of calls with its own token, for the
-//! servers and tools of its profile. The control token gives access to all of them.
+//! The records and stored objects that a client may read. They belong to calls with its token, to
+//! servers and tools that it can see. The operator reads those of all clients.
 
 use mainstay_core::{
     principal::Principal,
@@ -8,14 +8,14 @@ use mainstay_core::{
 use mainstay_gateway::{View, calls::CallClient};
 use mainstay_journal::{Holder, PrincipalFilter};
 
-/// The records and objects that one client may see.
+/// Decides which records and objects one client may read.
 #[derive(Clone, Debug)]
 pub struct Reach {
     identity: ClientIdentity,
     view: View,
 }
 
-/// Identifies a client by token, session and declared name, because not every client has a session.
+/// Identifies a client by its token, session and declared name. Not every client has a session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClientIdentity {
     pub principal: Principal,
@@ -37,7 +37,7 @@ impl Reach {
         &self.identity
     }
 
-    /// The owner of the records that the client may see, by token.
+    /// The principal of the records that the client may read.
     pub fn record_owner(&self) -> PrincipalFilter {
         match &self.identity.principal {
             Principal::Operator => PrincipalFilter::Anybodys,
@@ -50,7 +50,7 @@ impl Reach {
         self.shows_holder(&Holder::from_call(&record.origin, &record.target))
     }
 
-    /// True if the client may see arguments and results of this holder's calls.
+    /// True if the client may read the arguments and results of this holder's calls.
     pub fn shows_holder(&self, holder: &Holder) -> bool {
         let is_own = match self.record_owner() {
             PrincipalFilter::Anybodys => true,
@@ -59,7 +59,7 @@ impl Reach {
         is_own && self.sees(holder)
     }
 
-    /// True if the client can see all tools.
+    /// True if the client can see all tools, so that no record needs a check.
     pub fn is_everything(&self) -> bool {
         self.view.has_all_tools()
     }
@@ -68,7 +68,7 @@ impl Reach {
         match (&holder.server, &holder.tool) {
             (Some(server), Some(tool)) => self.view.has_tool(server, tool),
             (Some(server), None) => self.view.has_server(server),
-            // An unresolved name may belong to a hidden item.
+            // A name without a server may be that of a hidden item.
             (None, _) => self.view.has_all_tools(),
         }
     }

@@ -1,4 +1,4 @@
-//! Group `records`: call records and stored objects.
+//! Group `records`: reads call records and stored objects.
 
 use std::cmp::Reverse;
 
@@ -32,13 +32,13 @@ tools! {
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 500;
 
-/// Records examined for a client with limited access: at a time and in total, which takes a few
-/// seconds.
+/// Records that are examined for a client that may not read all: at a time, and in total. The total
+/// takes a few seconds.
 const PAGE_SIZE: usize = 500;
 const MAX_EXAMINED: usize = 10_000;
 
-/// Maximum number of shown characters of an object, and of its members' names; maximum number of
-/// such names.
+/// Limits for the description of an object: characters of its text and of its members' names, and
+/// number of names.
 const MAX_SHOWN: usize = 16_000;
 const MAX_ATTRIBUTES: usize = 1_000;
 
@@ -91,7 +91,7 @@ async fn call_records(context: &Context<'_>) -> ToolOutcome {
     })))
 }
 
-/// Records of the client's own calls to visible servers and tools.
+/// Finds records of calls to servers and tools that the client can see.
 async fn visible(
     context: &Context<'_>,
     journal: &Journal,
@@ -119,15 +119,15 @@ async fn visible(
     Ok(merged_page)
 }
 
-/// A subset of the requested records.
+/// A part of the requested records, which is searched by one filter.
 struct Part {
     filter: RecordFilter,
-    /// True if another part contains the refused calls.
+    /// True if another part has the refused calls.
     without_refused: bool,
 }
 
-/// Splits the requested records into disjoint parts: one for each visible server, and one for the
-/// client's refused calls.
+/// Splits the requested records into disjoint parts: one for each server that the client can see,
+/// and one for its refused calls.
 fn parts(context: &Context<'_>, filter: RecordFilter) -> Result<Vec<Part>, ToolRefusal> {
     let full_part = |filter| Part {
         filter,
@@ -149,7 +149,7 @@ fn parts(context: &Context<'_>, filter: RecordFilter) -> Result<Vec<Part>, ToolR
         .iter()
         .map(|server| server_filter(server.name.to_string()));
     if context.reach().is_everything() {
-        // A call with an unknown server name is recorded without a server.
+        // A call with an unknown server's name is recorded without a server.
         return Ok(server_filters
             .chain([server_filter(String::new())])
             .map(full_part)
@@ -172,7 +172,7 @@ fn parts(context: &Context<'_>, filter: RecordFilter) -> Result<Vec<Part>, ToolR
     })
 }
 
-/// The newest records that the client may see, among at most `max_examined`.
+/// Finds the newest records that the client may read. Examines at most `max_examined`.
 async fn examined(
     context: &Context<'_>,
     journal: &Journal,
@@ -218,7 +218,7 @@ struct Inspect {
     cid: String,
 }
 
-/// Describes an object: its type, size, beginning and members.
+/// Describes an object: type, size, beginning, and names of its members.
 async fn inspect(context: &Context<'_>) -> ToolOutcome {
     let Inspect { cid } = context.arguments()?;
     let cid = kept_objects::bare(&cid).to_owned();
@@ -241,7 +241,7 @@ async fn inspect(context: &Context<'_>) -> ToolOutcome {
     Ok(ToolOutput::json(&output))
 }
 
-/// A short description of an object.
+/// Describes the text of an object.
 fn describe(object: &str) -> Value {
     let json: Option<&RawValue> = serde_json::from_str(object).ok();
     let kind = match json.and_then(|json| json.get().bytes().next()) {

@@ -1,4 +1,4 @@
-//! Errors of own tools, in the form `{"error": KIND, …}`.
+//! Errors of own tools. Their output has the form `{"error": KIND, …}`.
 
 use mainstay_core::failure::{Failure, FailureKind};
 use serde_json::{Value, json};
@@ -9,12 +9,12 @@ use mainstay_doorway::json_views::lists::NotFound;
 pub enum ToolRefusal {
     #[error("the arguments are not as the tool's schema has them: {0}")]
     Arguments(String),
-    /// The name is neither `server/tool` nor another spelling of exactly one tool.
+    /// The name is neither `server/tool` nor a spelling of exactly one tool.
     #[error("{name:?} is not the name of a tool: {reason}")]
     ToolName { name: String, reason: String },
     #[error("this tool is for the bearer of the control token alone")]
     Forbidden,
-    /// The object does not exist, or the client may not see it.
+    /// The object does not exist, or the client may not read it.
     #[error("nothing is kept under {0}")]
     CidNotFound(String),
     #[error(transparent)]
@@ -31,7 +31,7 @@ impl From<NotFound> for ToolRefusal {
 }
 
 impl ToolRefusal {
-    /// The failure of the requested server call.
+    /// The error as the failure of the requested call, for its record.
     pub fn into_failure(self) -> Failure {
         let message = self.to_string();
         let kind = match self {
@@ -56,7 +56,7 @@ impl ToolRefusal {
             Self::CidNotFound(cid) => {
                 json!({"error": FailureKind::CidNotFound.code(), "message": message, "cid": cid})
             }
-            // An exceeded time limit is `call_timeout` here and `call_failed` on REST.
+            // An exceeded time limit is `call_timeout` here, and `call_failed` over REST.
             Self::Failed(failure) => {
                 let mut body = json!({"error": failure.kind.code(), "message": message});
                 for (key, value) in &failure.details {

@@ -1,4 +1,5 @@
-//! Serves several servers at one endpoint. The profile's catalog resolves names and answers lists.
+//! The aggregate endpoint: serves the servers of a profile as one. The profile's catalog resolves
+//! names and answers lists.
 
 use mainstay_core::{
     builtin::OwnToolGroup,
@@ -32,7 +33,7 @@ pub async fn answer(request: RequestContext<'_>) -> RpcReply {
         Method::ToolsCall => return request.call_tool().await,
         Method::PromptsGet => Box::pin(request.get_prompt()).await,
         Method::Complete => Box::pin(request.complete()).await,
-        // The extension has no `tasks/result`.
+        // SEP-2663 has no `tasks/result`.
         _ if request.era() == Era::Modern
             && method != Method::TasksResult
             && tasks::is_about_one(method) =>
@@ -58,14 +59,14 @@ pub async fn answer(request: RequestContext<'_>) -> RpcReply {
 }
 
 impl RequestContext<'_> {
-    /// True if results of these servers may be cut, with a link to the stored object.
+    /// True if a server of the client may cut results and link to the stored object.
     pub fn cuts_results(&self) -> bool {
         let mut servers = self.servers().into_iter();
         servers.any(|server| server.config().max_inline_bytes.is_some())
     }
 
-    /// The objects that the client may read as resources. `None` if the profile neither cuts
-    /// results nor has a tool that reads objects.
+    /// The objects that the client may read as resources. `None` if no result is cut and no own
+    /// tool of the profile reads objects.
     fn reach(&self) -> Option<Reach> {
         let snapshot = self.view.snapshot();
         let reading_groups = [OwnToolGroup::Records, OwnToolGroup::Meta];

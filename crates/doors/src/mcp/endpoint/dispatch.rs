@@ -1,4 +1,4 @@
-//! Answers one message of a client in a session, for every door.
+//! Handles one message of a client in a session. All doors with sessions use it.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ use crate::mcp::{
     shared::SharedState,
 };
 
-/// Answers a request. Messages of the server about it go to `sink`, before the answer. The call is
-/// entered before this function returns, so that a following cancellation reaches it.
+/// Answers a request. Messages of the server about the request go to `sink` before the answer. The
+/// call is registered before this function returns, so that a later cancellation finds it.
 pub fn answer(
     shared_state: Arc<SharedState>,
     session: Arc<ClientSession>,
@@ -43,7 +43,7 @@ pub fn answer(
     }
 }
 
-/// Closes the receipt of a message in a session.
+/// Closes the receipt of a message in a session, which records a refused call.
 pub async fn close(
     shared_state: &SharedState,
     session: &ClientSession,
@@ -58,7 +58,7 @@ pub async fn close(
         .await
 }
 
-/// Enters a call under its id, or returns the reply to a message without a call.
+/// Registers a call under its id. Returns the reply to a request that is no call.
 fn enter(session: &Arc<ClientSession>, frame: &Frame) -> Result<(Span, CallEntry), RpcReply> {
     let MessageKind::Request { id: span, method } = frame.envelope().kind else {
         return Err(RpcReply::error(
@@ -69,10 +69,11 @@ fn enter(session: &Arc<ClientSession>, frame: &Frame) -> Result<(Span, CallEntry
     };
     let id = frame.get(span);
     match method {
-        // A ping checks Mainstay, not the server.
+        // A ping checks its peer, which is Mainstay.
         Method::Ping => return Err(RpcReply::result(id, "{}")),
         Method::Initialize => {
-            // `initialize` arrives here only in a batch (specification 2025-03-26, "Lifecycle").
+            // Doors handle `initialize` themselves. In a batch it is invalid (specification
+            // 2025-03-26, "Lifecycle").
             let reason = "initialize stands in no batch: send it alone";
             return Err(RpcReply::error(id, code::INVALID_REQUEST, reason));
         }
@@ -98,7 +99,7 @@ async fn forward(
         Ok(address) => address,
         Err(error) => return RpcReply::error(id, code::INVALID_PARAMS, &error.to_string()),
     };
-    // Dropping the entry removes the call.
+    // The call is registered until `entry` is dropped.
     let cancel_signal = entry.cancelled();
     let CallClient {
         principal, caller, ..
@@ -142,7 +143,7 @@ async fn forward(
 /// The error for a call without an id.
 pub const MISSING_ID: &str = "a call needs an id";
 
-/// True for a notification with the method of a call, which a server might run.
+/// True for a notification with the method of a call. A server might run it.
 pub fn is_call_without_id(frame: &Frame) -> bool {
     matches!(
         frame.envelope().kind,
@@ -152,7 +153,7 @@ pub fn is_call_without_id(frame: &Frame) -> bool {
     )
 }
 
-/// Handles a notification or a response of a client. Neither is answered.
+/// Handles a notification or a response of a client. Neither has an answer.
 pub async fn take(shared_state: &SharedState, session: &ClientSession, frame: Frame) {
     if is_call_without_id(&frame) {
         let reply = RpcReply::error("null", code::INVALID_REQUEST, MISSING_ID);
@@ -175,7 +176,7 @@ pub async fn take(shared_state: &SharedState, session: &ClientSession, frame: Fr
                 session.cancel(id, &reason);
             }
         }
-        // Mainstay has sent it in its own handshake.
+        // Mainstay has already sent its own to the server.
         Some(Method::Initialized) => {}
         Some(_) => match &session.backend {
             Backend::Transparent(isolated_session) => {
@@ -192,7 +193,7 @@ pub async fn take(shared_state: &SharedState, session: &ClientSession, frame: Fr
                     }
                 });
             }
-            // Clients share the session, so their notifications are not forwarded.
+            // The upstream session is shared, so other clients' notifications do not belong there.
             Backend::Aggregate(_) | Backend::Shared(_) => tracing::debug!(
                 method = frame.method_name(),
                 "a notification was not passed on"
@@ -208,7 +209,7 @@ pub async fn take(shared_state: &SharedState, session: &ClientSession, frame: Fr
     }
 }
 
-/// The upstream sessions to which this client's roots were declared.
+/// The upstream sessions whose handshake declared this client's roots.
 fn roots_readers(
     shared_state: &SharedState,
     session: &ClientSession,

@@ -1,5 +1,5 @@
-//! Isolated upstream sessions of a profile's clients: with `isolation: "session"`, and for clients
-//! that use the servers of another client's `mainstay mcp`.
+//! Isolated upstream sessions of clients of a profile. Servers with `isolation: "session"` need
+//! them, and clients that use the servers of another client's `mainstay mcp`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,14 +25,14 @@ use crate::mcp::{
     shared::SharedState,
 };
 
-/// Time that a client waits for its server to process an unsubscription.
+/// Time limit for a server's answer to an unsubscription.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Client capabilities that allow a server to send requests.
+/// Client capabilities by which a client accepts requests of a server.
 const REQUEST_CAPABILITIES: [&str; 4] = ["sampling", "elicitation", "roots", "tasks"];
 
-/// The `initialize` params with the client's capabilities, without those that the configuration
-/// rejects, and with configured roots.
+/// Builds the `initialize` params for an isolated session. They declare the client's capabilities
+/// and configured roots. Capabilities that the configuration rejects are left out.
 pub fn initialize(caller: &Caller, config: &ServerConfig) -> Arc<str> {
     let capabilities = declared(caller.capabilities.raw(), config);
     let mut params = JsonObjectEditor::default();
@@ -50,8 +50,8 @@ pub fn initialize(caller: &Caller, config: &ServerConfig) -> Arc<str> {
     }
 }
 
-/// Removes capabilities for server requests from `initialize` params, if the configuration rejects
-/// such requests.
+/// Removes the capabilities for server requests from `initialize` params. Used if the configuration
+/// rejects such requests.
 pub fn without_requests(params: &str) -> String {
     let capabilities_span =
         message::locate(params, message::Span::whole(params), &["capabilities"]);
@@ -67,7 +67,7 @@ pub fn without_requests(params: &str) -> String {
     )
 }
 
-/// The client's capabilities (JSON text), with roots if the configuration has some.
+/// The client's capabilities (JSON text). Configured roots add the roots capability.
 fn declared(capabilities: &str, config: &ServerConfig) -> String {
     let mut capabilities_editor = JsonObjectEditor::read(capabilities).unwrap_or_default();
     if !config.roots.is_empty() && capabilities_editor.get("roots").is_none() {
@@ -76,17 +76,17 @@ fn declared(capabilities: &str, config: &ServerConfig) -> String {
     capabilities_editor.to_string()
 }
 
-/// The source of upstream sessions for a client's requests, if they are not shared.
+/// The source of isolated upstream sessions for a client's requests.
 #[derive(Clone, Copy)]
 pub enum SessionSource<'a> {
-    /// Isolated sessions of the client session.
+    /// The isolated sessions of a client session.
     Session(&'a ClientSession),
-    /// The client has no session, and uses pooled sessions.
+    /// Pooled sessions, for a client without a session.
     Pool(&'a Seat),
 }
 
 impl SessionSource<'_> {
-    /// True if the client does not use the shared session of this server.
+    /// True if the client uses an isolated or pooled session of this server, not the shared one.
     pub fn has_isolated_session(self, server: &ServerHandle, principal: &Principal) -> bool {
         match self {
             Self::Session(session) => has_isolated_session(session, server),
@@ -95,8 +95,8 @@ impl SessionSource<'_> {
     }
 }
 
-/// True if a client has an isolated session of this server. A server without sessions is shared,
-/// unless the client has a login of its own.
+/// True if the client has an isolated session of this server. A server that opens no sessions has
+/// only its shared session, unless the client has a login of its own.
 pub fn has_isolated_session(session: &ClientSession, server: &ServerHandle) -> bool {
     if server.has_own_login(&session.client.principal) {
         return true;
@@ -105,7 +105,7 @@ pub fn has_isolated_session(session: &ClientSession, server: &ServerHandle) -> b
     needs_isolation && !server.opens_no_sessions()
 }
 
-/// True for a client that can be asked, unless it is the client on stdio.
+/// True for a client that accepts requests of servers, except the one on stdio.
 fn is_guest(session: &ClientSession) -> bool {
     let caller = &session.client.caller;
     let asking_methods = [Method::RootsList, Method::CreateMessage, Method::Elicit];
@@ -115,7 +115,8 @@ fn is_guest(session: &ClientSession) -> bool {
             .any(|method| caller.accepts(method, "{}"))
 }
 
-/// The client's isolated session of this server, if the client uses one. Opens at its first use.
+/// The client's isolated session of this server; `None` if the client uses the shared one. The
+/// session opens at its first use.
 pub fn own_session(
     session: &ClientSession,
     server: &Arc<ServerHandle>,
@@ -141,7 +142,8 @@ pub fn own_session(
     }))
 }
 
-/// The client's session of an isolated server, and a lease to hold until the answer.
+/// Selects the upstream session for a client's request. The lease, if any, must be held until the
+/// answer.
 pub async fn upstream(
     shared_state: &SharedState,
     session_source: SessionSource<'_>,
@@ -164,7 +166,7 @@ pub async fn upstream(
         SessionSource::Pool(seat) => {
             let lease = shared_state.pool.lease(&server, client);
             if let Some(level) = client.caller.log_level {
-                // If the session does not open, the call fails with the reason.
+                // A failure to open the session is reported by the call itself.
                 lease.request_log_level(level).await.ok();
             }
             let isolated_session = lease.isolated_session();
@@ -176,7 +178,7 @@ pub async fn upstream(
     }
 }
 
-/// The isolated session, or the shared session if the server opens no sessions.
+/// Opens the isolated session, or selects the shared one if the server opens no sessions.
 async fn upstream_of(isolated_session: Arc<IsolatedSession>) -> Upstream {
     let server = &isolated_session.server;
     if server.eras().legacy.is_none() {

@@ -1,4 +1,4 @@
-//! The merged lists of the aggregate.
+//! Answers lists of the aggregate endpoint: the merged lists of its servers.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -15,19 +15,19 @@ use crate::mcp::{
     reply::RpcReply,
 };
 
-/// Cache hints of a modern list. Clients should listen for changes, because any server can change
-/// the merged list.
+/// Cache hints of a list (2026-07-28). A merged list may change with any server, so clients should
+/// listen for changes instead of caching it.
 const CACHE_HINTS: &str = r#","resultType":"complete","ttlMs":0,"cacheScope":"private""#;
 
-/// Bytes for the text around the items of a list.
+/// Bytes reserved for the text around the items of a list.
 const ENVELOPE: usize = 256;
 
-/// Answers with the merged list, in one page or in pages of the configured size.
+/// Answers with a page of a merged list. Without a configured page size, the page has all items.
 pub async fn answer(request: RequestContext<'_>, kind: ListKind) -> RpcReply {
     request.settled().await;
     let start = match request.frame.param("cursor") {
         None | Some("null") => 0,
-        // An invalid cursor leads to an empty page.
+        // An invalid cursor becomes an index after the last item, which `List::answer` refuses.
         Some(cursor) => read_cursor(cursor).unwrap_or(usize::MAX),
     };
     let list = List {
@@ -40,7 +40,7 @@ pub async fn answer(request: RequestContext<'_>, kind: ListKind) -> RpcReply {
         era: request.era(),
         id: request.id().to_owned(),
     };
-    // Writing thousands of tools takes milliseconds.
+    // A list of thousands of tools takes milliseconds to write.
     let bytes = list.snapshot.catalog.bytes(kind);
     off_the_runtime_if_long(bytes, move || list.answer()).await
 }
@@ -59,7 +59,7 @@ struct List {
 }
 
 impl List {
-    /// Writes the page. The time depends on the length of the list.
+    /// Writes the page. Takes time in proportion to its length.
     fn answer(&self) -> RpcReply {
         let (kind, snapshot) = (self.kind, &self.snapshot);
         let visible_items = snapshot
@@ -81,7 +81,7 @@ impl List {
         }
         let end = items.len().min(start.saturating_add(self.page_size));
         let page = &items[start..end];
-        // Allocate the final length, because growing copies the text.
+        // Allocate the final length, because a growing text is copied.
         let length: usize = page.iter().map(|item| item.len() + 1).sum();
         let mut text = String::with_capacity(length + id.len() + ENVELOPE);
         let _ = write!(
@@ -107,7 +107,7 @@ impl List {
     }
 }
 
-/// A cursor: the index of the next item. Some clients send numeric strings as numbers.
+/// Parses a cursor: the index of the next item. Some clients send a number instead of a string.
 fn read_cursor(cursor: &str) -> Option<usize> {
     let unquoted_cursor = cursor
         .strip_prefix('"')

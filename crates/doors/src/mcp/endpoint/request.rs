@@ -1,5 +1,5 @@
-//! One request on an aggregate endpoint: resolves its names in the client's view, and forwards it
-//! to its server.
+//! A request on an endpoint. Resolves the request's names in the client's view, and forwards it to
+//! a server.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::mcp::{
 };
 use mainstay_doorway::json_views::lists::with_server_status;
 
-/// One request on an endpoint.
+/// A request on an endpoint, with the state that answers it.
 pub struct RequestContext<'a> {
     pub shared: &'a SharedState,
     pub view: View,
@@ -37,7 +37,7 @@ pub struct RequestContext<'a> {
     pub cancelled: oneshot::Receiver<String>,
     pub sink: CallSink,
     pub receipt: &'a Receipt,
-    /// The server that issued the request's `requestState`.
+    /// The server that issued the request's `requestState`, if it has one.
     pub state_server: Option<&'a str>,
     pub session_source: SessionSource<'a>,
 }
@@ -51,13 +51,13 @@ impl<'a> RequestContext<'a> {
         self.sink.client.caller.era()
     }
 
-    /// Waits once for each starting server of the profile.
+    /// Waits once for each server of the profile that is starting.
     pub async fn settled(&self) {
         let registry = &self.shared.gateway.registry;
         registry.profile_settled(&self.view.profile).await;
     }
 
-    /// Calls the target tool. `name` is its name in the request.
+    /// Calls a tool. `name` is the tool's name in the request, with its place.
     pub async fn call_target(self, target: &ItemTarget, name: &Text<'_>) -> RpcReply {
         let (id, era, shared_state) = (self.id(), self.era(), self.shared);
         let client = Arc::clone(&self.sink.client);
@@ -88,7 +88,7 @@ impl<'a> RequestContext<'a> {
         Box::pin(self.named_later(name, kind, resolve)).await
     }
 
-    /// Resolves a name that no server has listed yet.
+    /// Like [`named`](Self::named), for a name that no server has listed yet.
     pub async fn named_later(
         &self,
         name: &Text<'_>,
@@ -123,13 +123,13 @@ impl<'a> RequestContext<'a> {
         })
     }
 
-    /// The servers that this client may see.
+    /// The servers that the client may see.
     pub fn servers(&self) -> Vec<Arc<ServerHandle>> {
         self.shared.gateway.servers_of(&self.view)
     }
 
-    /// The error for an unknown name. If the name contains a server, the error includes the status
-    /// of that server.
+    /// The error for an unknown name. If the name contains a server's name, the error has the
+    /// status of that server.
     pub fn unknown_name(&self, kind: FailureKind, name: &str) -> Failure {
         let failure = unknown(kind, name, self.instead(kind));
         match self.view.named_by(name) {
@@ -138,7 +138,8 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// The error for a resource that does not exist now. Only `server` may provide it later.
+    /// The error for a resource that does not exist now. If only `server` can have it, the error
+    /// has the status of that server.
     pub fn absent(&self, uri: &str, server: Option<ServerName>) -> Failure {
         let failure = unknown_resource(uri);
         match server {
@@ -147,7 +148,7 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// A hint for calling tools that the profile does not list.
+    /// A hint for a tool that the profile does not list: the own tools that find and call it.
     pub fn instead(&self, kind: FailureKind) -> &'static str {
         let snapshot = self.view.snapshot();
         let is_hidden_tool =
@@ -159,7 +160,7 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// Calls the target with its original name.
+    /// Sends the request to the target's server, with the original name.
     pub async fn forward(
         self,
         target: &ItemTarget,
@@ -197,7 +198,7 @@ impl<'a> RequestContext<'a> {
         Ok(restated(self.shared, &client, target, self.frame, answer))
     }
 
-    /// Checks that the server issued the request's `requestState`.
+    /// Checks that this server issued the request's `requestState`, if it has one.
     pub fn check_state(&self, server: &ServerHandle) -> Result<(), Failure> {
         match self.state_server {
             Some(issuer) if issuer != server.name.as_str() || !server.speaks_modern() => {
@@ -222,15 +223,15 @@ impl<'a> RequestContext<'a> {
         Ok((target, answer))
     }
 
-    /// Finds the server of an unlisted resource. Cancelling the call ends the search.
+    /// Finds the server of an unlisted resource. A cancellation of the call ends the search.
     pub async fn find_owner(&mut self, uri: &str) -> Result<ItemTarget, Failure> {
         let (shared_state, view) = (self.shared, self.view.clone());
         let search = shared_state.gateway.find_owner(&view, uri);
         let cancellation = async {
             match (&mut self.cancelled).await {
                 Ok(reason) => reason,
-                // Without a sender, the call cannot be cancelled. Replace the finished receiver,
-                // which must not be polled again.
+                // Without a sender, the call cannot be cancelled. Replace the receiver, because a
+                // finished one must not be polled again.
                 Err(_) => {
                     self.cancelled = oneshot::channel().1;
                     std::future::pending().await
@@ -262,7 +263,7 @@ fn request(
         .ok_or_else(|| Failure::new(FailureKind::InvalidRequest, "a request is expected"))
 }
 
-/// Replaces the state in an `input_required` result by a sealed name.
+/// Seals the `requestState` in an `input_required` result.
 fn restated(
     shared_state: &SharedState,
     client: &CallClient,

@@ -1,4 +1,4 @@
-//! Requests on an aggregate endpoint that need a session: subscriptions and the log level.
+//! Requests on an aggregate endpoint that change a client session: subscriptions and the log level.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::mcp::{
     sessions::{session::ClientSession, subscriptions::SubscribedResource},
 };
 
-/// A request that needs a session.
+/// A request that changes a client session.
 #[derive(Clone, Copy, Debug)]
 pub enum SessionRequest {
     Subscribe,
@@ -40,7 +40,7 @@ impl SessionRequest {
     }
 }
 
-/// Answers a request that needs a session.
+/// Answers a request that changes a client session.
 pub async fn answer(
     session: &ClientSession,
     context: RequestContext<'_>,
@@ -58,7 +58,7 @@ pub async fn answer(
 }
 
 impl RequestContext<'_> {
-    /// Subscribes to a resource. Only the first subscription is sent to the server.
+    /// Subscribes to a resource. Only the first subscriber's request is sent to the server.
     async fn subscribe(self, session: &ClientSession) -> Result<RpcReply, Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
         let (shared_state, id) = (self.shared, self.id());
@@ -77,7 +77,7 @@ impl RequestContext<'_> {
             return self.subscribe_isolated(target, &isolated_session).await;
         }
         let resource = owner.map(SubscribedResource::from);
-        // Without a known owner there is no subscription that could interfere.
+        // A resource with an unknown owner has no subscription that could interfere.
         let _turn = match &resource {
             Some(resource) => Some(shared_state.subscriptions.turn(resource).await),
             None => None,
@@ -91,7 +91,7 @@ impl RequestContext<'_> {
             return Ok(RpcReply::result(id, "{}"));
         }
         let (target, answer) = self.resource().await?;
-        // A refused subscription is not stored.
+        // Store the subscription only if the server has accepted it.
         if answer.frame.result().is_some() {
             let server = shared_state.gateway.registry.named(&target.server);
             let isolated_session = server.and_then(|server| own_session(session, &server));
@@ -109,8 +109,8 @@ impl RequestContext<'_> {
         Ok(RpcReply::answer(id, &answer))
     }
 
-    /// Subscribes in the client's isolated session. The subscription is stored before the request,
-    /// so that early notifications are forwarded.
+    /// Subscribes in the client's isolated session. The subscription is stored before the request
+    /// is sent, so that an early notification is forwarded.
     async fn subscribe_isolated(
         self,
         target: &ItemTarget,
@@ -127,7 +127,7 @@ impl RequestContext<'_> {
         Ok(RpcReply::answer(id, &answer?))
     }
 
-    /// Unsubscribes from a resource. Only the last unsubscription is sent to the server.
+    /// Unsubscribes from a resource. Only the last subscriber's request is sent to the server.
     async fn unsubscribe(self, session: &ClientSession) -> RpcReply {
         let Some(uri) = &self.address.uri else {
             return RpcReply::failure(self.id(), &missing("uri"));
@@ -166,7 +166,7 @@ impl RequestContext<'_> {
         RpcReply::result(self.id(), "{}")
     }
 
-    /// The client's isolated session of the server, if it uses one.
+    /// The client's isolated session of the server; `None` if the client uses the shared one.
     fn own_session_of(
         &self,
         session: &ClientSession,

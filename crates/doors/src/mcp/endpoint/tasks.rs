@@ -1,5 +1,5 @@
-//! Tasks of servers on aggregate endpoints (SEP-2663). A sealed name contains the server and the
-//! principal of a task.
+//! Tasks of servers on aggregate endpoints (SEP-2663). Clients get sealed names of tasks. A sealed
+//! name has the server and the principal of its task.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -15,10 +15,10 @@ use mainstay_transport::Frame;
 use super::request::RequestContext;
 use crate::mcp::{reply::RpcReply, shared::SharedState};
 
-/// The error for a task of another principal, and for a missing task.
+/// The error for a task that does not exist or that belongs to another principal.
 pub const UNKNOWN: &str = "unknown task";
 
-/// True for a method that concerns a single task.
+/// True for a method about a single task.
 pub fn is_about_one(method: Method) -> bool {
     matches!(
         method,
@@ -26,7 +26,7 @@ pub fn is_about_one(method: Method) -> bool {
     )
 }
 
-/// The task name in a request.
+/// The task's sealed name in a request.
 pub fn named(frame: &Frame) -> Result<Text<'static>, &'static str> {
     let params = frame.params().unwrap_or("{}");
     let task_name = tasks::id(params).zip(frame.param_span(&[tasks::ID]));
@@ -39,7 +39,7 @@ pub fn named(frame: &Frame) -> Result<Text<'static>, &'static str> {
     })
 }
 
-/// The server of a principal's task, and the server's own id for it.
+/// The server of a principal's task, and the task's id at that server.
 pub fn find(
     shared_state: &SharedState,
     view: &View,
@@ -53,7 +53,7 @@ pub fn find(
 }
 
 impl RequestContext<'_> {
-    /// Forwards a request about a task to the server that has the task.
+    /// Forwards a request about a task to the task's server.
     pub async fn task(self) -> RpcReply {
         let (id, shared_state, frame) = (self.id(), self.shared, self.frame);
         if !self.sink.client.caller.capabilities.tasks {

@@ -1,4 +1,4 @@
-//! Serves one server unchanged. Requests are forwarded without renaming.
+//! The transparent endpoint: serves one server unchanged.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -27,7 +27,7 @@ use crate::mcp::{
 };
 use mainstay_doorway::json_views::lists::unknown_tool;
 
-/// Forwards a request unchanged except for its id.
+/// Forwards a request. Only ids, the progress token and sealed names are replaced.
 pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply {
     let id = context.id();
     let RequestContext {
@@ -65,7 +65,7 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
         return RpcReply::error(id, code::INVALID_REQUEST, "a request is expected");
     };
     if let Some(method) = frame.method().filter(|method| tasks::is_about_one(*method)) {
-        // Check the request itself first, so that an unknown task does not hide other errors.
+        // Check the request before its task, so that an unknown task does not hide other errors.
         if client.caller.era() == Era::Modern {
             if modern::is_removed(method) {
                 return RpcReply::unknown_method(id, &frame.method_name());
@@ -142,7 +142,8 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
     }
 }
 
-/// The failure of a request with a hidden name, which equals that for an unknown name.
+/// The failure for a name that is hidden from the client. It equals the failure for an unknown
+/// name.
 fn hidden_item(
     view: &View,
     server: &ServerHandle,
@@ -184,7 +185,7 @@ fn hidden_prompt(view: &View, server: &ServerHandle, name: &str) -> Option<Failu
     is_hidden.then(|| unknown(FailureKind::PromptNotFound, name, ""))
 }
 
-/// A request that changes session settings. The settings also apply to the next session.
+/// A request that changes session settings. They are restored in the next upstream session.
 struct SettingRequest {
     settings: Arc<SessionSettings>,
     kind: SettingRequestKind,
@@ -192,14 +193,14 @@ struct SettingRequest {
 
 enum SettingRequestKind {
     Level(LogLevel),
-    /// A resource URI, and true for a new subscription.
+    /// A resource URI, and true if the subscription is new.
     Subscribe(String, bool),
     Unsubscribe(String),
 }
 
 impl SettingRequest {
-    /// Recognizes a request that changes settings. A subscription is stored before the request, so
-    /// that a new session restores it.
+    /// Parses a request that changes settings; `None` for any other. A subscription is stored
+    /// before the request is sent, so that a new upstream session restores it.
     fn from_frame(
         isolated_session: &IsolatedSession,
         frame: &Frame,
@@ -239,8 +240,8 @@ impl SettingRequest {
     }
 }
 
-/// A server's list without hidden items. Output schemas are removed if results may be cut. `None`
-/// if the answer is not a list.
+/// Removes hidden items from a server's list. Removes output schemas if results may be cut. `None`
+/// if the answer is no list.
 fn edited(
     answer: &Frame,
     id: &str,
@@ -273,8 +274,8 @@ fn edited(
     ))
 }
 
-/// Answers a legacy client of a server with a single session or without sessions. The client's
-/// settings are stored in the client session.
+/// Answers a legacy client of a server that has a single session or none. The client session stores
+/// the client's settings.
 pub async fn share(
     session: &Arc<ClientSession>,
     server: &Arc<ServerHandle>,
@@ -303,7 +304,7 @@ pub async fn share(
             return RpcReply::result(id, "{}");
         }
         (Some(Method::ResourcesSubscribe), Some(uri)) => {
-            // Only the first subscription is sent to the server.
+            // Only the first subscriber's request is sent to the server.
             if let Some(failure) = hidden_item(&context.view, server, frame, address) {
                 return RpcReply::failure(id, &failure);
             }
@@ -335,7 +336,7 @@ pub async fn share(
     answer(upstream, context).await
 }
 
-/// Forwards a notification if the upstream session is open.
+/// Forwards a notification, if the upstream session is open.
 pub async fn notify(isolated_session: &IsolatedSession, frame: Frame) {
     if let Some(session) = isolated_session.live_session() {
         session.notify(frame.one_line()).await;

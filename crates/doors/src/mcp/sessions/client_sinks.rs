@@ -1,4 +1,4 @@
-//! Forwards messages outside of calls from isolated sessions to their client.
+//! Forwards messages that belong to no call from an isolated session to its client.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use mainstay_transport::{Listener, Notice, ServerQuestion};
 
 use super::outbox::Outbox;
 
-/// A client's queue for messages outside of calls. Clones share the queue.
+/// The queues of a client for messages that belong to no call. Clones share them.
 #[derive(Clone, Debug)]
 pub struct ClientSinks {
     pub outbox: Arc<Outbox>,
     pub questions: Arc<ClientQuestions>,
-    /// See `Client::bound`.
+    /// See `CallClient::bound`.
     pub bound: Option<BoundNames>,
 }
 
@@ -45,7 +45,7 @@ impl calls::Notices for Outbox {
 }
 
 impl ClientSinks {
-    /// Queues a message of a server, with the client's names.
+    /// Queues a message of a server. Sealed names replace the server's ids.
     fn push(&self, message: String) {
         let message = match &self.bound {
             Some(bound) => bound.message(message),
@@ -54,7 +54,7 @@ impl ClientSinks {
         self.outbox.push(message);
     }
 
-    /// A handler for questions in the shared sessions of all servers, for the only client.
+    /// A handler for questions in the shared sessions of all servers, for the client on stdio.
     pub fn sole_client(&self, caller: &Caller) -> Arc<dyn Asks> {
         Arc::new(SoleClient {
             client_sinks: self.clone(),
@@ -62,7 +62,7 @@ impl ClientSinks {
         })
     }
 
-    /// Sends a question to the client. Returns the question if the client cannot be asked.
+    /// Sends a question to the client. Returns the question if the client does not accept it.
     fn ask(
         &self,
         caller: &Caller,
@@ -89,8 +89,8 @@ impl ClientSinks {
         self.isolated(server, caller, principal, None)
     }
 
-    /// A listener for an isolated session on a profile. It replaces resource URIs by the client's
-    /// spelling.
+    /// A listener for an isolated session on a profile. It replaces each resource URI by the one
+    /// that the client used.
     pub fn profile_listener(
         &self,
         server: &Arc<ServerHandle>,
@@ -118,7 +118,7 @@ impl ClientSinks {
     }
 }
 
-/// The client on stdio, which is asked questions outside of calls.
+/// The client on stdio of `mainstay mcp`. It gets questions that belong to no call.
 #[derive(Debug)]
 struct SoleClient {
     client_sinks: ClientSinks,
@@ -137,12 +137,12 @@ struct Isolated {
     server: Arc<ServerHandle>,
     caller: Caller,
     principal: Principal,
-    /// The settings of the client for this session, on a profile.
+    /// The client's settings for this session; `None` on a transparent endpoint.
     settings: Option<Arc<SessionSettings>>,
 }
 
 impl Isolated {
-    /// The notification for a client on a profile, if the client should get it.
+    /// Translates a notification for a client of a profile; `None` if the client should not get it.
     fn profile_message(&self, settings: &SessionSettings, notice: &Notice) -> Option<String> {
         let frame = &notice.frame;
         match notice.method {
@@ -174,7 +174,7 @@ impl Listener for Isolated {
         }
     }
 
-    /// The session has one client, which gets the question.
+    /// Sends the question to the only client of this session.
     fn ask(&self, mut question: ServerQuestion) {
         let config = self.server.config();
         if config.server_requests == Some(ServerRequests::Reject) {

@@ -1,5 +1,5 @@
-//! Limits the number of open sessions, in total and for each client. A client that exceeds its
-//! limit loses only its own sessions.
+//! The open client sessions. Limits their number, in total and for each peer. A peer at its limit
+//! loses only its own sessions.
 
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
@@ -10,17 +10,18 @@ use tokio::time::Instant;
 use super::session::ClientSession;
 use mainstay_doorway::peer::LimitedPeer;
 
-/// Maximum number of stale entries in a queue before it is rebuilt.
+/// Number of entries beyond twice its sessions at which a queue is rebuilt. The rebuild drops the
+/// entries of ended sessions.
 const MAX_STALE: usize = 64;
 
-/// Maximum numbers of open sessions.
+/// Maximum numbers of open sessions: in total, and of one peer.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionLimits {
     pub all: usize,
     pub of_one: usize,
 }
 
-/// The open sessions, with limits.
+/// The open sessions and their limits.
 #[derive(Debug)]
 pub struct Crowd {
     limits: SessionLimits,
@@ -45,8 +46,8 @@ struct Member {
 #[derive(Debug, Default)]
 struct Queue {
     members: HashMap<u64, Arc<ClientSession>>,
-    /// The last use of each session when it was queued. An entry is updated when its turn comes, so
-    /// that calls do not update the queue.
+    /// Sessions by their last use when they were queued. An entry is corrected when its turn comes,
+    /// so that a call need not update the queue.
     waiting: BinaryHeap<Reverse<(Instant, u64)>>,
 }
 
@@ -63,7 +64,7 @@ impl Queue {
         self.members.insert(number, session);
     }
 
-    /// The longest idle session; `None` if every session has an open call or stream.
+    /// The session that has been idle longest; `None` if all have an open call or stream.
     fn longest_idle(&mut self) -> Option<Arc<ClientSession>> {
         let mut busy_entries = Vec::new();
         let mut longest_idle = None;
@@ -87,14 +88,14 @@ impl Queue {
     }
 }
 
-/// The result of admitting a session.
+/// The result of [`Crowd::admit`].
 #[derive(Debug)]
 pub enum Admission {
-    /// The session was admitted. The contained session was evicted and must be ended.
+    /// The session was admitted. The session inside was evicted for it and must be ended.
     In(Option<Arc<ClientSession>>),
-    /// A session with this id exists.
+    /// A session with this id is already open.
     Existing(Arc<ClientSession>),
-    /// Every place is occupied by a session in use.
+    /// No session can be evicted, because all have an open call or stream.
     Full,
 }
 
@@ -110,7 +111,7 @@ impl Crowd {
         }
     }
 
-    // The lock is held for map operations, never across an await.
+    // Locked for map operations, never across an await.
     fn read(&self) -> RwLockReadGuard<'_, CrowdState> {
         self.state.read()
     }
@@ -137,7 +138,7 @@ impl Crowd {
         members.map(|member| Arc::clone(&member.session)).collect()
     }
 
-    /// All sessions, with their numbers in the order of opening.
+    /// All sessions, each with its number. Numbers rise in the order of opening.
     pub fn numbered(&self) -> Vec<(u64, Arc<ClientSession>)> {
         let state = self.read();
         let members = state.sessions.values();
@@ -146,8 +147,8 @@ impl Crowd {
             .collect()
     }
 
-    /// Admits a session. At its peer's limit, the peer's longest idle session is evicted. At the
-    /// total limit, the longest idle session of the peer with the most sessions is evicted.
+    /// Admits a session. If its peer is at the limit, the peer's longest idle session is evicted.
+    /// If the total is at the limit, the peer with the most sessions loses its longest idle one.
     pub fn admit(&self, session: &Arc<ClientSession>, peer: LimitedPeer) -> Admission {
         let mut state = self.write();
         if let Some(existing_entry) = state.sessions.get(&session.id) {
@@ -208,7 +209,8 @@ impl CrowdState {
         Some(member.session)
     }
 
-    /// The longest idle session of the peer with the most sessions, or of several such peers.
+    /// The longest idle session of the peer with the most sessions. If all its sessions are in use,
+    /// continues with the peer that has the next lower number.
     fn longest_idle_of_most(&mut self) -> Option<Arc<ClientSession>> {
         let mut bound = usize::MAX;
         loop {
@@ -262,7 +264,7 @@ mod tests {
         })
     }
 
-    /// Admits a session one second later. Returns the id of the evicted session.
+    /// Admits a session after one second. Returns the id of the evicted session.
     async fn enter(crowd: &Crowd, id: &str, peer: LimitedPeer) -> Option<String> {
         advance(Duration::from_secs(1)).await;
         match crowd.admit(&session(id), peer) {
@@ -282,7 +284,7 @@ mod tests {
         enter(&crowd, "other", peer(2)).await;
         let open_session = |id| crowd.get(id).expect("it is in");
         advance(Duration::from_secs(1)).await;
-        // A finished call.
+        // "a" is used again, so it is no longer idle longest.
         drop(open_session("a").busy());
         let call = open_session("b").busy();
         assert_eq!(enter(&crowd, "d", peer(1)).await.as_deref(), Some("c"));
@@ -309,7 +311,7 @@ mod tests {
         let busy: Vec<_> = ["b", "c"]
             .map(|id| crowd.get(id).expect("it is in").busy())
             .into();
-        // Among peers with equal numbers of sessions, the longest idle session is evicted.
+        // Peers with equally many sessions: the longest idle session among them is evicted.
         for (id, number, expected_id) in
             [("z", 4, "x"), ("v", 5, "y"), ("w", 6, "z"), ("u", 7, "v")]
         {

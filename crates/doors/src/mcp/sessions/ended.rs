@@ -1,5 +1,5 @@
-//! Sessions that clients ended by DELETE. They are stored in the state directory, one per line,
-//! until their seals expire, so that later runs do not revive them.
+//! Sessions that clients have ended (DELETE). The state directory stores them, one per line, so
+//! that a later run does not revive them. They are dropped when their seals expire.
 
 use std::{
     collections::BTreeSet,
@@ -13,44 +13,44 @@ use std::{
 use mainstay_platform::{blocking::try_off_the_runtime, state};
 use parking_lot::{Mutex, MutexGuard};
 
-/// Time after its opening in which a session can be revived.
+/// Time after the opening of a session in which a later run may revive it.
 pub const REVIVED_FOR: Duration = Duration::from_hours(7 * 24);
 
-/// Maximum number of stored sessions, which take 3 MB of memory. Beyond it, the oldest one is
-/// dropped, and sessions of that age are not revived.
+/// Maximum number of stored sessions. They take 3 MB of memory. Beyond the limit, the oldest is
+/// dropped, and sessions of its age are never revived.
 const MAX_ENDED: usize = 100_000;
 
 /// Maximum number of lines in the file. A longer file is rewritten.
 const MAX_LINES: usize = 2 * MAX_ENDED;
 
-/// Digits of a time and of a seal.
+/// Hexadecimal digits of a time and of a seal.
 const TIME: usize = 11;
 const SEAL: usize = 16;
 
-/// Maximum size of the file in bytes, including a torn last line.
+/// Maximum size of the file in bytes. It may have an incomplete last line.
 const MAX_BYTES: usize = (MAX_LINES + 1) * (TIME + SEAL + 1);
 
-/// Identifies a session id: the time of opening (milliseconds since 1970), and the seal.
+/// Identifies a session: its time of opening (milliseconds since 1970), and the seal of its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Birth {
     pub opened: u64,
     pub seal: u64,
 }
 
-/// All ended sessions.
+/// The sessions that clients have ended, in this run and in earlier ones.
 #[derive(Debug)]
 pub struct EndedSessions(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     set: Mutex<EndedSet>,
-    /// `None` without a state directory. Locked by threads that may block, never across an await.
+    /// `None` without a state directory. Only blocking threads lock it.
     file: Option<Mutex<Lines>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct EndedSet {
-    /// Sessions that were opened up to this time are not revived.
+    /// Sessions that were opened at this time or before are never revived.
     floor: u64,
     births: BTreeSet<Birth>,
 }
@@ -69,7 +69,7 @@ impl EndedSet {
         }
     }
 
-    /// Forgets sessions whose seals have expired.
+    /// Drops sessions whose seals have expired.
     fn expire(&mut self, now: u64) {
         let lifetime = u64::try_from(REVIVED_FOR.as_millis()).unwrap_or(u64::MAX);
         let oldest_birth = Birth {
@@ -79,7 +79,7 @@ impl EndedSet {
         self.births = self.births.split_off(&oldest_birth);
     }
 
-    /// Reads the ended sessions from the file, which may be missing.
+    /// Reads the ended sessions from the file; none if the file is missing.
     fn load(path: &Path) -> io::Result<Self> {
         let mut options = state::private_options();
         let file = match state::open_private(path, options.create(false).read(true)) {
@@ -88,7 +88,7 @@ impl EndedSet {
             Err(error) => return Err(error.into()),
         };
         let mut text = String::new();
-        // Read one more byte than allowed, to detect a file that is too large.
+        // Read one byte more than allowed, to detect a file that is too large.
         file.take(MAX_BYTES as u64 + 1).read_to_string(&mut text)?;
         if text.len() > MAX_BYTES {
             return Err(io::Error::other("the file is too large"));
@@ -96,7 +96,7 @@ impl EndedSet {
         Self::read(&text).ok_or_else(|| io::Error::other("a line is damaged"))
     }
 
-    /// Parses the lines of a file; `None` if a line is invalid. An incomplete last line is ignored.
+    /// Parses the lines of a file; `None` if a line is invalid. Ignores an incomplete last line.
     fn read(text: &str) -> Option<Self> {
         let mut set = Self::default();
         let complete_lines = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -128,11 +128,11 @@ fn line(Birth { opened, seal }: Birth) -> String {
     format!("{opened:0TIME$x}{seal:0SEAL$x}\n")
 }
 
-/// The file, open for appending.
+/// The file, opened for appending.
 #[derive(Debug)]
 struct Lines {
     path: PathBuf,
-    /// `None` after a write error, until the file is rewritten.
+    /// `None` after a write error. The next write replaces the file.
     file: Option<File>,
     count: usize,
 }
@@ -161,7 +161,7 @@ impl Lines {
 }
 
 impl EndedSessions {
-    /// Reads the ended sessions of earlier runs. If the file cannot be read, no session from before
+    /// Reads the ended sessions of earlier runs. If that fails, no session that was opened before
     /// `now` is revived.
     pub fn open(path: Option<PathBuf>, now: u64) -> Self {
         let Some(path) = path else {
@@ -196,7 +196,7 @@ impl EndedSessions {
         self.0.set().has(birth)
     }
 
-    /// Stores an ended session, also for later runs.
+    /// Stores an ended session for this run and later ones.
     pub async fn add(&self, birth: Birth, now: u64) {
         {
             let mut set = self.0.set();
@@ -216,7 +216,7 @@ impl EndedSessions {
 
 impl Shared {
     fn set(&self) -> MutexGuard<'_, EndedSet> {
-        // The lock is held for operations on the set, never across an await.
+        // Locked for operations on the set, never across an await.
         self.set.lock()
     }
 
@@ -256,7 +256,7 @@ mod tests {
         for number in [1, 2] {
             ended_sessions.add(birth(number), NOW).await;
         }
-        // A torn line of a run that was killed while writing.
+        // An incomplete last line, from a run that was killed during a write.
         let mut file = File::options().append(true).open(&path).expect("a file");
         file.write_all(b"000").expect("written");
         let later_sessions = EndedSessions::open(Some(path.clone()), NOW);

@@ -1,4 +1,4 @@
-//! Listen streams of clients without a session: their filters and queued messages.
+//! Listen streams of clients without a session, with their filters and queued messages.
 
 use std::{
     collections::HashMap,
@@ -23,31 +23,31 @@ use super::outbox::Outbox;
 /// Maximum number of open streams.
 const MAX_LISTENS: usize = 10_000;
 
-/// The open listen streams of one pooled session, or of all profiles and shared servers.
+/// The open listen streams of one pooled session, or of all profiles and shared sessions.
 #[derive(Debug, Default)]
 pub struct ListenStreams {
     next: AtomicU64,
     open: Mutex<HashMap<Box<str>, Arc<ListenStream>>>,
 }
 
-/// One stream.
+/// One listen stream.
 #[derive(Debug)]
 pub struct ListenStream {
-    /// The id of its request (JSON text).
+    /// The id of the client's request (JSON text).
     id: Box<str>,
-    /// `None` for a stream of one pooled session.
+    /// `None` for a stream on a pooled session.
     audience: Option<Audience>,
     filter: ListenFilter,
     opened: Instant,
     pub outbox: Outbox,
 }
 
-/// The clients of a stream.
+/// The endpoint and client of a stream.
 #[derive(Debug)]
 pub enum Audience {
-    /// A client of a profile.
+    /// A client of a profile. The stream gets the profile's notifications.
     Profile(Arc<PublishedProfile>, Arc<CallClient>),
-    /// A client of one server's shared session.
+    /// A client of one server. The stream gets the notifications of the shared session.
     Server(ServerName),
 }
 
@@ -60,13 +60,13 @@ impl Audience {
         matches!(self, Self::Server(server) if server == name)
     }
 
-    /// True if the client's switches are stored under one of these names.
+    /// True if the client's switches are stored under one of these client names.
     pub fn is_among(&self, clients: &[String]) -> bool {
         matches!(self, Self::Profile(_, client) if client.is_among(clients))
     }
 
-    /// True if the stream may get notifications of this server, which a reload may remove from the
-    /// profile.
+    /// True if the stream may get notifications of this server. A reload may have removed the
+    /// server from the profile.
     fn includes_server(&self, name: &ServerName) -> bool {
         match self {
             Self::Profile(profile, _) => profile.has_server(name),
@@ -77,16 +77,16 @@ impl Audience {
 
 impl ListenStreams {
     fn open(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<ListenStream>>> {
-        // The lock is held for a map operation, never across an await.
+        // Locked for a map operation, never across an await.
         self.open.lock()
     }
 
-    /// A name for a new stream, different from every session id.
+    /// Creates a name for a new stream. It differs from every session id.
     pub fn name(&self) -> Box<str> {
         format!("listen-{}", self.next.fetch_add(1, Ordering::Relaxed)).into()
     }
 
-    /// Opens a stream. Returns `None` if there are too many.
+    /// Opens a stream; `None` if there are too many.
     pub fn add(
         &self,
         name: &str,
@@ -117,7 +117,7 @@ impl ListenStreams {
         self.open().values().cloned().collect()
     }
 
-    /// Notifies the concerned streams that a list changed at the given time.
+    /// Notifies the streams that `concerns` selects of a list that changed at `time`.
     pub fn notify_change(
         &self,
         change_method: Method,
@@ -142,7 +142,7 @@ impl ListenStreams {
         }
     }
 
-    /// Notifies a stream that a resource changed. `uri` is the URI that the stream's client used.
+    /// Notifies a stream that a resource has changed. `uri` is the URI that its client used.
     pub fn notify_update(&self, server: &ServerName, name: &str, update: &Frame, uri: &str) {
         let Some(listen) = self.open().get(name).cloned() else {
             return;
@@ -160,7 +160,7 @@ impl ListenStreams {
         listen.push(Method::ResourceUpdated, &params.to_string());
     }
 
-    /// Ends every stream after its queued messages have been read.
+    /// Ends every stream once its queued messages are read.
     pub fn close(&self) {
         for listen in self.all() {
             listen.outbox.close();
@@ -169,7 +169,7 @@ impl ListenStreams {
 }
 
 impl ListenStream {
-    /// The first message of the stream: the acknowledgement of its filter.
+    /// The first message of the stream, which acknowledges its filter.
     pub fn acknowledged(&self) -> String {
         self.filter.acknowledged(&self.id)
     }

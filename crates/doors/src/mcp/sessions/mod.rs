@@ -1,4 +1,4 @@
-//! Client sessions, and upstream state that clients without a session share.
+//! Client sessions, and the upstream sessions that clients without a session share.
 
 pub mod client_sinks;
 pub mod crowd;

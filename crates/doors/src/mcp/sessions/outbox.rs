@@ -1,4 +1,4 @@
-//! Queues of messages outside of calls.
+//! Queues of messages that belong to no call.
 
 use std::{
     collections::VecDeque,
@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 /// Maximum number of queued messages. Further messages are dropped and counted.
 const MAX_WAITING: usize = 256;
 
-/// Maximum size of queued messages in bytes, enough for one large log message.
+/// Maximum size of queued messages, in bytes. One large log message fits.
 const MAX_WAITING_BYTES: usize = 4 * 1024 * 1024;
 
-/// A bounded queue of messages. Each message is read once, even by several streams (specification,
-/// transports).
+/// A bounded queue of messages. If several streams read it, each message goes to one of them
+/// (specification, transports).
 #[derive(Debug, Default)]
 pub struct Outbox(Mutex<OutboxState>);
 
@@ -30,7 +30,7 @@ struct OutboxState {
 
 impl Outbox {
     fn update<T>(&self, change: impl FnOnce(&mut OutboxState) -> T) -> T {
-        // The lock is held for a few instructions, never across an await.
+        // Locked for a few instructions, never across an await.
         let mut state = self.0.lock();
         let value = change(&mut state);
         let readers = std::mem::take(&mut state.readers);
@@ -41,7 +41,7 @@ impl Outbox {
         value
     }
 
-    /// Queues a message, unless an equal message is queued.
+    /// Queues a message, unless an equal one is already queued.
     pub fn push(&self, message: String) {
         self.update(|state| {
             if state.closed || state.waiting.contains(&message) {
@@ -62,7 +62,7 @@ impl Outbox {
         });
     }
 
-    /// Ends the readers after they have read everything.
+    /// Ends the readers once they have read all messages.
     pub fn close(&self) {
         self.update(|state| state.closed = true);
     }

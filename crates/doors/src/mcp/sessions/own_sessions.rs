@@ -1,4 +1,4 @@
-//! The isolated upstream sessions of one client session.
+//! The isolated upstream sessions that one client session has.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,16 +10,16 @@ use mainstay_transport::UpstreamSession;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
-/// Time limit for setting a log level in the client's sessions.
+/// Time limit for setting a log level in all of the client's upstream sessions.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The isolated sessions by server. A map without entries allocates no memory.
+/// A client's isolated sessions, by server. An empty map allocates no memory.
 #[derive(Debug, Default)]
 pub struct OwnSessions(Mutex<HashMap<ServerName, Arc<IsolatedSession>>>);
 
 impl OwnSessions {
     fn map(&self) -> MutexGuard<'_, HashMap<ServerName, Arc<IsolatedSession>>> {
-        // Held for a map operation, never across an await.
+        // Locked for a map operation, never across an await.
         self.0.lock()
     }
 
@@ -27,8 +27,8 @@ impl OwnSessions {
         self.map().values().cloned().collect()
     }
 
-    /// The client's session of this server. `open` creates it if there is none, or if another
-    /// server has the name now.
+    /// The client's session of this server. Creates one with `open_session` if there is none, or if
+    /// the name now stands for another server.
     pub fn get_or_open(
         &self,
         server: &Arc<ServerHandle>,
@@ -45,7 +45,7 @@ impl OwnSessions {
         isolated_session
     }
 
-    /// The sessions that are open.
+    /// The upstream sessions that are open now.
     pub fn live(&self) -> Vec<Arc<UpstreamSession>> {
         let sessions = self.all();
         sessions
@@ -54,7 +54,7 @@ impl OwnSessions {
             .collect()
     }
 
-    /// Sets the log level of open and of later sessions.
+    /// Sets the log level of the open sessions and of later ones.
     pub async fn set_log_level(&self, level: LogLevel) {
         let updates = self.all().into_iter().map(|isolated_session| async move {
             isolated_session.settings.set_log_level(level);
@@ -68,15 +68,15 @@ impl OwnSessions {
                 tracing::debug!(server = %isolated_session.server.name, %error, "a log level was not set");
             }
         });
-        // A server that does not answer does not delay the client.
+        // Do not let the client wait for a server that does not answer.
         timeout(PATIENCE, join_all(updates)).await.ok();
     }
 
-    /// Closes sessions that have been idle for this long. A session with resource subscriptions
+    /// Closes sessions that have been idle for `idle_limit`. A session with resource subscriptions
     /// stays open while its client listens.
     pub fn sweep(&self, idle_limit: Duration, is_listened_to: bool) {
         self.map().retain(|_, isolated_session| {
-            // The configuration may have changed since the session was opened.
+            // The server may no longer be isolated: the configuration may have changed.
             let server = &isolated_session.server;
             let is_isolated = server.is_isolated()
                 || server.knows_its_client()
@@ -86,12 +86,12 @@ impl OwnSessions {
                 return true;
             }
             isolated_session.close_idle(idle_limit);
-            // Dropping an unused session saves memory.
+            // Drop an idle entry without subscriptions to restore, to save memory.
             is_needed || !isolated_session.is_idle(idle_limit)
         });
     }
 
-    /// Closes all sessions at the end of the client session.
+    /// Closes all sessions, when the client session ends.
     pub fn close(&self) {
         for isolated_session in std::mem::take(&mut *self.map()).into_values() {
             isolated_session.close();

@@ -1,6 +1,6 @@
-//! Pooled sessions of legacy servers for clients without a session. There is one for each principal
-//! and set of capabilities, because a session's capabilities are fixed (docs/dev/wire.md, "Between
-//! the eras").
+//! Pooled sessions of legacy servers, for clients without a session. Clients share one if they have
+//! the same principal and capabilities, because the capabilities of a session are fixed
+//! (docs/dev/wire.md, "Between the eras").
 
 use std::{
     sync::{
@@ -30,28 +30,28 @@ use super::{
     subscriptions::{SubscribedResource, Subscriptions},
 };
 
-/// Maximum number of pooled sessions, in case a client declares other capabilities each time.
+/// Maximum number of pooled sessions. A client could declare other capabilities in each request.
 const MAX_POOLED: usize = 1000;
 
-/// The sessions of all servers, oldest first.
+/// The pooled sessions of all servers, oldest first.
 #[derive(Debug, Default)]
 pub struct Pool(Mutex<Vec<Arc<Pooled>>>);
 
-/// A pooled session, which opens at its first use.
+/// A pooled session. It opens at its first use.
 #[derive(Debug)]
 pub struct Pooled {
-    /// The capabilities that its clients declare.
+    /// The capabilities that its clients declare (JSON text).
     profile: Box<str>,
     principal: Principal,
     pub isolated_session: Arc<IsolatedSession>,
-    /// Number of calls that wait for a person.
+    /// Number of calls in this session that wait for a person.
     parked: AtomicUsize,
-    /// The last log level, and the session in which it was set.
+    /// The last log level that was set, and the upstream session in which it was set.
     logs: Mutex<Option<(Weak<UpstreamSession>, LogLevel)>>,
     audience: Arc<Audience>,
 }
 
-/// The listeners of a session.
+/// The listen streams and subscriptions of a pooled session.
 #[derive(Debug, Default)]
 pub struct Audience {
     pub listen_streams: ListenStreams,
@@ -60,15 +60,15 @@ pub struct Audience {
 
 impl Pool {
     fn sessions(&self) -> MutexGuard<'_, Vec<Arc<Pooled>>> {
-        // The lock is held for a list operation, never across an await.
+        // Locked for a list operation, never across an await.
         self.0.lock()
     }
 
-    /// A session of this server for this client. A session with a call that waits for a person is
-    /// not shared, because the next question on a pipe could not be attributed to a call.
+    /// Leases a session of this server that fits the client. A session with a call that waits for a
+    /// person is not shared: Mainstay could not tell which call its next question is about.
     pub fn lease(&self, server: &Arc<ServerHandle>, client: &CallClient) -> Lease {
         let capabilities = match server.config().server_requests {
-            // The configuration rejects server requests, so no capability for them is declared.
+            // Server requests are rejected, so declare no capability for them.
             Some(ServerRequests::Reject) => "{}".into(),
             _ => client.caller.capabilities.for_era(Era::Legacy),
         };
@@ -99,13 +99,13 @@ impl Pool {
         }
     }
 
-    /// Closes sessions that have been idle for this long.
+    /// Closes sessions that have been idle for `idle_limit`.
     pub fn sweep(&self, idle_limit: Duration) {
         self.sessions()
             .retain(|session| !session.isolated_session.is_idle(idle_limit));
     }
 
-    /// Ends the listen streams, and closes sessions without users.
+    /// Ends all listen streams, and closes the sessions that nothing uses.
     pub fn close(&self) {
         for session in self.sessions().iter() {
             session.audience.listen_streams.close();
@@ -143,7 +143,7 @@ impl Pooled {
     }
 }
 
-/// Keeps a pooled session open.
+/// Keeps a pooled session open until it is dropped.
 #[derive(Debug)]
 pub struct Lease {
     session: Arc<Pooled>,
@@ -159,8 +159,8 @@ impl Lease {
         &self.session.audience
     }
 
-    /// Makes the server log at this level and above. Each request gets only the messages with its
-    /// own level.
+    /// Makes the server log at this level and above. Each client still gets only messages of the
+    /// level that its request sets.
     pub async fn request_log_level(&self, level: LogLevel) -> Result<(), Failure> {
         let limit = self
             .session
@@ -178,7 +178,7 @@ impl Lease {
         }
         let set = (Arc::downgrade(&session), level);
         {
-            // The lock is held for a copy, never across an await.
+            // Locked for a copy, never across an await.
             let mut logs = self.session.logs.lock();
             if let Some((last_session, last_level)) = &*logs
                 && Weak::ptr_eq(last_session, &set.0)
@@ -188,7 +188,7 @@ impl Lease {
             }
             *logs = Some(set);
         }
-        // After a refusal, the server sends no log messages.
+        // If the server refuses, it sends no log messages.
         session.set_log_level(level).await.ok();
         Ok(())
     }
@@ -200,18 +200,18 @@ impl Lease {
     }
 }
 
-/// The lease of a call on a pooled session, if it has one.
+/// The lease that a call holds while it runs, once it has one.
 #[derive(Debug, Default)]
 pub struct Seat(OnceLock<Lease>);
 
 impl Seat {
-    /// Keeps the lease for the lifetime of the call. Returns a lease that was needed only for a
-    /// search.
+    /// Stores the lease for as long as the call runs. Returns the lease if the call already has
+    /// one.
     pub fn take(&self, lease: Lease) -> Option<Lease> {
         self.0.set(lease).err()
     }
 
-    /// Marks the call as waiting for a person until the guard is dropped.
+    /// Marks the call as waiting for a person, until the result is dropped.
     pub fn park(&self) -> Option<Waiting> {
         let lease = self.0.get()?;
         lease.session.parked.fetch_add(1, Ordering::Relaxed);
@@ -219,7 +219,7 @@ impl Seat {
     }
 }
 
-/// See [`Seat::park`].
+/// Marks a call as waiting for a person. See [`Seat::park`].
 #[derive(Debug)]
 pub struct Waiting(Arc<Pooled>);
 
@@ -229,7 +229,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Handles messages of a pooled session that belong to no call.
+/// The listener of a pooled session, for messages that belong to no call.
 #[derive(Debug)]
 struct Unattributed {
     server: Arc<ServerHandle>,
@@ -238,8 +238,8 @@ struct Unattributed {
 }
 
 impl Listener for Unattributed {
-    /// Forwards changes to the listeners. Log messages outside of requests are dropped (2026-07-28,
-    /// "Logging").
+    /// Forwards change notifications to the listen streams. Drops log messages, because they belong
+    /// to a request (2026-07-28, "Logging").
     fn take_notice(&self, notice: Notice) {
         let Audience {
             listen_streams,
@@ -261,8 +261,8 @@ impl Listener for Unattributed {
         }
     }
 
-    /// The question's client is unknown. Configured roots answer a question for roots; otherwise
-    /// the question waits for the next call. Other questions are refused.
+    /// Handles a question that belongs to no call. A question for roots is answered by the
+    /// configured roots. Without them, it waits for the next call. Other questions are refused.
     fn ask(&self, question: ServerQuestion) {
         if question.method() != Method::RootsList {
             return;

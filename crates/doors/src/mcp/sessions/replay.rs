@@ -1,5 +1,5 @@
-//! Stores the latest events of a session's streams for reconnecting clients (specification
-//! 2025-11-25, transports, "Resumability and Redelivery").
+//! Stores the latest events of a session's streams, so that a client can resume a broken stream
+//! (specification 2025-11-25, transports, "Resumability and Redelivery").
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,40 +11,41 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-/// Maximum number of stored events of one session. It equals the limit of the session's outbox.
+/// Maximum number of stored events of one session. The session's outbox has the same limit.
 const MAX_EVENTS: usize = 256;
 
-/// Maximum size of stored events in bytes. A larger result is sent, but not stored.
+/// Maximum size of the stored events of one session, in bytes. A larger result is sent, but not
+/// stored.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// Lifetime of stored events. Clients return within seconds or after a system sleep. Idle sessions
-/// then store nothing, to stay below 20 kB.
+/// Time for which events are stored. Clients return within seconds, or after a sleep of the
+/// machine. An idle session then stores nothing and takes less than 20 kB.
 const STORED_FOR: Duration = Duration::from_mins(5);
 
-/// Maximum number of unsent events of one connection. Later events wait at their source, which
-/// drops progress and logs first.
+/// Maximum number of unsent events of one connection. Later messages wait at their source, a call
+/// stream or the outbox. A call stream drops progress and logs first.
 const MAX_UNREAD: usize = 16;
 
-/// Retry time for a client whose connection breaks.
+/// Delay (`retry`) after which a client reconnects if its connection breaks.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The subject of a stream.
+/// The kind of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamKind {
-    /// One request and its response, with which it ends.
+    /// One request. The stream ends with its response.
     Call,
-    /// Messages outside of calls (GET).
+    /// Messages that belong to no call (GET).
     Session,
 }
 
-/// Identifies a stream of the session. Ids are not reused.
+/// Identifies a stream within its session. Ids are not reused.
 pub type StreamId = u64;
 
 /// The streams of one session.
 #[derive(Debug)]
 pub struct Replay {
-    /// Distinguishes events of this run from those of earlier runs, which may have the same
-    /// session.
+    /// A random number that marks this run's events. A revived session may get the event ids of an
+    /// earlier run.
     run: u32,
     state: Mutex<ReplayState>,
 }
@@ -52,7 +53,7 @@ pub struct Replay {
 impl Default for Replay {
     fn default() -> Self {
         let mut run = [0; 4];
-        // Without random numbers there are no session ids either.
+        // Without random numbers, no session opens, because its id needs some.
         getrandom::fill(&mut run).ok();
         Self {
             run: u32::from_be_bytes(run),
@@ -73,21 +74,21 @@ struct ReplayState {
 struct Stream {
     kind: StreamKind,
     stored: VecDeque<Event>,
-    /// The number of the next event. The first event has number 1, and the primer has number 0.
+    /// The number of the next event. The first event has number 1; 0 stands for the start.
     next: u64,
     /// The number of the next event for the current connection.
     next_unread: u64,
-    /// Number of connections so far. Only the latest one reads.
+    /// The number of the latest connection. Only that connection gets events.
     latest_reader: u64,
     is_read: bool,
     is_over: bool,
-    /// The client's retry time, if the connection must close.
+    /// Set if the connection is to close: the delay after which the client reconnects.
     parting: Option<Duration>,
     reader: Option<Waker>,
     writer: Option<Waker>,
     /// True after a client has resumed the stream.
     has_returned: bool,
-    /// The writer's waker, for a client that resumes the stream.
+    /// Woken when a client resumes the stream.
     returned: Option<Waker>,
 }
 
@@ -98,13 +99,14 @@ struct Event {
     since: Instant,
 }
 
-/// The position of one connection on a stream.
+/// The position of one connection in a stream.
 #[derive(Debug)]
 pub struct StreamCursor {
     pub stream: StreamId,
     pub kind: StreamKind,
     reader: u64,
-    /// The event id for resuming before the first event (SEP-1699). `None` after it was sent.
+    /// Number of the event id that is sent first, so that the client can resume before the first
+    /// event (SEP-1699). `None` once it is sent.
     primer: Option<u64>,
     is_closed: bool,
 }
@@ -116,18 +118,18 @@ pub enum Gone {
         "what followed this event is kept no longer: the call may or may not have run; check before you repeat it"
     )]
     Forgotten,
-    /// The client misses no result. A new stream suffices.
+    /// The client misses no result, and may open a new stream.
     #[error("no stream of calls has this event")]
     Unknown,
 }
 
 impl Replay {
     fn state(&self) -> MutexGuard<'_, ReplayState> {
-        // The lock is held for map operations, never across an await.
+        // Locked for map operations, never across an await.
         self.state.lock()
     }
 
-    /// Opens a stream with its first connection.
+    /// Opens a stream, with its first connection.
     pub fn open(&self, kind: StreamKind) -> StreamCursor {
         let mut state = self.state();
         state.next_stream += 1;
@@ -158,7 +160,7 @@ impl Replay {
         }
     }
 
-    /// Resumes a stream after an event. The new connection replaces the previous one.
+    /// Resumes a stream after `last_event`. The new connection replaces the previous one.
     pub fn resume(&self, last_event: &str) -> Result<StreamCursor, Gone> {
         let (run, kind, stream, event) = parse(last_event).ok_or(Gone::Unknown)?;
         let reason = match kind {
@@ -174,7 +176,7 @@ impl Replay {
             .get_mut(&stream)
             .filter(|stream_state| stream_state.kind == kind && event < stream_state.next);
         let stream_state = stream_state.ok_or(reason)?;
-        // The response of a finished call must be available. Progress and logs may be missing.
+        // A finished call's response must still be stored. Progress and logs may be lost.
         if stream_state.is_over && stream_state.stored.is_empty() && event + 1 < stream_state.next {
             return Err(reason);
         }
@@ -186,7 +188,7 @@ impl Replay {
         if let Some(waker) = stream_state.returned.take() {
             waker.wake();
         }
-        // Wake the previous connection, which may not have ended yet.
+        // The previous connection may still wait for events. Wake it, so that it ends.
         stream_state.wake();
         Ok(StreamCursor {
             stream,
@@ -212,7 +214,7 @@ impl Replay {
             return;
         };
         let id = self.id(stream_state.kind, stream, stream_state.next);
-        // A message is one line, so one `data` field suffices.
+        // A message is one line, so one `data` field is enough.
         let text = Bytes::from(format!("id: {id}\nevent: message\ndata: {message}\n\n"));
         stream_state.next += 1;
         let (bytes, time) = (text.len(), Instant::now());
@@ -223,13 +225,13 @@ impl Replay {
         state.make_room();
     }
 
-    /// Marks the end of a stream. No message follows.
+    /// Marks the end of a stream. No message may follow.
     pub fn finish(&self, stream: StreamId) {
         self.change(stream, |stream_state| stream_state.is_over = true);
         self.state().drop_if_done(stream);
     }
 
-    /// Closes the connection of a stream after everything has been sent. The client returns.
+    /// Closes the connection once all events are sent. The client reconnects after `retry`.
     pub fn disconnect(&self, stream: StreamId, retry: Duration) {
         self.change(stream, |stream_state| stream_state.parting = Some(retry));
     }
@@ -241,8 +243,8 @@ impl Replay {
         }
     }
 
-    /// Ready when the stream accepts one more event. Waits for a slow reader, but not for an absent
-    /// one.
+    /// Ready when the stream accepts another event. Waits for a connection that reads slowly, but
+    /// not if there is no connection.
     pub fn poll_room(&self, stream: StreamId, context: &Context<'_>) -> Poll<()> {
         let mut state = self.state();
         match state.streams.get_mut(&stream) {
@@ -254,8 +256,8 @@ impl Replay {
         }
     }
 
-    /// Returns true if a client has resumed the stream since the last call. Wakes the task when a
-    /// client resumes.
+    /// Returns true if a client has resumed the stream since the last call. The task is woken when
+    /// that happens.
     pub fn take_return(&self, stream: StreamId, context: &Context<'_>) -> bool {
         let mut state = self.state();
         let Some(stream_state) = state.streams.get_mut(&stream) else {
@@ -272,7 +274,7 @@ impl Replay {
         std::mem::take(&mut stream_state.has_returned)
     }
 
-    /// The next event for a connection; `None` at its end.
+    /// The next event for a connection; `None` when the connection is to end.
     pub fn poll(&self, cursor: &mut StreamCursor, context: &Context<'_>) -> Poll<Option<Bytes>> {
         let mut state = self.state();
         let stream_state = state.streams.get_mut(&cursor.stream);
@@ -301,7 +303,7 @@ impl Replay {
         Poll::Pending
     }
 
-    /// Ends a connection, whichever side closed it.
+    /// Records that a connection has ended.
     pub fn leave(&self, cursor: &StreamCursor) {
         let mut state = self.state();
         if let Some(stream_state) = state.streams.get_mut(&cursor.stream)
@@ -315,14 +317,14 @@ impl Replay {
         }
     }
 
-    /// Removes events that are too old.
+    /// Drops events that are older than `STORED_FOR`.
     pub fn expire(&self) {
         self.state().expire(Instant::now());
     }
 }
 
 impl ReplayState {
-    /// Removes the oldest events beyond the limits, except for unread events.
+    /// Drops the oldest events until the limits hold. Keeps unread events.
     fn make_room(&mut self) {
         while self.events > MAX_EVENTS || self.bytes > MAX_BYTES {
             let oldest_stream = self
@@ -347,7 +349,7 @@ impl ReplayState {
         }
     }
 
-    /// Removes the oldest event of a stream.
+    /// Drops the oldest event of a stream.
     fn forget(&mut self, id: StreamId) {
         let event = self
             .streams
@@ -360,7 +362,7 @@ impl ReplayState {
         self.drop_if_done(id);
     }
 
-    /// Removes a stream without events, unless one side may still send or read.
+    /// Drops a stream that has no events, unless it may still get some or a connection reads it.
     fn drop_if_done(&mut self, id: StreamId) {
         let stream = self.streams.get(&id);
         if stream.is_some_and(|stream| stream.stored.is_empty() && stream.is_done()) {
@@ -380,14 +382,14 @@ impl Stream {
         usize::try_from(self.next - self.next_unread).unwrap_or(usize::MAX)
     }
 
-    /// The oldest event, unless it is unread.
+    /// The oldest event that may be dropped; `None` if the connection has not read it.
     fn oldest(&self) -> Option<&Event> {
         self.stored
             .front()
             .filter(|_| !self.is_read || self.first_number() < self.next_unread)
     }
 
-    /// The next event for the current connection.
+    /// The next event for the current connection, if there is one.
     fn next_event(&mut self) -> Option<Bytes> {
         self.next_unread = self.next_unread.max(self.first_number());
         let index = usize::try_from(self.next_unread - self.first_number()).ok()?;
@@ -413,7 +415,7 @@ impl Stream {
     }
 }
 
-/// The parts of an event id.
+/// Parses an event id: run, kind, stream and number.
 fn parse(id: &str) -> Option<(u32, StreamKind, StreamId, u64)> {
     let mut parts = id.split('-');
     let run = u32::from_str_radix(parts.next()?, 16).ok()?;

@@ -1,12 +1,12 @@
-//! Sealed session ids that describe their session. With them, a restart of Mainstay does not end
-//! the sessions of clients.
+//! Session ids that contain the properties of their session, with a seal. A restarted Mainstay
+//! reads them, so that it can revive the sessions of clients.
 //!
 //! `OPENED (11) REVISION (1) CAPABILITIES (2) CLIENT (8) RANDOM (16) SEAL (16) [NAME [00 VERSION]] [- ENDPOINT]`
 //!
-//! All parts except the endpoint are hexadecimal, so the id is visible ASCII (specification,
-//! transports, "Session Management"). NAME and VERSION are those that the client declared, cut to a
+//! All parts except the endpoint are hexadecimal, so an id is visible ASCII (specification,
+//! transports, "Session Management"). The client declared NAME and VERSION. They are cut to a
 //! maximum length. CLIENT is a checksum of the name under which the client's switches are stored.
-//! It shows whether NAME is complete. Random number and seal together have 128 unpredictable bits.
+//! It shows whether NAME is complete. RANDOM and SEAL together have 128 unpredictable bits.
 
 use std::{
     fmt::Write as _,
@@ -28,7 +28,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::ended::{Birth, REVIVED_FOR};
 
-/// Bytes of the seal in an id.
+/// Number of bytes of the seal.
 const SEAL: usize = 8;
 
 const TIME_DIGITS: usize = 11;
@@ -42,32 +42,32 @@ const HEAD_DIGITS: usize =
 /// Maximum length of a client's name or version in an id, in bytes.
 const MAX_WORD: usize = 64;
 
-/// The content of a session id.
+/// The properties of a session, read from its id.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unsealed<'i> {
     pub birth: Birth,
     /// See `EndpointScope::endpoint`.
     pub endpoint: &'i str,
     pub revision: Revision,
-    /// The kinds of requests that the client accepts.
+    /// The kinds of server requests that the client accepts.
     pub capabilities: ClientCapabilities,
-    /// The name and version that the client declared, as far as the id contains them; JSON text.
+    /// The client's name and version as far as the id has them (JSON text).
     pub client_info: Option<Arc<str>>,
-    /// True if `client_info` and the principal determine the name under which switches are stored.
+    /// True if `client_info` has the whole name, under which switches are stored.
     pub has_whole_name: bool,
 }
 
-/// Creates session ids, and reads ids of earlier runs with the same key.
+/// Creates session ids. Reads ids of this run and of earlier runs with the same key.
 #[derive(Debug)]
 pub struct Seal {
-    /// Without a key, later runs cannot read the ids.
+    /// `None` if later runs need not read the ids.
     key: Option<Secret>,
-    /// Start of this run in milliseconds since 1970. An unknown id from this run belongs to an
-    /// ended session.
+    /// Start of this run, in milliseconds since 1970. An id from this run that is not open belongs
+    /// to an ended session.
     run: u64,
 }
 
-/// Milliseconds since 1970.
+/// The current time in milliseconds since 1970.
 pub fn unix_ms() -> u64 {
     let elapsed = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -83,17 +83,17 @@ impl Seal {
         }
     }
 
-    /// Start of this run in milliseconds since 1970.
+    /// Start of this run, in milliseconds since 1970.
     pub fn run(&self) -> u64 {
         self.run
     }
 
-    /// Sealed names for clients, readable by later runs.
+    /// Sealed names with the same key, so that later runs can read them.
     pub fn names(&self) -> SealedNames {
         SealedNames::new(self.key.clone())
     }
 
-    /// A new id for a session that is opened at `now` (milliseconds since 1970).
+    /// Creates the id of a session that opens at `now` (milliseconds since 1970).
     pub fn id(
         &self,
         now: u64,
@@ -128,8 +128,8 @@ impl Seal {
         .into())
     }
 
-    /// Reads a recent id of an earlier run. Returns `None` for an invalid id, an id of this run, or
-    /// one of another principal.
+    /// Reads an id of an earlier run, to revive its session. `None` for an invalid or expired id,
+    /// an id of this run, or one of another principal.
     pub fn open<'i>(&self, id: &'i str, principal: &Principal, now: u64) -> Option<Unsealed<'i>> {
         let session_identity = self.read(id, principal)?;
         let opened_at = session_identity.birth.opened;
@@ -137,7 +137,7 @@ impl Seal {
         (opened_at < self.run && age <= REVIVED_FOR).then_some(session_identity)
     }
 
-    /// Reads an id of any run.
+    /// Reads an id of any run. `None` for an invalid id, or one of another principal.
     pub fn read<'i>(&self, id: &'i str, principal: &Principal) -> Option<Unsealed<'i>> {
         let (head, rest) = id.split_at_checked(HEAD_DIGITS)?;
         let (seal, rest) = rest.split_at_checked(2 * SEAL)?;
@@ -147,7 +147,7 @@ impl Seal {
             Some(_) => return None,
         };
         let number = u64::from_str_radix(seal, 16).ok()?;
-        // Accept only one spelling of each id.
+        // Accept one spelling of an id only: lower case.
         if format!("{number:016x}") != seal {
             return None;
         }
@@ -183,7 +183,7 @@ fn checksum(name: &str) -> u32 {
     u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
 }
 
-/// The beginning of the client's name and version, in hexadecimal.
+/// The client's name and version, cut to [`MAX_WORD`], in hexadecimal.
 fn declared(caller: &Caller) -> String {
     let info = caller.client_info.as_deref().unwrap_or("{}");
     let client_member = |member| {
@@ -227,7 +227,7 @@ fn mac(
     mac.update(declared_text.as_bytes());
     mac.update(b"-");
     mac.update(endpoint.as_bytes());
-    // No name contains a space.
+    // A space separates the principal, because no endpoint contains one.
     mac.update(b" ");
     mac.update(principal.to_string().as_bytes());
     mac
@@ -290,7 +290,7 @@ mod tests {
         }
     }
 
-    /// Records of a revived session contain the client's name, within the size limits.
+    /// Records of a revived session have the client's name, up to the size limit.
     #[test]
     fn a_later_run_knows_what_a_client_called_itself() {
         let long_text = "é".repeat(MAX_WORD);

@@ -1,4 +1,4 @@
-//! One client session: negotiated properties, calls in flight, queued messages.
+//! One client session: negotiated properties, calls in flight, and queued messages.
 
 use std::{
     borrow::Cow,
@@ -29,7 +29,7 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::{client_sinks::ClientSinks, outbox::Outbox, own_sessions::OwnSessions, replay::Replay};
 
-/// The endpoint of a session.
+/// The endpoint of a request or a session.
 #[derive(Clone, Debug)]
 pub enum EndpointScope {
     /// `/mcp` and `/mcp/<profile>`: the servers of a profile with a merged catalog.
@@ -51,7 +51,7 @@ impl EndpointScope {
     pub fn endpoint(&self) -> Cow<'_, str> {
         match self {
             Self::Profile(profile) if profile.name.is_default() => Cow::Borrowed(""),
-            // No server name contains a slash.
+            // The slash distinguishes a profile from a server.
             Self::Profile(profile) => Cow::Owned(format!("mcp/{}", profile.name)),
             Self::One(server) => Cow::Borrowed(server.name.as_str()),
         }
@@ -65,7 +65,7 @@ impl EndpointScope {
         }
     }
 
-    /// The origin of this client's calls in records.
+    /// The origin of this client's calls, for records.
     pub fn origin(&self, door: Door, caller: &Caller, principal: &Principal) -> CallOrigin {
         let profile = match self {
             Self::Profile(profile) if !profile.name.is_default() => Some(profile.name.to_string()),
@@ -77,7 +77,7 @@ impl EndpointScope {
         }
     }
 
-    /// The sealed names that a client on a transparent endpoint may use.
+    /// The sealed names of the client's server. `None` on an aggregate endpoint.
     pub fn bound(&self, names: &Arc<SealedNames>, principal: &Principal) -> Option<BoundNames> {
         match self {
             Self::Profile(_) => None,
@@ -85,7 +85,7 @@ impl EndpointScope {
         }
     }
 
-    /// True if a session of this scope may be used at the endpoint of the other.
+    /// True if both are the same endpoint.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Profile(one), Self::Profile(other)) => one.name == other.name,
@@ -95,24 +95,24 @@ impl EndpointScope {
     }
 }
 
-/// The target of a session's requests.
+/// The upstream sessions that serve a client session.
 #[derive(Debug)]
 pub enum Backend {
     Aggregate(Arc<PublishedProfile>),
     Transparent(Arc<IsolatedSession>),
-    /// A server with a single session or without sessions. The client session stores the client's
+    /// A server with a single session or with none. The client session stores the client's
     /// settings.
     Shared(Arc<ServerHandle>),
 }
 
-/// Maximum number of calls in flight in one session. Calls continue after their connection, so the
-/// limit on connections does not apply.
+/// Maximum number of calls in flight in one session. A call outlives its connection, so the limit
+/// of connections does not bound calls.
 const MAX_IN_FLIGHT: usize = 1024;
 
-/// The reason that a call is refused.
+/// The reason that a call is not registered.
 #[derive(Debug, thiserror::Error)]
 pub enum NoEntry {
-    /// An id identifies one call, and its answer has one reader (specification, base protocol).
+    /// An id identifies one call at a time (specification, base protocol).
     #[error("a request with id {0} is in flight already")]
     Doubled(Box<str>),
     #[error("{MAX_IN_FLIGHT} requests of this session wait for their answers")]
@@ -122,7 +122,7 @@ pub enum NoEntry {
 /// Calls in flight, by the client's own id (JSON text).
 #[derive(Debug, Default)]
 struct InFlight {
-    /// The value is `None` for a cancelled call. Its id is free after the end of the call.
+    /// `None` for a cancelled call. Its id becomes free when the call ends.
     cancels: HashMap<Box<str>, Option<Cancel>>,
     ended: bool,
 }
@@ -135,22 +135,22 @@ pub struct ClientSession {
     pub backend: Backend,
     pub outbox: Arc<Outbox>,
     pub replay: Replay,
-    /// The client as servers see it.
+    /// The client's properties for its calls.
     pub client: Arc<CallClient>,
-    /// Open questions of servers to the client.
+    /// Questions of servers that the client has not answered.
     pub questions: Arc<ClientQuestions>,
-    /// The client's isolated upstream sessions, on a profile.
+    /// The client's isolated upstream sessions on an aggregate endpoint.
     pub own_sessions: OwnSessions,
     log_level: Mutex<Option<LogLevel>>,
     in_flight: Mutex<InFlight>,
-    /// Number of open calls and streams.
+    /// Number of open calls and streams. The session is idle at 0.
     busy: AtomicUsize,
     pub opened: Instant,
-    /// Milliseconds after `opened`.
+    /// Time of the last use, in milliseconds after `opened`.
     last_used: AtomicU64,
 }
 
-/// The session's name in records, which differs from the id, because the id gives access.
+/// The session's name in records. It is not the id, because the id gives access to the session.
 fn name_of(id: &str) -> String {
     let digest = Sha256::digest(id.as_bytes());
     let number = digest[..6]
@@ -199,7 +199,7 @@ impl ClientSession {
         self.scope.is_same(scope) && self.client.principal == *principal
     }
 
-    /// Sinks for messages outside of calls, for a client on a profile.
+    /// The queues for messages that belong to no call, for a client of a profile.
     pub fn client_sinks(&self) -> ClientSinks {
         ClientSinks {
             outbox: Arc::clone(&self.outbox),
@@ -216,17 +216,17 @@ impl ClientSession {
         *self.log_level.lock() = Some(level);
     }
 
-    /// A sink for the messages of one call.
+    /// Creates a sink for the messages of one call, and the stream to read them.
     pub fn sink(&self) -> (CallSink, CallStream) {
         CallSink::new(Arc::clone(&self.client), self.log_level())
     }
 
     fn in_flight(&self) -> parking_lot::MutexGuard<'_, InFlight> {
-        // The lock is held for a map operation, never across an await.
+        // Locked for a map operation, never across an await.
         self.in_flight.lock()
     }
 
-    /// Enters a call under its id.
+    /// Registers a call under its id.
     pub fn enter(self: &Arc<Self>, id: &str) -> Result<CallEntry, NoEntry> {
         let (cancel, cancel_signal) = oneshot::channel();
         let mut requests_in_flight = self.in_flight();
@@ -249,16 +249,16 @@ impl ClientSession {
         })
     }
 
-    /// Cancels a call in flight. Does nothing for other ids.
+    /// Cancels a call. Does nothing if no call has this id.
     pub fn cancel(&self, id: &str, reason: &str) {
         let cancel = self.in_flight().cancels.get_mut(id).and_then(Option::take);
         if let Some(cancel) = cancel {
-            // The call may have ended.
+            // An error means that the call has already ended.
             drop(cancel.send(reason.to_owned()));
         }
     }
 
-    /// Ends the session: cancels its calls, closes its streams and ends its upstream session.
+    /// Ends the session: cancels its calls, and closes its streams and upstream sessions.
     pub fn end(&self, reason: &str) {
         let cancels = {
             let mut requests_in_flight = self.in_flight();
@@ -276,7 +276,7 @@ impl ClientSession {
         }
     }
 
-    /// Marks the session as busy until the guard is dropped.
+    /// Marks the session as busy until the result is dropped.
     pub fn busy(self: &Arc<Self>) -> Busy {
         self.busy.fetch_add(1, Ordering::Relaxed);
         self.touch();
@@ -291,19 +291,19 @@ impl ClientSession {
         );
     }
 
-    /// Time at which a call or a stream last began or ended.
+    /// Time at which a call or a stream last started or ended.
     pub fn last_used(&self) -> Instant {
         self.opened + Duration::from_millis(self.last_used.load(Ordering::Relaxed))
     }
 
-    /// Numbers of calls in flight and of open streams.
+    /// Number of calls in flight, and number of open streams.
     pub fn load(&self) -> (usize, usize) {
         let calls = self.in_flight().cancels.len();
         let busy_count = self.busy.load(Ordering::Relaxed);
         (calls, busy_count.saturating_sub(calls))
     }
 
-    /// Time since the session became idle; `None` while a call or stream is open.
+    /// Time since the last use; `None` while a call or a stream is open.
     pub fn idle(&self) -> Option<Duration> {
         if self.busy.load(Ordering::Relaxed) > 0 {
             return None;
@@ -312,7 +312,7 @@ impl ClientSession {
     }
 }
 
-/// See [`ClientSession::busy`].
+/// Keeps a session busy. See [`ClientSession::busy`].
 #[derive(Debug)]
 pub struct Busy(Arc<ClientSession>);
 
@@ -323,7 +323,7 @@ impl Drop for Busy {
     }
 }
 
-/// A call in flight. Dropping it removes the call.
+/// A registered call. Dropping the entry removes the call.
 #[derive(Debug)]
 pub struct CallEntry {
     id: Box<str>,
@@ -332,7 +332,7 @@ pub struct CallEntry {
 }
 
 impl CallEntry {
-    /// Resolves when the client cancels the call. Can be taken once.
+    /// Resolves with the reason when the client cancels the call. Can be taken once.
     pub fn cancelled(&mut self) -> oneshot::Receiver<String> {
         self.cancelled
             .take()

@@ -1,4 +1,4 @@
-//! Resource subscriptions of sessions that share a server's session.
+//! Resource subscriptions of clients that share a server's session.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -8,11 +8,11 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::OwnedMutexGuard, time::timeout};
 
 /// Maximum number of resources that one session or stream may subscribe to, and maximum length of a
-/// URI.
+/// URI in bytes.
 const MAX_SUBSCRIPTIONS: usize = 1000;
 const MAX_URI: usize = 8 * 1024;
 
-/// The reason that a subscription is refused without asking a server.
+/// The reason that Mainstay refuses a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooMuch {
     #[error(
@@ -23,10 +23,10 @@ pub enum TooMuch {
     Uri,
 }
 
-/// Time limit for background requests to a server.
+/// Time limit for requests to a server for which no client waits.
 const BACKGROUND_LIMIT: Duration = Duration::from_secs(10);
 
-/// A resource by its original URI.
+/// A resource of a server, by its original URI.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SubscribedResource {
     pub server: ServerName,
@@ -42,13 +42,13 @@ impl From<ItemTarget> for SubscribedResource {
     }
 }
 
-/// The URI that each subscribed session used, by session id.
+/// The subscribers of a resource: session id or stream name, and the URI that each used.
 type Subscribers = HashMap<Box<str>, Box<str>>;
 
 #[derive(Debug, Default)]
 struct Book {
     resources: HashMap<SubscribedResource, Subscribers>,
-    /// Number of subscriptions of each session.
+    /// Number of subscriptions of each session or stream.
     counts: HashMap<Box<str>, usize>,
 }
 
@@ -67,21 +67,21 @@ impl Book {
 pub struct Subscriptions {
     book: Mutex<Book>,
     /// A lock for each resource with a request in progress. A server that does not answer delays
-    /// only requests for the same resource.
+    /// only requests about the same resource.
     turns: Mutex<HashMap<SubscribedResource, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-/// The right to send requests for a resource. It keeps an unsubscription from overtaking a
+/// The right to send requests about one resource. Without it, an unsubscription could overtake a
 /// subscription.
 pub type Turn = OwnedMutexGuard<()>;
 
 impl Subscriptions {
     fn book(&self) -> MutexGuard<'_, Book> {
-        // The lock is held for map operations, never across an await.
+        // Locked for map operations, never across an await.
         self.book.lock()
     }
 
-    /// Checks that a session may subscribe to one more resource.
+    /// Checks the limits of a session or stream that subscribes to `uri`.
     pub fn check(&self, session: &str, uri: &str) -> Result<(), TooMuch> {
         let count = self.book().counts.get(session).copied();
         if uri.len() > MAX_URI {
@@ -93,19 +93,20 @@ impl Subscriptions {
         }
     }
 
-    /// Waits for other tasks with requests for this resource.
+    /// Waits for earlier requests about this resource.
     pub async fn turn(&self, resource: &SubscribedResource) -> Turn {
         let turn = {
-            // The lock is held for map operations, never across an await.
+            // Locked for map operations, never across an await.
             let mut turns = self.turns.lock();
-            // Owners and waiters keep the lock alive.
+            // Holders and waiters have a reference to their lock. Drop all other locks.
             turns.retain(|_, turn| Arc::strong_count(turn) > 1);
             Arc::clone(turns.entry(resource.clone()).or_default())
         };
         turn.lock_owned().await
     }
 
-    /// Adds a subscriber. `subscribe` asks the server for the first one.
+    /// Adds a subscriber. For the first one, `subscribe` asks the server. Returns false if that
+    /// fails or a limit is reached.
     pub async fn join(
         &self,
         resource: SubscribedResource,
@@ -124,7 +125,7 @@ impl Subscriptions {
         is_joined
     }
 
-    /// Subscribes again in a new session of the server, if the resource still has subscribers.
+    /// Subscribes again in a new upstream session, if the resource still has subscribers.
     pub async fn renew(&self, resource: &SubscribedResource, upstream: &UpstreamSession) {
         let _turn = self.turn(resource).await;
         if self.has_any(resource) {
@@ -136,7 +137,7 @@ impl Subscriptions {
         }
     }
 
-    /// Unsubscribes at the server, unless the resource has a subscriber again.
+    /// Unsubscribes at the server, unless the resource has got a new subscriber.
     pub async fn release(&self, resource: &SubscribedResource, upstream: &UpstreamSession) {
         let _turn = self.turn(resource).await;
         if self.has_any(resource) {
@@ -157,12 +158,12 @@ impl Subscriptions {
         }
     }
 
-    /// True if the resource has a subscriber.
+    /// True if the resource has any subscriber.
     pub fn has_any(&self, resource: &SubscribedResource) -> bool {
         self.book().resources.contains_key(resource)
     }
 
-    /// Removes a subscription. Returns true if it was the last one of the resource.
+    /// Removes a subscriber. Returns true if the resource has no other one.
     pub fn remove(&self, resource: &SubscribedResource, session: &str) -> bool {
         let mut book = self.book();
         let Some(subscribers) = book.resources.get_mut(resource) else {
@@ -179,11 +180,11 @@ impl Subscriptions {
         is_last
     }
 
-    /// Removes a session. Returns the resources without subscribers.
+    /// Removes a session or stream. Returns the resources that have no other subscriber.
     pub fn remove_session(&self, session: &str) -> Vec<SubscribedResource> {
         let mut orphaned_resources = Vec::new();
         let mut book = self.book();
-        // Most sessions have no subscriptions.
+        // Most sessions have no subscription, so avoid the search.
         if book.counts.remove(session).is_none() {
             return orphaned_resources;
         }
@@ -207,9 +208,9 @@ impl Subscriptions {
             .collect()
     }
 
-    /// The subscribers of `uri` with the URIs that they used. A notification for a part of a
-    /// subscribed resource concerns the subscribers of its URI's prefixes (specification,
-    /// resources, "Subscriptions").
+    /// The subscribers that get a notification about `uri`, with the URIs that they used. The
+    /// notification may concern a part of a subscribed resource. The subscribed URI is then a
+    /// prefix of `uri` (specification, resources, "Subscriptions").
     pub fn listeners(&self, server: &ServerName, uri: &str) -> Vec<(Box<str>, Box<str>)> {
         let book = self.book();
         let map = &book.resources;
@@ -231,7 +232,7 @@ impl Subscriptions {
     }
 }
 
-/// Asks a server for notifications about changes of a resource. Returns true if the server accepts.
+/// Subscribes to a resource at a server. Returns true if the server accepts.
 pub async fn subscribe(upstream: &UpstreamSession, uri: &str) -> bool {
     let subscribe_result = upstream.subscribe(uri).await;
     if let Err(error) = &subscribe_result {
@@ -271,7 +272,7 @@ mod tests {
         for number in 0..MAX_SUBSCRIPTIONS {
             let uri = format!("x://{number}");
             assert_eq!(subscriptions.check("one", &uri), Ok(()));
-            // Adding it twice counts once.
+            // A repeated subscription counts once.
             subscriptions.add(resource(&uri), "one", &uri);
             subscriptions.add(resource(&uri), "one", &uri);
         }
@@ -287,7 +288,7 @@ mod tests {
         assert!(subscriptions.book().counts.is_empty());
     }
 
-    /// Invariant 7: a turn delays only requests for the same resource of the same server.
+    /// Invariant 7: a turn delays only requests about the same resource of the same server.
     #[tokio::test]
     async fn turns_are_of_one_resource_and_leave_nothing() {
         let subscriptions = Subscriptions::default();

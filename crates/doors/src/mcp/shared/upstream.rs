@@ -1,4 +1,4 @@
-//! Settings at shared servers: subscriptions and log levels.
+//! Subscriptions and log levels in shared upstream sessions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,15 +12,15 @@ use tokio::sync::oneshot;
 use super::SharedState;
 use crate::mcp::sessions::subscriptions::{SubscribedResource, subscribe};
 
-/// Time limit for setting a log level before a request.
+/// Time for which a request waits until servers have set a log level.
 const LOG_LEVEL_WAIT: Duration = Duration::from_millis(500);
 
 /// Time limit for setting a log level in the background.
 const LOG_LEVEL_LIMIT: Duration = Duration::from_secs(10);
 
 impl SharedState {
-    /// Subscribes a stream to a resource. Only the first subscription is sent to the server.
-    /// Returns true if the server accepts.
+    /// Subscribes a listen stream to a resource. Only the first subscriber's request is sent to the
+    /// server. Returns true if the server accepts.
     pub async fn subscribe(&self, target: ItemTarget, stream: &str, uri: &str) -> bool {
         let Some(server) = self.gateway.registry.named(&target.server) else {
             return false;
@@ -37,14 +37,14 @@ impl SharedState {
             .await
     }
 
-    /// Ends all subscriptions of a stream.
+    /// Ends all subscriptions of a session or stream.
     pub fn leave_all(&self, stream: &str) {
         for resource in self.subscriptions.remove_session(stream) {
             self.release(resource);
         }
     }
 
-    /// Ends a session's subscription. The last one also unsubscribes at the server.
+    /// Ends one subscription. After the last one of a resource, unsubscribes at the server.
     pub fn leave(&self, resource: SubscribedResource, session: &str) {
         if self.subscriptions.remove(&resource, session) {
             self.release(resource);
@@ -67,7 +67,7 @@ impl SharedState {
         }
     }
 
-    /// Unsubscribes at a server whose session is open, after the last subscriber has left.
+    /// Unsubscribes at the server in the background, if its session is open.
     fn release(&self, resource: SubscribedResource) {
         let Some(session) = self.shared_session(&resource.server) else {
             return;
@@ -88,11 +88,11 @@ impl SharedState {
     }
 
     fn requested_log_level(&self) -> MutexGuard<'_, Option<LogLevel>> {
-        // The lock is held for a copy, never across an await.
+        // Locked for a copy, never across an await.
         self.requested_log_level.lock()
     }
 
-    /// Requests log messages at this level and above for a request.
+    /// Makes all servers log at `level` and above, for a client without a session.
     pub async fn request_log_level(&self, level: LogLevel) {
         {
             let mut requested_level = self.requested_log_level();
@@ -109,14 +109,14 @@ impl SharedState {
             .filter_map(|server| server.view().session)
             .filter(|session| session.takes_log_level())
             .map(|session| async move { session.set_log_level(level).await });
-        // A server that does not answer does not delay the request.
+        // Do not let the request wait for a server that does not answer.
         tokio::time::timeout(LOG_LEVEL_WAIT, join_all(updates))
             .await
             .ok();
     }
 
-    /// Sets the most verbose requested level at all servers. Requests to slow servers continue in
-    /// the background.
+    /// Sets the most verbose requested level at all servers. A slow server sets it in the
+    /// background.
     pub async fn set_log_levels(&self) {
         let servers = self.gateway.registry.servers();
         let updates = servers
@@ -127,7 +127,8 @@ impl SharedState {
             .ok();
     }
 
-    /// Returns a receiver that resolves when the server has answered.
+    /// Sets the most verbose requested level at one server, in the background. The receiver
+    /// resolves when the server has answered. `None` if there is nothing to set.
     fn set_log_level(&self, server: &Arc<ServerHandle>) -> Option<oneshot::Receiver<()>> {
         let for_requests = *self.requested_log_level();
         let level: LogLevel = self

@@ -28,7 +28,7 @@ use crate::mcp::{
     sessions::{pool::Seat, session::EndpointScope},
 };
 
-/// The client in a request's headers and `_meta`, if they are valid.
+/// Checks a request's headers and `_meta`, and returns the client that they describe.
 pub fn admit(
     frame: &Frame,
     headers: Option<&InboundHeaders<'_>>,
@@ -53,7 +53,7 @@ pub fn refusal_text(id: &str, request_refusal: &RequestRefusal) -> String {
     )
 }
 
-/// A request that was admitted, with its client.
+/// An admitted request, with its client.
 struct AdmittedRequest<'a> {
     stateless: &'a Arc<Stateless>,
     scope: EndpointScope,
@@ -78,7 +78,7 @@ pub fn answer(
         sole_client.note_request(&caller.capabilities);
     }
     let origin = scope.origin(door, &caller, &principal);
-    // A retry with answers was counted at its first attempt.
+    // A retry with answers is the same call as its first attempt, which was counted.
     let is_call =
         frame.method().is_some_and(calls::is_recorded) && !frame.envelope().brings_answers();
     let clients = &stateless.shared.gateway.stateless_clients;
@@ -103,7 +103,7 @@ pub fn answer(
         if stateless.suspended.knows(state) {
             return request.resume(answers);
         }
-        // A state of a modern server, sealed for one principal.
+        // Not a state of a suspended call, so a modern server has issued it.
         let names = &stateless.shared.names;
         match names.reopened(&request.principal, &request.frame, state) {
             Some(reopened) => {
@@ -139,7 +139,7 @@ impl AdmittedRequest<'_> {
         })
     }
 
-    /// Continues the suspended call of these answers.
+    /// Continues the suspended call to which these answers belong.
     fn resume(self, answers: QuestionAnswers) -> StatelessCall {
         let (sink, messages) = plain_sink(self.caller, self.principal, self.origin);
         let shared_state = Arc::clone(&self.stateless.shared);
@@ -158,7 +158,7 @@ impl AdmittedRequest<'_> {
         StatelessCall::joining(reply, messages)
     }
 
-    /// Forwards a request that allows no questions.
+    /// Forwards a request whose server cannot ask its client.
     fn forward(self, state_server: Option<Box<str>>) -> StatelessCall {
         let shared_state = &self.stateless.shared;
         let bound = self.scope.bound(&shared_state.names, &self.principal);
@@ -178,13 +178,13 @@ impl AdmittedRequest<'_> {
         StatelessCall::new(&shared_state.gateway.calls, reply, messages, cancel)
     }
 
-    /// Forwards a request whose server may ask questions, in rounds of input.
+    /// Forwards a request whose server may ask its client. Each question starts a round.
     fn forward_in_rounds(self, state_server: Option<Box<str>>) -> StatelessCall {
         let shared_state = &self.stateless.shared;
         let bound = self.scope.bound(&shared_state.names, &self.principal);
         let (question_sender, questions) = suspended::questions();
         let log_level = self.caller.log_level;
-        // Messages of the call are translated between the two sinks.
+        // `InputRounds` passes messages from the inner sink to the outer one.
         let (outer_sink, messages) = plain_sink(
             self.caller.clone(),
             self.principal.clone(),
@@ -225,7 +225,7 @@ impl AdmittedRequest<'_> {
     }
 }
 
-/// A sink for a client that cannot answer questions, and its messages.
+/// Creates a sink for a client that cannot answer questions, and the stream to read its messages.
 fn plain_sink(caller: Caller, principal: Principal, origin: CallOrigin) -> (CallSink, CallStream) {
     let log_level = caller.log_level;
     CallSink::new(
@@ -234,7 +234,7 @@ fn plain_sink(caller: Caller, principal: Principal, origin: CallOrigin) -> (Call
     )
 }
 
-/// The answers and the state of earlier rounds in a request.
+/// The client's answers in a request, with the `requestState`; `None` if it has none.
 fn answers(frame: &Frame) -> Result<Option<QuestionAnswers>, InvalidParams> {
     if !frame.envelope().brings_answers() || !frame.method().is_some_and(questions::may_ask) {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Calls of modern clients. A call is cancelled when its client closes the stream.
+//! Calls of clients without a session. A client cancels a call by closing its stream.
 
 use std::{
     pin::Pin,
@@ -11,7 +11,7 @@ use mainstay_gateway::calls::{
 
 use crate::mcp::reply::RpcReply;
 
-/// The future reply to a request, and its earlier messages.
+/// A running request: the messages before its reply, and the reply.
 pub struct StatelessCall {
     /// Dropping it cancels the request to the server (specification, "Cancellation").
     pub reply: Pin<Box<dyn Future<Output = Closed<RpcReply>> + Send>>,
@@ -19,13 +19,13 @@ pub struct StatelessCall {
 }
 
 impl StatelessCall {
-    /// A call without messages before its reply.
+    /// A request that has no messages before its reply.
     pub fn silent(reply: impl Future<Output = Closed<RpcReply>> + Send + 'static) -> Self {
         let (_, messages) = CallSink::new(CallClient::nobody(), None);
         Self::joining(reply, messages)
     }
 
-    /// A call that runs in another task, which detects when `reply` is dropped.
+    /// A request that another task runs. The task detects that `reply` was dropped.
     pub fn joining(
         reply: impl Future<Output = Closed<RpcReply>> + Send + 'static,
         messages: CallStream,
@@ -36,7 +36,7 @@ impl StatelessCall {
         }
     }
 
-    /// Sending to `cancel` ends `reply` with a failure that no client reads.
+    /// A request that ends early when `cancel` is used, or when the result is dropped.
     pub fn new(
         calls: &Calls,
         reply: impl Future<Output = Closed<RpcReply>> + Send + 'static,
@@ -67,10 +67,10 @@ impl Future for Cancelling {
 }
 
 impl Drop for Cancelling {
-    /// The call continues in the background, and notifies the server.
+    /// Cancels the call. It ends in the background, where it notifies the server.
     fn drop(&mut self) {
         if let Some(cancel) = self.cancel.take() {
-            // The call may have ended.
+            // An error means that the call has already ended.
             cancel.send("the client has gone".to_owned()).ok();
         }
     }

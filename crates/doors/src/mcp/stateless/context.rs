@@ -1,17 +1,17 @@
-//! State that requests without a session share.
+//! The state that requests of clients without a session share.
 
 use std::sync::Arc;
 
 use super::suspended::SuspendedCalls;
 use crate::mcp::{sessions::listen_streams::ListenStreams, shared::SharedState};
 
-/// State that the requests of clients without a session share.
+/// The state that requests of clients without a session share.
 #[derive(Debug)]
 pub struct Stateless {
     pub shared: Arc<SharedState>,
-    /// The listen streams on profiles and on shared legacy servers.
+    /// The listen streams on profiles and on shared sessions of legacy servers.
     pub listen_streams: ListenStreams,
-    /// Calls that wait for answers of their clients.
+    /// Calls of legacy servers that wait for answers of their clients.
     pub suspended: Arc<SuspendedCalls>,
 }
 

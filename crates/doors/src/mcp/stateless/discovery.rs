@@ -1,4 +1,4 @@
-//! Mainstay's own answers to `server/discover`.
+//! Results of `server/discover` that Mainstay makes itself.
 
 use mainstay_core::era::{discovery, modern, tasks};
 use mainstay_gateway::{Gateway, View};
@@ -27,7 +27,7 @@ pub fn profile_result(gateway: &Gateway, view: &View) -> String {
     result.to_string()
 }
 
-/// The result of `server/discover` for a legacy server, from its `initialize` result (JSON text).
+/// The result of `server/discover` for a legacy server. `initialize_result` is JSON text.
 pub fn legacy_result(initialize_result: &str) -> String {
     discovery::from_initialize(initialize_result)
 }

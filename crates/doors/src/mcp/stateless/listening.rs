@@ -31,14 +31,14 @@ use crate::mcp::{
     },
 };
 
-/// Time limit for subscriptions before the acknowledgement.
+/// Time that the acknowledgement waits for a subscription. A later one is not in the filter.
 const SUBSCRIBE_LIMIT: Duration = Duration::from_millis(500);
 
-/// Interval of checks whether a pooled session is open. Doubles after each failure.
+/// Interval at which a stream checks that its pooled session is open. It doubles after a failure.
 const CHECK_PAUSE: Duration = Duration::from_secs(1);
 const MAX_CHECK_PAUSE: Duration = Duration::from_secs(30);
 
-/// A request for a listen stream.
+/// A `subscriptions/listen` request.
 pub struct ListenRequest<'a> {
     pub stateless: &'a Arc<Stateless>,
     pub frame: &'a Frame,
@@ -56,7 +56,7 @@ impl ListenRequest<'_> {
             .map_err(|error| RpcReply::error(self.id(), code::INVALID_PARAMS, &error.to_string()))
     }
 
-    /// The filter of the request without hidden resources.
+    /// The filter of the request, without resources that are hidden from the client.
     fn visible_filter(&self, server: &ServerHandle, view: &View) -> Result<ListenFilter, RpcReply> {
         let mut filter = self.filter()?;
         (filter.uris).retain(|uri| view.has_resource(&server.name, uri));
@@ -67,7 +67,7 @@ impl ListenRequest<'_> {
         RpcReply::error(self.id(), code::INTERNAL_ERROR, "too many streams")
     }
 
-    /// Sends the messages of a stream until one side ends it.
+    /// Sends the stream's messages until the client, Mainstay or the profile's removal ends it.
     async fn serve_stream(
         mut self,
         listen: &ListenStream,
@@ -90,7 +90,7 @@ impl ListenRequest<'_> {
     }
 }
 
-/// Listens to the servers of a profile.
+/// Serves a listen stream on a profile.
 pub async fn listen_to_profile(request: ListenRequest<'_>, view: &View) -> RpcReply {
     let requested_filter = match request.filter() {
         Ok(requested_filter) => requested_filter,
@@ -102,7 +102,7 @@ pub async fn listen_to_profile(request: ListenRequest<'_>, view: &View) -> RpcRe
     }
     let stateless = Arc::clone(request.stateless);
     let name = stateless.listen_streams.name();
-    // Dropping this ends the subscriptions.
+    // Ends the subscriptions when it is dropped.
     let _listening = Listening {
         stateless: &stateless,
         name: &name,
@@ -177,7 +177,7 @@ impl Drop for Listening<'_> {
     }
 }
 
-/// Listens to one legacy server through its shared session.
+/// Serves a listen stream on the shared session of a legacy server.
 pub async fn listen_to_shared_session(
     request: ListenRequest<'_>,
     server: &Arc<ServerHandle>,
@@ -194,7 +194,7 @@ pub async fn listen_to_shared_session(
     };
     let stateless = request.stateless;
     let name = stateless.listen_streams.name();
-    // Dropping this ends the subscriptions.
+    // Ends the subscriptions when it is dropped.
     let _listening = Listening {
         stateless,
         name: &name,
@@ -226,7 +226,7 @@ pub async fn listen_to_shared_session(
     request.serve_stream(&listen, std::future::pending()).await
 }
 
-/// Listens to one legacy server through a pooled session.
+/// Serves a listen stream on a pooled session of a legacy server.
 pub async fn listen_to_pooled_session(
     request: ListenRequest<'_>,
     lease: Lease,
@@ -275,7 +275,7 @@ pub async fn listen_to_pooled_session(
     request.serve_stream(&listen, upkeep).await
 }
 
-/// A listen stream on a pooled session.
+/// A listen stream on a pooled session. Dropping it ends its subscriptions.
 struct PooledListener<'a> {
     calls: Calls,
     lease: &'a Lease,
@@ -290,7 +290,7 @@ impl PooledListener<'_> {
         }
     }
 
-    /// Subscribes to a resource. Only the first subscription is sent to the server.
+    /// Subscribes to a resource. Only the first subscriber's request is sent to the server.
     async fn subscribe(&self, session: &UpstreamSession, uri: &str) -> bool {
         let subscriptions = &self.lease.audience().subscriptions;
         let subscribe_upstream = async || subscribe(session, uri).await;
@@ -299,7 +299,8 @@ impl PooledListener<'_> {
             .await
     }
 
-    /// Reopens a lost session, and reports that everything may have changed.
+    /// Reopens the session when it is lost. The client is then notified that everything may have
+    /// changed.
     async fn upkeep(
         &self,
         mut session: Arc<UpstreamSession>,

@@ -1,5 +1,5 @@
-//! Clients without a session (2026-07-28). The `_meta` of each request describes its client.
-//! Closing the answer's stream cancels the request.
+//! Clients without a session (2026-07-28). The `_meta` of each request describes the client. Over
+//! HTTP, a client cancels a request by closing its stream.
 
 mod answer;
 mod call;

@@ -1,4 +1,5 @@
-//! Requests of 2026-07-28 on stdio, beside a legacy client's session. A notification cancels them.
+//! Requests of 2026-07-28 on an ordered stream, which may also have a legacy session. A
+//! notification cancels such a request.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -24,26 +25,27 @@ use crate::mcp::{
     sessions::session::EndpointScope,
 };
 
-/// True if a message comes from a client without a session. On stdio, only `_meta` shows it.
+/// True if a client without a session sent this message. There are no headers, so only the body
+/// shows it.
 pub fn is_modern(frame: &Frame) -> bool {
     modern::is_modern(frame.envelope(), None)
         || matches!(frame.method(), Some(Method::Discover | Method::Listen))
 }
 
-/// The requests in flight, by the client's own ids (JSON text).
+/// The requests in flight, by the client's id (JSON text).
 #[derive(Debug, Default)]
 pub struct Requests(Arc<Mutex<InFlight>>);
 
-/// The value is `None` for a cancelled request. Its id is free after the end of the request.
+/// `None` for a cancelled request. Its id becomes free when the request ends.
 type InFlight = HashMap<Box<str>, Option<oneshot::Sender<String>>>;
 
 fn lock(requests: &Mutex<InFlight>) -> MutexGuard<'_, InFlight> {
-    // The lock is held for a map operation, never across an await.
+    // Locked for a map operation, never across an await.
     requests.lock()
 }
 
 impl Requests {
-    /// Begins to answer a request. The reply of a cancelled request is marked as cancelled.
+    /// Starts a request. If the client cancels it, the reply is marked as cancelled.
     pub fn begin(
         &self,
         stateless: &Arc<Stateless>,
@@ -92,7 +94,7 @@ impl Requests {
         let until_cancelled = async move {
             tokio::select! {
                 reply = reply => reply,
-                // The call continues to its end, and is recorded.
+                // The call is cancelled in the background, where it is recorded.
                 Ok(reason) = cancel_signal => {
                     Closed::of_the_same_call(RpcReply::cancelled(&entry.id, &reason))
                 }
@@ -101,7 +103,8 @@ impl Requests {
         StatelessCall::joining(until_cancelled, messages)
     }
 
-    /// Handles `notifications/cancelled`. Returns `false` for other messages and unknown requests.
+    /// Handles `notifications/cancelled`. Returns false for any other message, and if the request
+    /// is unknown.
     pub fn cancel(&self, frame: &Frame) -> bool {
         if frame.method() != Some(Method::Cancelled) {
             return false;
@@ -110,11 +113,11 @@ impl Requests {
             .param("requestId")
             .and_then(|id| lock(&self.0).get_mut(id)?.take());
         let reason = frame.text_param("reason").unwrap_or_default();
-        // The request may have ended.
+        // An error means that the request has already ended.
         cancel.map(|cancel| cancel.send(reason)).is_some()
     }
 
-    /// Cancels all requests after the client has gone.
+    /// Cancels all requests, because the client has gone.
     pub fn end(&self, reason: &str) {
         for cancel in lock(&self.0).values_mut().filter_map(Option::take) {
             cancel.send(reason.to_owned()).ok();
@@ -122,7 +125,7 @@ impl Requests {
     }
 }
 
-/// A request in flight. Dropping it removes the request.
+/// A request in flight. Dropping the entry removes the request.
 struct Entry {
     requests: Arc<Mutex<InFlight>>,
     id: Box<str>,

@@ -1,4 +1,4 @@
-//! Answers one request of a client without a session by the servers of its endpoint.
+//! Answers one request of a client without a session.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::mcp::{
     shared::SharedState,
 };
 
-/// Closes the receipt of a request.
+/// Closes the receipt of a request, which records a refused call.
 pub async fn close(
     shared_state: &SharedState,
     scope: &EndpointScope,
@@ -46,13 +46,13 @@ pub async fn close(
         .await
 }
 
-/// One request that is being answered.
+/// A request that is being answered.
 pub struct StatelessRequest {
     pub stateless: Arc<Stateless>,
     pub scope: EndpointScope,
     pub frame: Frame,
     pub sink: CallSink,
-    /// The modern server that issued the request's `requestState`.
+    /// The modern server that issued the request's `requestState`, if it has one.
     pub state_server: Option<Box<str>>,
 }
 
@@ -150,7 +150,7 @@ impl StatelessRequest {
                     }
                     Ok(Serves::Pool(lease)) => {
                         let isolated_session = lease.isolated_session();
-                        // A request to one server takes a single lease, so the seat is empty.
+                        // A transparent endpoint needs one lease, so the seat is still empty.
                         drop(seat.take(lease));
                         Upstream::IsolatedSession(isolated_session)
                     }
@@ -171,8 +171,8 @@ impl StatelessRequest {
             .view(profile, &client.principal, &client.caller)
     }
 
-    /// Selects the session for a request to one server: the shared session of a modern server, or a
-    /// pooled or shared session of a legacy server. Returns a reply if Mainstay answers itself.
+    /// Selects the upstream session for a request to one server. Returns a reply if Mainstay
+    /// answers the request itself.
     async fn upstream(
         &self,
         server: &Arc<ServerHandle>,
@@ -253,7 +253,7 @@ impl StatelessRequest {
     }
 }
 
-/// The session that serves a request to one server.
+/// The upstream session for a request to one server.
 enum Serves {
     /// The shared session of a modern server.
     Server,
@@ -261,6 +261,6 @@ enum Serves {
     Shared,
     /// A pooled session of a legacy server.
     Pool(Lease),
-    /// A session of a modern server with the client's own login.
+    /// A session of a modern server that uses the client's own login.
     OwnLogin(Lease),
 }

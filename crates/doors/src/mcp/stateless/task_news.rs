@@ -1,5 +1,5 @@
-//! Task notifications on aggregate endpoints. Mainstay listens to the tasks' servers while a client
-//! listens (SEP-2663, "Notifications").
+//! Notifications about tasks on aggregate endpoints. While a client listens, Mainstay listens to
+//! the servers of its tasks (SEP-2663, "Notifications").
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,31 +24,31 @@ use crate::mcp::{
     endpoint::tasks as task_requests, reply::RpcReply, sessions::pool::Lease, shared::SharedState,
 };
 
-/// Delay before listening again to a server whose stream ended.
+/// Delay before a server's stream is opened again after it has ended.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Notifications about tasks of one server for one client.
+/// Forwards notifications about tasks of one server to one client.
 pub struct TaskNews {
     calls: Calls,
     server: Arc<ServerHandle>,
-    /// The session with the client's own login, if it has one.
+    /// A session with the client's own login, if the client has one.
     lease: Option<Lease>,
     tasks: Vec<Task>,
-    /// Sends messages to the client.
+    /// The sink of the client's listen stream.
     sink: CallSink,
-    /// The id of the client's request, JSON text.
+    /// The id of the client's request (JSON text).
     id: Box<str>,
 }
 
 struct Task {
-    /// The client's name for the task.
+    /// The sealed name, which the client knows.
     name: String,
-    /// The server's name for the task.
+    /// The id that the server knows.
     original_id: String,
 }
 
 impl TaskNews {
-    /// Groups the tasks with these names by server. Unknown names are left out.
+    /// Groups tasks by server. Unknown names are left out.
     pub fn for_tasks(
         shared_state: &SharedState,
         view: &View,
@@ -87,9 +87,9 @@ impl TaskNews {
         news
     }
 
-    /// Sends task notifications to the client. `acknowledged` gets the task names that the server
-    /// acknowledges. Sending starts after `promised`, when the client has the list; the server must
-    /// have answered by then.
+    /// Forwards notifications until the future is dropped. `acknowledge_sender` gets the tasks that
+    /// the server acknowledges. `promise_receiver` becomes true when the client has the list of
+    /// acknowledged tasks. Forwarding starts then. It stops if the server has not answered by then.
     pub async fn tell(
         self,
         acknowledge_sender: oneshot::Sender<Vec<String>>,
@@ -103,8 +103,8 @@ impl TaskNews {
                     biased;
                     message = call.messages.next() => message,
                     _ = &mut call.reply => None,
-                    // The late acknowledgement is not in the client's list, so the client polls
-                    // these tasks.
+                    // A late acknowledgement is not in the client's list. The client polls these
+                    // tasks.
                     Ok(_) = promise_receiver.wait_for(|is_promised| *is_promised), if acknowledge_sender.is_some() => return,
                 };
                 let Some(frame) = message.and_then(|text| Frame::read(text.into()).ok()) else {
@@ -114,7 +114,7 @@ impl TaskNews {
                 match frame.method() {
                     Some(Method::Acknowledged) => match acknowledge_sender.take() {
                         Some(first) => {
-                            // The loop above detects a dropped receiver.
+                            // An error means that nobody waits any more. `wait_for` detects that.
                             first.send(self.acknowledged_names(params)).ok();
                             if promise_receiver
                                 .wait_for(|is_promised| *is_promised)
@@ -141,7 +141,7 @@ impl TaskNews {
         }
     }
 
-    /// Opens the server's stream. Dropping the call closes it.
+    /// Opens the server's listen stream. Dropping the call closes it.
     fn listen(&self) -> StatelessCall {
         let original_ids: Vec<&str> = self.tasks.iter().map(|task| &*task.original_id).collect();
         let text = listen::to_tasks(&self.id, &original_ids, &self.sink.client.caller);
@@ -166,7 +166,7 @@ impl TaskNews {
         StatelessCall::new(&self.calls, reply, messages, cancel)
     }
 
-    /// The client's names of the acknowledged tasks.
+    /// The sealed names of the tasks that the server has acknowledged.
     fn acknowledged_names(&self, acknowledged_json: &str) -> Vec<String> {
         let original_ids = listen::honoured_tasks(acknowledged_json);
         self.tasks
@@ -176,7 +176,7 @@ impl TaskNews {
             .collect()
     }
 
-    /// Sends the current task states, because changes were missed without a stream.
+    /// Sends the client the current states of the tasks. Changes between two streams were missed.
     async fn catch_up(&self) {
         let states = self.tasks.iter().map(|task| async move {
             let text = tasks::request(
@@ -201,7 +201,7 @@ impl TaskNews {
         }
     }
 
-    /// Forwards a task's state (JSON text) under the client's name of the task.
+    /// Forwards a task's state (JSON text) under its sealed name.
     fn pass_on(&self, state: &str) {
         let original_id = tasks::id(state);
         let task = self

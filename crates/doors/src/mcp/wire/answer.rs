@@ -19,12 +19,12 @@ const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 pub type HttpAnswer = Response<ResponseBody>;
 
-/// A JSON-RPC error for invalid headers or an invalid message.
+/// An HTTP error response whose body is a JSON-RPC error.
 pub struct HttpRefusal {
     status: StatusCode,
     body: String,
     kind: FailureKind,
-    /// The `Allow` header: the methods that the endpoint supports.
+    /// The value of `Allow`: the methods that the endpoint supports.
     allow: Option<&'static str>,
 }
 
@@ -46,7 +46,7 @@ impl HttpRefusal {
         Self::with_body(status, body)
     }
 
-    /// A refusal with this JSON-RPC error as its body.
+    /// A refusal whose body is this JSON-RPC error.
     pub fn with_body(status: StatusCode, body: String) -> Self {
         Self {
             status,
@@ -56,7 +56,7 @@ impl HttpRefusal {
         }
     }
 
-    /// The refusal on a connection beyond the limit.
+    /// The refusal of a request on a reserved connection.
     pub fn too_many_connections() -> Self {
         let reason = "too many connections (http.maxConnections, http.maxConnectionsPerAddress): \
             try again in a moment";
@@ -66,9 +66,9 @@ impl HttpRefusal {
         }
     }
 
-    /// The refusal of new calls at shutdown. In a session the status is 200, because some clients
-    /// drop a session at an error status. `Retry-After` makes `mainstay connect` send the request
-    /// again.
+    /// The refusal of new calls at shutdown. In a session, the status is 200: some clients drop a
+    /// session after an error status. `mainstay connect` recognises the refusal by `Retry-After`,
+    /// and sends the request again.
     pub fn closing(frame: &Frame, has_session: bool) -> Self {
         let status = if has_session {
             StatusCode::OK
@@ -84,7 +84,7 @@ impl HttpRefusal {
         }
     }
 
-    /// The refusal of an unsupported method.
+    /// The refusal of an HTTP method. `allow` lists the supported ones.
     pub fn method(allow: &'static str) -> Self {
         let message = format!("{allow} is expected");
         Self {
@@ -103,7 +103,7 @@ impl Answering for HttpRefusal {
     }
 }
 
-/// The HTTP response of a refusal, after the receipt of its request is closed.
+/// Access to the response of a refusal whose receipt is closed.
 pub trait ClosedRefusal {
     fn into_response(self) -> HttpAnswer;
 }
@@ -142,7 +142,7 @@ pub fn events(events: EventStreamBody) -> HttpAnswer {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, EVENT_STREAM);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Keeps proxies from buffering events.
+    // Tells nginx not to buffer events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }

@@ -1,4 +1,4 @@
-//! Batches, which only revision 2025-03-26 has.
+//! Batches of messages. Only revision 2025-03-26 has them.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::mcp::{
     shared::SharedState,
 };
 
-/// Maximum number of messages in a batch. A longer batch is refused.
+/// Maximum number of messages in a batch.
 const MAX_MESSAGES: usize = 100;
 
-/// Answers the requests of a batch concurrently. Returns `None` if the batch contains no request.
+/// Answers the requests of a batch concurrently; `None` if the batch has no request.
 pub async fn answer(
     shared_state: Arc<SharedState>,
     session: Arc<ClientSession>,
@@ -68,7 +68,7 @@ pub async fn answer(
     Some(format!("[{}]", join_all(replies).await.join(",")))
 }
 
-/// The answer to a message of a batch that cannot be read.
+/// The error response to an unreadable message of a batch.
 async fn refuse_one(
     shared_state: Arc<SharedState>,
     session: Arc<ClientSession>,
@@ -86,7 +86,7 @@ async fn refuse_one(
     reply.await.into_text()
 }
 
-/// The messages of a batch, or the error reply for the batch.
+/// The messages of a batch, or the error reply to the whole batch.
 fn items(body: &Bytes) -> Result<Vec<Bytes>, RpcReply> {
     let items = messages(body).map_err(|error| RpcReply::unreadable(&error))?;
     if items.len() > MAX_MESSAGES {
@@ -105,7 +105,7 @@ fn messages(body: &Bytes) -> Result<Vec<Bytes>, UnreadableMessage> {
         .collect())
 }
 
-/// Refuses a batch, and records its calls as refused, up to the limit of a batch.
+/// Refuses a batch. Records up to `MAX_MESSAGES` of its calls as refused.
 pub async fn refuse<A: Answering>(
     shared_state: &SharedState,
     scope: &EndpointScope,

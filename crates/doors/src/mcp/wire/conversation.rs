@@ -1,4 +1,4 @@
-//! A client on one ordered stream: stdio or HTTP+SSE.
+//! A client on one ordered stream of messages: stdio or HTTP+SSE.
 
 use std::sync::{
     Arc,
@@ -34,7 +34,7 @@ use mainstay_doorway::peer::Visitor;
 /// Maximum number of unanswered requests of one client. Further requests are refused.
 const MAX_UNANSWERED: usize = 1024;
 
-/// The stream of messages to the client.
+/// The client's output: lines on stdout, or events of a stream.
 #[derive(Debug)]
 pub enum Output {
     Lines(Arc<LineWriter>),
@@ -49,7 +49,7 @@ impl Output {
         }
     }
 
-    /// Sends a message once there is room. Messages to a disconnected client are dropped.
+    /// Sends a message when there is room. A message to a client that has gone is dropped.
     pub async fn send(&self, message: String) {
         match self {
             Self::Lines(writer) => drop(writer.send(&message).await),
@@ -58,7 +58,7 @@ impl Output {
     }
 }
 
-/// One client with its session and the messages to it.
+/// A client on one stream, with its session and its requests.
 #[derive(Debug)]
 pub struct Conversation {
     clients: Arc<McpClients>,
@@ -66,12 +66,12 @@ pub struct Conversation {
     visitor: Visitor,
     pub output: Output,
     phase: watch::Sender<Phase>,
-    /// Requests outside of the session.
+    /// Requests of 2026-07-28, which belong to no session.
     requests: Requests,
     unanswered: Arc<Semaphore>,
-    /// Requests in progress, except for streams without an end.
+    /// Requests that are being answered, without listen streams.
     at_work: TaskTracker,
-    /// True if the client is handed over to another process. Streams then end with a regular
+    /// True if another process serves the client from now on. Listen streams then end with a
     /// result.
     is_left: Arc<AtomicBool>,
     tasks: TaskTracker,
@@ -79,11 +79,11 @@ pub struct Conversation {
 
 #[derive(Debug)]
 enum Phase {
-    /// The client has not sent `initialize`.
+    /// The client has not yet sent `initialize`.
     Silent,
     /// The client's `initialize` is being answered.
     Greeting,
-    /// The session is busy as long as the stream is open.
+    /// The session is open. It is busy as long as the client's stream is open.
     Open {
         session: Arc<ClientSession>,
         _busy: Busy,
@@ -91,10 +91,10 @@ enum Phase {
     Over,
 }
 
-/// A refused message, with the JSON-RPC error for it.
+/// A message that is refused, with the text of its JSON-RPC error.
 #[derive(Debug)]
 pub enum RejectedMessage {
-    /// The message is invalid in this phase.
+    /// The message is not valid, or not in this phase.
     Invalid(String),
     /// The client has too many unanswered requests.
     TooMany(String),
@@ -109,7 +109,7 @@ impl RejectedMessage {
 }
 
 impl Conversation {
-    /// `tasks` tracks the tasks that send answers.
+    /// `tasks` tracks the tasks that write answers.
     pub fn new(
         clients: Arc<McpClients>,
         scope: EndpointScope,
@@ -135,11 +135,11 @@ impl Conversation {
         self.scope.is_same(scope) && self.visitor.principal == *principal
     }
 
-    /// Waits while `initialize` is being answered.
+    /// Waits until `initialize` is answered, if that is in progress.
     pub async fn greeted(&self) {
         if matches!(*self.phase.borrow(), Phase::Greeting) {
             let mut phase = self.phase.subscribe();
-            // The channel stays open, because this struct owns the sender.
+            // An error is impossible: `self` owns the sender.
             drop(
                 phase
                     .wait_for(|phase| !matches!(phase, Phase::Greeting))
@@ -148,7 +148,7 @@ impl Conversation {
         }
     }
 
-    /// Waits for the last answer. Refuses open questions to the client.
+    /// Refuses open questions, and waits until all requests are answered.
     pub async fn answered(&self) {
         self.greeted().await;
         if let Some(session) = self.session() {
@@ -157,7 +157,7 @@ impl Conversation {
         self.idle().await;
     }
 
-    /// Waits until no request is in progress.
+    /// Waits until no request is being answered.
     pub async fn idle(&self) {
         self.greeted().await;
         self.at_work.close();
@@ -171,7 +171,7 @@ impl Conversation {
         }
     }
 
-    /// Handles a message or a batch of the client. Tasks send the answers.
+    /// Handles one message or one batch of the client. Answers are written by tasks.
     pub async fn take(self: &Arc<Self>, text: Bytes) -> Result<(), RejectedMessage> {
         self.greeted().await;
         if text.trim_ascii_start().first() == Some(&b'[') {
@@ -227,8 +227,8 @@ impl Conversation {
             (Some(session), MessageKind::Request { .. }) => {
                 let permit = self.permit(&frame).await?;
                 let (sink, messages) = session.sink();
-                // Enter the call before the next message is read, so that a following cancellation
-                // reaches it.
+                // Register the call before the next message is read, so that a later cancellation
+                // finds it.
                 let call = dispatch::answer(Arc::clone(&self.clients.shared), session, frame, sink);
                 let permit = (permit, Some(self.at_work.token()));
                 self.answer(permit, messages, async { expected(call.await) });
@@ -287,7 +287,7 @@ impl Conversation {
         refusal.into_text()
     }
 
-    /// The origin of this client's calls.
+    /// The origin of this client's calls, for records.
     fn origin(&self) -> Arc<CallOrigin> {
         match self.session() {
             Some(session) => Arc::clone(&session.client.origin),
@@ -301,7 +301,7 @@ impl Conversation {
         }
     }
 
-    /// Closes the receipt of a message that Mainstay answers.
+    /// Closes the receipt of a message that Mainstay itself answers.
     async fn close(&self, frame: &Frame, reply: RpcReply) -> Closed<RpcReply> {
         let requested_call = || Some(RequestedCall::from_frame(frame)?.at(self.scope.server()));
         let (receipt, calls) = (Receipt::new(), &self.clients.gateway().calls);
@@ -328,7 +328,7 @@ impl Conversation {
         self.output.send(reply.into_text()).await;
     }
 
-    /// A permit for one more unanswered request.
+    /// Takes a permit for one more unanswered request.
     async fn permit(&self, frame: &Frame) -> Result<OwnedSemaphorePermit, RejectedMessage> {
         if let Ok(permit) = Arc::clone(&self.unanswered).try_acquire_owned() {
             return Ok(permit);
@@ -338,7 +338,7 @@ impl Conversation {
         Err(RejectedMessage::TooMany(refusal.into_text()))
     }
 
-    /// Answers in a task. Messages of the call are sent before its reply.
+    /// Writes an answer in a task, after the call's other messages.
     fn answer(
         self: &Arc<Self>,
         permit: impl Send + 'static,
@@ -361,9 +361,9 @@ impl Conversation {
         self.tasks.spawn(answer_task.boxed());
     }
 
-    /// Starts a session. Returns `false` if the client has disconnected. A repeated `initialize`
-    /// ends the earlier session and cancels its calls without answers, because the client may reuse
-    /// their ids.
+    /// Enters the greeting phase. Returns false if the conversation is over. A repeated
+    /// `initialize` ends the earlier session and cancels its calls without answers, because the
+    /// client may reuse their ids.
     fn begin(&self) -> bool {
         let mut previous_phase = None;
         let has_begun = self.phase.send_if_modified(|phase| {
@@ -380,7 +380,7 @@ impl Conversation {
         has_begun
     }
 
-    /// Answers `initialize`, then sends messages outside of calls until the session ends.
+    /// Answers `initialize`, then sends the session's queued messages until the session ends.
     async fn greet(&self, id: &str, frame: &Frame) {
         let params = frame.params().unwrap_or("{}");
         let (scope, visitor) = (self.scope.clone(), self.visitor.clone());
@@ -412,7 +412,7 @@ impl Conversation {
         }
     }
 
-    /// Returns `false` if the conversation is over.
+    /// Ends the greeting phase. Returns false if the conversation is over.
     fn leave_greeting(&self, next_phase: Phase) -> bool {
         self.phase.send_if_modified(|phase| {
             let is_greeting = matches!(phase, Phase::Greeting);
@@ -423,18 +423,18 @@ impl Conversation {
         })
     }
 
-    /// True if this is the session of the conversation.
+    /// True if this session belongs to the conversation.
     pub fn has(&self, session: &ClientSession) -> bool {
         matches!(&*self.phase.borrow(), Phase::Open { session: current, .. } if current.id == session.id)
     }
 
-    /// Ends the session for a handover. Each stream gets a result.
+    /// Ends the session for a handover. Each listen stream ends with a result.
     pub fn leave(&self) {
         self.is_left.store(true, Relaxed);
         self.end("the client is served elsewhere");
     }
 
-    /// Ends the session of a disconnected client, and cancels all requests in flight.
+    /// Ends the session and cancels all requests, because the client has gone.
     pub fn end(&self, reason: &str) {
         self.requests.end(reason);
         if let Phase::Open { session, .. } = self.phase.send_replace(Phase::Over) {
@@ -443,7 +443,8 @@ impl Conversation {
     }
 }
 
-/// The text of a reply; `None` for a cancelled request (specification, "Cancellation").
+/// The text of a reply; `None` if the client has cancelled the request (specification,
+/// "Cancellation").
 fn expected(reply: Closed<RpcReply>) -> Option<String> {
     (!reply.cancelled).then(|| reply.into_text())
 }

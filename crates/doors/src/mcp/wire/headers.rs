@@ -1,4 +1,4 @@
-//! Headers of MCP over HTTP, and their checks.
+//! The HTTP headers of MCP, and their checks.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use mainstay_platform::lineage::{CHAIN_HEADER, Lineage};
 
 use super::answer::HttpRefusal;
 
-// Constants, because a text is parsed at each lookup.
+// Constants, because a lookup by text would parse the name each time.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const CHAIN: HeaderName = HeaderName::from_static(CHAIN_HEADER);
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static(headers::VERSION);
 
-/// Delay of the response headers while waiting for a result. After it, the response is a stream
-/// with keep-alive comments.
+/// Time for which the response head waits for a result. After it, the response is a stream with
+/// keep-alive comments.
 pub const HEAD_HOLD: Duration = Duration::from_secs(1);
 
-/// The forms of an answer that a client accepts.
+/// The media types that a client accepts.
 #[derive(Clone, Copy)]
 pub struct Accepts {
     pub json: bool,
@@ -30,7 +30,7 @@ pub struct Accepts {
 
 impl Accepts {
     pub fn from_headers(headers: &HeaderMap) -> Self {
-        // The value that most clients send.
+        // Most clients send this value. Compare it before parsing.
         if headers
             .get(header::ACCEPT)
             .is_some_and(|value| value == "application/json, text/event-stream")
@@ -50,7 +50,7 @@ impl Accepts {
             }
             any |= value.to_str().is_err();
         }
-        // A missing header accepts everything (RFC 9110), but such clients expect JSON.
+        // Without the header, the client accepts everything (RFC 9110). It probably expects JSON.
         if any {
             Self {
                 json: json.is_accepted,
@@ -65,8 +65,8 @@ impl Accepts {
     }
 }
 
-/// The quality of an `Accept` header for one media type. The most specific range applies (RFC 9110,
-/// 12.5.1).
+/// The range of an `Accept` header that applies to a media type: the most specific one (RFC 9110,
+/// section 12.5.1).
 #[derive(Default)]
 struct Range {
     narrowness: u8,
@@ -104,7 +104,7 @@ impl Range {
     }
 }
 
-/// True for a parameter that excludes the range: `q=0`, `q=0.000`.
+/// True for a parameter such as `q=0` or `q=0.000`, which excludes the range.
 fn is_zero_quality(parameter: &str) -> bool {
     let Some((name, value)) = parameter.split_once('=') else {
         return false;
@@ -113,7 +113,7 @@ fn is_zero_quality(parameter: &str) -> bool {
         && value.trim().parse::<f32>().is_ok_and(|value| value == 0.0)
 }
 
-/// Checks the content type, which is required for POST.
+/// Checks `Content-Type`, which POST requires.
 pub fn check_content_type(headers: &HeaderMap) -> Result<(), HttpRefusal> {
     let media_type = headers
         .get(header::CONTENT_TYPE)
@@ -134,7 +134,7 @@ pub fn check_content_type(headers: &HeaderMap) -> Result<(), HttpRefusal> {
     Ok(())
 }
 
-/// Checks the protocol version, which is optional.
+/// Checks `MCP-Protocol-Version`, if it is present.
 pub fn check_version(headers: &HeaderMap) -> Result<(), HttpRefusal> {
     if let Some(version) = headers.get(PROTOCOL_VERSION)
         && version
@@ -151,7 +151,8 @@ pub fn check_version(headers: &HeaderMap) -> Result<(), HttpRefusal> {
     Ok(())
 }
 
-/// Prevents loops: refuses a request that has passed this Mainstay before. `id` is the request id.
+/// Refuses a request that has already passed this Mainstay, to prevent loops. `id` is the request's
+/// id (JSON text).
 pub fn admit(lineage: &Lineage, headers: &HeaderMap, id: Option<&str>) -> Result<(), HttpRefusal> {
     let chain = headers.get(CHAIN).and_then(|chain| chain.to_str().ok());
     lineage.admit(chain.unwrap_or_default()).map_err(|error| {

@@ -1,5 +1,5 @@
-//! Streamable HTTP, revisions 2025-03-26 to 2025-11-25 (specification, "Transports"): POST for
-//! messages, GET for messages outside of calls, DELETE to end a session.
+//! Streamable HTTP of revisions 2025-03-26 to 2025-11-25 (specification, "Transports"). POST sends
+//! a message, GET opens a stream for messages that belong to no call, and DELETE ends a session.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ use crate::mcp::{
 };
 use mainstay_doorway::peer::Visitor;
 
-/// Serves one request to an MCP endpoint.
+/// Answers one request at an MCP endpoint.
 pub async fn serve(
     mcp: &Arc<Mcp>,
     scope: EndpointScope,
@@ -57,7 +57,7 @@ pub async fn serve(
     reply.unwrap_or_else(|refusal| Receipt::new().no_call(refusal).into_response())
 }
 
-/// Refuses a request to an unknown endpoint.
+/// Refuses a request at an endpoint that does not exist.
 pub async fn nowhere(
     mcp: &Arc<Mcp>,
     visitor: Visitor,
@@ -68,7 +68,7 @@ pub async fn nowhere(
     refuse(mcp, visitor, request, refusal).await
 }
 
-/// Refuses a request beyond the connection limit. Reads only a short body, to save memory.
+/// Refuses a request on a reserved connection. Reads only a short body, to save memory.
 pub async fn too_many_connections(
     mcp: &Arc<Mcp>,
     visitor: Visitor,
@@ -87,7 +87,7 @@ pub async fn too_many_connections(
     Receipt::new().no_call(refusal).into_response()
 }
 
-/// Refuses a request, and records its call.
+/// Refuses a request. If its body has a call, records the call as refused.
 async fn refuse(
     mcp: &Arc<Mcp>,
     visitor: Visitor,
@@ -185,28 +185,28 @@ async fn post(
             dispatch::take(&mcp.clients.shared, &session, frame).await;
             status(StatusCode::ACCEPTED)
         }
-        // Notifications of modern clients have no effect, because such clients cancel by closing
-        // the stream.
+        // Notifications of modern clients have no effect. Such clients cancel by closing the
+        // stream.
         (Route::Modern(None), _) => status(StatusCode::ACCEPTED),
     }
 }
 
-/// True if a message starts new work.
+/// True for a message that starts work, which is refused at shutdown.
 fn is_work(frame: &Frame) -> bool {
     use message::Method;
     matches!(frame.method(), Some(Method::Initialize | Method::Listen))
         || RequestedCall::from_frame(frame).is_some()
 }
 
-/// The handling of a message.
+/// The way in which a message is answered.
 enum Route {
-    /// A request of this caller without a session, or a notification (`None`).
+    /// A request of a client without a session, or a notification of one (`None`).
     Modern(Option<Caller>),
     Initialize,
     Session(Arc<ClientSession>),
 }
 
-/// Selects the handling of a message, or refuses it.
+/// Selects the way in which a message is answered, or refuses it.
 async fn route(
     mcp: &Arc<Mcp>,
     scope: &EndpointScope,
@@ -233,8 +233,8 @@ async fn route(
         .await?;
         return Ok(Route::Modern(caller));
     }
-    // `initialize` opens a new session even with a session id. The named session may belong to
-    // another process, so it continues.
+    // `initialize` opens a new session even if it names one. The named session continues, because
+    // another process may use it.
     if frame.method() == Some(message::Method::Initialize) {
         headers::admit(&mcp.gateway().lineage, headers, frame.id())?;
         return Ok(Route::Initialize);
@@ -242,7 +242,7 @@ async fn route(
     session(mcp, scope, visitor, headers).map(Route::Session)
 }
 
-/// Checks the headers of a request and reads its body.
+/// Checks a request's headers and reads its body.
 async fn receive(
     mcp: &Mcp,
     visitor: &Visitor,
@@ -260,7 +260,7 @@ async fn receive(
     Ok((accepts, mcp.bodies.read(body, visitor).await?))
 }
 
-/// The session that a request names.
+/// The session that a request names. Revives a session of an earlier run.
 fn session(
     mcp: &Mcp,
     scope: &EndpointScope,
@@ -324,7 +324,7 @@ async fn initialize(
     }
 }
 
-/// Answers a request as JSON or as a stream, depending on the first message.
+/// Answers with JSON if the reply comes first and soon, else with a stream.
 async fn answer(
     mcp: &Arc<Mcp>,
     session: Arc<ClientSession>,
@@ -374,7 +374,7 @@ async fn answer_batch(
         ));
     }
     let (sink, messages) = session.sink();
-    // The answer to a batch is a single body, so messages of its calls are dropped.
+    // The answer to a batch is one body, so other messages of its calls are dropped.
     drop(messages);
     let call = mcp.gateway().calls.detachable(batch::answer(
         Arc::clone(&mcp.clients.shared),

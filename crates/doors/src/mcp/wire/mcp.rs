@@ -12,26 +12,25 @@ use crate::mcp::{
 };
 use mainstay_doorway::bodies::{Bodies, BodyLimits};
 
-/// Limits for clients.
+/// Limits for the clients of the MCP doors.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub clients: ClientLimits,
     pub bodies: BodyLimits,
 }
 
-/// The MCP doors of one gateway: their clients, and the state of their transports.
+/// The MCP doors of one gateway: clients, and state of the transports.
 #[derive(Debug)]
 pub struct Mcp {
     pub clients: Arc<McpClients>,
-    /// The clients on HTTP+SSE.
+    /// The open streams of HTTP+SSE.
     pub(super) streams: Streams,
-    /// Reads the bodies of requests.
+    /// Reads request bodies within their limits.
     pub(super) bodies: Arc<Bodies>,
 }
 
 impl Mcp {
-    /// `state` is the state directory for ended sessions. Without it, sessions of earlier runs are
-    /// not revived.
+    /// `state` is the state directory, where ended sessions are stored. `None` stores none.
     pub fn new(gateway: Arc<Gateway>, seal: Seal, state: Option<PathBuf>, limits: &Limits) -> Self {
         Self {
             clients: Arc::new(McpClients::new(gateway, seal, state, &limits.clients)),
@@ -44,17 +43,17 @@ impl Mcp {
         self.clients.gateway()
     }
 
-    /// Forwards notifications of servers and ends idle sessions, until `stop`.
+    /// Forwards notifications of servers, and ends idle sessions, until `stop`.
     pub async fn run(&self, stop: CancellationToken) {
         self.clients.run(stop).await;
     }
 
-    /// Ends the calls that wait for a retry of their client. New requests are refused.
+    /// Ends calls that wait for their client to retry. Later requests are refused.
     pub fn end_waiting(&self) {
         self.clients.end_waiting();
     }
 
-    /// Ends all sessions, at shutdown.
+    /// Ends all sessions and streams, at shutdown.
     pub fn end_all(&self) {
         self.streams.close(SHUTTING_DOWN);
         self.clients.end_all();

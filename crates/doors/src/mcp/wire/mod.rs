@@ -1,4 +1,4 @@
-//! MCP on the wire: reads messages from bytes, and writes answers as bytes.
+//! MCP over HTTP, HTTP+SSE and stdio: reads messages from bytes, and writes answers as bytes.
 
 pub mod answer;
 mod batch;

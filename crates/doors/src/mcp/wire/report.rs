@@ -61,7 +61,7 @@ impl SessionDoors for Mcp {
             };
             match session.client.origin.door {
                 Door::McpStdio => return SessionEnd::OnStdio,
-                // Ending the session ends its stream.
+                // This ends the session and its stream.
                 Door::McpSse => self.streams.end(session, REASON),
                 _ => {
                     let principal = &session.client.principal;

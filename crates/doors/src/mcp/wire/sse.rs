@@ -1,5 +1,6 @@
 //! HTTP+SSE, the transport of revision 2024-11-05 (specification, "Transports"). GET opens a
-//! stream. Its first event contains the URL for messages. Closing the stream ends the session.
+//! stream, whose first event has the URL for the client's messages. The session ends with the
+//! stream.
 
 use std::sync::Arc;
 
@@ -19,18 +20,18 @@ use super::{
 use crate::mcp::sessions::session::EndpointScope;
 use mainstay_doorway::peer::Visitor;
 
-/// Maximum number of unread messages. Further results wait in their tasks, progress and logs in
-/// bounded queues.
+/// Maximum number of unread messages of a stream. Further results wait in their tasks. Progress and
+/// logs wait in bounded queues.
 const MAX_UNREAD: usize = 16;
 
-/// The two endpoints of the transport.
+/// The endpoints of the transport: `/sse` and `/sse/message`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SseEndpoint {
     Stream,
     Message,
 }
 
-/// Ends the session when the stream is dropped.
+/// Held by a stream. Dropping it ends the session.
 struct Open {
     mcp: Arc<Mcp>,
     id: Box<str>,
@@ -45,7 +46,7 @@ impl Drop for Open {
     }
 }
 
-/// Serves one request to an endpoint of this transport.
+/// Answers one request at an endpoint of this transport.
 pub async fn serve(
     mcp: &Arc<Mcp>,
     scope: EndpointScope,
@@ -60,7 +61,7 @@ pub async fn serve(
         (SseEndpoint::Stream, _) => Err(HttpRefusal::method("GET")),
         (SseEndpoint::Message, _) => Err(HttpRefusal::method("POST")),
     };
-    // Calls in the request are already recorded.
+    // A refused call in the request has already been recorded.
     reply.unwrap_or_else(|refusal| Receipt::new().no_call(refusal).into_response())
 }
 
@@ -126,7 +127,7 @@ async fn post(
             "unknown session: open a new stream",
         ));
     };
-    // The POST is answered before its message reaches the server, so the message counts longer.
+    // The POST ends before the message's answer, so the body must count for longer.
     let body: Bytes = mcp.bodies.read_kept(body, visitor).await?;
     match client.take(body).await {
         Ok(()) => Ok(answer::status(StatusCode::ACCEPTED)),

@@ -28,10 +28,10 @@ use crate::{
     },
 };
 
-/// Interval of keep-alive comments, below the idle timeouts of proxies.
+/// Interval of keep-alive comments. It is shorter than the idle timeouts of proxies.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// The reply at the end of a stream. The call continues if the stream is dropped.
+/// The reply at the end of a stream. Dropping it does not cancel a call of a session.
 pub type PendingReply = Pin<Box<dyn Future<Output = Closed<RpcReply>> + Send>>;
 
 pub enum ResponseBody {
@@ -88,11 +88,11 @@ impl Body for ResponseBody {
     }
 }
 
-/// A stream of events with keep-alive comments.
+/// A stream of events, with keep-alive comments.
 pub struct EventStreamBody {
     source: EventSource,
     keep_alive: Interval,
-    /// True if the call continues after a disconnect, as in a session.
+    /// True if the call continues when the client disconnects, as calls of a session do.
     outlasts_its_client: bool,
     client: Option<AwaitedClient>,
 }
@@ -104,14 +104,15 @@ enum EventSource {
         reply: Option<PendingReply>,
         last: Option<String>,
     },
-    /// Messages outside of calls.
+    /// Messages of a session that belong to no call.
     Session {
         session: Arc<ClientSession>,
         _busy: Busy,
     },
-    /// A call or a session stream that can be resumed.
+    /// A stream of a session that the client can resume: a call, or messages that belong to no
+    /// call.
     Resumable(Connection),
-    /// All messages to a client of HTTP+SSE.
+    /// All messages to a client on HTTP+SSE.
     Client {
         endpoint: Option<Bytes>,
         messages: mpsc::Receiver<String>,
@@ -120,7 +121,7 @@ enum EventSource {
     },
 }
 
-/// A connection that reads one of its session's streams.
+/// A connection that reads a resumable stream of its session.
 struct Connection {
     session: Arc<ClientSession>,
     cursor: StreamCursor,
@@ -151,7 +152,7 @@ impl Drop for Connection {
 }
 
 impl EventStreamBody {
-    /// The stream of a call: its messages, then its reply.
+    /// A stream with the messages of a call, then its reply.
     pub fn for_call(messages: CallStream, reply: PendingReply) -> Self {
         Self::new(EventSource::Call {
             messages,
@@ -160,8 +161,8 @@ impl EventStreamBody {
         })
     }
 
-    /// The stream of a call in a session. For a resumable stream, a task writes the events and
-    /// continues without a connection.
+    /// A stream for a call in a session. If clients can resume streams, a task writes the call's
+    /// events to the session, and continues when the connection ends.
     pub fn for_session_call(
         calls: &Calls,
         session: Arc<ClientSession>,
@@ -181,7 +182,7 @@ impl EventStreamBody {
             messages,
             reply,
         ));
-        // Write all events immediately if the call has ended.
+        // Poll once: if the call has ended, all events are now written and no task is needed.
         if write_future.as_mut().now_or_never().is_none() {
             calls.in_background(write_future);
         }
@@ -195,12 +196,12 @@ impl EventStreamBody {
         self.outlasts_its_client
     }
 
-    /// Keeps the stream open on a half-closed connection.
+    /// Keeps the stream going when the client half-closes its connection.
     pub fn await_client(&mut self, client: AwaitedClient) {
         self.client = Some(client);
     }
 
-    /// A stream of messages outside of calls.
+    /// A stream for messages of a session that belong to no call.
     pub fn for_session(session: Arc<ClientSession>) -> Self {
         if session.revision.resumes_streams() {
             let cursor = session.replay.open(StreamKind::Session);
@@ -213,7 +214,7 @@ impl EventStreamBody {
         })
     }
 
-    /// A stream of the session from this position.
+    /// A resumable stream of a session, from the cursor on.
     pub fn at_cursor(session: Arc<ClientSession>, cursor: StreamCursor) -> Self {
         let busy_guard = session.busy();
         Self::new(EventSource::Resumable(Connection {
@@ -223,8 +224,8 @@ impl EventStreamBody {
         }))
     }
 
-    /// The stream of an HTTP+SSE client until its senders are dropped. `endpoint` is the URL for
-    /// messages.
+    /// The stream of a client on HTTP+SSE. It ends when the senders of `messages` are dropped.
+    /// `endpoint` is the URL for the client's messages.
     pub fn for_sse_client(
         endpoint: &str,
         messages: mpsc::Receiver<String>,
@@ -286,7 +287,7 @@ impl EventSource {
                     *reply = None;
                     *last = Some(call_end.into_text());
                 }
-                // All progress is in the channel, so the result comes last.
+                // A call puts its progress into the channel before it ends. Send the result last.
                 match messages.poll_next(context) {
                     Poll::Ready(Some(message)) => Some(message),
                     Poll::Ready(None) => last.take(),
@@ -299,7 +300,7 @@ impl EventSource {
     }
 }
 
-/// Writes the messages of a call and its reply to a stream of the session.
+/// Writes the messages of a call, then its reply, to a resumable stream.
 async fn write_call(
     session: Arc<ClientSession>,
     stream: StreamId,
@@ -326,7 +327,7 @@ async fn write_call(
             if let Some(retry) = messages.take_parting() {
                 replay.disconnect(stream, retry);
             }
-            // All progress is written, so the result comes last.
+            // All progress is written. Write the result last.
             let Some(last_reply) = last_reply.take() else {
                 return Poll::Pending;
             };
@@ -338,7 +339,7 @@ async fn write_call(
     .await;
 }
 
-/// One message as an event. A message is one line, so one `data` field suffices.
+/// Encodes a message as an event. A message is one line, so one `data` field is enough.
 fn event(message: &str) -> Bytes {
     let mut event = String::with_capacity(message.len() + 24);
     event.push_str("event: message\ndata: ");

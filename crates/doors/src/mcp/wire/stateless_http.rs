@@ -1,4 +1,4 @@
-//! Streamable HTTP of 2026-07-28: only POST, with headers that repeat parts of the body.
+//! Streamable HTTP of 2026-07-28: only POST. Headers repeat parts of the body.
 
 use std::sync::Arc;
 
@@ -27,15 +27,15 @@ use crate::mcp::{
     stateless::{StatelessCall, admit, refusal_text},
 };
 
-/// True if a message comes from a client without a session.
+/// True if a client without a session sent this message.
 pub fn is_modern(headers: &HeaderMap, frame: &Frame) -> bool {
     let version = headers.get(PROTOCOL_VERSION);
-    // A value that is not text is not the name of a revision.
+    // A value that is not text names no revision.
     let version = version.map(|version| version.to_str().unwrap_or_default());
     modern::is_modern(frame.envelope(), version)
 }
 
-/// True if a client without a session uses a method of sessions.
+/// True if a client without a session uses GET or DELETE, which only sessions have.
 pub fn is_misplaced(method: &Method, headers: &HeaderMap) -> bool {
     let version = || headers.get(PROTOCOL_VERSION)?.to_str().ok();
     [Method::GET, Method::DELETE].contains(method)
@@ -43,7 +43,7 @@ pub fn is_misplaced(method: &Method, headers: &HeaderMap) -> bool {
         && version().is_some_and(modern::is_spoken)
 }
 
-/// The client of a request, if it is valid; `None` for a notification.
+/// Checks a request, and returns the client that it describes; `None` for a notification.
 pub async fn check(
     gateway: &Gateway,
     scope: &EndpointScope,
@@ -93,7 +93,7 @@ fn refuse(frame: &Frame, request_refusal: &RequestRefusal) -> HttpRefusal {
     HttpRefusal::with_body(status, refusal_text(id(frame), request_refusal))
 }
 
-/// Answers as JSON or as a stream, depending on the first message.
+/// Answers with JSON if the reply comes first and soon, else with a stream.
 pub async fn respond(call: StatelessCall, accepts: Accepts) -> HttpAnswer {
     let StatelessCall {
         mut reply,
@@ -125,14 +125,14 @@ fn whole(reply: Closed<RpcReply>) -> HttpAnswer {
     )
 }
 
-/// The HTTP status that the specification requires for an error, if any.
+/// The HTTP status that the specification requires for an error; `None` if it requires none.
 fn status_of(reply: &RpcReply) -> Option<StatusCode> {
     let status = modern::http_status(reply.error?)?;
     StatusCode::from_u16(status).ok()
 }
 
-/// Compares `Mcp-Param-*` headers with the arguments of a call, by the tool's schema. Waits for the
-/// server's list if the tool is unknown.
+/// Compares `Mcp-Param-*` headers with the arguments of a call, by the tool's schema. For an
+/// unknown tool, waits for its server's list.
 async fn check_params(
     gateway: &Gateway,
     scope: &EndpointScope,
@@ -147,7 +147,7 @@ async fn check_params(
         return Ok(());
     };
     let (server, original) = match scope {
-        // A mismatch must not reveal that a hidden tool exists.
+        // A mismatch would reveal that a hidden tool exists.
         EndpointScope::One(server) if view.hides_item(ListKind::Tools, &server.name, &name) => {
             return Ok(());
         }
@@ -164,7 +164,7 @@ async fn check_params(
                 .and_then(|target| gateway.registry.named(&target.server));
             match (tool_target, server) {
                 (Some(target), Some(server)) => (server, target.original.to_string()),
-                // The unknown tool is reported elsewhere.
+                // Skip an unknown tool. The call itself fails with that error.
                 _ => return Ok(()),
             }
         }
@@ -182,14 +182,14 @@ async fn check_params(
     else {
         return Ok(());
     };
-    // A tool with invalid annotations has no such headers.
+    // Annotations that are invalid define no headers.
     let Ok(params) = mirrored::param_headers(schema) else {
         return Ok(());
     };
     inbound_headers.check_params(&params, frame.param("arguments"))
 }
 
-/// The refusal of a method that this revision does not have.
+/// The refusal of GET and DELETE, which this revision does not have.
 pub fn misplaced() -> HttpRefusal {
     HttpRefusal::new(
         StatusCode::METHOD_NOT_ALLOWED,

@@ -1,4 +1,4 @@
-//! A profile on stdin and stdout: one client, one session, one message per line.
+//! A profile on stdin and stdout: one client, with one message per line.
 
 use std::{io, sync::Arc};
 
@@ -18,14 +18,14 @@ use mainstay_doorway::peer::Visitor;
 /// Signals that end the door.
 #[derive(Clone, Debug)]
 pub struct Ends {
-    /// Ends at once.
+    /// Ends the door at once.
     pub stop: CancellationToken,
-    /// Ends after all requests are answered. New messages are accepted meanwhile.
+    /// Ends the door when all requests are answered. It still accepts messages until then.
     pub leave: CancellationToken,
 }
 
-/// Serves one client until its input ends and all requests are answered, its output closes, or one
-/// of `ends` is cancelled. A closed output is not an error.
+/// Serves one client until its input ends and all requests are answered, or its output closes, or a
+/// signal ends the door. A closed output is no error.
 pub async fn serve(
     mcp: Arc<Mcp>,
     profile: Arc<PublishedProfile>,
@@ -43,7 +43,7 @@ pub async fn serve(
     let client = Arc::new(Conversation::new(
         Arc::clone(&mcp.clients),
         EndpointScope::Profile(profile),
-        // This client started the process, and may use everything.
+        // This client has started the process, so it may use everything.
         Visitor {
             principal: Principal::Anonymous,
             address: None,
@@ -79,7 +79,7 @@ pub async fn serve(
                 let reason = format!("a message may have {max_message} bytes");
                 message::error_response(None, code::INVALID_REQUEST, &reason, None)
             }
-            // Stdin has ended (specification, "Shutdown"). Earlier requests are still answered.
+            // The client closes stdin to end (specification, "Shutdown"). Answer earlier requests.
             Ok(None) | Err(_) => {
                 tokio::select! {
                     () = client.answered() => {}
@@ -93,7 +93,7 @@ pub async fn serve(
     }
     client.greeted().await;
     client.end("the client closed its end");
-    // Write the remaining answers.
+    // Write the remaining answers before stdout closes.
     tasks.close();
     tasks.wait().await;
     writer.close();

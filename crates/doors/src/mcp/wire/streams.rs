@@ -7,17 +7,17 @@ use parking_lot::{Mutex, MutexGuard};
 use super::conversation::Conversation;
 use crate::mcp::sessions::session::ClientSession;
 
-/// The open streams by the id in their URL.
+/// The open streams of HTTP+SSE, by the id in the URL for messages.
 #[derive(Debug, Default)]
 pub struct Streams(Mutex<HashMap<Box<str>, Arc<Conversation>>>);
 
 impl Streams {
     pub fn map(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Conversation>>> {
-        // The lock is held for a map operation, never across an await.
+        // Locked for a map operation, never across an await.
         self.0.lock()
     }
 
-    /// Closes the stream of this session.
+    /// Ends a session and closes its stream.
     pub fn end(&self, session: &ClientSession, reason: &str) {
         let ended_client = {
             let mut open_clients = self.map();
@@ -30,7 +30,7 @@ impl Streams {
         }
     }
 
-    /// Closes all streams, at shutdown.
+    /// Ends all sessions and closes their streams, at shutdown.
     pub fn close(&self, reason: &str) {
         let all_clients = std::mem::take(&mut *self.map());
         for client in all_clients.into_values() {

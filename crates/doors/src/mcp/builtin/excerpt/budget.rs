@@ -1,4 +1,4 @@
-//! Limits of one reading.
+//! The time limit of one reading of an object.
 
 use std::{
     sync::{
@@ -10,17 +10,17 @@ use std::{
 
 use super::ExcerptError;
 
-/// Time limit for one reading. A simple pattern takes a tenth of it for 60 MB.
+/// Time limit of one reading. A simple pattern takes a tenth of it for 60 MB.
 const MAX_READING: Duration = Duration::from_secs(3);
 
-/// Ends a reading at its time limit, or after its caller has gone.
+/// Ends a reading at its time limit, or when its caller has stopped waiting.
 #[derive(Clone, Debug)]
 pub struct Budget {
     until: Instant,
     is_abandoned: Arc<AtomicBool>,
 }
 
-/// Held by the caller that waits for a reading. Dropping it ends the reading.
+/// Held by the caller of a reading. Dropping it ends the reading.
 #[derive(Debug)]
 pub struct Reader(Arc<AtomicBool>);
 
@@ -29,7 +29,7 @@ impl Reader {
         Self(Arc::default())
     }
 
-    /// The budget of a reading that begins now.
+    /// The budget of a reading that starts now.
     pub fn budget(&self) -> Budget {
         Budget {
             until: Instant::now() + MAX_READING,
@@ -45,7 +45,7 @@ impl Drop for Reader {
 }
 
 impl Budget {
-    /// Returns an error once the reading has to end.
+    /// Returns an error if the reading must end now.
     pub fn check(&self) -> Result<(), ExcerptError> {
         if self.is_abandoned.load(Ordering::Relaxed) {
             Err(ExcerptError::Abandoned)

@@ -1,5 +1,5 @@
-//! Reads part of a stored object, so that large results do not fill a context window. The query
-//! applies to the text of a tool result, or to the raw bytes of any other object.
+//! Selects a part of a stored object, so that a large result does not fill a context window. The
+//! query applies to the text of a tool result, and to the raw text of any other object.
 
 mod budget;
 mod pattern;
@@ -18,16 +18,16 @@ use self::{pattern::Pattern, window::TextWindow};
 
 pub use self::budget::{Budget, Reader};
 
-/// Characters of an excerpt: the default and the maximum.
+/// Length of an excerpt in characters: the default and the maximum.
 const DEFAULT_LENGTH: usize = 4_000;
 const MAX_LENGTH: usize = 16_000;
 
-/// Maximum size of a text for a JSON path, in bytes and values. A value takes up to two hundred
+/// Maximum size of a document for a JSON path, in bytes and in values. A value takes up to 200
 /// bytes of memory.
 const MAX_DOCUMENT: usize = 8 << 20;
 const MAX_VALUES: usize = 500_000;
 
-/// Maximum length of a path, and of commas in it: each selector may double the number of results.
+/// Maximum length of a path, and number of commas in it. Each selector may double the results.
 const MAX_PATH: usize = 500;
 const MAX_COMMAS: usize = 3;
 
@@ -40,7 +40,7 @@ pub struct ReadableObject {
     text: Option<String>,
 }
 
-/// The requested part of an object.
+/// The arguments of `read_object`, or the query of an object's URI.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExcerptQuery {
@@ -54,11 +54,11 @@ pub struct ExcerptQuery {
     raw: bool,
 }
 
-/// The excerpt, and the offset of the next one.
+/// A part of the selected text.
 #[derive(Debug, Serialize)]
 pub struct Excerpt {
     pub text: String,
-    /// Offset of the excerpt in the selected text, in characters.
+    /// The excerpt's offset in the selected text, in characters.
     pub offset: usize,
     pub total: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,7 +96,7 @@ pub enum ExcerptError {
 }
 
 impl ReadableObject {
-    /// Slow for large objects.
+    /// Parses the stored text. Slow for large objects.
     pub fn new(content: Vec<u8>) -> Self {
         let raw_text = String::from_utf8(content)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
@@ -107,19 +107,19 @@ impl ReadableObject {
         }
     }
 
-    /// Size in memory, in bytes.
+    /// The size in memory, in bytes.
     pub fn weight(&self) -> usize {
         self.raw.len() + self.text.as_ref().map_or(0, String::len)
     }
 }
 
 impl ExcerptQuery {
-    /// True if the query reads the whole document as JSON values.
+    /// True if the query parses the whole object into JSON values.
     pub fn has_path(&self) -> bool {
         self.path.is_some()
     }
 
-    /// Reads the requested part. Slow for large objects.
+    /// Selects the requested part. Slow for large objects.
     pub fn excerpt(
         &self,
         object: &ReadableObject,
@@ -156,7 +156,7 @@ fn seconds(time: Duration) -> String {
     format!("{} s", time.as_secs())
 }
 
-/// The texts of a tool result, separated by newlines.
+/// The text blocks of a tool result, joined by newlines. `None` for any other object.
 fn text_of(object: &str) -> Option<String> {
     let content = member(object, "content")
         .and_then(items)
@@ -168,7 +168,7 @@ fn text_of(object: &str) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
-/// Selects lines by `10-40`, `10-` or `10`, counted from 1.
+/// Selects lines by a range such as `10-40`, `10-` or `10`, counted from 1.
 fn select_lines(text: &str, lines: &str, window: &mut TextWindow<'_>) -> Result<(), ExcerptError> {
     let invalid_lines = || ExcerptError::Lines(lines.to_owned());
     let number = |text: &str| text.trim().parse::<usize>().map_err(|_| invalid_lines());
@@ -190,7 +190,7 @@ fn select_lines(text: &str, lines: &str, window: &mut TextWindow<'_>) -> Result<
     Ok(())
 }
 
-/// Selects the lines that match, each with its number.
+/// Selects the lines that match a pattern. Each line begins with its number.
 fn select_matching(
     text: &str,
     pattern: &str,
@@ -208,7 +208,8 @@ fn select_matching(
     Ok(())
 }
 
-/// Selects the value at a JSON path: a string as text, one value as JSON, several values as a list.
+/// Selects the value at a JSON path. A string becomes text, any other value JSON, and several
+/// values a list.
 fn select_path(text: &str, path: &str, window: &mut TextWindow<'_>) -> Result<(), ExcerptError> {
     check_cost(path)?;
     if text.len() > MAX_DOCUMENT || max_values(text) > MAX_VALUES {
@@ -249,8 +250,8 @@ fn max_values(text: &str) -> usize {
     count
 }
 
-/// Rejects paths whose cost exceeds a small multiple of the document size, because a running query
-/// cannot be interrupted.
+/// Refuses a path whose cost may exceed a small multiple of the document's size, because a running
+/// query cannot be interrupted.
 fn check_cost(path: &str) -> Result<(), ExcerptError> {
     let mut open_quote = None;
     let mut unquoted_text = String::new();
@@ -276,7 +277,7 @@ fn check_cost(path: &str) -> Result<(), ExcerptError> {
             has_at_most(MAX_COMMAS, ","),
             "more than three commas stand in it",
         ),
-        // A query recompiles regular expressions for each value.
+        // A query would compile the regular expression again for each value.
         (
             has_at_most(0, "match(") && has_at_most(0, "search("),
             "regular expressions are for \"pattern\"",
@@ -345,7 +346,7 @@ mod tests {
         }
     }
 
-    /// Values that Rust's types cannot hold do not affect other values, and numbers keep every
+    /// A value that Rust's types cannot hold does not affect other values. Numbers keep every
     /// digit.
     #[test]
     fn paths_reach_what_stands_beside_odd_values() {
@@ -371,7 +372,7 @@ mod tests {
         }
     }
 
-    /// The cost of a path is checked before the query runs.
+    /// The cost of a path is checked without running the query.
     #[test]
     fn paths_are_bounded() {
         let data = result(r#"{"a": {"b": [1, 2, 3], "c.., , , ,": 4}}"#);

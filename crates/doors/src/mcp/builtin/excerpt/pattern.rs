@@ -1,6 +1,6 @@
-//! Searches lines for a client's regular expression. The `regex` crate searches a line in one call,
-//! which can take hours for an expensive pattern. This automaton reads the line in steps, and
-//! checks the budget after each step.
+//! Searches lines for a client's regular expression. The `regex` crate searches a line in one call.
+//! An expensive pattern can take hours for that. This automaton reads a line in steps, and checks
+//! the budget before each step.
 
 use regex::{Regex, RegexBuilder};
 use regex_automata::{
@@ -14,11 +14,11 @@ use super::{ExcerptError, budget::Budget};
 /// Maximum size of a compiled expression, in bytes.
 const MAX_COMPILED: usize = 1 << 20;
 
-/// Maximum size of an expression with a Unicode `\b`, for which the `regex` crate searches
-/// non-ASCII lines in one call.
+/// Maximum size of a compiled expression with a Unicode `\b`, in bytes. For such an expression, the
+/// `regex` crate searches non-ASCII lines, in one call.
 const MAX_COMPILED_WITH_BOUNDARY: usize = 1 << 16;
 
-/// Maximum length of a line that is searched in one call, in bytes.
+/// Maximum length of a line that the `regex` crate searches, in bytes.
 const MAX_LINE: usize = 1 << 16;
 
 /// Bytes between two checks of the budget.
@@ -61,7 +61,8 @@ impl Pattern {
         }
     }
 
-    /// Returns `None` if the automaton cannot decide because a `\b` met a non-ASCII letter.
+    /// Searches a line; `None` if a Unicode `\b` met a non-ASCII letter, which the automaton cannot
+    /// decide.
     fn search(&mut self, line: &str, budget: &Budget) -> Result<Option<bool>, ExcerptError> {
         let Self {
             automaton, cache, ..
@@ -101,7 +102,7 @@ mod tests {
         *,
     };
 
-    /// The automaton and the `regex` crate match the same lines.
+    /// The automaton finds the same lines as the `regex` crate.
     #[test]
     fn lines_match_as_everywhere() {
         let reader = Reader::new();

@@ -1,5 +1,5 @@
-//! The selected part of a text that is written in pieces. Characters outside of the window are
-//! counted, not stored.
+//! Collects the selected characters of a text that is written in pieces. Other characters are only
+//! counted.
 
 use std::io;
 
@@ -9,16 +9,16 @@ use super::{ExcerptError, budget::Budget};
 const STEP: usize = 1 << 16;
 
 pub struct TextWindow<'b> {
-    /// Characters before the window, and in it.
+    /// First selected character, and number of selected characters.
     offset: usize,
     length: usize,
     selected: Vec<u8>,
-    /// Characters so far.
+    /// Number of characters so far.
     total: usize,
     budget: &'b Budget,
     /// Bytes since the last check of the budget.
     unchecked: usize,
-    /// The error that ended the writing.
+    /// The error that stopped the writer.
     ended: Option<ExcerptError>,
 }
 
@@ -42,7 +42,7 @@ impl<'b> TextWindow<'b> {
         Ok(())
     }
 
-    /// Collects the output of `write`.
+    /// Collects what `write` writes to this window.
     pub fn written(
         &mut self,
         write: impl FnOnce(&mut Self) -> serde_json::Result<()>,
@@ -65,7 +65,7 @@ impl<'b> TextWindow<'b> {
         let starts = |piece: &[u8]| piece.iter().filter(|byte| is_start(**byte)).count();
         let end = self.offset.saturating_add(self.length);
         let count = starts(piece);
-        // A piece may begin in the middle of a character.
+        // A piece may start inside of a character.
         if self.total > end || self.total + count <= self.offset {
             self.total += count;
             return Ok(());
@@ -80,7 +80,7 @@ impl<'b> TextWindow<'b> {
     }
 }
 
-/// True if a character begins with this byte (UTF-8).
+/// True if this byte starts a character (UTF-8).
 fn is_start(byte: u8) -> bool {
     byte & 0b1100_0000 != 0b1000_0000
 }

@@ -1,4 +1,4 @@
-//! Tests: which events are stored, and which are removed first.
+//! Tests of which events are stored, and which are dropped first.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn next(replay: &Replay, cursor: &mut StreamCursor) -> Poll<Option<String>> {
     text.map(|text| text.map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// The messages that are available at once.
+/// The messages that the connection gets without waiting.
 fn messages(replay: &Replay, cursor: &mut StreamCursor) -> Vec<String> {
     let mut messages = Vec::new();
     while let Poll::Ready(Some(text)) = next(replay, cursor) {
@@ -18,7 +18,7 @@ fn messages(replay: &Replay, cursor: &mut StreamCursor) -> Vec<String> {
     messages
 }
 
-/// The event id that primes a connection.
+/// The event id that a connection gets first.
 fn primer(replay: &Replay, cursor: &mut StreamCursor) -> String {
     match next(replay, cursor) {
         Poll::Ready(Some(text)) => text["id: ".len()..]
@@ -30,7 +30,7 @@ fn primer(replay: &Replay, cursor: &mut StreamCursor) -> String {
     }
 }
 
-/// A call stream without a connection, and the event id for resuming.
+/// Opens a call stream and drops its connection. Returns the event id for resuming.
 fn left(replay: &Replay) -> (StreamId, String) {
     let mut cursor = replay.open(StreamKind::Call);
     let id = primer(replay, &mut cursor);
@@ -60,7 +60,8 @@ async fn the_oldest_events_go_first() {
     let stored_messages = messages(&replay, &mut cursor);
     assert_eq!(stored_messages, ["the last"]);
     replay.leave(&cursor);
-    // The event "0" has been dropped. This is no error: the stream continues with the oldest stored event.
+    // The event "0" was dropped, which is no error. The stream continues with the oldest stored
+    // event.
     let mut cursor = replay.resume(&id).expect("kept");
     assert_eq!(messages(&replay, &mut cursor)[0], "1");
 }
@@ -78,7 +79,7 @@ async fn large_events_make_room_for_others() {
     assert!(replay.resume(&second_id).is_ok());
 }
 
-/// A result is sent to a connected client, after any number of session messages.
+/// A connected client gets its result, however many messages its session has.
 #[tokio::test]
 async fn unread_events_stay() {
     let replay = Replay::default();

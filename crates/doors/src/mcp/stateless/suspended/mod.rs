@@ -1,7 +1,7 @@
-//! Suspended calls of legacy servers, which wait for answers of clients without a session. The
-//! server's questions become the result of the call, and the client's retry brings the answers
-//! (docs/dev/wire.md, "Between the eras"; 2026-07-28, "Multi Round-Trip Requests"). A task runs the
-//! call. A retry joins the call by its `requestState`, and never runs it again.
+//! Suspended calls: calls of legacy servers that wait for answers of clients without a session. The
+//! server's questions become the result of the client's request. The client's retry has the answers
+//! (docs/dev/wire.md, "Between the eras"; 2026-07-28, "Multi Round-Trip Requests"). The call runs
+//! in a task. A retry finds it by `requestState` and never runs it again.
 
 mod rounds;
 mod state;
@@ -36,18 +36,18 @@ use crate::mcp::{
     sessions::{pool::Waiting, session::EndpointScope},
 };
 
-/// Maximum number of parked calls. Questions of further calls are refused.
+/// Maximum number of parked calls. The questions of further calls are refused.
 const MAX_PARKED: usize = 1000;
 
 const TIMEOUT_REASON: &str = "the client did not answer in time";
 
-/// Maximum number of concurrent attempts at one call.
+/// Maximum number of attempts that wait to join one call.
 const MAX_ATTEMPTS: usize = 8;
 
-/// All calls that wait for their clients.
+/// The parked calls of all clients.
 #[derive(Debug)]
 pub struct SuspendedCalls {
-    /// Without random numbers no call is parked.
+    /// `None` if there were no random numbers. No call is then parked.
     seals: Option<Seals>,
     parked: Mutex<HashMap<ParkId, mpsc::Sender<Attempt>>>,
 }
@@ -61,7 +61,7 @@ impl Default for SuspendedCalls {
     }
 }
 
-/// A client's retry of a call.
+/// A client's retry of a parked call.
 #[derive(Debug)]
 struct Attempt {
     answers: QuestionAnswers,
@@ -69,25 +69,25 @@ struct Attempt {
     audience: Audience,
 }
 
-/// Receives the reply of one attempt.
+/// Sends the reply to one attempt.
 #[derive(Debug)]
 struct AttemptReply {
-    /// The id of the attempt, JSON text.
+    /// The id of the attempt (JSON text).
     id: String,
     sender: oneshot::Sender<Closed<RpcReply>>,
 }
 
-/// Receives messages of the server during an attempt.
+/// Sends messages of the server to one attempt.
 #[derive(Debug)]
 struct Audience {
     sink: CallSink,
-    /// The progress token of the attempt, as JSON text.
+    /// The progress token of the attempt (JSON text).
     progress_token: Option<String>,
 }
 
 impl SuspendedCalls {
     fn parked(&self) -> MutexGuard<'_, HashMap<ParkId, mpsc::Sender<Attempt>>> {
-        // The lock is held for a map operation, never across an await.
+        // Locked for a map operation, never across an await.
         self.parked.lock()
     }
 
@@ -96,7 +96,7 @@ impl SuspendedCalls {
         self.seals.as_ref().is_some_and(|seals| seals.knows(state))
     }
 
-    /// Runs a call until it ends or asks its client.
+    /// Runs a call until it ends or its server asks the client. Parks it in the second case.
     pub fn begin(
         self: &Arc<Self>,
         calls: Calls,
@@ -127,7 +127,8 @@ impl SuspendedCalls {
         }
     }
 
-    /// Parks a waiting call. Returns the `input_required` reply.
+    /// Parks a call that waits for answers. Returns the `input_required` reply, or the call if
+    /// there is no room.
     fn park(
         self: &Arc<Self>,
         calls: &Calls,
@@ -163,8 +164,8 @@ impl SuspendedCalls {
         Ok(Closed::of_the_same_call(reply))
     }
 
-    /// Joins the call of a retry. Dropping the future leaves the call, and the last one to leave
-    /// cancels it. Fails if the call is not parked.
+    /// Joins a parked call for a retry. Dropping the future leaves the call. When the last attempt
+    /// leaves, the call is cancelled. Returns an error if no call fits.
     pub fn resume(
         self: &Arc<Self>,
         scope: EndpointScope,
@@ -194,7 +195,7 @@ impl SuspendedCalls {
                     progress_token: token.map(|token| frame.get(token).to_owned()),
                 },
             };
-            // The call may have ended.
+            // An error means that the call has already ended.
             if call.send(attempt).await.is_err() {
                 return Err(unknown_state());
             }
@@ -202,7 +203,7 @@ impl SuspendedCalls {
         }
     }
 
-    /// The parked call of an attempt, by its state.
+    /// The parked call to which the state of an attempt belongs.
     fn find(
         &self,
         scope: &EndpointScope,
@@ -218,34 +219,34 @@ impl SuspendedCalls {
         self.parked().get(&park).cloned()
     }
 
-    /// Ends all parked calls.
+    /// Ends all parked calls: without senders, their tasks stop.
     pub fn close(&self) {
         self.parked().clear();
     }
 }
 
-/// A parked call, which waits for its client or runs with the client's answers.
+/// A parked call. It waits for its client, or runs on with the client's answers.
 struct Parked {
     suspended: Arc<SuspendedCalls>,
     park: ParkId,
     digest: CallDigest,
     rounds: InputRounds,
-    /// Reserves the pooled session for this call.
+    /// Keeps the pooled session from being shared.
     _waiting: Option<Waiting>,
-    /// The attempts that wait for the outcome.
+    /// The attempts that wait for a reply.
     joined: Vec<AttemptReply>,
     audience: Vec<Audience>,
-    /// Deadline for the next attempt.
+    /// Deadline for the client's next attempt.
     until: Instant,
-    /// The outcome, if the call ended without a waiting attempt.
+    /// The call's reply, if no attempt was waiting when the call ended.
     outcome: Option<Closed<RpcReply>>,
 }
 
 enum ParkedEvent {
     RoundOutcome(RoundOutcome),
-    /// `None` if no further attempt is possible.
+    /// A new attempt; `None` at shutdown.
     Attempt(Option<Attempt>),
-    /// All joined attempts have gone.
+    /// All joined attempts were dropped.
     Left,
     Expired,
 }
@@ -290,7 +291,7 @@ impl Parked {
                 }
                 ParkedEvent::Attempt(None) => SHUTTING_DOWN,
                 ParkedEvent::Left => "the client has gone",
-                // The client does not return. The call continues without the answers.
+                // The questions need no person, so let the call go on without answers.
                 ParkedEvent::Expired if self.rounds.needs_no_person() => {
                     self.rounds.refuse(TIMEOUT_REASON);
                     self.until = Instant::now() + PATIENCE;
@@ -309,7 +310,7 @@ impl Parked {
         }
     }
 
-    /// Sends the open questions to the joined attempts.
+    /// Replies to the joined attempts with the open questions.
     fn ask(&mut self) {
         let Some(seals) = &self.suspended.seals else {
             return;
@@ -339,28 +340,28 @@ impl Parked {
         }
     }
 
-    /// Forgets the call. Later attempts are refused as unknown.
+    /// Removes the call. Later attempts find no call.
     fn leave(&self) {
         self.suspended.parked().remove(&self.park);
     }
 }
 
 impl AttemptReply {
-    /// Sends a reply, under the attempt's own id.
+    /// Sends the reply under the attempt's own id.
     fn send(self, reply: &Closed<RpcReply>) {
-        // The attempt may have ended.
+        // An error means that the attempt was dropped.
         self.sender.send(reply.clone().with_id(&self.id)).ok();
     }
 }
 
-/// Resolves when all joined attempts have gone.
+/// Resolves when all joined attempts have been dropped.
 async fn left(attempts: &mut [AttemptReply]) {
     for attempt in attempts {
         attempt.sender.closed().await;
     }
 }
 
-/// Forwards a message of the server. Progress gets the token of each attempt.
+/// Forwards a message of the server to all joined attempts. Progress gets each attempt's token.
 fn relay(audience: &[Audience], message: &str) {
     if audience.is_empty() {
         return;

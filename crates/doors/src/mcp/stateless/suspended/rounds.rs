@@ -1,4 +1,4 @@
-//! A suspended call, which runs until it needs an answer of its client.
+//! A call that runs until its server asks the client.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -31,7 +31,7 @@ pub struct InputRounds {
     questions: mpsc::Receiver<ServerQuestion>,
     cancel: Cancel,
     open: Vec<OpenQuestion>,
-    /// Number of questions so far, used for the key of each question.
+    /// Number of questions so far. Each question's key has its number.
     question_count: usize,
     pub scope: EndpointScope,
     principal: Principal,
@@ -43,18 +43,18 @@ pub struct InputRounds {
 struct OpenQuestion {
     key: String,
     question: ServerQuestion,
-    /// The question in the form for modern clients.
+    /// The question in the form that modern clients get.
     text: questions::InputRequest,
 }
 
-/// The result of one round of a call.
+/// The end of one round of a call.
 pub enum RoundOutcome {
     Over(Closed<RpcReply>),
-    /// The call waits for answers to open questions.
+    /// The server waits for answers to the open questions.
     InputRequired,
 }
 
-/// Parts of a call that can be suspended.
+/// The parts of a call that may be suspended.
 pub struct Parts {
     pub messages: CallStream,
     pub questions: mpsc::Receiver<ServerQuestion>,
@@ -65,7 +65,7 @@ pub struct Parts {
     pub seat: Arc<Seat>,
 }
 
-/// A channel for the questions of a call.
+/// Creates the channel for the questions of a call.
 pub fn questions() -> (mpsc::Sender<ServerQuestion>, mpsc::Receiver<ServerQuestion>) {
     mpsc::channel(MAX_QUESTIONS)
 }
@@ -97,7 +97,7 @@ impl InputRounds {
         !self.open.is_empty()
     }
 
-    /// True if a client can answer all open questions without a person.
+    /// True if the server waits only for questions that a client answers without a person.
     pub fn needs_no_person(&self) -> bool {
         self.is_waiting()
             && !self
@@ -106,8 +106,8 @@ impl InputRounds {
                 .any(|question| needs_person(question.text.method))
     }
 
-    /// Runs the call until it ends or asks its client. Passes messages of the server to `relay`.
-    /// Cancel-safe. Must not be called again after [`RoundOutcome::Over`].
+    /// Runs the call until it ends or its server asks the client. Messages of the server go to
+    /// `relay`. Cancel-safe. Must not be called again after [`RoundOutcome::Over`].
     pub async fn turn(&mut self, mut relay: impl FnMut(String)) -> RoundOutcome {
         loop {
             tokio::select! {
@@ -115,7 +115,7 @@ impl InputRounds {
                 Some(message) = self.messages.next() => relay(message),
                 Some(question) = self.questions.recv() => {
                     self.enter(question);
-                    // Collect questions that arrived together.
+                    // Take further questions that are already there into the same round.
                     while let Ok(question) = self.questions.try_recv() {
                         self.enter(question);
                     }
@@ -133,7 +133,7 @@ impl InputRounds {
         }
     }
 
-    /// Adds a question. Dropping an unreadable question refuses it.
+    /// Adds a question. An unreadable question is dropped, which refuses it.
     fn enter(&mut self, question: ServerQuestion) {
         if let Some(text) = questions::InputRequest::from_request(question.frame().text()) {
             self.question_count += 1;
@@ -146,7 +146,7 @@ impl InputRounds {
         }
     }
 
-    /// The result with the open questions.
+    /// The `input_required` result with the open questions.
     pub fn required(&self, state: &str) -> String {
         let required_result = InputRequired {
             requests: self
@@ -159,8 +159,8 @@ impl InputRounds {
         required_result.result()
     }
 
-    /// Passes a client's answers to the server. Unanswered questions stay open. Unknown answers are
-    /// ignored.
+    /// Passes the client's answers to the server. A question without a valid answer stays open.
+    /// Answers to unknown questions are ignored.
     pub fn take(&mut self, answers: &QuestionAnswers) {
         let open_questions = std::mem::take(&mut self.open);
         for open_questions in open_questions {
@@ -173,18 +173,18 @@ impl InputRounds {
         }
     }
 
-    /// Refuses the open questions for this reason.
+    /// Refuses all open questions.
     pub fn refuse(&mut self, reason: &str) {
         for question in self.open.drain(..) {
             question.question.refuse(code::INTERNAL_ERROR, reason);
         }
     }
 
-    /// Cancels the call. The server is notified, and its questions are refused.
+    /// Cancels the call, refuses its questions, and waits for its reply.
     pub async fn give_up(mut self, reason: String) -> Closed<RpcReply> {
         self.questions.close();
         self.refuse(&reason);
-        // The call may have ended.
+        // An error means that the call has already ended.
         self.cancel.send(reason).ok();
         self.reply.await
     }

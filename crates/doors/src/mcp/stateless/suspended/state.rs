@@ -1,5 +1,5 @@
-//! The sealed `requestState` of a suspended call. A client may change or copy a state (2026-07-28,
-//! "Multi Round-Trip Requests", "Server Requirements").
+//! The `requestState` of a suspended call. It is sealed, because a client could change or copy it
+//! (2026-07-28, "Multi Round-Trip Requests", "Server Requirements").
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use tokio::time::Instant;
 
 use crate::mcp::sessions::session::EndpointScope;
 
-/// Time limit for the next attempt at a call.
+/// Time for which a parked call waits for its client's next attempt.
 pub const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Bytes of the seal in a state.
+/// Number of bytes of the seal.
 const SEAL: usize = 16;
 
 const ID_DIGITS: usize = 32;
 const TIME_DIGITS: usize = 11;
 
-/// Identifies a call across attempts by its endpoint, principal, method and params, without the
-/// params that vary between attempts.
+/// Identifies a call across its attempts: a hash of endpoint, principal, method and params. Params
+/// that differ between attempts are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallDigest([u8; 32]);
 
@@ -48,7 +48,7 @@ impl CallDigest {
     }
 }
 
-/// Hashes a part with its length, so that parts cannot be shifted.
+/// Hashes a part after its length, so that no bytes can move between parts.
 fn part(hash: &mut Sha256, bytes: &[u8]) {
     hash.update((bytes.len() as u64).to_be_bytes());
     hash.update(bytes);
@@ -66,11 +66,11 @@ impl ParkId {
     }
 }
 
-/// Creates and reads states. The key lasts for one run, like the parked calls.
+/// Creates and reads states. The key lasts for one run, as parked calls do.
 #[derive(Debug)]
 pub struct Seals {
     key: [u8; 32],
-    /// The prefix of this run's states, which differs from that of an upstream Mainstay.
+    /// The prefix of this run's states. It differs from that of a Mainstay above or below this one.
     prefix: String,
     since: Instant,
 }
@@ -92,7 +92,7 @@ impl Seals {
         state.starts_with(&self.prefix)
     }
 
-    /// A new state for this call.
+    /// Creates the state for a parked call.
     pub fn seal(&self, park: ParkId, call: &CallDigest) -> String {
         let elapsed_ms = self.since.elapsed().as_millis();
         let head = format!("{}{:032x}{elapsed_ms:011x}", self.prefix, park.0);
@@ -102,7 +102,8 @@ impl Seals {
         head + &seal
     }
 
-    /// The parked call of a state. Returns `None` for a changed, expired or foreign state.
+    /// The parked call of a state. `None` if the state was changed, has expired, or is of another
+    /// call.
     pub fn open(&self, state: &str, call: &CallDigest) -> Option<ParkId> {
         let head = self.prefix.len() + ID_DIGITS + TIME_DIGITS;
         let (head, seal) = state.split_at_checked(head)?;

@@ -1,4 +1,4 @@
-//! A suspended call of a server that asks once, and its attempts.
+//! Tests of a suspended call whose server asks once.
 
 use std::time::Duration;
 
@@ -21,17 +21,17 @@ fn request(id: u32) -> Frame {
     ))
 }
 
-/// A daemon's suspended calls, and the server side of the single call.
+/// A parked call, and its server's side.
 struct ParkedCall {
     suspended: Arc<SuspendedCalls>,
     calls: Calls,
-    /// Receives the client's answer on the server side.
+    /// Resolves with the answer that the server gets.
     answered: oneshot::Receiver<Frame>,
-    /// Ends the call.
+    /// Lets the server answer the call.
     finish: oneshot::Sender<()>,
-    /// Receives the reason for which the call was cancelled.
+    /// Resolves with the reason when the server's call is cancelled.
     cancelled: oneshot::Receiver<String>,
-    /// The result of the first attempt.
+    /// The reply to the first attempt.
     required: String,
 }
 
@@ -83,7 +83,7 @@ impl ParkedCall {
         }
     }
 
-    /// The next attempt with this id and its own progress token.
+    /// Retries the call with this id, and with a progress token of its own.
     fn attempt(
         &self,
         id: u32,
@@ -140,7 +140,7 @@ async fn an_attempt_answers_joins_and_hears() {
     assert!(progress.contains(r#""of-2""#), "{progress}");
 }
 
-/// A repeated attempt during the call gets the same reply. An attempt after the end gets an error.
+/// An attempt during the call gets the same reply. An attempt after its end gets an error.
 #[tokio::test(start_paused = true)]
 async fn a_replay_joins_a_call_that_runs() {
     let mut parked_call = ParkedCall::new().await;
@@ -160,7 +160,7 @@ async fn a_replay_joins_a_call_that_runs() {
     assert!(is_unknown(&late_attempt.await));
 }
 
-/// The call is cancelled when its last attempt is dropped.
+/// The call is cancelled when its last attempt is dropped, and not before.
 #[tokio::test(start_paused = true)]
 async fn the_last_to_leave_cancels() {
     let mut parked_call = ParkedCall::new().await;
@@ -174,7 +174,7 @@ async fn the_last_to_leave_cancels() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(parked_call.cancelled.try_recv().is_err());
     second_attempt.abort();
-    // The cancellation precedes the time limit.
+    // The cancellation comes before the time limit.
     let reason = tokio::time::timeout(PATIENCE / 2, parked_call.cancelled).await;
     let reason = reason.expect("the call is cancelled");
     assert_eq!(reason.as_deref(), Ok("the client has gone"));
@@ -184,13 +184,13 @@ async fn the_last_to_leave_cancels() {
 async fn an_outcome_waits_for_the_client() {
     let parked_call = ParkedCall::new().await;
     let (reply, _messages) = parked_call.attempt(2, None);
-    // The server continues without an answer.
+    // The server answers the call without waiting for the client.
     parked_call.finish.send(()).expect("it runs");
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(reply.await.text().contains("done"));
 }
 
-/// After the time limit the call is cancelled, its question is refused, and its state is invalid.
+/// After the time limit, the call is cancelled, its question is refused, and its state is invalid.
 #[tokio::test(start_paused = true)]
 async fn patience_ends() {
     let mut parked_call = ParkedCall::new().await;
