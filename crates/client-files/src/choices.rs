@@ -1,4 +1,4 @@
-//! Files, other than that of the servers, in which a client keeps rules about them.
+//! Reads the rules that a client has about its servers in other files than that of the servers.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +13,13 @@ use crate::{
     rules::{KEYS, MANAGED_SERVERS},
 };
 
-/// The most projects of Claude Code whose settings are read.
+/// The maximum number of Claude Code's projects whose settings are read.
 const MAX_PROJECTS: usize = 64;
 
-/// The most files of one folder that are read.
+/// The maximum number of files that are read in one folder.
 const MAX_FILES: usize = 256;
 
-/// Adds the rules that other files of the client have for its servers. Reads these files.
+/// Adds the rules about the client's servers from its other files. Reads these files.
 pub fn with_choices(file: ClientFile, machine: &Machine) -> ClientFile {
     let mut choices = Vec::new();
     if let (ClientKind::ClaudeCode, Some(project)) = (file.client, file.project()) {
@@ -43,7 +43,7 @@ fn value(client: ClientKind, path: &Path) -> Option<Value> {
     document::value(format_of(client, path), &text).ok()
 }
 
-/// Paths that may have rules; those of all projects come first.
+/// The paths of files that may have rules. Files for all projects come first.
 fn places(file: &ClientFile, machine: &Machine) -> Vec<(PathBuf, FileScope)> {
     let project = file.project().or(machine.project.as_deref());
     let in_project = |names: &[&str]| -> Vec<(PathBuf, FileScope)> {
@@ -137,7 +137,7 @@ fn json_files(folder: &Path, scope: &FileScope) -> Vec<(PathBuf, FileScope)> {
     places.collect()
 }
 
-/// The projects that have their own servers in the file of Claude Code.
+/// The projects for which Claude Code's file has separate servers.
 fn projects_with_servers(path: &Path) -> Vec<PathBuf> {
     let whole = value(ClientKind::ClaudeCode, path).unwrap_or_default();
     let projects = whole.get("projects").and_then(Value::as_object);
@@ -154,7 +154,7 @@ fn projects_with_servers(path: &Path) -> Vec<PathBuf> {
     whole.take(MAX_PROJECTS).collect()
 }
 
-/// The rules for a project in Claude Code's own file.
+/// The rules for a project in the main file of Claude Code.
 fn of_project_of_claude_code(project: &Path, machine: &Machine) -> Option<Choices> {
     let client_file = files_of(ClientKind::ClaudeCode, machine)
         .into_iter()
@@ -168,7 +168,8 @@ fn of_project_of_claude_code(project: &Path, machine: &Machine) -> Option<Choice
     })
 }
 
-/// Keeps the keys with rules only. Of servers only the names are kept, because the rest may be secret.
+/// Keeps only the keys with rules. Keeps only the names of servers, because their entries may contain
+/// secrets.
 fn with_rules_alone(whole: Value) -> Value {
     let Value::Object(members) = whole else {
         return Value::Null;

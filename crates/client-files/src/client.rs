@@ -1,8 +1,8 @@
-//! The known MCP clients, and their names.
+//! The MCP clients that Mainstay knows, and their names.
 
 use std::{fmt, str::FromStr};
 
-/// A program that has MCP servers in its own file.
+/// A program that keeps MCP servers in a file of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ClientKind {
     ClaudeDesktop,
@@ -32,8 +32,8 @@ pub enum ClientKind {
     KiloCli,
     Crush,
     Trae,
-    /// The owner of a file with `mcpServers` at a place that no known client uses. Its entries are read as
-    /// `serve --config` reads them. It is not in [`Self::ALL`].
+    /// The client of a file with `mcpServers` at a path that no known client uses. Its entries are read in
+    /// the same way as by `serve --config`. [`Self::ALL`] does not contain this client.
     Unknown,
 }
 
@@ -140,8 +140,8 @@ impl ClientKind {
         }
     }
 
-    /// True if it looks for programs in the `PATH` of a shell. The others are started from a desktop, and
-    /// need the absolute path of a program.
+    /// True if the client looks for programs in the `PATH` of a shell. Other clients start from a desktop,
+    /// and need the absolute path of a program.
     pub fn searches_path(self) -> bool {
         matches!(
             self,
@@ -159,28 +159,28 @@ impl ClientKind {
         )
     }
 
-    /// True if it speaks HTTP+SSE, the predecessor of Streamable HTTP.
+    /// True if the client supports HTTP+SSE, the predecessor of Streamable HTTP.
     pub(crate) fn speaks_sse(self) -> bool {
         !matches!(self, Self::Codex | Self::Goose | Self::AmazonQ)
     }
 
-    /// True if a URL without a transport means HTTP+SSE.
+    /// True if the client uses HTTP+SSE for a URL without a transport.
     pub(crate) fn assumes_sse(self) -> bool {
         matches!(self, Self::Cline | Self::LibreChat)
     }
 
-    /// True if it is a fork of Gemini CLI, or Gemini CLI itself, and reads its files alike.
+    /// True for Gemini CLI and its forks, which have the same files.
     pub(crate) fn is_of_gemini(self) -> bool {
         matches!(self, Self::GeminiCli | Self::QwenCode)
     }
 
-    /// True if it is a fork of opencode, or opencode itself, and reads its files alike.
+    /// True for opencode and its forks, which have the same files.
     pub(crate) fn is_of_opencode(self) -> bool {
         matches!(self, Self::Opencode | Self::KiloCli)
     }
 
-    /// The time limit of a call, in seconds, if its file states none. Most clients have that of the
-    /// official SDK.
+    /// The time limit of a call in seconds, if the client's file sets none. Most clients have the default
+    /// of the official SDK.
     pub(crate) fn usual_call_limit(self) -> f64 {
         match self {
             Self::ClaudeCode => f64::INFINITY,
@@ -191,7 +191,7 @@ impl ClientKind {
         }
     }
 
-    /// True if its file can name a server by its URL.
+    /// True if the client's file can refer to a server by its URL.
     pub fn speaks_http(self) -> bool {
         self != Self::ClaudeDesktop
     }
@@ -203,7 +203,7 @@ impl fmt::Display for ClientKind {
     }
 }
 
-/// Reads an id, a name or an alias. Case, blanks, `-` and `_` do not count.
+/// Parses an id, a name or an alias. Ignores case, blanks, `-` and `_`.
 impl FromStr for ClientKind {
     type Err = UnknownClient;
 

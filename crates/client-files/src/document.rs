@@ -1,4 +1,4 @@
-//! Reads the text of a client's file into a value, in any of the formats.
+//! Reads the text of a client's file into a value. Supports all formats.
 
 use std::{collections::HashSet, fmt};
 
@@ -14,7 +14,7 @@ use toml_edit::{DocumentMut, Item, TableLike};
 
 use crate::{format::FileFormat, yaml};
 
-/// The reason that a client's file cannot be read.
+/// The reason why a client's file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReadable {
     #[error("it is no JSON: {0}")]
@@ -25,15 +25,15 @@ pub enum NotReadable {
     Yaml(String),
     #[error("it holds no object, but another kind of value")]
     NoObject,
-    /// The value of this key is no object and no list.
+    /// The value of this key is neither an object nor a list.
     #[error("`{0}` holds no servers, but another kind of value")]
     NoServers(String),
 }
 
-/// Some editors on Windows begin a file with a byte order mark.
+/// The byte order mark. Some editors on Windows write it at the beginning of a file.
 pub(crate) const MARK: char = '\u{feff}';
 
-/// Reads a file into a value. An empty file is an empty object, and so is a file with comments only.
+/// Reads a file into a value. An empty file, or a file with only comments, is an empty object.
 pub fn value(format: FileFormat, text: &str) -> Result<Value, NotReadable> {
     let text = text.strip_prefix(MARK).unwrap_or(text);
     let value = match format {
@@ -54,18 +54,18 @@ pub(crate) fn json(text: &str) -> Result<Value, NotReadable> {
         .map_err(|error| NotReadable::Json(without_preamble(&error)))?;
     match document.value() {
         Ok(value) => Ok(value),
-        // The text is empty.
+        // Treat an empty text as null.
         Err(EditError::NoServers) => Ok(Value::Null),
         Err(error) => Err(NotReadable::Json(error.to_string())),
     }
 }
 
-/// A key that its object has a second time.
+/// A duplicate key of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repeated {
-    /// The keys that lead to it, and the key itself.
+    /// The keys that lead to the duplicate key, and the key itself.
     pub path: Vec<String>,
-    /// Counted from 1.
+    /// The line number, counted from 1.
     pub line: usize,
 }
 
@@ -80,8 +80,8 @@ impl fmt::Display for Repeated {
     }
 }
 
-/// Finds duplicate keys in objects. The last of them counts for most programs, but a person reads the first
-/// one first.
+/// Finds duplicate keys in objects. They are dangerous: most programs use the last value, but a person
+/// reads the first value first.
 pub(crate) fn repeated_keys(format: FileFormat, text: &str) -> Vec<Repeated> {
     let text = text.strip_prefix(MARK).unwrap_or(text);
     // The other formats do not allow duplicate keys.
@@ -93,7 +93,7 @@ pub(crate) fn repeated_keys(format: FileFormat, text: &str) -> Vec<Repeated> {
     if let Some(node) = parsed.ok().and_then(|parsed| parsed.value) {
         gather_repeated(&node, &mut Vec::new(), &mut found);
     }
-    // The keys are in the order of the text.
+    // The keys are in the order of the text, so count lines from the previous key on.
     let (mut line, mut done) = (1, 0);
     let with_line = |(path, at): (Vec<String>, usize)| {
         line += text[done..at].matches('\n').count();
@@ -117,7 +117,7 @@ fn gather_repeated(node: &Node<'_>, path: &mut Vec<String>, found: &mut Vec<(Vec
     }
 }
 
-/// Returns the reason of an error, without its introduction.
+/// Returns the reason of an error without the introductory words.
 fn without_preamble(error: &EditError) -> String {
     match error {
         EditError::Unreadable(reason) => reason.clone(),
@@ -132,7 +132,7 @@ fn toml(text: &str) -> Result<Value, NotReadable> {
     Ok(of_table(document.as_table()))
 }
 
-/// Returns the reason with its line and column, in the form of errors of JSON.
+/// Returns the reason with its line and column, in the same form as errors about JSON.
 fn with_place(error: &toml_edit::TomlError, text: &str) -> String {
     let message = error.message().trim_end().replace('\n', ", ");
     let before = error.span().and_then(|span| text.get(..span.start));

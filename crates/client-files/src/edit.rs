@@ -1,6 +1,6 @@
-//! Changes the servers in the text of a client's file. Everything else keeps its bytes: comments, order,
-//! indentation, line ends, other keys. If that is not possible, the text is not changed, and the error has
-//! a block to paste.
+//! Changes the servers in the text of a client's file. All other bytes stay: comments, order, indentation,
+//! line ends, other keys. If that is impossible, the text stays unchanged, and the error contains a block
+//! to paste.
 
 mod json;
 mod toml;
@@ -20,7 +20,7 @@ use crate::{
 /// A change of one server of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EntryChange {
-    /// Sets the entry of a server, in the client's words; a new one is put last.
+    /// Sets the entry of a server, translated for the client. A new entry is added at the end.
     Put {
         section: Section,
         label: String,
@@ -36,13 +36,13 @@ pub enum EntryChange {
 pub enum EditError {
     #[error(transparent)]
     NotReadable(#[from] NotReadable),
-    /// The file is written in a way that cannot be changed in place.
+    /// The text has a form that cannot be changed in place.
     #[error("it cannot be changed in place: {reason}")]
     Unwritable {
         reason: String,
         /// A block that a person can paste into the file, in the file's format.
         block: String,
-        /// The servers that a person has to remove.
+        /// The servers that a person has to remove by hand.
         remove: Vec<String>,
     },
 }
@@ -55,12 +55,12 @@ pub struct Pointed {
     pub removed: Vec<String>,
     /// The name of Mainstay's entry.
     pub label: String,
-    /// The reason that a list of the client leaves Mainstay out.
+    /// The reason why Mainstay is excluded by a list of the client.
     pub left_out: Option<ImportNote>,
 }
 
-/// Returns the text after these changes. The text is read again before it is returned: it has the changes,
-/// and nothing else has changed.
+/// Returns the text after these changes. Checks the result by reading it again: it must have the changes,
+/// and no other change.
 pub fn apply(file: &ClientFile, text: &str, changes: &[EntryChange]) -> Result<String, EditError> {
     let (mark, plain) = match text.strip_prefix(MARK) {
         Some(plain) => (true, plain),
@@ -88,7 +88,7 @@ pub fn apply(file: &ClientFile, text: &str, changes: &[EntryChange]) -> Result<S
     let edited = spliced(plain, &edited);
     match document::value(file.format, &edited) {
         Ok(found) if is_same(&found, &after) => {
-            // A value does not have the duplicates.
+            // Compare duplicate keys separately, because a parsed value does not contain them.
             let left = document::repeated_keys(file.format, &edited);
             if !left
                 .iter()
@@ -110,8 +110,8 @@ pub fn apply(file: &ClientFile, text: &str, changes: &[EntryChange]) -> Result<S
     })
 }
 
-/// Names a duplicate key at the place of a change, above it or below it: the change would lose one of the
-/// two.
+/// Describes a duplicate key at, above or below the place of a change. The change would lose one of the
+/// two values.
 fn repetition(change: &EntryChange, whole: &Value, repeated: &[Repeated]) -> Option<String> {
     let (EntryChange::Put { section, label, .. } | EntryChange::Remove { section, label }) = change;
     if let Some(Value::Array(elements)) = section.value(whole) {
@@ -128,9 +128,9 @@ fn repetition(change: &EntryChange, whole: &Value, repeated: &[Repeated]) -> Opt
     Some(found.to_string())
 }
 
-/// Makes the client use Mainstay: its entry is put where the client adds servers itself. The servers that
-/// Mainstay `takes_over` are removed, those of projects included; servers that belong to the client itself
-/// stay. Doing so again changes nothing.
+/// Makes the client use Mainstay. Puts Mainstay's entry where the client itself adds servers. Removes the
+/// servers for which `takes_over` returns true, in projects as well. The other servers stay. A second run
+/// changes nothing.
 pub fn point_at_mainstay(
     file: &ClientFile,
     text: &str,
@@ -156,7 +156,7 @@ pub fn point_at_mainstay(
         present_label.unwrap_or_else(|| own_entry::free_label(&servers, &section, &takes_over));
     let mut changes = Vec::new();
     let mut removed = Vec::new();
-    // Times of each server that Mainstay replaces.
+    // The time limits of each server that Mainstay replaces.
     let mut times = Vec::new();
     for server in &servers {
         let is_removed = match &server.left_out {
@@ -211,7 +211,7 @@ pub fn remove_mainstay(file: &ClientFile, text: &str) -> Result<Option<String>, 
     apply(file, text, &changes).map(Some)
 }
 
-/// Computes the value that the file must have after the changes.
+/// Computes the value that the changed file must have.
 pub(crate) fn expected(before: &Value, changes: &[EntryChange]) -> Result<Value, NotReadable> {
     let mut after = before.clone();
     for change in changes {
@@ -258,7 +258,7 @@ pub(crate) fn expected(before: &Value, changes: &[EntryChange]) -> Result<Value,
     Ok(after)
 }
 
-/// Compares values. An empty table may be absent instead.
+/// Compares two values. An empty object or list may also be absent.
 pub(crate) fn is_same(found: &Value, expected: &Value) -> bool {
     let is_nothing = |value: &Value| match value {
         Value::Null => true,
@@ -280,7 +280,7 @@ pub(crate) fn is_same(found: &Value, expected: &Value) -> bool {
     }
 }
 
-/// Writes the entries of these changes, as a whole file or for a person to paste.
+/// Writes the entries of these changes as the text of a file, or for a person to paste.
 pub fn block(format: FileFormat, changes: &[EntryChange]) -> String {
     let mut whole = Value::Object(Map::new());
     let puts: Vec<EntryChange> = changes
@@ -294,7 +294,7 @@ pub fn block(format: FileFormat, changes: &[EntryChange]) -> String {
     written(format, &whole)
 }
 
-/// Writes the value as a text of this format, for people.
+/// Writes the value in this format, readable for people.
 fn written(format: FileFormat, value: &Value) -> String {
     match format {
         FileFormat::Json => format!("{value:#}\n"),

@@ -1,4 +1,4 @@
-//! Looks for the files of clients on this machine.
+//! Finds the files of clients on this machine.
 
 use mainstay_config::UnreadableFile;
 use mainstay_platform::files;
@@ -11,7 +11,7 @@ use crate::{
     read::{FoundServer, servers},
 };
 
-/// A client that has files on this machine.
+/// A client with files on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundClient {
     pub client: ClientKind,
@@ -23,7 +23,7 @@ pub struct FoundClient {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundFile {
     pub file: ClientFile,
-    /// The text of the file, or the reason that it cannot be read.
+    /// The text of the file, or the reason why it cannot be read.
     pub text: Result<String, UnreadableFile>,
 }
 
@@ -31,12 +31,12 @@ pub struct FoundFile {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectFile {
     pub file: ClientFile,
-    /// The names of its servers.
+    /// The names of the servers in the file.
     pub labels: Vec<String>,
 }
 
-/// Finds the clients that have files here. Reads regular files only, and does not wait for a disk that
-/// hangs.
+/// Finds the clients with files on this machine. Reads only regular files, and does not wait for a disk
+/// that does not respond.
 pub fn find(machine: &Machine) -> Vec<FoundClient> {
     let clients = ClientKind::ALL.into_iter();
     let found = clients.map(|client| FoundClient {
@@ -50,13 +50,14 @@ pub fn find(machine: &Machine) -> Vec<FoundClient> {
     found.filter(|found| !found.files.is_empty()).collect()
 }
 
-/// Finds the files of programs that Mainstay replaces. `import` reads them; nothing is written to them.
+/// Finds the files of programs that Mainstay replaces. `import` reads these files. No command writes
+/// them.
 pub fn find_replaced(machine: &Machine) -> Vec<FoundFile> {
     let files = files_of(ClientKind::Unknown, machine).into_iter();
     files.filter_map(read).collect()
 }
 
-/// Finds the files of clients in the machine's project with servers that Mainstay could run.
+/// Finds client files in the machine's project with servers that Mainstay could run.
 pub fn find_in_project(machine: &Machine) -> Vec<ProjectFile> {
     let clients = ClientKind::ALL.into_iter();
     let files = clients.flat_map(|client| files_of(client, machine));
@@ -76,7 +77,8 @@ pub fn find_in_project(machine: &Machine) -> Vec<ProjectFile> {
 
 /// Reads a file. Returns `None` if there is no such file.
 pub fn read(file: ClientFile) -> Option<FoundFile> {
-    // Most files of most clients do not exist; a thread for each would take long.
+    // Check first whether the file exists. Most files do not, and a thread for each file would take
+    // long.
     if std::fs::symlink_metadata(&file.path)
         .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
     {

@@ -1,5 +1,5 @@
-//! Servers in the files of other MCP clients: found on a machine, read into entries of our configuration,
-//! merged, and written in place.
+//! Servers in the files of other MCP clients. This crate finds the files on a machine, reads servers as
+//! entries of our configuration, merges them, and edits the files in place.
 //!
 //! ```text
 //! find(machine)            the clients that are here, with the texts of their files
@@ -15,8 +15,9 @@
 //! back_up(path), write(path, text)                the only functions that write, with write_in
 //! ```
 //!
-//! All but [`find`], [`read_file`], [`back_up`] and [`write`] are functions of their arguments. Texts of
-//! notes never hold a secret; entries do, and are shown through `mainstay_config::masking`.
+//! Only the functions that find, read, back up or write files, [`with_choices`] and [`warn_of_unread_rules`]
+//! access the disk. All others depend only on their arguments. Texts of notes never contain a secret. Entries
+//! may, so show them only through `mainstay_config::masking`.
 
 mod choices;
 mod client;

@@ -1,4 +1,4 @@
-//! The machine on which clients are looked for: its system and its folders.
+//! The machine on which client files are searched: its system and its folders.
 
 use std::path::PathBuf;
 
@@ -26,28 +26,28 @@ impl System {
     }
 }
 
-/// Everything that the places of files depend on.
+/// The facts that determine the paths of client files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     pub system: System,
     pub home: PathBuf,
-    /// `%APPDATA%`, on Windows.
+    /// `%APPDATA%` on Windows.
     pub appdata: Option<PathBuf>,
     /// `$XDG_CONFIG_HOME`, if it is absolute.
     pub xdg_config_home: Option<PathBuf>,
-    /// `$CODEX_HOME`, where Codex keeps its files instead of `~/.codex`.
+    /// `$CODEX_HOME`, which replaces `~/.codex` as the folder of Codex.
     pub codex_home: Option<PathBuf>,
-    /// `$CLAUDE_CONFIG_DIR`, where Claude Code keeps its files.
+    /// `$CLAUDE_CONFIG_DIR`, the folder of Claude Code's files.
     pub claude_config_dir: Option<PathBuf>,
-    /// The folder of the settings that an administrator has for Claude Code.
+    /// The folder of Claude Code's managed settings, which an administrator writes.
     pub claude_managed_dir: Option<PathBuf>,
-    /// The file that `serve --mcp-clients` reads, if a variable names it.
+    /// The file that `serve --mcp-clients` reads, if a variable sets it.
     pub cideldill_clients: Option<PathBuf>,
-    /// The addresses of Mainstay, as `ADDRESS:PORT`: an entry with one of them is Mainstay itself. Its
-    /// usual address is always one of them.
+    /// The addresses of Mainstay as `ADDRESS:PORT`, always with the default address. An entry with one
+    /// of them leads to Mainstay itself.
     pub own_addresses: Vec<String>,
-    /// A project whose files are read, too. No file of a project is read without a request: a cloned
-    /// repository must not be able to start commands.
+    /// A project whose files are also read. Files of a project are read only on request, because a
+    /// cloned repository must not be able to start commands.
     pub project: Option<PathBuf>,
 }
 
@@ -67,7 +67,7 @@ impl Machine {
         }
     }
 
-    /// The machine that this program runs on. `None` if no home folder is known.
+    /// The machine that this program runs on. `None` if the home folder is unknown.
     pub fn from_environment(environment: &dyn Environment) -> Option<Self> {
         let folder = |name: &str| {
             let value = environment.var(name).map(PathBuf::from);
@@ -90,7 +90,7 @@ impl Machine {
         })
     }
 
-    /// Adds the address in this URL of a daemon.
+    /// Adds the address of a daemon, given its URL.
     #[must_use]
     pub fn with_daemon(mut self, url: Option<&str>) -> Self {
         let address = url.and_then(authority);
@@ -98,7 +98,7 @@ impl Machine {
         self
     }
 
-    /// Sets the project. The home folder is no project: its files are those of all projects.
+    /// Sets the project. Ignores the home folder, because its files belong to all projects.
     #[must_use]
     pub fn with_project(mut self, project: Option<PathBuf>) -> Self {
         self.project = project.filter(|folder| *folder != self.home);
@@ -115,7 +115,7 @@ impl Machine {
         }
     }
 
-    /// `~/.config`, on every system.
+    /// `~/.config` on every system.
     pub(crate) fn config(&self) -> PathBuf {
         let stated = self.xdg_config_home.clone();
         stated.unwrap_or_else(|| self.home.join(".config"))

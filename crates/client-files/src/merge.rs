@@ -1,4 +1,5 @@
-//! Merges the servers of several clients into one list: equal servers become one, and names stay distinct.
+//! Merges the servers of several clients into one list. Equal servers become one server, and each name is
+//! used once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +17,9 @@ use crate::{
 pub struct Merged {
     pub name: ServerName,
     pub entry: Entry,
-    /// The servers that it was merged from, in the order in which they were found.
+    /// The servers that were merged into this one, in the order in which they were found.
     pub sources: Vec<FoundServer>,
-    /// Notes that follow from other servers: a changed name, a restriction of another client.
+    /// Notes about effects of other servers: a changed name, a restriction of another client.
     pub notes: Vec<ImportNote>,
     pub standing: MergeStatus,
 }
@@ -27,12 +28,12 @@ pub struct Merged {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeStatus {
     New,
-    /// The configuration has a server with the same meaning, under this name or another.
+    /// The configuration has an equal server, under the same or another name.
     Present,
 }
 
-/// Returns the servers for our configuration, which has the servers `current` already. Servers that are
-/// left out are not among them. A server that the configuration has, under any name, is
+/// Merges servers for a configuration that already has the servers `current`. The result does not contain
+/// servers that are left out. A server that is also in `current`, under any name, is
 /// [`MergeStatus::Present`].
 pub fn merge(servers: &[FoundServer], current: &[(ServerName, Entry)]) -> Vec<Merged> {
     let mut used: BTreeMap<ServerName, Value> = current
@@ -77,8 +78,8 @@ pub fn merge(servers: &[FoundServer], current: &[(ServerName, Entry)]) -> Vec<Me
     merged
 }
 
-/// Returns each server once. Servers that differ in the lists of their tools are one, with the tools that
-/// all their clients have.
+/// Returns equal servers once. Servers that differ only in their lists of tools count as equal. The result
+/// has the tools that all their clients have.
 fn one_of_each(servers: &[FoundServer]) -> Vec<Merged> {
     let mut merged: Vec<Merged> = Vec::new();
     for server in servers.iter().filter(|server| server.left_out.is_none()) {
@@ -109,7 +110,7 @@ const DISABLED: &str = "disabledTools";
 const TOOL_LISTS: [&str; 2] = [ALLOWED, DISABLED];
 
 impl Merged {
-    /// Removes the tools that the entry of this server does not have.
+    /// Removes the tools that the other server's entry does not allow.
     fn restrict(&mut self, server: &FoundServer) {
         let lists = |key: &str| {
             let entries = [&self.entry, &server.entry];
@@ -157,13 +158,13 @@ fn reported(key: &str, text: String) -> ImportNote {
     }
 }
 
-/// True if two entries mean the same, apart from the switch of the server.
+/// True if two entries differ at most in tool lists and in the `enabled` switch.
 fn is_same_switched(one: &Entry, other: &Entry) -> bool {
     let keys = [&TOOL_LISTS[..], &["enabled"]].concat();
     meaning_without(one, &keys) == meaning_without(other, &keys)
 }
 
-/// The meaning of an entry without these keys.
+/// Like [`meaning`], but without these keys.
 fn meaning_without(entry: &Entry, keys: &[&str]) -> Value {
     let mut meaning = meaning(entry);
     if let Some(members) = meaning.as_object_mut() {
@@ -172,8 +173,8 @@ fn meaning_without(entry: &Entry, keys: &[&str]) -> Value {
     meaning
 }
 
-/// Returns an entry without notes, in one spelling: two entries of equal meaning start the same server in
-/// the same way. The order of members does not count.
+/// Returns a normalised entry without notes. Two entries with equal results start the same server in the
+/// same way. The order of members does not matter.
 pub fn meaning(entry: &Entry) -> Value {
     let mut plain = Entry::new();
     for (key, value) in entry {
@@ -188,7 +189,7 @@ pub fn meaning(entry: &Entry) -> Value {
                 Value::Object(members) => members.is_empty(),
                 _ => false,
             },
-            // An entry with a command is stdio.
+            // A command implies stdio, so the type adds nothing.
             "type" | "transport" => entry.contains_key("command"),
             "description" | "name" | "title" => true,
             _ => false,
@@ -213,7 +214,7 @@ pub fn meaning(entry: &Entry) -> Value {
     Value::Object(plain)
 }
 
-/// Copies what an entry keeps for its client into the equal entry.
+/// Copies the parts of an entry that are kept for clients into an equal entry.
 fn keep_notes(entry: &mut Entry, other: &Entry) {
     for client in ClientKind::ALL.into_iter().chain([ClientKind::Unknown]) {
         let key = crate::read::kept_key(client);
@@ -223,7 +224,7 @@ fn keep_notes(entry: &mut Entry, other: &Entry) {
     }
 }
 
-/// Returns the server's own name, or that name with its client, its project or a number after it.
+/// Returns the server's own name. If it is taken, appends its client, its project or a number.
 fn free_name(server: &FoundServer, is_taken: impl Fn(&ServerName) -> bool) -> ServerName {
     let project = server.project().and_then(|folder| folder.file_name());
     let project = project.map(|name| name.to_string_lossy().into_owned());

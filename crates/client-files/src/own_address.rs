@@ -1,4 +1,4 @@
-//! Recognises entries that lead to Mainstay itself: such an entry is no server of a client.
+//! Recognises entries that lead to Mainstay itself. Such an entry is not imported as a server.
 
 use mainstay_config::edit::Entry;
 use mainstay_core::programs;
@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Mainstay's name in the files of clients.
 pub const LABEL: &str = "mainstay";
 
-/// The usual address at which a daemon serves MCP.
+/// The default address at which a daemon serves MCP.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:7420/mcp";
 
 /// Returns the host and the port in a URL.
@@ -16,8 +16,8 @@ pub fn authority(url: &str) -> Option<&str> {
     rest.split(['/', '?', '#']).next()
 }
 
-/// True if both are the same address of this machine. All loopback addresses count as one, and so does an
-/// address that stands for all addresses.
+/// True if both are the same address of this machine. All loopback addresses and wildcard addresses count
+/// as one address.
 fn is_same_address(one: &str, other: &str) -> bool {
     const HERE: [&str; 5] = ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "[::]"];
     let (one, other) = (one.to_lowercase(), other.to_lowercase());
@@ -30,7 +30,7 @@ fn is_same_address(one: &str, other: &str) -> bool {
     }
 }
 
-/// True if the entry leads to Mainstay itself, which listens at these addresses or at its usual one.
+/// True if the entry leads to Mainstay itself: at these addresses, or at the default address.
 pub fn is_mainstay(entry: &Entry, own_addresses: &[String]) -> bool {
     let text = |key: &str| entry.get(key).and_then(Value::as_str);
     let args = entry.get("args").and_then(Value::as_array);

@@ -1,4 +1,4 @@
-//! Makes the entry of Mainstay in a client's file.
+//! Builds the entry of Mainstay in a client's file.
 
 use std::path::PathBuf;
 
@@ -12,13 +12,13 @@ use crate::{
 /// The way in which a client reaches Mainstay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnEntry {
-    /// The client starts `mainstay connect`, which needs no token and outlives a restart of the daemon.
+    /// The client starts `mainstay connect`, which needs no token and survives a restart of the daemon.
     Connect {
-        /// The absolute path of the program, for clients that do not search the `PATH` of a shell.
+        /// The absolute path of the program, for clients that do not search a shell's `PATH`.
         program: PathBuf,
-        /// True if `mainstay` is this program in the `PATH` of a shell.
+        /// True if `mainstay` in a shell's `PATH` is this program.
         is_on_path: bool,
-        /// The state directory, if it is not the usual one.
+        /// The state directory, if it is not the default.
         home: Option<PathBuf>,
     },
     /// The client reaches the daemon over HTTP.
@@ -28,7 +28,7 @@ pub enum OwnEntry {
 }
 
 impl OwnEntry {
-    /// Returns the entry in our own words.
+    /// Returns the entry in the form of our configuration.
     pub fn entry(&self, client: ClientKind) -> Entry {
         let entry = match self {
             Self::Connect {
@@ -59,7 +59,7 @@ impl OwnEntry {
     }
 }
 
-/// The times of a server that Mainstay replaces: for a call and for its start, in seconds.
+/// The time limits of a replaced server, for a call and for its start, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnEntryTimes {
     call: Option<f64>,
@@ -68,7 +68,7 @@ pub(crate) struct OwnEntryTimes {
 
 impl OwnEntryTimes {
     pub fn of_server(server: &FoundServer) -> Self {
-        // A time for all servers holds for Mainstay's entry as well.
+        // Ignore a time limit for all servers of the file. It also applies to Mainstay's entry.
         let is_own = |key: &str| server.notes.iter().all(|note| note.key != key);
         let number = |key: &str| server.entry.get(key).and_then(Value::as_f64);
         Self {
@@ -80,8 +80,8 @@ impl OwnEntryTimes {
     }
 }
 
-/// Makes the entry in the client's words. For a client without HTTP it is empty apart from its name. It has
-/// the longest times of the servers that it replaces.
+/// Builds the entry in the client's form, with the longest time limits of the replaced servers. For a
+/// client without HTTP, an HTTP entry is empty apart from its name.
 pub(crate) fn entry(
     client: ClientKind,
     label: &str,
@@ -115,7 +115,7 @@ fn longest(times: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     times.flatten().max_by(f64::total_cmp)
 }
 
-/// Returns a name that no other server of the file has.
+/// Returns a name for Mainstay's entry that no other server of the file has.
 pub(crate) fn free_label(
     servers: &[FoundServer],
     section: &Section,

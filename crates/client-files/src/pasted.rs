@@ -1,5 +1,5 @@
-//! Reads servers in a text that a person pasted: a client's file or a part of it, a command line, a URL.
-//! Accepts the words of all clients, and notes what differs here. Pure, and never panics.
+//! Reads servers from text that a person pasted: a client's file or a part of it, a command line, or a
+//! URL. Accepts the keys of all clients, and adds notes about differences. Pure, and never panics.
 
 mod command;
 mod name;
@@ -16,27 +16,27 @@ use crate::{
     yaml,
 };
 
-/// The longest text that is read, in bytes.
+/// The maximum length of a text, in bytes.
 pub const MAX_PASTED: usize = 1024 * 1024;
 
-/// The longest line of YAML that is read, in bytes. Reading a line takes as long as its length multiplied
-/// by its number of values.
+/// The maximum length of a line of YAML, in bytes. The time to read a line grows with its length times
+/// its number of values.
 const MAX_YAML_LINE: usize = 16 * 1024;
 
-/// The most servers of one text.
+/// The maximum number of servers in one text.
 const MAX_SERVERS: usize = 1000;
 
 /// The servers in a pasted text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pasted {
     pub servers: Vec<PastedServer>,
-    /// The kind of text that was recognised, in words.
+    /// A description of the recognised kind of text.
     pub format: String,
-    /// Reasons that parts of the text were left out.
+    /// The reasons why parts of the text were left out.
     pub notes: Vec<String>,
 }
 
-/// A server of the text, with a name that no other of them has.
+/// A server of the text. Its name is unique among them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PastedServer {
     pub name: ServerName,
@@ -44,7 +44,7 @@ pub struct PastedServer {
     pub notes: Vec<String>,
 }
 
-/// The reason that a text has no server.
+/// The reason why a text contains no server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotPasted {
     #[error("there is no text: {EXPECTED}")]
@@ -53,7 +53,7 @@ pub enum NotPasted {
     TooLong,
     #[error("{0}: {EXPECTED}")]
     Unreadable(String),
-    /// The text was read, and all of its servers are left out.
+    /// The text was read, but all of its servers are left out.
     #[error("no server is left: {0}")]
     NoServer(String),
 }
@@ -61,16 +61,16 @@ pub enum NotPasted {
 const EXPECTED: &str = "expected servers as the documentation of a client shows them (JSON, TOML or YAML), \
     a command line such as \"npx -y @scope/server\", or a URL";
 
-/// A server before it gets its name.
+/// A server that has no unique name yet.
 #[derive(Clone, Debug, Default)]
 struct UnnamedServer {
-    /// The name in the text, if it has one.
+    /// The name in the text, if there is one.
     label: Option<String>,
     entry: Entry,
     notes: Vec<String>,
 }
 
-/// The servers of a text, before each gets a distinct name.
+/// The servers of a text before they get unique names.
 #[derive(Clone, Debug, Default)]
 struct Reading {
     found: Vec<UnnamedServer>,
@@ -108,7 +108,7 @@ fn read(text: &str) -> Result<Reading, NotPasted> {
     match text.as_bytes()[0] {
         b'[' if is_toml(text) => of_toml(text),
         b'{' | b'[' => of_json(text, text),
-        // The text is a member without its braces, as in many documents.
+        // The text is a member without its braces, as documentation often shows it.
         b'"' if text.contains(':') => of_json(&format!("{{{text}\n}}"), text),
         b'/' if text.starts_with("//") || text.starts_with("/*") => of_json(text, text),
         _ if is_toml(text) => of_toml(text),
@@ -117,12 +117,12 @@ fn read(text: &str) -> Result<Reading, NotPasted> {
     }
 }
 
-/// Removes the fence of a block of Markdown, and the text around the block.
+/// Removes the fence of a Markdown code block, and the text around the block.
 fn unfenced(text: &str) -> &str {
     let Some((before, rest)) = text.split_once("```") else {
         return text.trim_matches('`').trim();
     };
-    // Some languages have backticks in their text.
+    // Ignore backticks within a line: some languages contain them.
     if !before.is_empty() && !before.ends_with('\n') {
         return text;
     }
@@ -140,13 +140,13 @@ fn is_url(text: &str) -> bool {
     rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', ':', '?', '#']))
 }
 
-/// True if the text has a table of Codex. No other client uses TOML.
+/// True if the text has a table of Codex, the only client with TOML.
 fn is_toml(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim_start);
     lines.any(|line| line.starts_with("[mcp_servers") || line.starts_with("mcp_servers."))
 }
 
-/// True if the first line with content is a key, or an element that begins with one.
+/// True if the first line with content is a YAML key, or a list element that begins with a key.
 fn is_yaml(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty() && !line.starts_with('#') && *line != "---");
@@ -163,7 +163,7 @@ fn is_yaml(text: &str) -> bool {
 fn of_json(text: &str, original: &str) -> Result<Reading, NotPasted> {
     let whole = match document::json(text) {
         Ok(whole) => whole,
-        // The braces around members may be missing on either side.
+        // The text may lack its closing brace.
         Err(error) if original.starts_with('{') && !original.ends_with('}') => {
             document::json(&format!("{text}\n}}"))
                 .map_err(|_| NotPasted::Unreadable(error.to_string()))?
@@ -219,7 +219,7 @@ fn of_value(whole: Value, format: FileFormat) -> Result<Reading, NotPasted> {
     Ok(reading)
 }
 
-/// Gives each server a distinct name, and notes what a person has to fill in.
+/// Gives each server a unique name, and adds notes about values that a person has to fill in.
 fn named(reading: Reading) -> Result<Pasted, NotPasted> {
     let Reading {
         found,
@@ -244,7 +244,7 @@ fn named(reading: Reading) -> Result<Pasted, NotPasted> {
         let mut names = std::iter::once(base.clone())
             .chain(numbered)
             .map(|name| adopt(&name).map_or_else(|_| fallback(), |(name, _)| name));
-        // There is always another number.
+        // The sequence never ends, because there is always another number.
         let name = names
             .find(|name| !used_names.contains(name))
             .unwrap_or_else(fallback);
@@ -272,7 +272,7 @@ fn fallback() -> ServerName {
     name
 }
 
-/// Finds values that documents leave to their reader, such as `YOUR_API_KEY` and `<token>`.
+/// Finds placeholders that the reader has to replace, such as `YOUR_API_KEY` and `<token>`.
 fn blanks(entry: &Entry) -> Vec<String> {
     let mut notes = Vec::new();
     for key in ["env", "headers"] {
@@ -305,7 +305,7 @@ fn is_blank(value: &str) -> bool {
     in_brackets || is_yours || is_left_open
 }
 
-/// Shortens a part of the text for a note.
+/// Shortens a part of the text for use in a note.
 fn shortened(text: &str) -> String {
     const MAX_CHARS: usize = 60;
     let mut short: String = text.chars().take(MAX_CHARS).collect();
@@ -315,7 +315,7 @@ fn shortened(text: &str) -> String {
     short
 }
 
-/// Makes a map with these members.
+/// Makes a JSON object with these members.
 fn map<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
     members
         .into_iter()

@@ -1,11 +1,11 @@
-//! Translates placeholders in the texts of each client into our words, and back: `${NAME}`, `${env:NAME}`,
-//! `${input:ID}`, `${file:PATH}`, and `$${` for `${` itself.
+//! Translates placeholders of each client into those of our configuration, and back. Ours are `${NAME}`,
+//! `${env:NAME}`, `${input:ID}`, `${file:PATH}`, and `$${` for a literal `${`.
 
 use std::{cell::RefCell, path::Path};
 
 use crate::client::ClientKind;
 
-/// Names that editors have for the folder that is open.
+/// Placeholders of editors for the open folder.
 const WORKSPACE: [&str; 7] = [
     "${workspaceFolder}",
     "${CLAUDE_PROJECT_DIR}",
@@ -16,7 +16,7 @@ const WORKSPACE: [&str; 7] = [
     "$WORKSPACE_FOLDER$",
 ];
 
-/// Names that editors have for other things than variables.
+/// Placeholders of editors that are not variables.
 const EDITORS: [&str; 7] = [
     "cwd",
     "execPath",
@@ -27,7 +27,7 @@ const EDITORS: [&str; 7] = [
     "workspaceRoot",
 ];
 
-/// The way in which a client writes variables.
+/// The form in which a client writes references to variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
     /// The client replaces nothing.
@@ -36,7 +36,7 @@ enum Style {
     Braces,
     /// `${env:NAME}` only.
     Env,
-    /// Also `$NAME`.
+    /// `$NAME` in addition to the forms with braces.
     Shell,
     /// `{env:NAME}` and `{file:PATH}`.
     Opencode,
@@ -70,8 +70,8 @@ pub(crate) struct Translated {
     pub notes: Vec<String>,
 }
 
-/// Translates a text of this client's file into our words. The file is in `folder`. `project` is the folder
-/// that the client has open.
+/// Translates a text of this client's file into the form of our configuration. `folder` contains the file.
+/// `project` is the folder that the client has open.
 pub(crate) fn ours(
     client: ClientKind,
     text: &str,
@@ -125,7 +125,7 @@ pub(crate) fn ours(
     Translated { text, notes }
 }
 
-/// Translates a text of ours into the words of this client.
+/// Translates a text of our configuration for this client.
 pub(crate) fn theirs(client: ClientKind, text: &str) -> Translated {
     let mut notes = Vec::new();
     let text = match style(client) {
@@ -171,7 +171,7 @@ pub(crate) fn theirs(client: ClientKind, text: &str) -> Translated {
     Translated { text, notes }
 }
 
-/// Notes the references in a translated text that only Mainstay understands.
+/// Returns notes about references in a translated text that only Mainstay understands.
 fn not_known(client: ClientKind, text: &str) -> Vec<String> {
     let mut notes = Vec::new();
     if text.contains("$${") {
@@ -216,7 +216,7 @@ fn is_name(text: &str) -> bool {
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Writes `$NAME` as `${NAME}`.
+/// Converts `$NAME` to `${NAME}`.
 fn braced(text: &str) -> String {
     let mut done = String::with_capacity(text.len());
     let mut rest = text;
@@ -228,7 +228,7 @@ fn braced(text: &str) -> String {
             .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
             .unwrap_or(after.len());
         let name = &after[..length];
-        // `$NAME$` is a name of JetBrains.
+        // `$NAME$` is a placeholder of JetBrains.
         let mut behind = after[length..].chars();
         let is_closed = behind.next() == Some('$')
             && !behind
@@ -248,7 +248,7 @@ fn braced(text: &str) -> String {
     done
 }
 
-/// Replaces the texts between two marks for which `with` returns a replacement.
+/// Replaces each text between the two marks for which `with` returns a replacement.
 fn replaced(text: &str, open: &str, close: &str, with: impl Fn(&str) -> Option<String>) -> String {
     let mut done = String::with_capacity(text.len());
     let mut rest = text;
@@ -275,8 +275,8 @@ fn replaced(text: &str, open: &str, close: &str, with: impl Fn(&str) -> Option<S
     done
 }
 
-/// Translates a text of opencode. An unset variable is empty there, and relative paths start at the folder
-/// of the file.
+/// Translates a text of opencode. opencode replaces an unset variable by an empty text, and resolves
+/// relative paths from the folder of the file.
 fn opencode(text: &str, folder: &Path) -> String {
     let text = replaced(text, "{env:", "}", |name| {
         is_name(name).then(|| format!("${{{name}:-}}"))
@@ -307,7 +307,7 @@ fn secrets(text: &str, notes: &mut Vec<String>) -> String {
     text
 }
 
-/// The first kind of reference that only an editor resolves, as in `${command:pick}`.
+/// The kind of the first reference that only an editor can resolve, as in `${command:pick}`.
 fn editors_own(text: &str) -> Option<&str> {
     let mut rest = text;
     while let Some((_, from)) = rest.split_once("${") {

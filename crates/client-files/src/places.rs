@@ -1,4 +1,4 @@
-//! Knows the files of each client on each system, and the places of servers in them.
+//! The paths of each client's files on each system, and the places of servers in the files.
 
 use std::path::{Path, PathBuf};
 
@@ -11,32 +11,32 @@ use crate::{
     machine::{Machine, System},
 };
 
-/// The owner of the servers of a file.
+/// The projects to which the servers of a file apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileScope {
-    /// All projects of a user.
+    /// All projects of the user.
     User,
     /// The project in this folder.
     Project(PathBuf),
 }
 
-/// A file in which a client may keep servers. It may be absent.
+/// A file in which a client may keep servers. The file may not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientFile {
     pub client: ClientKind,
     pub path: PathBuf,
     pub format: FileFormat,
     pub scope: FileScope,
-    /// True if the client itself writes new servers here. Several such files belong to several
-    /// installations, such as an extension in several editors; the usual one is the first.
+    /// True if the client itself writes new servers to this file. Several such files belong to several
+    /// installations, such as one extension in several editors. The most common installation comes first.
     pub is_main: bool,
-    /// The rules that other files of the client have for its servers.
+    /// The rules about these servers in other files of the client.
     pub choices: Vec<Choices>,
     /// The addresses of Mainstay ([`Machine::own_addresses`]).
     pub own_addresses: Vec<String>,
 }
 
-/// The rules about servers in another file of a client, without its other keys.
+/// The rules about servers in another file of a client. Other keys of that file are removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choices {
     pub path: PathBuf,
@@ -51,7 +51,7 @@ pub struct Section {
     pub keys: Vec<String>,
     /// True for a list whose elements have a `name`, false for an object.
     pub is_list: bool,
-    /// The project of its servers, if it is not that of the file.
+    /// The project of the servers, if it differs from that of the file.
     pub project: Option<PathBuf>,
 }
 
@@ -86,7 +86,7 @@ impl ClientFile {
     }
 
     /// Recognises a file that a person names. Returns `None` if neither its path nor its content (`text`)
-    /// tells the client.
+    /// identifies the client.
     pub fn recognize(path: &Path, text: &str, machine: &Machine) -> Option<Self> {
         let clients = ClientKind::ALL.into_iter().chain([ClientKind::Unknown]);
         let files = clients.flat_map(|client| files_of(client, machine));
@@ -98,7 +98,7 @@ impl ClientFile {
         })
     }
 
-    /// Makes a file of this client at an unusual place.
+    /// Describes a file of this client at a path that the client does not use by default.
     pub fn of_client(client: ClientKind, path: &Path, machine: &Machine) -> Self {
         let project = project_of(client, path).filter(|folder| *folder != machine.home);
         let scope = project.map_or(FileScope::User, FileScope::Project);
@@ -108,7 +108,7 @@ impl ClientFile {
         }
     }
 
-    /// The folder at which relative paths start for the client, if it is known.
+    /// The folder from which the client resolves relative paths, if it is known.
     pub fn project(&self) -> Option<&Path> {
         match &self.scope {
             FileScope::User => None,
@@ -116,8 +116,8 @@ impl ClientFile {
         }
     }
 
-    /// The places of servers in this file. The client itself adds servers to the first, which may not exist
-    /// yet.
+    /// The places of servers in this file. The client itself adds servers to the first place, which may not
+    /// exist yet.
     pub fn sections(&self, whole: &Value) -> Vec<Section> {
         let name = self.path.file_name().and_then(|name| name.to_str());
         match self.client {
@@ -162,7 +162,7 @@ impl ClientFile {
                 }));
                 sections
             }
-            // `serve --config` reads both keys, too.
+            // Read both keys, as `serve --config` does.
             ClientKind::Unknown if whole.get("servers").is_some_and(is_filled) => {
                 let servers = ["mcpServers", "servers"].into_iter();
                 let present = servers.filter(|key| whole.get(key).is_some());
@@ -177,7 +177,8 @@ fn is_filled(value: &Value) -> bool {
     value.is_object() || value.is_array()
 }
 
-/// The second version has `mcp.servers`, the first had the servers in `mcp` itself.
+/// The place of servers in opencode. The second version uses `mcp.servers`. The first version has the
+/// servers in `mcp` itself.
 fn opencode(whole: &Value) -> Section {
     let servers = whole.get("mcp").and_then(|mcp| mcp.get("servers"));
     let is_entry = |entry: &Value| entry.get("type").is_some() || entry.get("command").is_some();
@@ -203,7 +204,7 @@ pub(crate) fn format_of(client: ClientKind, path: &Path) -> FileFormat {
     }
 }
 
-/// The files of a client on this machine, the main one first. Pure: reads nothing.
+/// The files of a client on this machine, the main file first. Pure: accesses no file.
 pub fn files_of(client: ClientKind, machine: &Machine) -> Vec<ClientFile> {
     let Places { main, others } = user_files(client, machine);
     let user = |path, is_main| ClientFile {
@@ -231,9 +232,9 @@ pub fn files_of(client: ClientKind, machine: &Machine) -> Vec<ClientFile> {
 }
 
 struct Places {
-    /// The file of each installation, the usual one first.
+    /// The main file of each installation. The most common installation comes first.
     main: Vec<PathBuf>,
-    /// Files that the client also reads, or wrote in an earlier version.
+    /// Other files that the client reads, or that an earlier version wrote.
     others: Vec<PathBuf>,
 }
 
@@ -278,7 +279,7 @@ fn user_files(client: ClientKind, machine: &Machine) -> Places {
         ClientKind::Windsurf => Places {
             main: vec![
                 home(".codeium/windsurf/mcp_config.json"),
-                // The file of its plugins for other editors.
+                // The file of Windsurf's plugins for other editors.
                 home(".codeium/mcp_config.json"),
             ],
             others: Vec::new(),
@@ -352,7 +353,7 @@ fn user_files(client: ClientKind, machine: &Machine) -> Places {
             config("crush/crush.json")
         }),
         ClientKind::Trae => one(settings("Trae/User/mcp.json")),
-        // Programs that Mainstay replaces. Their entries have the keys of Mainstay.
+        // The files of programs that Mainstay replaces. Their entries have Mainstay's keys.
         ClientKind::Unknown => Places {
             main: Vec::new(),
             others: vec![
@@ -366,7 +367,7 @@ fn user_files(client: ClientKind, machine: &Machine) -> Places {
     }
 }
 
-/// The files of an extension of VS Code: in VS Code, and in the editors that are based on it.
+/// The files of a VS Code extension, in VS Code and in the editors that are based on it.
 fn of_extension(settings: &dyn Fn(&str) -> PathBuf, file: &str) -> Places {
     let path = |editor: &str| settings(&format!("{editor}/User/globalStorage/{file}"));
     let editors = ["Code", "Code - Insiders", "Cursor", "Windsurf", "VSCodium"];
@@ -415,13 +416,13 @@ fn project_files(client: ClientKind) -> &'static [&'static str] {
     }
 }
 
-/// The project of a file at this path, if the client has such files in projects.
+/// The project of a file at this path, if the client keeps such files in projects.
 fn project_of(client: ClientKind, path: &Path) -> Option<PathBuf> {
     project_files(client).iter().find_map(|file| {
         let folder = file.split('/').rev().try_fold(path, |at, part| {
             (at.file_name()? == part).then(|| at.parent()).flatten()
         })?;
-        // A folder of settings is no project.
+        // A folder of the user's settings is not a project.
         let of_settings = ["opencode", ".opencode", "kilo", ".kilo", "crush"]
             .iter()
             .any(|name| folder.ends_with(name));
@@ -429,13 +430,15 @@ fn project_of(client: ClientKind, path: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Recognises the client of a file by its name and its folder, else by keys that only one client writes.
+/// Recognises the client of a file by its name and folder. If they do not identify it, uses keys that only
+/// one client writes.
 fn client_of(path: &Path, text: &str) -> Option<ClientKind> {
     let by_place = by_place(path).filter(|_| !is_of_visual_studio(path, text));
     by_place.or_else(|| by_content(path, text))
 }
 
-/// True for a file of Visual Studio. It has the servers of VS Code under the name that Claude Code uses.
+/// True for a file of Visual Studio. It has the content of VS Code's file and the name of Claude Code's
+/// file.
 fn is_of_visual_studio(path: &Path, text: &str) -> bool {
     if path.file_name().is_none_or(|name| name != ".mcp.json") {
         return false;
@@ -448,7 +451,7 @@ fn has_servers_of_visual_studio(whole: &Value) -> bool {
     whole.get("servers").is_some_and(is_filled) && whole.get("mcpServers").is_none()
 }
 
-/// Names of files and folders above them that belong to one client. An empty name means any file.
+/// File names, with the folders above them, that belong to one client. An empty name matches any file.
 const PLACES: [(&str, &[&str], ClientKind); 43] = [
     ("local-mcp-config.json", &[], ClientKind::Unknown),
     ("mcp_clients.json", &[], ClientKind::Unknown),
@@ -554,7 +557,7 @@ fn by_content(path: &Path, text: &str) -> Option<ClientKind> {
     whole.get("mcp").and_then(|mcp| by_mcp(&whole, mcp))
 }
 
-/// Tells whether `mcp` belongs to VS Code, opencode or Crush.
+/// Decides whether `mcp` belongs to VS Code, opencode or Crush.
 fn by_mcp(whole: &Value, mcp: &Value) -> Option<ClientKind> {
     let schema = whole.get("$schema").and_then(Value::as_str);
     let has_schema = |name: &str| schema.is_some_and(|schema| schema.contains(name));
@@ -574,7 +577,7 @@ fn by_mcp(whole: &Value, mcp: &Value) -> Option<ClientKind> {
     })
 }
 
-/// True if an entry of these servers has a setting of ours that no client has.
+/// True if an entry of these servers has a key that exists only in our configuration.
 fn has_own_keys(servers: &Value) -> bool {
     let members = servers.as_object().into_iter().flat_map(Map::values);
     let elements = servers.as_array().into_iter().flatten();

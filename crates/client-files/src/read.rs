@@ -1,5 +1,5 @@
-//! Reads the servers of a client's file. Each becomes an entry of our configuration, with a note for every
-//! key: honoured, kept, or reported.
+//! Reads the servers of a client's file. Each server becomes an entry of our configuration. A note for
+//! every key says whether it was honoured, kept or reported.
 
 use std::path::{Path, PathBuf};
 
@@ -20,18 +20,18 @@ use crate::{
 pub enum KeyFate {
     /// The entry of Mainstay has a setting with the same meaning.
     Honoured,
-    /// Only the client understands it. The entry of Mainstay keeps it under `_CLIENT`, where it has no
-    /// effect, and from where it is written back to the client.
+    /// Only the client understands the key. Mainstay's entry keeps the key under `_CLIENT`, where it has
+    /// no effect. An export to this client writes it back.
     Kept,
-    /// It is not, or not completely, translated: a person has to know.
+    /// The key is not translated, or not completely. A person has to know.
     Reported,
-    /// The server needs it, and Mainstay has nothing like it. A person has to know. A server that works in
-    /// its client stays there.
+    /// The server needs the key, and Mainstay has no equivalent. A person has to know. The server stays
+    /// with its client if it works there.
     Unsupported,
 }
 
 impl KeyFate {
-    /// True if a person has to know.
+    /// True if a person has to know about the key.
     pub fn is_reported(self) -> bool {
         matches!(self, Self::Reported | Self::Unsupported)
     }
@@ -43,19 +43,21 @@ pub struct ImportNote {
     /// The key of the client's entry, or `name` for the server's own name.
     pub key: String,
     pub fate: KeyFate,
-    /// A sentence without its end; empty if the key is simply honoured. Never has a secret.
+    /// A sentence without a full stop. Empty if the key is honoured without remarks. Never contains a
+    /// secret.
     pub text: String,
 }
 
-/// The reason that Mainstay does not import a server.
+/// The reason why Mainstay does not import a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LeftOut {
     #[error("it is Mainstay itself")]
     Mainstay,
     #[error("{0}")]
     NoServer(String),
-    /// A part of the entry that decides what is run cannot be read: arguments, variables, headers, a
-    /// switch. Without that part it would be another server, or one that its client does not start.
+    /// A part of the entry that decides what runs cannot be read: arguments, variables, headers or a
+    /// switch. Without this part, Mainstay would run another server, or a server that is off in its
+    /// client.
     #[error("its entry cannot be read: {0}")]
     NotUnderstood(String),
 }
@@ -67,18 +69,18 @@ impl LeftOut {
     }
 }
 
-/// A server of a client, in our words.
+/// A server of a client, in the form of our configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundServer {
     pub client: ClientKind,
     pub file: PathBuf,
     /// The place of the server in the file.
     pub section: Section,
-    /// Its name in the file.
+    /// The name of the server in the file.
     pub label: String,
-    /// The name that it can have in Mainstay.
+    /// A legal name for the server in Mainstay.
     pub name: ServerName,
-    /// The entry of our configuration.
+    /// The entry for our configuration.
     pub entry: Entry,
     pub notes: Vec<ImportNote>,
     pub left_out: Option<LeftOut>,
@@ -93,30 +95,30 @@ impl FoundServer {
         });
     }
 
-    /// The notes that a person has to know.
+    /// The notes that a person has to know about.
     pub fn reports(&self) -> impl Iterator<Item = &ImportNote> {
         self.notes.iter().filter(|note| note.fate.is_reported())
     }
 
-    /// The notes about what the server needs and Mainstay does not have.
+    /// The notes about what the server needs and Mainstay does not support.
     pub fn unsupported(&self) -> impl Iterator<Item = &ImportNote> {
         self.notes
             .iter()
             .filter(|note| note.fate == KeyFate::Unsupported)
     }
 
-    /// True if Mainstay can run it instead of its client.
+    /// True if Mainstay can run the server instead of its client.
     pub fn is_movable(&self) -> bool {
         self.left_out.is_none() && self.unsupported().next().is_none()
     }
 
-    /// The project of the server; `None` if it is for all projects.
+    /// The project of the server. `None` if the server is for all projects.
     pub fn project(&self) -> Option<&Path> {
         self.section.project.as_deref()
     }
 }
 
-/// Reads the servers of this text, in its order.
+/// Reads the servers of this text, in the order of the text.
 pub fn servers(file: &ClientFile, text: &str) -> Result<Vec<FoundServer>, NotReadable> {
     let whole = document::value(file.format, text)?;
     let mut found = unrestricted(file, &whole, text)?;
@@ -124,7 +126,7 @@ pub fn servers(file: &ClientFile, text: &str) -> Result<Vec<FoundServer>, NotRea
     Ok(found)
 }
 
-/// Reads the servers as their entries have them, without the rules of the client.
+/// Reads the servers from their entries alone, without the client's rules.
 pub(crate) fn unrestricted(
     file: &ClientFile,
     whole: &Value,
@@ -146,7 +148,7 @@ pub(crate) fn unrestricted(
     Ok(found)
 }
 
-/// Applies the rules that a client has about its servers.
+/// Applies the client's rules about its servers.
 pub(crate) fn restrict(file: &ClientFile, whole: &Value, servers: &mut [FoundServer]) {
     let rules = rules::of_servers(file, whole, servers);
     let is_usable = |server: &&mut FoundServer| server.left_out.is_none();
@@ -268,7 +270,7 @@ fn server(
     server
 }
 
-/// Derives a legal server name from a label of a client's file. A note reports a changed name.
+/// Derives a legal server name from a name in a client's file. Returns a note if the name has changed.
 fn name_of(label: &str) -> (ServerName, Vec<ImportNote>) {
     let report = |text| {
         vec![ImportNote {
@@ -293,8 +295,8 @@ fn name_of(label: &str) -> (ServerName, Vec<ImportNote>) {
     }
 }
 
-/// The reason that a list in the file leaves out a server that is put there. The client then has none of
-/// its tools.
+/// The reason why a list in the file would exclude a server that is added to the file. The client then has
+/// no tools of the server.
 pub fn left_out_by_list(
     file: &ClientFile,
     whole: &Value,
@@ -320,12 +322,12 @@ pub(crate) fn names(list: Option<&Value>) -> Option<Vec<String>> {
     Some(list.filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
-/// The key of our entry for the part that only this client understands.
+/// The key in our entry for the part that only this client understands.
 pub(crate) fn kept_key(client: ClientKind) -> String {
     format!("_{}", client.id())
 }
 
-/// The part of our entry that is kept for this client.
+/// The part of our entry that only this client understands.
 pub(crate) fn kept_members(entry: &Entry, client: ClientKind) -> Option<&Map<String, Value>> {
     entry.get(&kept_key(client))?.as_object()
 }

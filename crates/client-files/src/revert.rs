@@ -1,4 +1,4 @@
-//! Undoes a change of a file that its client has changed since: restores the servers, and keeps the changes
+//! Undoes a change of a file that its client has changed later. Restores the servers, and keeps the changes
 //! of the client.
 
 use serde_json::Value;
@@ -11,16 +11,16 @@ use crate::{
     read::{self, FoundServer, LeftOut},
 };
 
-/// The text of a file after a change in it was undone.
+/// The text of a file after the undo of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reverted {
     pub text: String,
-    /// Servers that somebody else has changed since. They stay as they are.
+    /// Servers that another program has changed since. They are not restored.
     pub changed_since: Vec<String>,
 }
 
-/// Undoes the change from `before` to `after` in `now`. Lines come back with their comments if the lines
-/// around them are unchanged; otherwise the entries come back after the others.
+/// Undoes the change from `before` to `after` in `now`. If the lines around a change are the same, restores
+/// the original lines with their comments. Otherwise adds the entries at the end.
 pub fn revert(
     file: &ClientFile,
     before: &str,
@@ -39,7 +39,7 @@ pub fn revert(
         if is_known || was == became || is == was {
             continue;
         }
-        // Clients rewrite Mainstay's entry in their own way.
+        // Recognise Mainstay's entry even if the client has rewritten it in another form.
         let is_front = |candidate: &FoundServer| {
             candidate.left_out == Some(LeftOut::Mainstay) && is_at(candidate, server)
         };
@@ -84,12 +84,12 @@ fn entry_of<'v>(whole: &'v Value, section: &Section, label: &str) -> Option<&'v 
     }
 }
 
-/// Returns `now` with the lines of `before` in place of those of `after`. `None` if these lines were
-/// changed since, or if nothing shows the place of removed lines.
+/// Replaces the lines of `after` in `now` by those of `before`. `None` if these lines have changed, or if
+/// the place of removed lines is unknown.
 pub fn unpatched(before: &str, after: &str, now: &str) -> Option<String> {
     let since = TextDiff::from_lines(after, now);
     let change = TextDiff::from_lines(after, before);
-    // The place of each line of `after` in `now`.
+    // The index in `now` of each line of `after`.
     let mut places = vec![None; change.old_slices().len()];
     for op in since.ops() {
         if let DiffOp::Equal {
@@ -113,7 +113,8 @@ pub fn unpatched(before: &str, after: &str, now: &str) -> Option<String> {
         let (old, new) = (op.old_range(), op.new_range());
         let start = match (places.get(old.start), old.start.checked_sub(1)) {
             (Some(&Some(place)), _) => place,
-            // Removed lines, with another line after them now.
+            // Lines were removed at the end, and other lines may follow now. Put them after the line before
+            // them.
             (_, Some(line)) if old.is_empty() => places[line]? + 1,
             (None, None) => 0,
             _ => return None,
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(reverted.text, before.replace("\"a\"", "\"b\"") + "y = 2\n");
     }
 
-    /// A client that rewrites its file has its own order, indentation and members.
+    /// A client that rewrites its file changes order, indentation and members.
     #[test]
     fn entries_come_back_into_a_text_that_is_written_anew() {
         let file = file(ClientKind::ClaudeCode, ".claude.json");

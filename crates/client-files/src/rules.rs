@@ -1,6 +1,6 @@
-//! Rules of a client about the tools of its servers: tools that it refuses, and tools for which it asks a
-//! person. The rules stand outside of the entries, or in another file. Behind Mainstay the client has other
-//! names for the tools, which these rules do not match.
+//! Rules of a client about the tools of its servers. A rule may refuse a tool, or make the client ask a
+//! person before a call. Rules are outside of the servers' entries, or in another file. Behind Mainstay the
+//! tools have other names in the client, so these rules no longer match.
 
 mod apply;
 mod clients;
@@ -20,26 +20,26 @@ use crate::{
 pub(crate) use apply::apply;
 pub(crate) use clients::{KEYS, MANAGED_SERVERS, has_agents};
 
-/// The effect of a rule. The last one is the strictest.
+/// The effect of a rule, ordered from the mildest to the strictest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Effect {
     Allowed,
-    /// The client asks a person before each call, or has another rule that Mainstay cannot keep.
+    /// The client asks a person before each call. Also stands for other rules that Mainstay cannot express.
     Asked,
     Refused,
 }
 
-/// The tools of a server that a rule is about.
+/// The tools of a server to which a rule applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Tools {
     All,
     /// The tool of this name.
     One(String),
-    /// Tools whose names match. The pattern is the rest after the server's name.
+    /// All tools whose names match. The pattern is the text after the server's name.
     Pattern(String),
 }
 
-/// The part of a client in which a rule holds.
+/// The part of a client in which a rule applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum RuleScope {
     Everywhere,
@@ -55,19 +55,19 @@ pub(crate) struct Rule {
     /// The file of the rule, if it is not the file of the server.
     file: Option<PathBuf>,
     key: String,
-    /// The rule as the file has it.
+    /// The text of the rule in the file.
     text: String,
     /// The server's name in the client's file.
     server: String,
     tools: Tools,
     effect: Effect,
     place: RuleScope,
-    /// True if it matches the tools behind Mainstay as well.
+    /// True if the rule also matches the tools behind Mainstay.
     holds_behind: bool,
 }
 
 impl Rule {
-    /// True if it holds everywhere that the client has this server.
+    /// True if the rule applies wherever the client uses this server.
     fn is_whole(&self, server: &FoundServer) -> bool {
         match &self.place {
             RuleScope::Everywhere => true,
@@ -79,7 +79,7 @@ impl Rule {
 
 /// A file with rules.
 struct RulesFile<'a> {
-    /// `None` for the file of the servers.
+    /// The path of the file. `None` for the file of the servers.
     file: Option<&'a Path>,
     whole: &'a Value,
     place: RuleScope,
@@ -92,7 +92,7 @@ fn place_of(scope: &FileScope) -> RuleScope {
     }
 }
 
-/// The rules about these servers, in the order in which they count: the last match decides.
+/// The rules about these servers, in order of precedence: the last rule that matches decides.
 pub(crate) fn of_servers(file: &ClientFile, whole: &Value, servers: &[FoundServer]) -> Vec<Rule> {
     let mut sources: Vec<RulesFile<'_>> = file
         .choices
@@ -108,7 +108,7 @@ pub(crate) fn of_servers(file: &ClientFile, whole: &Value, servers: &[FoundServe
         whole,
         place: place_of(&file.scope),
     });
-    // Rules of a project override those of the user.
+    // Put rules of a project last, because they override those of the user.
     sources.sort_by_key(|source| source.place != RuleScope::Everywhere);
     let mut rules = Vec::new();
     for source in &sources {
@@ -120,8 +120,7 @@ pub(crate) fn of_servers(file: &ClientFile, whole: &Value, servers: &[FoundServe
     rules
 }
 
-/// Describes the list of the client that leaves out a server which is put into its file. The client then
-/// has none of its tools.
+/// Describes the list of the client that excludes this server. The client then has no tools of the server.
 pub(crate) fn leaving_out(
     file: &ClientFile,
     whole: &Value,
@@ -148,7 +147,7 @@ pub(crate) fn leaving_out(
     })
 }
 
-/// The name that the client has for a tool of this server behind Mainstay. `TOOL` stands for any tool.
+/// The name in the client of a tool of this server behind Mainstay. `TOOL` stands for any tool.
 fn behind(client: ClientKind, server: &str, tool: &str) -> String {
     let tool = format!("{server}__{tool}");
     match client {

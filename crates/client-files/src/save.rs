@@ -8,14 +8,14 @@ use std::{
 
 use mainstay_platform::encoding::Encoding;
 
-/// Writes the whole file: a reader sees the old content or the new. The file keeps its mode and its
-/// encoding. If the path is a link, its target is written and the link stays. A new file is in UTF-8, and
-/// only its owner can read it, because it may hold secrets.
+/// Replaces the file atomically. The file keeps its mode and its encoding. If the path is a symbolic
+/// link, its target is replaced and the link stays. A new file is in UTF-8. Only its owner can read it,
+/// because it may contain secrets.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
     write_in(path, text, Encoding::of_file(path)?)
 }
 
-/// Writes the file in this encoding; see [`write`].
+/// Writes the file in this encoding. See [`write`].
 pub fn write_in(path: &Path, text: &str, encoding: Encoding) -> io::Result<()> {
     let path = match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(path)?,
@@ -23,7 +23,7 @@ pub fn write_in(path: &Path, text: &str, encoding: Encoding) -> io::Result<()> {
     };
     let folder = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder)?;
-    // The error would name the temporary file, which no user knows.
+    // Report the folder instead of the temporary file, which the user does not know.
     let temporary = tempfile::Builder::new()
         .prefix(".mainstay-")
         .tempfile_in(folder);
@@ -49,8 +49,8 @@ fn unwritable(folder: &Path, error: &io::Error) -> io::Error {
     )
 }
 
-/// Copies the file within its folder, with its mode: `mcp.json.mainstay-backup`, or with a number if that
-/// name is taken. Returns `None` if there is no file.
+/// Copies the file in its folder, with its mode. The copy is named `mcp.json.mainstay-backup`, with a
+/// number if that name is taken. Returns `None` if there is no file.
 pub fn back_up(path: &Path) -> io::Result<Option<PathBuf>> {
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -143,7 +143,7 @@ mod tests {
     fn an_error_names_the_folder_and_no_temporary_file() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("it.json");
-        // A folder stands there, and a file cannot replace it.
+        // A file cannot replace this folder.
         fs::create_dir(&path).expect("made");
         let error_for = |path: &Path| {
             let error = write_in(path, "{}", Encoding::Utf8).expect_err("it cannot be");
@@ -152,7 +152,7 @@ mod tests {
             error
         };
         assert!(error_for(&path).contains(&folder.path().display().to_string()));
-        // Nobody can make files there, not even root.
+        // Nobody can create files there, not even root.
         #[cfg(target_os = "linux")]
         assert!(error_for(Path::new("/proc/it.json")).starts_with("its folder /proc cannot be"));
     }

@@ -1,4 +1,4 @@
-//! Translates one entry of a client into our words, key by key.
+//! Translates one entry of a client into the form of our configuration, key by key.
 
 mod clients;
 mod launch;
@@ -24,7 +24,7 @@ pub(crate) use limits::{Unit, counts_seconds, unit};
 /// The note about a key that Mainstay does not know.
 pub(crate) const UNKNOWN: &str = "not known to Mainstay, which ignores it";
 
-/// An entry in our words.
+/// An entry in the form of our configuration.
 #[derive(Debug, Default)]
 pub(crate) struct TranslatedEntry {
     pub entry: Entry,
@@ -35,15 +35,15 @@ pub(crate) struct TranslatedEntry {
 struct Reading<'a> {
     client: ClientKind,
     project: Option<&'a Path>,
-    /// The folder of the client's file.
+    /// The folder that contains the client's file.
     folder: &'a Path,
     read: TranslatedEntry,
     /// Members that only the client understands.
     kept_members: Map<String, Value>,
-    /// Parts of the entry that decide how the server is run, and cannot be read.
+    /// Parts of the entry that decide how the server runs, and that cannot be read.
     unread: Vec<String>,
-    /// True if another server of the file has a `timeout` in seconds, although the client counts
-    /// milliseconds.
+    /// True if another server of the file has a `timeout` that must be in seconds, although the client
+    /// uses milliseconds.
     counts_seconds: bool,
 }
 
@@ -101,19 +101,20 @@ impl Reading<'_> {
         self.note(key, KeyFate::Kept, format!("kept for {}", self.client));
     }
 
-    /// Keeps a member that a person has to know about.
+    /// Keeps a member, and reports it to a person.
     fn keep_and_report(&mut self, key: &str, value: &Value, text: impl Into<String>) {
         self.kept_members.insert(key.to_owned(), value.clone());
         self.report(key, text);
     }
 
-    /// Keeps a member that the server needs, and that Mainstay has nothing like.
+    /// Keeps a member that the server needs, and that Mainstay has no equivalent for.
     fn unsupported(&mut self, key: &str, value: &Value, text: impl Into<String>) {
         self.kept_members.insert(key.to_owned(), value.clone());
         self.note(key, KeyFate::Unsupported, text);
     }
 
-    /// Like [`Self::unsupported`], if the server is safe or useful only with it.
+    /// Like [`Self::unsupported`]. Also disables the server, because it is safe or useful only with the
+    /// member.
     fn unsupported_and_disabled(&mut self, key: &str, value: &Value, text: impl Into<String>) {
         self.unsupported(key, value, text);
         if self.read.entry.get("enabled") != Some(&Value::Bool(false)) {
@@ -146,7 +147,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads a key that means the same in all clients.
+    /// Reads a key that has the same meaning in all clients.
     fn take_common_key(&mut self, key: &str, value: &Value, members: &Map<String, Value>) {
         match key {
             "start_on_launch" => self.flag(key, "autoStart", value),
@@ -160,7 +161,7 @@ impl Reading<'_> {
             "requestInit" => self.request_options(key, value),
             "bearerToken" => self.text(key, "bearerToken", value),
             "envFile" => self.env_file(key, value),
-            // Cherry Studio has its own key for this.
+            // `isActive` and `active` are keys of Cherry Studio and others.
             "enabled" | "isActive" | "active" => self.flag(key, "enabled", value),
             "disabled" => match value.as_bool() {
                 Some(disabled) => {
@@ -208,21 +209,21 @@ impl Reading<'_> {
         }
     }
 
-    /// Copies a key that only Mainstay has.
+    /// Copies a key that exists only in Mainstay.
     fn copy(&mut self, key: &str, value: &Value) {
         self.honoured(key);
         self.set(key, value.clone());
     }
 
-    /// Records a value of the wrong kind that decides what is run, and how. Without it the server would be
-    /// another one.
+    /// Records a value of the wrong type that decides what runs and how. Mainstay must not run the server
+    /// without it.
     fn unread(&mut self, key: &str, value: &Value, expected: &str) {
         self.kept_members.insert(key.to_owned(), value.clone());
         self.report(key, format!("expected {expected}"));
         self.unread.push(format!("`{key}`: expected {expected}"));
     }
 
-    /// Translates a text into our words. Notes are reported about `key`.
+    /// Translates a text into the form of our configuration. Notes are reported for `key`.
     fn ours(&mut self, key: &str, text: &str) -> String {
         if self.client == ClientKind::Crush && text.contains("$(") {
             let text = "Crush runs a command for a part of it, `$(…)`, and Mainstay runs none";
@@ -235,7 +236,7 @@ impl Reading<'_> {
         translated.text
     }
 
-    /// Reads a text that clients also write as a number or a boolean.
+    /// Reads a text, which clients may also write as a number or a boolean.
     fn scalar(&mut self, key: &str, value: &Value) -> Option<String> {
         match value {
             Value::String(text) => Some(self.ours(key, text)),
@@ -310,7 +311,7 @@ impl Reading<'_> {
     }
 }
 
-/// Sorts the keys into the order in which people write them.
+/// Sorts the keys into the order that people use.
 fn ordered(mut entry: Entry) -> Entry {
     let mut ordered = Entry::new();
     for key in ["type", "command", "args", "env", "cwd", "url", "headers"] {
@@ -322,12 +323,13 @@ fn ordered(mut entry: Entry) -> Entry {
     ordered
 }
 
-/// True if the entry has a key of clients that count `timeout` in seconds.
+/// True if the entry has a key of a client that counts `timeout` in seconds.
 fn has_seconds(members: &Map<String, Value>) -> bool {
     members.contains_key("alwaysAllow") || members.contains_key("watchPaths")
 }
 
-/// The letters of a key, in lower case: `disabled_tools` and `DisabledTools` are equal.
+/// The letters of a key in lower case, to compare spellings: `disabled_tools` and `DisabledTools` are
+/// equal.
 fn letters(key: &str) -> String {
     let letters = key
         .chars()
@@ -335,7 +337,7 @@ fn letters(key: &str) -> String {
     letters.collect::<String>().to_lowercase()
 }
 
-/// The switch or list of tools that a misspelt key means.
+/// The switch or list of tools for which a key is probably a misspelling.
 fn meant_switch(key: &str) -> Option<&'static str> {
     const SWITCHES: [&str; 8] = [
         "enabled",
@@ -352,7 +354,7 @@ fn meant_switch(key: &str) -> Option<&'static str> {
     switches.find(|switch| *switch != key && letters(switch) == spelt)
 }
 
-/// True if the name of an unknown key suggests that it hides tools.
+/// True if the name of an unknown key suggests that the key restricts tools.
 fn may_restrict_tools(key: &str) -> bool {
     const WORDS: [&str; 13] = [
         "filter",
@@ -371,11 +373,11 @@ fn may_restrict_tools(key: &str) -> bool {
     ];
     let spelt = letters(key);
     let has = |word: &str| spelt.contains(word);
-    // A list of tools that a client calls without asking does not restrict them.
+    // A list of tools that need no confirmation does not restrict the tools.
     has("tool") && WORDS.into_iter().any(has) && !has("always") && !has("auto")
 }
 
-/// Writes a whole number without `.0`.
+/// Writes an integer without `.0`.
 pub(crate) fn whole(number: f64) -> Value {
     let is_whole = number.fract() == 0.0 && number.abs() < 1e15;
     if is_whole {

@@ -1,5 +1,4 @@
-//! Warns of rules of a client that the daemon does not read in a configuration that is the file of this
-//! client.
+//! Warns about client rules that the daemon ignores when its configuration is a client's file.
 
 use std::path::Path;
 
@@ -16,8 +15,8 @@ use crate::{
     read::{FoundServer, restrict, unrestricted},
 };
 
-/// Adds a warning for each server that its client restricts by rules outside of the entries, if the daemon
-/// has the server without them. Reads the client's files.
+/// Adds a warning for each server that its client restricts by rules outside of the entries, if the server
+/// is enabled in the daemon. Reads the client's files.
 pub fn warn_of_unread_rules(loaded: &mut Loaded, machine: &Machine) {
     let path = loaded.path.as_deref();
     let servers = path.and_then(|path| with_and_without_rules(path, machine));
@@ -56,8 +55,8 @@ fn warning(server: &FoundServer, keys: &[&str]) -> ConfigError {
     }
 }
 
-/// Reads the servers of a client's file twice: as their entries have them, and as the client's rules
-/// restrict them. Only files of known clients have rules that the daemon does not read.
+/// Reads the servers of a client's file twice: from their entries alone, and restricted by the client's
+/// rules. Only files of known clients have rules that the daemon ignores.
 fn with_and_without_rules(
     path: &Path,
     machine: &Machine,

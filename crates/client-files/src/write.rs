@@ -1,4 +1,4 @@
-//! Translates an entry of our configuration into the words of a client.
+//! Translates an entry of our configuration for a client.
 
 use mainstay_config::{ALLOWED_TOOLS, DISABLED_TOOLS, edit::Entry};
 use serde_json::{Map, Value, json};
@@ -11,12 +11,13 @@ use crate::{
     translate::{self, Unit, whole},
 };
 
-/// An entry in the words of a client.
+/// An entry in the form of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written {
-    /// `None` if the client cannot have this server at all; the notes have the reason.
+    /// The entry. `None` if the client does not support this server. The notes then have the
+    /// reason.
     pub entry: Option<Value>,
-    /// Notes about what the client cannot have. A key of ours without a note is translated.
+    /// Notes about what the client does not support. A key of ours without a note is translated.
     pub notes: Vec<ImportNote>,
 }
 
@@ -52,7 +53,7 @@ pub fn entry_for(client: ClientKind, name: &str, ours: &Entry, section: &Section
     }
 }
 
-/// Replaces references to `inputParams` by their values.
+/// Replaces references to `inputParams` by the values of these parameters.
 fn without_params(ours: &Entry) -> Entry {
     let Some(Value::Object(params)) = ours.get("inputParams") else {
         return ours.clone();
@@ -90,12 +91,12 @@ fn replace_texts(value: &mut Value, from: &str, to: &str) {
     }
 }
 
-/// A client's keys and types for what all clients have.
+/// A client's keys and types for settings that all clients have.
 struct EntryKeys {
     env: &'static str,
     url: &'static str,
     headers: &'static str,
-    /// `type` of a process, of Streamable HTTP and of HTTP+SSE, for clients that write it.
+    /// The `type` of a process, of Streamable HTTP and of HTTP+SSE, in clients that write it.
     types: Option<[&'static str; 3]>,
 }
 
@@ -173,7 +174,7 @@ impl Writing<'_> {
         translated.text
     }
 
-    /// Translates the texts in a value.
+    /// Translates all texts in a value.
     fn texts(&mut self, key: &str, value: &Value) -> Value {
         match value {
             Value::String(text) => self.text(key, text).into(),
@@ -202,7 +203,7 @@ impl Writing<'_> {
             .find_map(|key| ours.get(key)?.as_str());
         let is_sse = stated == Some("sse");
         if self.client == ClientKind::Goose {
-            // goose refuses an entry without these keys.
+            // goose rejects an entry without these keys.
             self.put("name", name);
             let description = kept_members(ours, ClientKind::Goose)
                 .and_then(|members| members.get("description"));
@@ -267,7 +268,7 @@ impl Writing<'_> {
             }
             _ => {
                 self.put("command", command);
-                // Some versions of these clients refuse an entry without it.
+                // Some versions of these clients reject an entry without `args`.
                 if !is_empty || matches!(self.client, ClientKind::LibreChat | ClientKind::Zed) {
                     self.put("args", args);
                 }
@@ -316,7 +317,7 @@ impl Writing<'_> {
         }
     }
 
-    /// Writes `headersHelper`, which Claude Code has as a command line.
+    /// Writes `headersHelper`, which is a command line in Claude Code.
     fn headers_helper(&mut self) {
         let Some(helper) = self.ours.get("headersHelper") else {
             return;
@@ -367,7 +368,7 @@ impl Writing<'_> {
         }
     }
 
-    /// Moves headers that are one variable each.
+    /// Moves headers whose value is exactly one variable.
     fn env_headers(&mut self, headers: &mut Map<String, Value>) {
         let mut variables = Map::new();
         for (name, value) in headers.iter() {
@@ -427,7 +428,7 @@ impl Writing<'_> {
         }
     }
 
-    /// True if the second version of opencode has its servers at this place.
+    /// True if this is the place of servers in the second version of opencode.
     fn is_second_opencode(&self, place: &Section) -> bool {
         self.client.is_of_opencode() && place.keys == ["mcp", "servers"]
     }
@@ -472,7 +473,7 @@ impl Writing<'_> {
                     times["startup"] = whole(milliseconds);
                 }
                 ClientKind::Codex => self.put("startup_timeout_sec", whole(milliseconds / 1000.0)),
-                // Its only time limit is for every request.
+                // These clients have a single time limit for all requests.
                 ClientKind::Opencode | ClientKind::KiloCli => {
                     let one = whole(milliseconds);
                     let stated = self.theirs.entry("timeout").or_insert_with(|| one.clone());
@@ -535,15 +536,16 @@ impl Writing<'_> {
         }
     }
 
-    /// Adds what the entry keeps for this client, and reports what only Mainstay has.
+    /// Adds the parts that the entry keeps for this client, and reports settings that only Mainstay
+    /// has.
     fn rest(&mut self) {
-        // Without `tools`, Copilot CLI has none of a server's tools.
+        // Copilot CLI uses no tools of a server without `tools`.
         if self.client == ClientKind::CopilotCli && !self.theirs.contains_key("tools") {
             self.put("tools", json!(["*"]));
         }
         if let Some(members) = kept_members(self.ours, self.client) {
             for (key, value) in members {
-                // The key is a member of an object that is translated itself.
+                // Write the key into its outer object, which is translated by itself.
                 if let Some((outer, inner)) = key.split_once('.') {
                     let outer = self.theirs.entry(outer).or_insert_with(|| json!({}));
                     if let Some(members) = outer.as_object_mut() {
@@ -568,7 +570,7 @@ impl Writing<'_> {
     }
 }
 
-/// Keys of ours that are translated into a client's words, or reported.
+/// Our keys that are translated for clients or reported.
 const TRANSLATED_KEYS: [&str; 25] = [
     "command",
     "args",

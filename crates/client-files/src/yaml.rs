@@ -1,5 +1,5 @@
-//! Reads YAML into a tree that knows its lines. Anchors and merge keys are resolved; the size of the result
-//! is bounded.
+//! Reads YAML into a tree with line numbers. Resolves anchors and merge keys, and limits the size of the
+//! result.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 
 use crate::document::NotReadable;
 
-/// The most values in a file with its aliases resolved. No file of settings has more, but nine lines that
-/// repeat each other have a billion.
+/// The maximum number of values in a file with resolved aliases. Real settings have fewer. Nine lines of
+/// nested aliases can produce a billion.
 const MAX_NODES: usize = 100_000;
 
-/// The deepest nesting of values.
+/// The maximum depth of nested values.
 const MAX_DEPTH: usize = 100;
 
 /// A value, and its place in the text.
@@ -23,9 +23,9 @@ pub(crate) struct Node {
     pub line: usize,
     /// The column of its first character, from 0.
     pub column: usize,
-    /// The last line that has a part of it.
+    /// The last line that contains a part of the value.
     pub last_line: usize,
-    /// True if it is written in brackets. A scalar never is.
+    /// True if the value is written in brackets. False for scalars.
     pub is_flow: bool,
     size: usize,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Node {
 pub(crate) enum NodeKind {
     Scalar(Value),
     List(Vec<Node>),
-    /// Members in their order. A key that is no text is written as one.
+    /// The members in order. A key that is not a text is converted to text.
     Map(Vec<(YamlKey, Node)>),
 }
 
@@ -73,7 +73,7 @@ impl Node {
     }
 }
 
-/// Merges members into a map. Keys of the map win.
+/// Merges members into a map. Existing keys of the map take precedence.
 fn merge(map: &mut Map<String, Value>, from: &Value) {
     match from {
         Value::Object(members) => {
@@ -92,11 +92,11 @@ pub(crate) fn value(text: &str) -> Result<Value, NotReadable> {
     Ok(read(text)?.map_or(Value::Null, |node| node.value()))
 }
 
-/// A list or a map that is being read.
+/// A list or a map that the reader has not completed.
 struct Open {
     node: Node,
     anchor: usize,
-    /// The key of the next value.
+    /// The key that was read last, until its value is complete.
     key: Option<YamlKey>,
 }
 
@@ -106,11 +106,11 @@ struct Reader {
     root: Option<Node>,
     anchors: BTreeMap<usize, Node>,
     nodes: usize,
-    /// The last line that has a part of a value.
+    /// The last line that contains a part of a value.
     last_line: usize,
 }
 
-/// Reads the one document of a text. Returns `None` if it is empty.
+/// Reads a text with one document. Returns `None` if the document is empty.
 pub(crate) fn read(text: &str) -> Result<Option<Node>, NotReadable> {
     let mut reader = Reader::default();
     let lines: Vec<&str> = text.lines().collect();
@@ -148,7 +148,7 @@ impl Reader {
                 node.kind = NodeKind::Scalar(scalar(&text, style, tag.as_deref()));
                 node.last_line = last_line_of(style, span, lines).max(line);
                 if span.is_empty() && style == ScalarStyle::Plain {
-                    // An absent value has no place of its own.
+                    // An absent value has no position. Use the last line before it.
                     node.line = self.last_line;
                     node.last_line = self.last_line;
                 }
@@ -251,7 +251,7 @@ impl Reader {
     }
 }
 
-/// The last line of a scalar. A block scalar ends at the next token, which may be far below.
+/// The last line of a scalar. A block scalar's span ends at the next token, which may be many lines below.
 fn last_line_of(style: ScalarStyle, span: Span, lines: &[&str]) -> usize {
     let start = span.start.line().saturating_sub(1);
     let mut end = span.end.line().saturating_sub(1);
@@ -268,7 +268,7 @@ fn last_line_of(style: ScalarStyle, span: Span, lines: &[&str]) -> usize {
     end
 }
 
-/// Reads a scalar by the core schema of YAML 1.2.
+/// Converts a scalar by the core schema of YAML 1.2.
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Value {
     let is_text = tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
     if style != ScalarStyle::Plain || is_text {
@@ -277,7 +277,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Value {
     plain(text)
 }
 
-/// Reads a plain scalar.
+/// Converts a plain scalar by the core schema.
 pub(crate) fn plain(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,

@@ -1,5 +1,5 @@
-//! A corpus of clients' files, written from the clients' documents. Nothing in them is lost silently, and
-//! only their servers are changed.
+//! A corpus of clients' files, written according to the clients' documentation. Reading must report
+//! everything that it does not translate, and edits must change only servers.
 
 use std::{
     collections::BTreeSet,
@@ -21,14 +21,15 @@ struct Case {
     text: String,
 }
 
-/// The files in `unknown`, and their paths, which no client here uses.
+/// The files in `unknown`, with paths that no known client uses.
 const ELSEWHERE: [(&str, &str); 3] = [
     ("5ire", "/home/me/.config/5ire/mcp.json"),
     ("docker", "/home/me/.docker/mcp.json"),
     ("visual-studio", "/home/me/app/.vs/mcp.json"),
 ];
 
-/// Every file at the path that its client uses; `project-…` in a project, `settings-…` in a settings.json.
+/// All files, each at the path that its client uses. A file named `project-…` is in a project, and
+/// `settings-…` is a settings.json.
 fn corpus() -> Vec<Case> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
     let machine = Machine::new(System::Linux, "/home/me").with_project(Some("/home/me/app".into()));
@@ -76,7 +77,7 @@ fn corpus() -> Vec<Case> {
     cases
 }
 
-/// The entry in the file, found without the code under test.
+/// The entry of a server in the file, found without the tested code.
 fn raw<'v>(whole: &'v Value, server: &FoundServer) -> &'v Value {
     let section = server
         .section
@@ -178,7 +179,7 @@ fn check_keys(case: &str, server: &FoundServer, members: &Map<String, Value>) {
             );
         }
     }
-    // Notes never have secrets of the corpus.
+    // Notes must not contain secrets of the corpus.
     for secret in ["ghp_0123456789abcdef", "me:secret", "hf_x"] {
         assert!(
             server.notes.iter().all(|note| !note.text.contains(secret)),
@@ -187,8 +188,8 @@ fn check_keys(case: &str, server: &FoundServer, members: &Map<String, Value>) {
     }
 }
 
-/// A server that is imported, exported to its own client, and imported again has the same meaning, or the
-/// export reports what the client cannot have.
+/// A server is imported, exported to its own client, and imported again. It keeps its meaning, or the
+/// export reports what the client does not support.
 #[test]
 fn what_is_imported_can_be_exported_and_imported_again() {
     let mut same = 0;
@@ -237,7 +238,7 @@ fn what_is_imported_can_be_exported_and_imported_again() {
             else {
                 panic!("an entry is an object");
             };
-            // A token becomes its header, and a default its value.
+            // Ignore that a token becomes a header, and a default becomes a value.
             for entry in [&mut before, &mut after] {
                 entry.retain(|key, _| key != "inputParams" && key != "type");
             }
@@ -253,7 +254,7 @@ fn what_is_imported_can_be_exported_and_imported_again() {
     assert!(same > 60, "only {same} servers go back without a note");
 }
 
-/// Replaces questions by their defaults.
+/// The entry as text, with inputs replaced by their defaults.
 fn text_of(entry: &Map<String, Value>, server: &FoundServer) -> String {
     let mut keys: Vec<_> = entry.iter().collect();
     keys.sort_by_key(|(key, _)| (*key).clone());
@@ -276,14 +277,14 @@ fn own_entry() -> OwnEntry {
     }
 }
 
-/// True if the text has this line, to the byte.
+/// True if the text has exactly this line, including its line end.
 fn has_line(text: &str, line: &str) -> bool {
     text.split_inclusive('\n')
         .any(|candidate| candidate == line)
 }
 
-/// Adding Mainstay to a client's servers and removing it leaves every byte as it was, apart from the
-/// section of the servers if there was none.
+/// Adding Mainstay to a client's file and removing it again restores every byte. A new empty section of
+/// servers may remain.
 #[test]
 fn pointing_a_client_at_mainstay_and_back_leaves_every_byte() {
     let (mut back, mut pasted) = (0, Vec::new());
@@ -322,7 +323,7 @@ fn pointing_a_client_at_mainstay_and_back_leaves_every_byte() {
             back += 1;
             continue;
         }
-        // The empty section of the servers stays.
+        // Only an empty section of servers may remain.
         let lines = case.text.split_inclusive('\n');
         for line in lines.filter(|line| line.contains('#') || line.contains("//")) {
             assert!(
@@ -340,7 +341,7 @@ fn pointing_a_client_at_mainstay_and_back_leaves_every_byte() {
     );
 }
 
-/// Replacing a client's servers by Mainstay changes no line outside of them.
+/// Replacing a client's servers by Mainstay changes no lines outside of the servers.
 #[test]
 fn mainstay_in_the_place_of_the_servers_leaves_the_rest() {
     for case in corpus() {
@@ -366,7 +367,7 @@ fn mainstay_in_the_place_of_the_servers_leaves_the_rest() {
             .filter(|server| server.left_out.is_none())
             .count();
         assert_eq!(pointed.removed.len(), ours, "{}", case.name);
-        // The lines above the first server and below the last are unchanged, to the byte.
+        // The lines above the first server and below the last server stay byte for byte.
         let names = found
             .iter()
             .map(|server| server.label.as_str())
@@ -379,7 +380,7 @@ fn mainstay_in_the_place_of_the_servers_leaves_the_rest() {
             .iter()
             .filter(|line| line.contains('#') || line.contains("//"))
         {
-            // A comment right above a server is removed with it.
+            // A comment directly above a server may be removed with the server.
             let is_above = *lines[first - 1] == **line;
             assert!(
                 is_above || has_line(&pointed.text, line),
@@ -410,7 +411,7 @@ fn the_places_of_files() {
         writeln!(text, "{system:?}").expect("a text");
         for client in ClientKind::ALL {
             let files = files_of(client, &machine).into_iter();
-            // The files in a project are the same on every system.
+            // Print the files of projects once, because they are the same on every system.
             let files = files.filter(|file| file.project().is_none() || system == System::Linux);
             for file in files {
                 let mark = if file.is_main { "*" } else { " " };
@@ -422,7 +423,7 @@ fn the_places_of_files() {
     insta::assert_snapshot!(text);
 }
 
-/// Variables that name folders count, and the home folder is no project.
+/// Variables can set folders. The home folder is not a project.
 #[test]
 fn folders_that_variables_name() {
     let mut machine = Machine::new(System::Linux, "/home/me").with_project(Some("/home/me".into()));

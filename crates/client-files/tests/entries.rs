@@ -1,4 +1,4 @@
-//! Single entries of clients: their translations, and the notes about them.
+//! Tests of single entries of clients: their translations, and the notes about them.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ fn file(client: ClientKind) -> ClientFile {
     files_of(client, &machine).swap_remove(0)
 }
 
-/// The servers of a file of JSON.
+/// Reads the servers of a JSON file.
 fn read(client: ClientKind, whole: &Value) -> Vec<FoundServer> {
     let file = ClientFile {
         format: mainstay_client_files::FileFormat::Json,
@@ -27,13 +27,13 @@ fn read(client: ClientKind, whole: &Value) -> Vec<FoundServer> {
     servers(&file, &whole.to_string()).expect("it can be read")
 }
 
-/// One server in this section.
+/// Reads a file with one server in this section.
 fn one(client: ClientKind, section: &str, entry: Value) -> FoundServer {
     let entries = serde_json::Map::from_iter([("s".to_owned(), entry)]);
     read(client, &json!({ section: entries })).swap_remove(0)
 }
 
-/// The notes that a person has to know.
+/// The notes that a person has to know about.
 fn reports(server: &FoundServer) -> Vec<String> {
     let reports = server.reports();
     reports
@@ -41,7 +41,7 @@ fn reports(server: &FoundServer) -> Vec<String> {
         .collect()
 }
 
-/// A client that counts seconds wrote the number.
+/// The author of the number thought of seconds.
 #[test]
 fn short_timeouts_in_files_of_milliseconds_are_seconds() {
     for client in [
@@ -111,7 +111,7 @@ fn short_times_for_a_start_are_seconds_too() {
     assert!(reports(&server).is_empty());
 }
 
-/// Without the part that cannot be read, different servers would be equal, and another one would be run.
+/// Without the unreadable part, different servers would be equal, and Mainstay would run the wrong one.
 #[test]
 fn an_entry_that_cannot_be_read_is_left_out() {
     for (entry, reason) in [
@@ -215,7 +215,7 @@ fn an_entry_that_cannot_be_read_is_no_other_and_stays_with_its_client() {
     }
 }
 
-/// A command for headers is taken over, and makes other ways to sign in needless.
+/// A command for headers is imported, and other ways to sign in become unnecessary.
 #[test]
 fn a_command_for_headers_is_taken_over() {
     let http = "https://h.example.com/mcp";
@@ -234,7 +234,7 @@ fn a_command_for_headers_is_taken_over() {
     assert!(!server.entry.contains_key("headersHelper"));
 }
 
-/// They may work in their client, so `setup` leaves them there.
+/// `setup` leaves such servers with their clients, where they may work.
 #[test]
 fn what_mainstay_cannot_do_is_said_to_be_so() {
     let http = "https://h.example.com/mcp";
@@ -304,7 +304,7 @@ fn what_mainstay_cannot_do_is_said_to_be_so() {
     }
 }
 
-/// A file at a path that no client uses is read as `serve --config` reads it, without the name of a client.
+/// A file at a path that no client uses is read as by `serve --config`, and is not assigned to a client.
 #[test]
 fn a_file_at_an_unknown_place_is_no_known_clients() {
     let machine = Machine::new(System::Linux, "/home/me");
@@ -423,7 +423,7 @@ fn times_of_the_second_opencode_are_objects() {
     assert!(found.iter().all(|server| reports(server).is_empty()));
 }
 
-/// The last key counts for most programs, but a person reads the first one first.
+/// Most programs use the last value of a duplicate key, but a person reads the first value first.
 #[test]
 fn a_key_that_stands_twice_leaves_its_server_out() {
     let text = r#"{"mcpServers": {
@@ -500,7 +500,7 @@ fn a_server_that_some_projects_leave_out_is_told() {
     assert!(reports(&found[1]).is_empty());
 }
 
-/// A file of a replaced program may have every setting in the schema of our own file.
+/// A file of a replaced program may have every setting of our configuration's schema.
 #[test]
 fn a_file_of_our_own_keys_is_read_with_all_of_them() {
     let schema = mainstay_config::schema();
@@ -542,7 +542,7 @@ fn our_own_keys_are_taken_from_every_file() {
     }
 }
 
-/// Their entries stand in `mcpServers` or `servers`, and have keys of ours.
+/// These files have entries in `mcpServers` or `servers`, with the keys of our configuration.
 #[test]
 fn files_of_programs_that_mainstay_replaces_are_read_as_our_own() {
     let machine = Machine::new(System::Linux, "/home/me");
@@ -640,7 +640,7 @@ fn connect() -> OwnEntry {
     }
 }
 
-/// A duplicate server or section is left alone: a change would lose one of the two.
+/// A duplicate server or section is not changed, because the change would lose one of the two.
 #[test]
 fn a_place_that_stands_twice_is_not_written() {
     let check = |text: &str, reason: Option<&str>| {
@@ -650,7 +650,7 @@ fn a_place_that_stands_twice_is_not_written() {
                 assert_eq!(found, reason, "{text}");
             }
             (Ok(pointed), None) => {
-                // No line is lost.
+                // The change loses no line.
                 for line in text.lines() {
                     assert!(
                         pointed.text.contains(line.trim_end_matches(',')),
@@ -671,7 +671,7 @@ fn a_place_that_stands_twice_is_not_written() {
         "{\"mcpServers\": {\n  \"mainstay\": {\"command\": \"mainstay\", \"args\": [\"connect\"]},\n  \"mainstay\": {\"args\": [\"connect\"], \"command\": \"mainstay\"}\n}}",
         Some("`mcpServers.mainstay` stands twice, the second time in line 3"),
     );
-    // Another duplicate server does not prevent a change.
+    // A duplicate of another server does not prevent the change.
     check(
         "{\n  \"theme\": {\"a\": 1},\n  \"theme\": {\"b\": 2},\n  \"mcpServers\": {\n    \"x\": {\"command\": \"one\"},\n    \"x\": {\"command\": \"two\"}\n  }\n}\n",
         None,
@@ -696,7 +696,7 @@ fn a_place_that_stands_twice_is_not_written() {
     );
 }
 
-/// The client would have no servers.
+/// A list of the client would exclude Mainstay, and the client would have no servers.
 #[test]
 fn a_list_that_leaves_mainstay_out_is_told() {
     let servers = json!({"a": {"command": "a"}});
@@ -787,7 +787,7 @@ fn jetbrains_can_disable_a_server() {
         Some(json!({"command": "x", "enabled": false}))
     );
     assert_eq!(written.notes, []);
-    // The second version of opencode has a folder for a server, the first has none.
+    // The second version of opencode has a folder for a server. The first version has none.
     let second = Section {
         keys: vec!["mcp".to_owned(), "servers".to_owned()],
         ..section
@@ -840,7 +840,7 @@ fn rules_of_a_sandbox_that_is_not_enabled_are_none() {
     assert_eq!(server.entry["enabled"], false);
 }
 
-/// The login settings of a client file are taken over, without the tokens of the client.
+/// The login settings of a client file are imported, without the client's tokens.
 #[test]
 fn a_login_is_taken_over() {
     let http = "https://h.example.com/mcp";
@@ -904,7 +904,7 @@ fn files_of_opencode_are_looked_for_beside_its_own() {
     );
 }
 
-/// Two clients have one server, each with other tools.
+/// Two clients have the same server with different lists of tools.
 #[test]
 fn servers_that_differ_in_their_lists_of_tools_are_one() {
     let entries = |lists: [Value; 2]| -> Vec<FoundServer> {
@@ -942,7 +942,7 @@ fn servers_that_differ_in_their_lists_of_tools_are_one() {
             disabled
         );
         assert_eq!(server.notes.len(), notes, "{:?}", server.notes);
-        // A second import finds it present.
+        // A second import finds the server in the configuration.
         let current = [(server.name.clone(), server.entry.clone())];
         let again = merge(&entries(lists), &current);
         assert_eq!(again[0].standing, MergeStatus::Present);
@@ -963,7 +963,7 @@ fn servers_that_differ_in_their_lists_of_tools_are_one() {
         1,
     );
     check([json!({}), json!({})], Value::Null, Value::Null, 0);
-    // One client has disabled it, and another has not.
+    // The server is disabled in one client and enabled in another.
     let found = merge(&entries([json!({}), json!({"disabled": true})]), &[]);
     assert_eq!(found.len(), 2);
     assert!(
@@ -997,7 +997,7 @@ fn servers_stand_where_an_editor_has_them() {
         let file = ClientFile::recognize(Path::new(path), text, &machine).expect("a file");
         assert_eq!(servers(&file, text).expect("read").len(), 1, "{text}");
     }
-    // A file of Visual Studio is in the project's folder.
+    // Visual Studio's file is in the project's folder.
     let file = files_of(ClientKind::ClaudeCode, &machine)
         .into_iter()
         .find(|file| file.project().is_some());

@@ -1,10 +1,10 @@
-//! The entry that replaces the servers of a client.
+//! Tests of the entry that replaces the servers of a client.
 
 use mainstay_client_files::{
     ClientKind, Machine, OwnEntry, System, files_of, point_at_mainstay, value,
 };
 
-/// The client applies the time limit of the one remaining entry to every call.
+/// The client applies the time limit of the one remaining entry to the calls of all servers.
 #[test]
 fn mainstay_gets_the_longest_times_of_the_servers_in_its_place() {
     let own_entry = OwnEntry::Connect {
@@ -27,7 +27,7 @@ fn mainstay_gets_the_longest_times_of_the_servers_in_its_place() {
         point_at_mainstay(&codex, text, &own_entry, |server| server.label == "b").expect("pointed");
     let whole = value(codex.format, &pointed.text).expect("TOML");
     assert_eq!(whole["mcp_servers"]["mainstay"]["tool_timeout_sec"], 30);
-    // A limit below the usual one would cut off the calls of the other servers.
+    // A limit below the default would end calls of the other servers too early.
     let text = "[mcp_servers.a]\ncommand = \"a\"\ntool_timeout_sec = 5\n\n[mcp_servers.b]\ncommand = \"b\"\n";
     let pointed = point_at_mainstay(&codex, text, &own_entry, |_| true).expect("pointed");
     assert!(

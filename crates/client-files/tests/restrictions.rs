@@ -1,4 +1,4 @@
-//! Rules of clients about servers, outside of the entries and in them.
+//! Tests of clients' rules about servers, inside and outside of the entries.
 
 use std::{
     fmt::Write as _,
@@ -12,7 +12,7 @@ use mainstay_client_files::{
 };
 use serde_json::{Value, json};
 
-/// The servers of the homes in `homes`, with all notes.
+/// Prints the servers of the home folders in `homes`, with all notes.
 #[test]
 fn rules_in_other_files_of_a_client() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/homes");
@@ -192,7 +192,7 @@ fn an_unknown_restriction_of_tools_disables_the_server() {
     }
 }
 
-/// A pattern in a list of ours would match no tool.
+/// Our lists contain names only, so a pattern would match no tool.
 #[test]
 fn patterns_in_lists_of_tools_are_no_names() {
     let server = one(

@@ -40,7 +40,7 @@ impl RunCommand for Approve {
     async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let operated = self.daemon.with(host, async |client| {
             let pending = client.server(&self.name).await?.server.pending;
-            // Without a pending entry the daemon's error gives the reason.
+            // Without a pending entry the daemon refuses the approval with a reason.
             let mut approval = Approval {
                 digest: None,
                 persist: self.persist,
@@ -61,7 +61,7 @@ impl RunCommand for Approve {
 }
 
 impl Approve {
-    /// Asks the person at the terminal. Fails unless they agree.
+    /// Asks the person at the terminal. Fails without their consent.
     fn confirm(&self) -> Result<(), CommandError> {
         if self.yes {
             return Ok(());
@@ -73,7 +73,7 @@ impl Approve {
                 hint: Some("with --yes, what is shown is approved".to_owned()),
             });
         }
-        // If stderr is no terminal, nobody sees the question. An empty answer is no approval.
+        // If stderr is no terminal, nobody sees the question. An empty answer counts as "no".
         ask("approve it? [y/N]");
         if says_yes(input.lock()) {
             Ok(())

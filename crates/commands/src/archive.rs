@@ -1,6 +1,6 @@
-//! Reads records without a daemon: the daemon's journal, and the journals of `mainstay mcp` and of commands
-//! with `--config`, each in an instance of the state directory. Only reads the journals, even while other
-//! processes write them.
+//! Reads records without a daemon: from the daemon's journal, and from the journals of `mainstay mcp` and of
+//! commands with `--config`. Each of these has an instance in the state directory. Never writes to a
+//! journal, so other processes may write it at the same time.
 //!
 //! Each journal numbers its own records. A record of an instance has the name `INSTANCE/ID`.
 
@@ -48,7 +48,7 @@ impl Archive {
         Ok((!journals.is_empty()).then_some(Self { journals }))
     }
 
-    /// Opens the journal of an instance.
+    /// Opens the journal of an instance. Fails if there is none.
     pub fn of_instance(host: &dyn StoreHost, instance: &str) -> Result<Self, CommandError> {
         let instances = StateDir::locate(&Process)?.instances()?;
         let found = instances.into_iter().find(|(name, _)| name == instance);
@@ -80,7 +80,7 @@ impl Archive {
             total_count += page.total_count;
             gaps.extend(page.gaps);
             truncated |= page.truncated;
-            // The latest of the times: every journal was searched back to it.
+            // Keep the latest time: every journal was searched at least back to it.
             searched_back_to = searched_back_to.max(page.searched_back_to);
             let named = page.next.map(|id| journal.name(id));
             next = named.filter(|_| is_one);
@@ -101,8 +101,8 @@ impl Archive {
         })
     }
 
-    /// Passes the records that match the filter to `see`, page by page and journal by journal, until `see`
-    /// breaks.
+    /// Passes the records that match the filter to `see`, page by page and journal by journal. Stops when
+    /// `see` returns `Break`.
     pub async fn pages(
         &mut self,
         filter: &RecordFilter,
@@ -122,14 +122,14 @@ impl Archive {
                 }
                 let Some(next) = page.next else { break };
                 filter.before = Some(next);
-                // Other tasks show progress and receive signals in between.
+                // Let other tasks show progress and receive signals between two pages.
                 tokio::task::yield_now().await;
             }
         }
         Ok(())
     }
 
-    /// The record with this number in the first journal, which is the daemon's if it has one.
+    /// The record with this id in the first journal: the daemon's journal, if there is one.
     pub fn record(&mut self, id: &str) -> Result<WholeCallRecord, CommandError> {
         let number: Option<RecordId> = id.parse().ok();
         let journal = self.journals.first_mut();

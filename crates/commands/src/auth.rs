@@ -1,5 +1,5 @@
-//! `mainstay auth`: logs in to remote servers, shows logins, and logs out. The daemon carries the login out; the
-//! command opens the browser and waits.
+//! `mainstay auth`: logs in to remote servers, shows logins, and logs out. The daemon carries out a login.
+//! The command opens the browser and waits.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -44,7 +44,7 @@ Examples:
 A login serves all clients, unless the server has `oauth.perPrincipal`.
 Mainstay renews it.";
 
-/// Pause between two questions whether the person has logged in.
+/// The interval between two requests that check whether the login is complete.
 const POLL_PAUSE: Duration = Duration::from_millis(400);
 
 #[derive(Debug, Args)]
@@ -231,7 +231,8 @@ pub(super) async fn log_in(
     Ok(())
 }
 
-/// Tells the person what to do. Returns `true` if the command reads the address at which the browser arrives.
+/// Prints instructions for the person. Returns `true` if the command reads the browser's final address from
+/// stdin.
 fn guide(begun_login: &BegunLogin, opens_browser: bool) -> bool {
     if let (Some(code), Some(url)) = (&begun_login.user_code, &begun_login.verification_url) {
         complain(&format!(
@@ -261,7 +262,7 @@ fn guide(begun_login: &BegunLogin, opens_browser: bool) -> bool {
     takes_address
 }
 
-/// Waits until there is a newer login, or until the attempt has failed.
+/// Waits until there is a newer login. Fails if the attempt to log in fails.
 async fn completed(
     client: &Client,
     login_name: LoginName<'_>,
@@ -284,7 +285,7 @@ async fn completed(
     }
 }
 
-/// Completes the login with an address that the person pastes. Without any, it never ends.
+/// Completes the login with an address that the person pastes. Waits forever if stdin has ended.
 async fn pasted(client: &Client, login_name: LoginName<'_>) -> Result<Login, CommandError> {
     loop {
         let reading = tokio::task::spawn_blocking(|| {
@@ -294,7 +295,7 @@ async fn pasted(client: &Client, login_name: LoginName<'_>) -> Result<Login, Com
         });
         let line = reading.await.map_err(io::Error::from).and_then(|line| line);
         let Ok(Some(line)) = line else {
-            // Nothing can be pasted here.
+            // Stdin has ended, so nobody can paste an address.
             return std::future::pending().await;
         };
         let address = line.trim();
@@ -303,7 +304,7 @@ async fn pasted(client: &Client, login_name: LoginName<'_>) -> Result<Login, Com
         }
         match client.answer_login(login_name, address).await {
             Ok(login) => return Ok(login),
-            // The person may paste the right address yet. `completed` sees the end of the login.
+            // The person may still paste the right address. `completed` notices the end of the login.
             Err(error) => complain(&error.to_string()),
         }
     }
@@ -357,7 +358,7 @@ fn status_text(login: &Login) -> String {
     }
 }
 
-/// A login in lines for people, with the command that mends it.
+/// Lines for people about a login, with the command that repairs it.
 fn login_lines(login: &Login) -> Vec<String> {
     let name = login_text(&login.server, login.client.as_deref());
     let client = login
@@ -385,7 +386,7 @@ fn login_lines(login: &Login) -> Vec<String> {
             lines.push(format!("  {label}: {text}"));
         }
     };
-    // An ended login is over, until whenever its last token is valid.
+    // The last token of an ended login may still be valid. Do not show when it expires.
     let expires_at = login.expires_at.as_deref();
     let expires_at = expires_at.filter(|_| login.status != LoginStatus::Ended);
     let expires_at = expires_at.map(time::local_with_day);

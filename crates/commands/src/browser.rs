@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The reason that a link was not opened.
+/// The reason why a link was not opened.
 #[derive(Debug)]
 pub enum NotOpened {
     /// This session has no display.
@@ -40,7 +40,7 @@ pub fn open(url: &str) -> Result<(), NotOpened> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    // A new process group, because Ctrl-C in this terminal is not for the browser.
+    // Use a new process group, so that Ctrl-C in this terminal does not reach the browser.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     command.spawn().map(drop).map_err(NotOpened::NoProgram)

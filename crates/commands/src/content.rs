@@ -1,4 +1,4 @@
-//! Prints MCP content for people: texts unchanged, everything else in a few words.
+//! Prints MCP content for people: text unchanged, other content as a short description.
 
 use mainstay_command_line::{CommandError, output};
 use mainstay_core::message::foreign;
@@ -15,7 +15,7 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// Reads a result. One of another shape is read as empty. `--json` prints it unchanged.
+    /// Reads a result. A result of another shape is read as empty; `--json` prints it unchanged.
     pub fn read(result: &RawValue) -> Self {
         foreign::read(result.get()).unwrap_or_default()
     }
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    /// A string or a number that Rust's types cannot hold does not hide the other blocks.
+    /// A block with an invalid string or number must not hide the other blocks.
     #[test]
     fn one_bad_block_hides_no_other() {
         let result = r#"{"content":[{"type":"text","text":"well"},{"type":"text","text":"a\ud800b"}],"structuredContent":{"x":1e400},"isError":true}"#;

@@ -75,7 +75,7 @@ impl RunCommand for EventsCommand {
             complain("some events are no longer known");
         }
         let found = ItemList::list::<api::Event>(&recent, &["events"], &["id"]);
-        // Events are printed as one line of JSON each.
+        // JSON output has one event on each line.
         if self.is_json() || self.shape.print(false, &found)?.is_some() {
             recent
                 .events
@@ -154,7 +154,7 @@ impl EventsCommand {
                     .collect();
                 output::json(&json!({"type": api::SNAPSHOT, "servers": chosen}))
             }
-            // The status of the servers is no event.
+            // A snapshot of the servers is no event, so the item output skips it.
             Told::Snapshot(_) if self.shape.is_of_items() => Ok(()),
             Told::Snapshot(servers) => {
                 let now = Local::now();

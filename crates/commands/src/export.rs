@@ -1,5 +1,5 @@
-//! `mainstay export`: prints the servers, or Mainstay itself, in the form of a client's file, or writes them
-//! to that file.
+//! `mainstay export`: converts the servers, or an entry of Mainstay itself, to the form of a client's file.
+//! Prints the result, or writes it to that file.
 
 use std::path::PathBuf;
 
@@ -74,7 +74,7 @@ struct Edited {
 /// The changes to the client's file.
 struct Exported {
     changes: Vec<EntryChange>,
-    /// Parts that the client does not support, each with its server.
+    /// Settings that the client does not support, each with its server.
     notes: Vec<(String, ImportNote)>,
 }
 
@@ -214,7 +214,7 @@ impl Export {
         Ok((whole, section))
     }
 
-    /// The changes that add the servers of the configuration in the client's words.
+    /// The changes that add the configuration's servers, translated for the client.
     fn exported(
         &self,
         file: &ClientFile,
@@ -280,7 +280,7 @@ impl Export {
         Ok(exported)
     }
 
-    /// The file with the servers of the configuration. The inner error is an error of the edit.
+    /// The client's file with the configuration's servers added. The inner error is an error of the edit.
     fn with_servers(
         &self,
         file: &ClientFile,

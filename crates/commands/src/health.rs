@@ -1,4 +1,4 @@
-//! `mainstay health`: asks each server now, and shows the answers.
+//! `mainstay health`: probes each server now, and shows the results.
 
 use std::time::Duration;
 
@@ -25,10 +25,10 @@ Examples:
   mainstay health --watch                  again after each change, until Ctrl-C
   mainstay health --format '{name} {status} {pingMs}'";
 
-/// The interval of `--watch` on a terminal without events.
+/// The interval of `--watch` between updates on a terminal while no event arrives.
 const WATCH_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The minimum width of names, so that rows of several reports are aligned.
+/// The minimum width of the name column. It aligns the rows of several reports.
 const MIN_NAME_WIDTH: usize = 16;
 
 /// The minimum width after the name on a terminal: the status and the beginning of its reason.
@@ -55,7 +55,7 @@ impl RunCommand for Health {
         CommandFacts::rest_client(&self.daemon).shaped(&self.shape)
     }
 
-    /// Returns exit code 1 if a server is not healthy.
+    /// Prints the report. The exit code is 1 if a server is not healthy.
     async fn run(self, host: &dyn Host) -> Result<Exit, CommandError> {
         let ask = async |client: &Client| Ok(client.health(self.name.as_deref()).await?);
         if self.watch {
@@ -126,14 +126,14 @@ fn row(server: &ServerHealth, names: usize, width: usize, palette: Palette) -> S
     let name = table::cut(&output::one_line(&server.name), names);
     let row = format!("  {name:<names$} {word:<10} {}", output::one_line(&detail));
     let row = table::cut(row.trim_end(), width);
-    // The name may contain the status word, so only the rest is painted.
+    // The name may contain the status word, so colour only the rest of the row.
     let (before, after) = row.split_at(row.floor_char_boundary(3 + name.len().max(names)));
     let after = after.replacen(word, &palette.paint(word, Tone::for_status(word)), 1);
     format!("{before}{after}")
 }
 
 fn unhealthy(server: &ServerHealth) -> String {
-    // A server that answers pings has another problem, which its message names.
+    // The server answers pings, so it has another problem. Its message names the problem.
     if server.consecutive_failures == 0 || server.ping_ms.is_some() {
         return server.message.clone().unwrap_or_default();
     }
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// The lines have exactly this form, because scripts read it.
+    /// Scripts parse these lines, so their form must not change.
     #[test]
     fn rows_read_as_in_the_document() {
         let healthy = ServerHealth {

@@ -30,7 +30,7 @@ use serde::Serialize;
 
 use super::{events, store::StoreHost};
 
-/// The period without `--since`.
+/// The default period.
 const DEFAULT_PERIOD: Duration = Duration::from_hours(24);
 
 /// The default number of changes of each server.
@@ -72,8 +72,8 @@ struct ServerChange {
     server: Option<String>,
     #[serde(flatten)]
     transition: api::Transition,
-    /// Duration of the outage that this change ends, in milliseconds. In the last change of a server that is
-    /// down: the duration until now.
+    /// The duration of an outage in milliseconds. A change that ends an outage has its whole duration. The
+    /// last change of a server that is still down has the duration until now.
     #[serde(rename = "downMs", skip_serializing_if = "Option::is_none")]
     down_ms: Option<u64>,
     /// True if the outage began before the first known change.
@@ -92,12 +92,12 @@ struct Changes {
 /// The status of a period in which calls were not recorded.
 const UNRECORDED: &str = "unrecorded";
 
-/// The meaning of a status for outages.
+/// The availability of a server in a status.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Condition {
     Up,
     Down,
-    /// The server is starting, and was not up before as far as is known.
+    /// The server is starting, and no earlier change says that it was up.
     Coming,
     /// The server is down on purpose.
     Off,
@@ -107,7 +107,7 @@ enum Condition {
 #[derive(Clone, Copy)]
 struct Outage {
     started_at: DateTime<Local>,
-    /// True if it may have begun earlier.
+    /// True if the outage may have begun earlier.
     is_longer: bool,
 }
 
@@ -194,7 +194,7 @@ impl HistoryCommand {
 }
 
 impl Changes {
-    /// All changes in order. Each change that ends an outage has its duration.
+    /// All changes in order. Sets the outage duration of each change that ends an outage.
     fn with_outages(history: api::History, end: DateTime<Local>) -> Self {
         let marks = history.daemon.into_iter().map(|mark| ServerChange {
             server: None,
@@ -287,7 +287,7 @@ impl ServerChange {
         }
     }
 
-    /// The status word, as [`mainstay events`](events) prints it.
+    /// The status word, as in the output of [`mainstay events`](events).
     fn word(&self) -> &str {
         if self.transition.degraded {
             "degraded"
@@ -346,7 +346,7 @@ fn with_exit(reason: &str, code: Option<i32>, signal: Option<i32>) -> String {
     }
 }
 
-/// A sentence about the calls that were not recorded in a period.
+/// A sentence about calls that are missing from the records of a period.
 pub(super) fn missing(gap: &api::RecordGap) -> String {
     let clock = mainstay_command_line::time::local_with_day;
     let calls = output::count(usize::try_from(gap.calls).unwrap_or(usize::MAX), "call");

@@ -74,7 +74,7 @@ pub struct Import {
     pub json: bool,
 }
 
-/// A client's file and its servers, or the reason that it cannot be read.
+/// A client's file and its servers, or the reason why the file cannot be read.
 struct ImportSource {
     file: ClientFile,
     servers: Result<Vec<FoundServer>, String>,
@@ -105,7 +105,7 @@ impl RunCommand for Import {
         };
         let path = origin.path().ok_or_else(|| no_home("the configuration"))?;
         let text = match origin.text() {
-            // A named file that does not exist is created.
+            // `--config` may name a file that does not exist yet. It is created.
             Err(_) if !path.exists() => None,
             text => text?,
         };
@@ -200,7 +200,7 @@ impl RunCommand for Import {
 }
 
 impl Import {
-    /// Replaces plain secrets of the new entries by references, if the command line or the person says so.
+    /// Replaces plain secrets in the new entries by references, if the command line or the person agrees.
     async fn move_secrets(
         &self,
         target: &SecretsTarget,
@@ -259,7 +259,7 @@ impl Import {
     }
 }
 
-/// This machine, with the address of its daemon. An entry with that address is Mainstay itself.
+/// This machine, with the address of its daemon. An entry with that address belongs to Mainstay itself.
 pub(super) fn this_machine() -> Option<Machine> {
     // Without a usable state directory the daemon is unknown.
     let daemon = StateDir::locate(&Process).and_then(|state| state.daemon());
@@ -268,7 +268,7 @@ pub(super) fn this_machine() -> Option<Machine> {
     Some(Machine::from_environment(&Process)?.with_daemon(url))
 }
 
-/// Reasons that new servers with valid entries cannot start on this machine, one sentence each. `text` is the
+/// Reasons why new servers with valid entries cannot start on this machine, one sentence each. `text` is the
 /// configuration with the new servers.
 async fn obstacles(
     origin: &ConfigurationSource,
@@ -277,7 +277,7 @@ async fn obstacles(
 ) -> Vec<String> {
     let servers = match origin.parse(Some(text)) {
         Ok(loaded) => loaded.config.servers,
-        // The write of the file reports the error.
+        // Ignore the error. Writing the file reports it.
         Err(_) => Vec::new(),
     };
     let refusals = probe::refusals_of(new.iter().map(|(_, entry)| entry)).await;
@@ -325,8 +325,8 @@ pub fn warn_of_unread_rules(loaded: &mut Loaded) {
     }
 }
 
-/// A sentence about each client's file in this folder's project. These files are read only on request,
-/// because a cloned repository must not be able to start commands.
+/// A sentence about each client's file in the project of the current folder. These files are read only on
+/// request, because a cloned repository must not be able to start commands.
 pub(super) fn unread_here(command: &str) -> Vec<String> {
     let here = env::current_dir().ok();
     let Some(machine) = this_machine().filter(|_| here.is_some()) else {
@@ -449,7 +449,7 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
     })
 }
 
-/// Parses the name of a client.
+/// Parses the name of a client. The error suggests a similar name.
 pub(super) fn client(name: &str) -> Result<ClientKind, String> {
     name.parse()
         .map_err(|error: UnknownClient| match nearest(name) {
@@ -596,7 +596,7 @@ fn print_plan(
     Ok(())
 }
 
-/// The clients that have this server, each with its name for the server if that differs.
+/// The clients that have this server. Adds the client's name for the server if it differs.
 pub(super) fn client_names(server: &Merged) -> String {
     let name = |source: &FoundServer| {
         if source.label == server.name.as_str() {

@@ -1,10 +1,11 @@
-//! The commands, one file or folder for each. The commands that hold the terminal are in `mainstay_terminal`,
-//! and the fronts are in `mainstay_front`. Most commands are clients of a daemon. The others edit
-//! configurations and files of MCP clients, or examine the machine.
+//! The commands, one file or folder for each. Commands that keep the terminal are in `mainstay_terminal`, and
+//! the fronts are in `mainstay_front`. Most commands are clients of a daemon. The others edit configurations
+//! and files of MCP clients, or check the machine.
 //!
-//! The commands know no door, no REST routes and no store of the journal. The program starts a daemon for a
-//! command ([`mainstay_command_line::host::Host`]), and reads a journal without its daemon
-//! ([`store::StoreHost`]). The program also defines the command line: the commands and their order.
+//! The commands depend on no door, on no REST route and on no store of the journal. The program does two
+//! things for them: it starts a daemon ([`mainstay_command_line::host::Host`]), and it reads a journal
+//! without a daemon ([`store::StoreHost`]). The program also defines the command line: the commands and their
+//! order.
 
 mod access;
 mod add;

@@ -25,7 +25,7 @@ Examples:
   mainstay list -o wide
   mainstay list --format '{name}\\t{status}'";
 
-/// The interval in which `--watch` updates durations.
+/// The interval at which `--watch` updates durations.
 const TICK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]

@@ -46,7 +46,7 @@ impl RunCommand for LogsCommand {
             .with(host, async |client| self.ask(client).await)
             .await
         {
-            // The log file remains after its daemon has stopped.
+            // Read the log file, which remains after its daemon has stopped.
             Err(CommandError::Client(ClientError::NotRunning { dir })) => {
                 self.print(&self.stored_log(&dir, &server)?)?;
                 if self.follow {

@@ -1,4 +1,5 @@
-//! Moves plain secrets of entries into the vault: the entry gets `${keyring:SERVER-KEY}` in their place.
+//! Moves plain secrets of entries into the vault. The entry then contains `${keyring:SERVER-KEY}`
+//! instead.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -25,17 +26,17 @@ pub enum SecretsPlace {
     Store,
 }
 
-/// A secret on its way into the vault.
+/// A secret that moves into the vault.
 #[derive(Clone, Debug)]
 pub struct MovedSecret {
     pub name: String,
     value: Secret,
 }
 
-/// The part of a header's value that names its scheme, and is no secret.
+/// The authentication schemes at the beginning of a header's value. They are no secrets.
 const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
 
-/// Replaces the plain secrets of an entry by references. The names differ from `used`, which they join.
+/// Replaces the plain secrets of an entry by references with new names. Adds the names to `used`.
 pub fn moved(
     server: &ServerName,
     entry: &Entry,
@@ -45,7 +46,7 @@ pub fn moved(
     let mut secrets = Vec::new();
     let mut replace = |key: &str, value: &mut Value| {
         let Some(text) = value.as_str() else { return };
-        // A text with references is no secret alone.
+        // Skip a text with references, because it is not a plain secret.
         let is_whole = !text.contains("${") && text.len() <= MAX_SECRET;
         if !is_whole || text.trim().is_empty() || !masking::is_secret_pair(key, text) {
             return;
@@ -91,7 +92,7 @@ pub fn moved(
     (entry, secrets)
 }
 
-/// The password in the URL of a proxy, with what stands before and after it.
+/// The password in the URL of a proxy, with the text before and after it.
 fn proxy_password(url: &str) -> Option<(&str, &str, &str)> {
     let (credentials, after) = url.split_at(url.rfind('@')?);
     let start = credentials.find("://").map_or(0, |scheme| scheme + 3);
@@ -100,7 +101,8 @@ fn proxy_password(url: &str) -> Option<(&str, &str, &str)> {
     Some((before, password, after))
 }
 
-/// A legal name that no other secret has. A secret that is kept already keeps its name.
+/// A legal name that no other secret uses. A secret that the vault already holds under the name keeps
+/// it.
 fn free_name(readable: &str, secret: &Secret, used: &mut BTreeSet<String>) -> String {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let legal = |c: char| if is_legal(c) { c } else { '-' };
@@ -119,7 +121,8 @@ fn free_name(readable: &str, secret: &Secret, used: &mut BTreeSet<String>) -> St
     name
 }
 
-/// The entries with the values of secrets that they name whole, to be compared with those of clients.
+/// Replaces references to secrets by their values, so that the entries can be compared with those
+/// of clients.
 pub fn with_values(entries: Vec<(ServerName, Entry)>) -> Vec<(ServerName, Entry)> {
     let resolved = entries.into_iter().map(|(name, mut entry)| {
         entry.values_mut().for_each(resolve);
@@ -177,16 +180,17 @@ impl SecretsTarget {
         .await
     }
 
-    /// Removes secrets, because what names them could not be written.
+    /// Removes secrets again after the change that would refer to them has failed.
     pub fn remove(&self, names: &[String]) {
         for name in names {
-            // The error that prevented the change is reported.
+            // Ignore this error. The error that prevented the change is reported.
             self.0.remove(EntryKind::Secrets, name).ok();
         }
     }
 }
 
-/// The place that the command line or the person chooses. Without either, secrets stay as they are.
+/// The place that the command line or the person chooses. The default is to leave the secrets where they
+/// are.
 pub async fn choice(
     stated: Option<SecretsPlace>,
     secrets: &[MovedSecret],
@@ -208,7 +212,7 @@ pub async fn choice(
     })
 }
 
-/// The question whether to store these secrets.
+/// The text of the question that offers to store these secrets in the vault.
 pub fn question(secrets: &[MovedSecret]) -> String {
     format!(
         "keep {} encrypted in the vault, and not in the configuration? [y/n]",

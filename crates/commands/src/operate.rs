@@ -28,7 +28,7 @@ pub struct Operate {
     pub daemon: DaemonArgs,
 }
 
-/// A command for each operation.
+/// Defines a command for each operation.
 macro_rules! operation_commands {
     ($($name:ident => $operation:literal, $under_way:literal;)*) => {$(
         #[derive(Debug, Args)]
@@ -64,7 +64,8 @@ operation_commands! {
 type Outcomes = Vec<(String, Result<Operated, CommandError>)>;
 
 impl Operate {
-    /// Runs an operation by the name in its REST route. Tries all servers, and reports those that fail.
+    /// Runs an operation, given its name in the REST route. Tries all servers, and reports the
+    /// failures.
     pub async fn run(self, operation: &str, host: &dyn Host) -> Result<Exit, CommandError> {
         if let [name] = self.names.as_slice() {
             let operate = async |client: &Client| Ok(client.operate(name, operation).await?);
@@ -86,7 +87,7 @@ impl Operate {
                 }
             }
         }
-        // The common exit code, or else the one for failures.
+        // Return the exit code that all servers have in common. If they differ, return the code for failures.
         Ok(match exits.split_first() {
             None => Exit::DONE,
             Some((first, rest)) if rest.iter().all(|exit| exit == first) => *first,
@@ -114,7 +115,7 @@ impl Operate {
             let targets = servers.into_iter().filter(is_target);
             names.extend(targets.map(|server| server.name));
         }
-        // Run the operation once on a server that is named twice.
+        // If a server is named twice, run the operation once.
         let mut seen_names = HashSet::new();
         names.retain(|name| seen_names.insert(name.clone()));
         Ok(join_all(names.into_iter().map(async |name| {

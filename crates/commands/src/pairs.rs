@@ -27,7 +27,7 @@ pub fn split(pairs: &[String]) -> Result<Vec<Pair<'_>>, CommandError> {
     Ok(found)
 }
 
-/// The pairs as an object of strings, which prompts need.
+/// Converts the pairs to an object of strings, as prompts require.
 pub fn strings(pairs: &[Pair<'_>]) -> Raw {
     object(
         pairs
@@ -36,8 +36,8 @@ pub fn strings(pairs: &[Pair<'_>]) -> Raw {
     )
 }
 
-/// The pairs as an object. A value becomes JSON if the schema has that type for its key, and a string
-/// otherwise.
+/// Converts the pairs to an object. A value becomes JSON if the schema has its JSON type for the key,
+/// and otherwise a string.
 pub fn typed(pairs: &[Pair<'_>], schema: Option<&str>) -> Raw {
     let schema: Value = schema
         .and_then(|schema| message::foreign::read(schema).ok())
@@ -56,7 +56,7 @@ pub fn typed(pairs: &[Pair<'_>], schema: Option<&str>) -> Raw {
     }))
 }
 
-/// Makes an object of JSON values. As texts they keep the digits of numbers.
+/// Makes an object from the texts of JSON values. Numbers keep their digits this way.
 fn object<'a>(members: impl Iterator<Item = (&'a str, String)>) -> Raw {
     let members: Vec<String> = members
         .map(|(key, value)| format!("{}:{value}", message::quote(key)))
@@ -64,8 +64,8 @@ fn object<'a>(members: impl Iterator<Item = (&'a str, String)>) -> Raw {
     RawValue::from_string(format!("{{{}}}", members.join(","))).expect("it is made of valid JSON")
 }
 
-/// True if a property of this schema accepts the type of this value. A string in quotes is not accepted,
-/// because strings need no quotes on a command line. Without a schema any value is accepted.
+/// True if a property of this schema accepts the type of this value. A string in quotes is not accepted
+/// as JSON, because strings need no quotes on a command line. Without a schema any value is accepted.
 fn accepts(property: &Value, json: &Value) -> bool {
     let types = types(property);
     if types.is_empty() {

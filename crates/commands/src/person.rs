@@ -9,7 +9,7 @@ use mainstay_command_line::{
 };
 use mainstay_install::question::{self, Answers, Format, Question};
 
-/// Number of times that a question is asked until its answer is valid.
+/// The number of attempts to get a valid answer to a question.
 const TRIES: usize = 3;
 
 /// The maximum number of choices to print.
@@ -18,7 +18,7 @@ const MAX_CHOICES: usize = 20;
 /// The person at the terminal.
 pub struct Person {
     pub signals: Signals,
-    /// True if stdin and stderr are a terminal.
+    /// True if stdin and stderr are terminals.
     is_there: bool,
 }
 
@@ -120,7 +120,7 @@ impl Person {
         Ok(())
     }
 
-    /// The values that a person types. Empty if the person takes the default.
+    /// The values that a person types. Empty if the person chooses the default.
     async fn values(
         &mut self,
         question: &Question,
@@ -202,10 +202,10 @@ enum Echo {
     Hidden,
 }
 
-/// True if the question may be asked. A secret is not asked for if the terminal would show it.
+/// True if the question may be asked. A secret must not be asked for if the terminal would show it.
 fn is_askable(question: &Question, is_open: bool) -> bool {
     let can_be_hidden = cfg!(unix) || !question.secret;
-    // A setting with a default is not worth a question, unless it is open.
+    // Ask about a setting with a default only if `is_open`.
     can_be_hidden && (is_open || question.default.is_empty())
 }
 
@@ -256,7 +256,7 @@ mod echo {
 
     use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-    /// The terminal's modes from before. Dropping it restores them.
+    /// The terminal's modes before the change. Dropping this value restores them.
     pub struct Quiet(Termios);
 
     pub fn turn_off() -> Option<Quiet> {
@@ -270,7 +270,7 @@ mod echo {
 
     impl Drop for Quiet {
         fn drop(&mut self) {
-            // A closed terminal needs no echo.
+            // Ignore the error: a closed terminal needs no echo.
             tcsetattr(io::stdin(), OptionalActions::Now, &self.0).ok();
         }
     }

@@ -1,5 +1,5 @@
-//! Sends a request to servers with a plain URL before they are moved from their client. A server that refuses it
-//! may have a way to sign in that only its client knows.
+//! Sends a request to servers with a plain URL before they move from their client. If a server refuses the
+//! request, only its client may know how to sign in.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,10 +13,10 @@ use mainstay_transport::asks_for_login;
 use serde_json::Value;
 use tokio::time::timeout;
 
-/// The time limit of an answer. All servers are asked at the same time.
+/// The time limit of an answer. All servers are probed at the same time.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The maximum number of servers that are asked. The others are moved without a test.
+/// The maximum number of servers that are probed. Further servers are moved without a probe.
 const MAX_SERVERS: usize = 64;
 
 /// The refusal of a request without credentials.
@@ -31,7 +31,7 @@ pub enum ProbeRefusal {
 /// The URLs that refuse a request without credentials.
 pub type Refusals = BTreeMap<String, ProbeRefusal>;
 
-/// Asks the servers of the chosen clients.
+/// Probes the servers of the chosen clients.
 pub async fn refusals(found: &[FoundClient], is_chosen: impl Fn(ClientKind) -> bool) -> Refusals {
     let chosen = found.iter().filter(|found| is_chosen(found.client));
     let files = chosen.flat_map(|found| &found.files);
@@ -41,7 +41,7 @@ pub async fn refusals(found: &[FoundClient], is_chosen: impl Fn(ClientKind) -> b
     refusals_of(servers.iter().map(|server| &server.entry)).await
 }
 
-/// Asks the servers of these entries.
+/// Probes the servers of these entries.
 pub async fn refusals_of(entries: impl Iterator<Item = &Entry>) -> Refusals {
     let plain = entries.filter_map(|entry| Some((plain_url(entry)?, entry)));
     let plain: BTreeMap<&str, &Entry> = plain.collect();
@@ -55,8 +55,8 @@ pub async fn refusals_of(entries: impl Iterator<Item = &Entry>) -> Refusals {
     join_all(answers).await.into_iter().flatten().collect()
 }
 
-/// The URL of a server that needs no credentials and no values from elsewhere. Before a person has agreed, no
-/// variable and no file may be read and sent.
+/// The URL of a server, if its entry has no credentials and no references. Before a person has agreed,
+/// Mainstay must not read a variable or a file and send its value.
 pub fn plain_url(entry: &Entry) -> Option<&str> {
     let keys_of_others = ["command", "headers", "bearerToken"];
     let url = entry.get("url").and_then(Value::as_str)?;
@@ -74,7 +74,7 @@ async fn refusal(entry: &Entry) -> Option<ProbeRefusal> {
         return None;
     }
     let trial = Trial::begin(server, Lineage::begin(None).ok()?);
-    // A server that does not answer counts as one that does not refuse.
+    // A server that does not answer in time counts as one that does not refuse.
     timeout(LIMIT, trial.settled()).await.ok();
     let is_refused = trial.server().view().status.unauthorized;
     let outcome = trial.outcome();

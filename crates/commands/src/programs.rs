@@ -1,4 +1,4 @@
-//! Looks up the programs of servers as their starts do.
+//! Looks up the programs of servers in the same way as a start of the server.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -15,7 +15,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Blocks, because it reads folders and may run a login shell.
+    /// Looks up the program. Blocks, because it reads folders and may run a login shell.
     pub fn look_up(launch: &StdioLaunch) -> Self {
         let variables = transport::of_child(launch);
         let resolution = transport::resolve(&launch.command, search_path(&variables));
@@ -49,8 +49,8 @@ fn search_path(variables: &Variables) -> &OsStr {
     path.map(OsString::as_os_str).unwrap_or_default()
 }
 
-/// The reason that a server cannot start here though its client may start it: its program or its folder does
-/// not exist. Blocks.
+/// The reason why a server cannot start here, although its client may start it: its program or its folder
+/// does not exist. Blocks.
 pub fn obstacle(launch: &StdioLaunch) -> Option<String> {
     if let Some(cwd) = launch.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
         return Some(format!("`cwd`: there is no folder {}", cwd.display()));

@@ -54,7 +54,7 @@ impl RunCommand for Remove {
                 let before = entry(&origin, &legal(&self.name)?);
                 let loaded = change_file(&origin, FileChange::Remove(legal(&self.name)?)).map_err(
                     |failure| {
-                        // The error of an unusable file is reported elsewhere.
+                        // Ignore the error of an unusable file. It is reported elsewhere.
                         let file = origin.load().ok().map(|loaded| loaded.config);
                         suggest::in_file(file.as_ref(), &self.name, failure)
                     },

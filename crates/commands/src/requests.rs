@@ -152,7 +152,7 @@ pub(super) const COLUMNS: [Column; 6] = [
     Column::new("WHAT").cut_to(20),
 ];
 
-/// The request's message, or else its parameters.
+/// The request's message. Without a message, the request's parameters.
 fn gist(params: &RawValue) -> String {
     let value: Value = foreign::read(params.get()).unwrap_or_default();
     match value["message"].as_str() {

@@ -1,4 +1,4 @@
-//! `mainstay resolve`: prints the program that a server's `command` stands for.
+//! `mainstay resolve`: prints the program that a server's `command` leads to.
 
 use std::{env, path::PathBuf};
 
@@ -20,7 +20,7 @@ Examples:
 PATH is searched first, then the usual folders of the system, Homebrew,
 installers and version managers.";
 
-/// True if a program is on this machine, found as for servers.
+/// True if a program is on this machine. The lookup is that of servers' programs.
 pub fn is_here(program: &str) -> bool {
     let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
     matches!(transport::resolve(program, &path), Resolution::Found(_))

@@ -63,7 +63,7 @@ impl RunCommand for ResourcesCommand {
         if all.resources.is_empty() && all.resource_templates.is_empty() {
             complain("no resources; `mainstay list` shows how the servers are");
         } else {
-            // Templates stand among the resources. Their braces tell them apart.
+            // Put templates into the same table. Their braces distinguish them from resources.
             let resource_rows = all.resources.iter().map(|resource| {
                 [
                     resource.uri.clone(),

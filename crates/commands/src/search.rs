@@ -132,7 +132,7 @@ fn best(listed: &ListedServer) -> Option<Offer> {
     offers(&listed.server, is_here).0.into_iter().next()
 }
 
-/// The command of the offer, or the program that it needs and that is not installed.
+/// A summary of how the offer runs, or a note that its program is not installed.
 fn runs(offer: &Offer) -> String {
     if offer.can_run {
         offer.summary()

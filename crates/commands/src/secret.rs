@@ -1,4 +1,4 @@
-//! `mainstay secret`: keeps the secrets that `${keyring:NAME}` stands for, in the vault of the state directory. No
+//! `mainstay secret`: stores the secrets for `${keyring:NAME}` in the vault of the state directory. No
 //! command prints a secret.
 
 use std::{
@@ -38,7 +38,7 @@ pub(super) const COLUMNS: [Column; 3] = [
     Column::new("NAMED BY"),
 ];
 
-/// The longest line that a terminal takes, in bytes. It drops the rest.
+/// The maximum length in bytes of a line on a terminal. The terminal drops the rest of a longer line.
 const LONGEST_TYPED: usize = 4094;
 
 const EXAMPLES: &str = "\
@@ -208,7 +208,7 @@ impl SecretCommand {
         Ok(())
     }
 
-    /// The names of secrets in the configuration. Without a readable configuration none is known.
+    /// The uses of each secret in the configuration. Empty if the configuration cannot be read.
     fn uses(&self) -> BTreeMap<String, SecretUses> {
         let source = ConfigurationSource {
             flag: self.config.clone(),
@@ -267,7 +267,7 @@ fn read_file(path: &Path) -> Result<Secret, CommandError> {
 /// Reads a secret without its last line break, which editors and `echo` add.
 fn read(label: &str, input: impl Read) -> Result<Secret, CommandError> {
     let mut bytes = Vec::new();
-    // One more than a secret with its line break, so that a longer one is noticed.
+    // Read one byte more than a secret with its line break, so that a longer secret is noticed.
     let most = MAX_SECRET as u64 + 3;
     let read = input.take(most).read_to_end(&mut bytes);
     read.map_err(|source| CommandError::Read {

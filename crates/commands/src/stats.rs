@@ -17,8 +17,8 @@ use mainstay_platform::utc;
 
 use super::{records::duration_text, warnings};
 
-/// The width of buckets, in milliseconds. Only the total is printed. Below an hour it is exact to the minute,
-/// while the journal still stores minutes.
+/// The width of buckets, in milliseconds. Only the total of all buckets is printed. Periods below an hour are
+/// exact to the minute while the journal still stores minutes.
 const BUCKET_MS: u64 = 30 * 60 * 1000;
 
 const EXAMPLES: &str = "\
@@ -150,14 +150,14 @@ fn row(tool: &ToolStatistics) -> [String; 8] {
     ]
 }
 
-/// The name of a tool as `server/tool`, or another name with its method.
+/// The name of a tool as `server/tool`. Other items also show their method.
 fn name(tool: &ToolStatistics) -> String {
     if tool.server.is_empty() {
         return format!("unknown names ({})", tool.method);
     }
     match (&*tool.method, &*tool.tool) {
         ("tools/call", name) => format!("{}/{name}", tool.server),
-        // Resources are counted together, because there may be any number of them.
+        // Resources have one common count, because there may be any number of them.
         (method, "") => format!("{} ({method})", tool.server),
         (method, name) => format!("{}/{name} ({method})", tool.server),
     }

@@ -1,4 +1,4 @@
-//! Services of the program for commands that read records without a daemon, or write them to a file. The
+//! The interface by which the program reads and writes records for commands without a daemon. The
 //! commands do not know the format of the journal's store.
 
 use std::path::Path;
@@ -13,11 +13,11 @@ pub trait StoreHost: Host {
     /// Opens the journal in a state directory without its daemon. `None` if there is none.
     fn journal(&self, state: &Path) -> Result<Option<Box<dyn JournalReader>>, StoreFault>;
 
-    /// Begins a SQLite file with one table of calls, in an empty file.
+    /// Creates a SQLite file with one table of calls. `path` is an empty file.
     fn call_table(&self, path: &Path) -> Result<Box<dyn CallTable>, StoreFault>;
 }
 
-/// A journal that is read, even while another process writes it.
+/// A reader of a journal. Another process may write the journal at the same time.
 pub trait JournalReader {
     /// The newest records that match the filter.
     fn records(&mut self, filter: &RecordFilter, limit: usize) -> Result<RecordPage, StoreFault>;

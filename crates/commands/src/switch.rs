@@ -28,7 +28,7 @@ pub struct Switch {
     pub daemon: ChangeArgs,
 }
 
-/// A command for each direction.
+/// Defines the commands `enable` and `disable`.
 macro_rules! switch_commands {
     ($($name:ident => $enabled:literal;)*) => {$(
         #[derive(Debug, Args)]
@@ -81,7 +81,7 @@ impl Switch {
                 let name = legal(&self.name)?;
                 let loaded = change_file(&origin, FileChange::Switch { name, enabled }).map_err(
                     |failure| {
-                        // The error of an unusable file is reported elsewhere.
+                        // Ignore the error of an unusable file. It is reported elsewhere.
                         let file = origin.load().ok().map(|loaded| loaded.config);
                         suggest::in_file(file.as_ref(), &self.name, failure)
                     },

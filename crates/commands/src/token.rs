@@ -1,4 +1,4 @@
-//! `mainstay token`: manages clients' tokens and rotates the control token. Asks the running daemon. Without
+//! `mainstay token`: manages clients' tokens and rotates the control token. Uses the running daemon. Without
 //! a daemon it changes the state directory, so that tokens can be added before the first `serve`.
 
 use std::time::Duration;
@@ -99,10 +99,10 @@ fn lifetime(text: &str) -> Result<Duration, BadLifetime> {
     seconds.map(Duration::from_secs).ok_or(BadLifetime)
 }
 
-/// The owner of the tokens.
+/// The owner of the tokens, which makes changes.
 enum TokenOwner {
     Daemon(Client),
-    /// The state directory without a daemon. This process owns it for now.
+    /// The state directory, without a daemon. This process owns the directory while it runs.
     Directory(Ownership),
 }
 

@@ -77,7 +77,7 @@ impl RunCommand for Tools {
                     });
                 }
                 if tools.tools.is_empty() {
-                    // The server may not exist.
+                    // Fail if the server does not exist.
                     client.server(server).await?;
                 }
             }
@@ -119,7 +119,8 @@ fn list(tools: &api::Tools, json: bool, shape: &OutputShape) -> Result<(), Comma
     output::rows_of(&COLUMNS, tools.tools.iter().map(row), wide)
 }
 
-/// Prints the tool of this name, or lists tools with the word in their names or descriptions.
+/// Prints the tool of this name. If there is none, lists the tools with the word in their names or
+/// descriptions.
 pub async fn search(
     host: &dyn Host,
     daemon: &DaemonArgs,
@@ -166,7 +167,8 @@ fn row(tool: &api::Tool) -> [String; 2] {
     [tool.name.clone(), description]
 }
 
-/// Finds a tool by `server/tool`, or by its own name or `server__tool` if only one tool has it.
+/// Finds a tool by `server/tool`. If only one tool matches, also finds it by its original name or
+/// by `server__tool`.
 pub fn find<'t>(tools: &'t [api::Tool], name: &str) -> Option<&'t api::Tool> {
     if let Some(tool) = tools.iter().find(|tool| tool.name == name) {
         return Some(tool);
@@ -182,7 +184,7 @@ fn show(tool: &api::Tool) -> Result<(), CommandError> {
     if !tool.description.is_empty() {
         output::text(&format!("\n{}", tool.description.trim_end()))?;
     }
-    // `--json` prints a schema of any other shape.
+    // Treat a schema of another shape as empty. `--json` prints it unchanged.
     let schema: Value = foreign::read(tool.input_schema.get()).unwrap_or_default();
     let required: Vec<&str> = schema["required"]
         .as_array()

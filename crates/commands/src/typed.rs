@@ -1,4 +1,4 @@
-//! Runs lines of the shell with the commands of the command line.
+//! Runs lines of the shell as commands of the command line.
 
 use clap::{Args, Parser};
 use mainstay_command_line::{
@@ -32,7 +32,7 @@ struct Options<T: Args> {
     command: T,
 }
 
-/// Parses the arguments of a command, which then uses the shell's daemon.
+/// Parses the arguments of a command. The command then uses the shell's daemon.
 pub fn typed<'h>(
     host: &'h dyn StoreHost,
     command: Typed,
@@ -111,7 +111,7 @@ fn read<T: Args>(arguments: &[&str]) -> Result<T, clap::Error> {
     Options::<T>::try_parse_from(arguments).map(|options| options.command)
 }
 
-/// Makes a command ask the shell's daemon, with the command's own output format.
+/// Makes a command use the shell's daemon, but its own output format.
 fn ask(options: &mut DaemonArgs, mut daemon: DaemonArgs) {
     daemon.json |= options.json;
     *options = daemon;

@@ -65,7 +65,8 @@ impl RunCommand for Ui {
         }
         match opened {
             Some(Ok(())) => {
-                // Leave out the code, because this line may stay on the screen and in logs.
+                // Do not print the one-time code, because this line may stay on the screen and in
+                // logs.
                 complain(&format!(
                     "opened {address} in your browser; if no page appears: mainstay ui --no-open"
                 ));
@@ -80,7 +81,7 @@ impl RunCommand for Ui {
     }
 }
 
-/// The line above the link: its use and its lifetime.
+/// The line above the link: its purpose and its lifetime.
 fn terms(link: &SignInLink) -> String {
     format!(
         "the link signs one browser in, within {} minutes:",
@@ -88,7 +89,7 @@ fn terms(link: &SignInLink) -> String {
     )
 }
 
-/// Turns the error of a daemon without a page, which has no such route, into a hint.
+/// Converts the error of a daemon without the route for the page into a hint.
 fn refused(error: ClientError) -> CommandError {
     if error.code() == "not_found" {
         return CommandError::Cannot {

@@ -3,7 +3,7 @@
 use mainstay_api::Client;
 use mainstay_command_line::stderr::complain;
 
-/// Prints the daemon's warnings on stderr. Ignores a daemon that cannot report them.
+/// Prints the daemon's warnings on stderr. Prints nothing if the daemon cannot be reached.
 pub async fn print(client: &Client) {
     let Ok(about) = client.about().await else {
         return;

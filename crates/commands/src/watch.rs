@@ -15,7 +15,7 @@ use mainstay_command_line::{
 /// The interval between two attempts to reach a daemon that has stopped.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Time that is waited after an event, so that several events cause one update.
+/// The delay between an event and the update, so that several events cause one update.
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// The output of one update.
@@ -26,8 +26,9 @@ pub enum Block {
     Json(serde_json::Value),
 }
 
-/// Prints the result of `look` at once and after each event of the daemon. On a terminal replaces the last
-/// output, and also updates it every `every`, because it has durations. Waits for a daemon that has stopped.
+/// Prints the result of `look` at once and after each event of the daemon. On a terminal it replaces the
+/// last output, and repeats it after `every`, because it contains durations. Waits for the return of a
+/// daemon that has stopped.
 pub async fn watch(
     host: &dyn Host,
     daemon: &DaemonArgs,
@@ -42,7 +43,7 @@ pub async fn watch(
             (was_there, gone) = (true, false);
             loop {
                 show(&mut redraw, look(client).await?)?;
-                // Keep one future for the next event. A dropped future would lose parts of the event.
+                // Keep one future until the next event. Dropping the future would lose parts of the event.
                 let mut next = pin!(stream.next());
                 let event = loop {
                     tokio::select! {

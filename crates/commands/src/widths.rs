@@ -1,5 +1,5 @@
-//! Tests: the tables of all commands at the widths of terminals. No row is longer than the terminal, with any
-//! names.
+//! Tests of the tables of all commands at different terminal widths. No row may be wider than the terminal,
+//! whatever the names are.
 
 use mainstay_api::{HealthReport, HealthStatus, ServerHealth};
 use mainstay_command_line::{
@@ -18,8 +18,8 @@ use super::{
 
 const WIDTHS: [usize; 3] = [60, 80, 140];
 
-/// Names of servers and people: long, wide (two columns each), with combining marks, with a sequence that is
-/// one picture, and with control characters of terminals.
+/// Names of servers and people: long, double-width, with combining marks, with emoji sequences, and with
+/// control characters of terminals.
 const LONG: &str = "a-server-with-a-name-of-32-bytes/create_or_update_a_file_with_a_very_long_name";
 const WIDE: &str = "天気サーバー/東京の天気予報を取得する長い名前のツールです";
 const COMBINING: &str = "cafe\u{301}/re\u{301}sume\u{301}-tro\u{302}s-de\u{301}taille\u{301}-des-e\u{301}ve\u{301}nements";
@@ -28,7 +28,7 @@ const PICTURES: &str =
 const HOSTILE: &str = "x\u{1b}[2J\u{202e}/\u{9b}31m\ny";
 const NAMES: [&str; 6] = ["files/read", LONG, WIDE, COMBINING, PICTURES, HOSTILE];
 
-/// The table with a row for each name. The name fills the empty cells.
+/// Lays out a table with a row for each name. The name replaces the empty cells.
 fn tables_of<const N: usize>(columns: &[Column; N], cells: [&str; N]) -> String {
     let row = |name: &str| cells.map(|cell| Cell::from(if cell.is_empty() { name } else { cell }));
     let rows = |room| laid_out(columns, NAMES.map(row), room);
@@ -47,7 +47,7 @@ fn tables_of<const N: usize>(columns: &[Column; N], cells: [&str; N]) -> String 
     tables.join("\n\n")
 }
 
-/// Asserts one line for each name and the head, none wider than `width`.
+/// Asserts that there is one line for each name and one for the head, and that none is wider than `width`.
 fn fits(lines: &[String], width: usize) {
     assert_eq!(lines.len(), NAMES.len() + 1);
     for line in lines {
@@ -182,7 +182,7 @@ fn the_health_of_servers_fits_the_terminal() {
         format!("{ruler}\n{}", lines.join("\n"))
     });
     insta::assert_snapshot!("health", tables.join("\n\n"));
-    // Without a terminal no text is cut.
+    // Without a terminal the table cuts no text.
     let whole = health::lines(&report, tabular, None).join("\n");
     assert!(
         whole.contains(long) && whole.contains(&LONG.repeat(3)),

@@ -8,21 +8,22 @@ use std::alloc::{GlobalAlloc, Layout};
 
 use libmimalloc_sys as mimalloc;
 
-/// Like the `MiMalloc` of the `mimalloc` crate, but it passes an alignment only if the alignment is unusual. A
-/// request with an alignment leaves mimalloc's fast path, and allocates more than its size.
+/// mimalloc, called with an alignment only if the alignment is unusual. This is the difference to the
+/// `mimalloc` crate's `MiMalloc`. A request with an alignment leaves mimalloc's fast path, and allocates more
+/// than its size.
 #[derive(Debug)]
 pub struct Mimalloc;
 
-/// The alignment of every block that is at least as large (`MI_MAX_ALIGN_SIZE`).
+/// The alignment of every block that is at least this large (`MI_MAX_ALIGN_SIZE`).
 const USUAL_ALIGNMENT: usize = 16;
 
 fn is_usual(layout: Layout) -> bool {
     layout.align() <= USUAL_ALIGNMENT && layout.align() <= layout.size()
 }
 
-// SAFETY: mimalloc's blocks do not overlap and live until they are freed. A block of `mi_malloc` is aligned for
-// its size up to 16 bytes, and a block of the `_aligned` functions as requested. `mi_free` takes both. None
-// unwinds.
+// SAFETY: mimalloc's blocks do not overlap, and live until they are freed. A block of `mi_malloc` is aligned
+// for its size up to 16 bytes. A block of an `_aligned` function is aligned as requested. `mi_free` accepts
+// both kinds. None of the functions unwinds.
 unsafe impl GlobalAlloc for Mimalloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: every size is allowed.
@@ -68,8 +69,7 @@ unsafe impl GlobalAlloc for Mimalloc {
 mod tests {
     use super::*;
 
-    /// Blocks are aligned, keep their bytes when they grow or shrink, and are zero if the caller requests
-    /// zeros.
+    /// Blocks are aligned and keep their bytes when they grow or shrink. Requests for zeros return zeros.
     #[test]
     fn blocks_of_every_size_and_alignment_are_aligned() {
         let byte = |at: usize| (at * 7 + 1) as u8;

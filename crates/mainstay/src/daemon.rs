@@ -1,4 +1,4 @@
-//! Connects all parts, and owns the order of start and stop.
+//! Connects all parts, and owns the order in which they start and stop.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -37,17 +37,17 @@ use crate::logins::{self, LoginSources};
 #[derive(Clone, Debug, Default)]
 pub struct DaemonOptions {
     pub gateway: GatewayOptions,
-    /// Key that seals the ids of client sessions, so that a later run recognises them. Without a key, no later
-    /// run does.
+    /// The key that seals the ids of client sessions, so that a later run recognises them. Without a key, no
+    /// later run recognises them.
     pub session_key: Option<Secret>,
-    /// Demand no token, unless the configuration says otherwise (`serve --insecure`).
+    /// True if no token is demanded, unless the configuration demands one (`serve --insecure`).
     pub insecure: bool,
     /// Time limits for clients that make no progress.
     pub pauses: Pauses,
-    /// Receives the requests of other Mainstays for the state directory. `None` if this daemon does not hand it
+    /// Receives the requests of other Mainstays for the state directory. `None` if this daemon never hands it
     /// over.
     pub hand_over: Option<mpsc::Sender<HandOver>>,
-    /// The logins to remote servers. `None`: requests have the credentials of the configuration alone.
+    /// The logins to remote servers. Without them, requests only have the credentials of the configuration.
     pub logins: Option<Arc<Logins>>,
     /// The command by which clients start `mainstay connect`, for the entries that REST shows.
     pub connect: Option<OwnEntry>,
@@ -65,17 +65,17 @@ impl From<GatewayOptions> for DaemonOptions {
 /// Time limits for clients that make no progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Pauses {
-    /// Limit between two pieces of a request's body.
+    /// The maximum time between two pieces of a request's body.
     pub body: Duration,
-    /// Interval of the checks of a connection. A connection that reads too little of an answer is closed at the
-    /// second check.
+    /// The interval of checks of a connection. A connection that has read too little of an answer is closed
+    /// at the second check.
     pub look: Duration,
 }
 
 impl Default for Pauses {
     fn default() -> Self {
         Self {
-            // The machine may be busy, and the network may lose packets.
+            // Allow for a busy machine and lost packets.
             body: Duration::from_secs(10),
             look: Duration::from_secs(30),
         }
@@ -89,17 +89,18 @@ pub struct Daemon {
     bodies: BodyLimits,
     connections: ConnectionLimits,
     max_unread: usize,
-    /// Interval of the checks of a connection.
+    /// The interval of checks of a connection.
     look: Duration,
     hosts: Vec<String>,
     origins: Vec<String>,
-    /// True if the MCP paths demand a token. `None` leaves it to the address and the tokens.
+    /// True if the MCP paths demand a token. If `None`, this depends on the address and on the existence of
+    /// tokens.
     require_token: Option<bool>,
-    /// The address at which browsers reach Mainstay, if it is not that of the listener.
+    /// The address at which browsers reach Mainstay, if it differs from the listener's address.
     public_url: Option<String>,
     /// True if the web page is served.
     page: bool,
-    /// Time that calls in flight have to end at a stop.
+    /// The time in which calls in flight may end at a stop.
     grace: Duration,
     /// Cancelled to close the doors and stop the tasks.
     stop: CancellationToken,
@@ -111,7 +112,7 @@ pub struct Daemon {
     connect: Option<OwnEntry>,
 }
 
-/// The logins, and the task that looks after them.
+/// The logins, and the task that refreshes them.
 struct DaemonLogins {
     logins: Arc<Logins>,
     task: JoinHandle<()>,
@@ -137,7 +138,7 @@ impl Daemon {
             external_tools: config.external_tools,
             ..mainstay_rest::about::DaemonFacts::now(options.state.clone())
         };
-        // Without a key, no session is revived.
+        // Load no earlier sessions without a key: no session could be revived.
         let state = options.state.clone().filter(|_| session_key.is_some());
         let limits = limits(config, pauses);
         let gateway = Gateway::start(config, options);
@@ -154,7 +155,7 @@ impl Daemon {
             state,
             &limits,
         ));
-        // The binding has the concrete type. The call below converts it to a `dyn`.
+        // Bind the concrete type first. The call converts it to a `dyn`.
         let doors = Arc::downgrade(&mcp);
         gateway.client_sessions.set_doors(doors);
         let stop = CancellationToken::new();
@@ -188,8 +189,8 @@ impl Daemon {
         }
     }
 
-    /// Serves HTTP on these listeners until the daemon stops. The first listener is bound to `address`. The
-    /// REST door demands one of these tokens. So do the MCP paths, where a token is demanded. A single
+    /// Serves HTTP on these listeners until the daemon stops. The first listener is bound to `address`. REST
+    /// demands one of these tokens. MCP paths demand one too, if tokens are demanded there. A single
     /// [`Secret`] is a control token.
     ///
     /// [`Secret`]: mainstay_core::config::Secret
@@ -200,7 +201,7 @@ impl Daemon {
         tokens: impl Into<Tokens>,
     ) -> JoinHandle<()> {
         let (listeners, tokens) = (listeners.into(), tokens.into());
-        // A test may pass an `address` at which the daemon does not listen.
+        // Start with `address`, because a test may pass an `address` that the daemon does not listen on.
         let other_addresses = listeners.addresses().skip(1);
         let listen = std::iter::once(address).chain(other_addresses);
         let listen = listen.map(|address| address.to_string()).collect();
@@ -235,7 +236,8 @@ impl Daemon {
         self.rest_at(None, Vec::new(), tokens.into())
     }
 
-    /// The REST door at this endpoint, if it has one. `listen` are the addresses at which the daemon listens.
+    /// The REST door with this MCP endpoint, if there is one. `listen` has the addresses at which the daemon
+    /// listens.
     fn rest_at(
         &self,
         endpoint: Option<McpEndpoint>,
@@ -267,12 +269,12 @@ impl Daemon {
         }
     }
 
-    /// Reads the configuration again. `None` if there is nothing to read.
+    /// Reloads the configuration. `None` if the daemon has no configuration to reload.
     pub fn reloader(&self) -> Option<&Arc<Reloader>> {
         self.gateway.reloader.as_ref()
     }
 
-    /// Reloads whenever the file of the configuration changes. Ends with the daemon.
+    /// Reloads the configuration when its file changes. Ends with the daemon.
     pub async fn watch(&self, tell: impl Fn(Result<Reloaded, LoadError>)) {
         match &self.gateway.reloader {
             Some(reloader) => reloader.watch(self.stop.clone(), tell).await,
@@ -281,8 +283,8 @@ impl Daemon {
     }
 
     /// Serves one client of a profile on stdio. Ends when the client has gone, when the daemon stops, or when
-    /// `leave` is cancelled and all requests are answered. Fails if a write fails while the client is still
-    /// there.
+    /// `leave` is cancelled and all requests are answered. Fails if a write fails while the client is
+    /// connected.
     pub fn serve_stdio<I, O>(
         &self,
         profile: Arc<PublishedProfile>,
@@ -301,7 +303,7 @@ impl Daemon {
             leave,
         };
         async move {
-            // A client that does not read its last answers does not delay the end.
+            // Do not let a client delay the stop by not reading its last answers.
             let too_late = async {
                 stop.cancelled().await;
                 sleep(DRAIN_LIMIT).await;
@@ -313,32 +315,33 @@ impl Daemon {
         }
     }
 
-    /// The longest message of a client on stdio, in bytes.
+    /// The maximum length of a client's message on stdio, in bytes.
     pub fn max_message(&self) -> usize {
         self.bodies.body_bytes
     }
 
-    /// Time that calls in flight have to end at a stop.
+    /// The time in which calls in flight may end at a stop.
     pub fn grace(&self) -> Duration {
         self.grace
     }
 
-    /// Time that [`Daemon::stop`] may take, and a little more.
+    /// The time limit of [`Daemon::stop`], with a reserve.
     pub fn stop_limit(&self) -> Duration {
         self.gateway.stop_limit()
     }
 
     /// Stops in order: calls, sessions, the doors, the servers. Returns when all have ended. Calls in flight
-    /// have `shutdown.graceMs` to end. The outcome of calls that do not end in time is unknown. Servers that do
-    /// not end in time are killed.
+    /// may end within `shutdown.graceMs`. The outcome of later calls is unknown. Servers that exceed their
+    /// time limit are killed.
     pub async fn stop(self, doors: Option<JoinHandle<()>>) {
         self.stop_in_haste(doors, CancellationToken::new()).await;
     }
 
-    /// Like [`Daemon::stop`], but once `haste` is cancelled, calls have no more time, and servers are killed.
+    /// Like [`Daemon::stop`]. After `haste` is cancelled, calls get no more time, and servers are killed.
     pub async fn stop_in_haste(self, doors: Option<JoinHandle<()>>, haste: CancellationToken) {
         let end = Instant::now() + self.grace + SERVERS_LIMIT;
-        // Calls that wait for answers of their clients do not use up the grace of the other calls.
+        // End calls that wait for answers of their clients first, so that they do not use up the grace
+        // period.
         self.gateway.calls.closing().begin();
         self.mcp.end_waiting();
         self.gateway.end_calls(&haste).await;

@@ -1,4 +1,5 @@
-//! The logins of a daemon: gives them to the sessions of servers, and tells servers of their changes.
+//! The logins of a daemon: passes their tokens to sessions of servers, and reconnects servers after
+//! changes.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -24,13 +25,13 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// Time that calls in flight have to end after their login has ended.
+/// The time in which calls in flight may end after their login has ended.
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Pause between two looks for calls in flight.
+/// The interval of checks for calls in flight.
 const IDLE_PAUSE: Duration = Duration::from_millis(100);
 
-/// The logins as sources of credentials.
+/// Provides the tokens of logins as credentials for servers.
 #[derive(Debug)]
 pub struct LoginSources(pub Arc<Logins>);
 
@@ -77,13 +78,14 @@ impl CredentialSources for LoginSources {
 
 const NO_CALLBACK: &str = "no browser could come back from a login: Mainstay does not listen on loopback, and has no `http.publicUrl`";
 
-/// The server with the login that this principal has there.
+/// The login that this principal uses at the server.
 fn login_server(server: &ServerConfig, principal: &Principal) -> Option<LoginServer> {
     let client = server.login_owner(principal).cloned();
     Some(LoginServer::from_config(server)?.of_client(client))
 }
 
-/// The address to which browsers come back: the public one, else that of a listener on loopback.
+/// The address to which the authorization server redirects browsers: at the public URL, or else at a
+/// loopback listener. `None` if there is neither.
 pub fn callback(public_url: Option<&str>, address: SocketAddr) -> Option<Url> {
     let base = match public_url {
         Some(url) => url.to_owned(),
@@ -98,7 +100,7 @@ pub fn callback(public_url: Option<&str>, address: SocketAddr) -> Option<Url> {
     Url::parse(&format!("{base}{LOGIN_CALLBACK}")).ok()
 }
 
-/// The logins of a state directory. Nothing is read or written before the first login.
+/// The logins of a state directory. Reads and writes nothing before the first login.
 pub fn in_state_dir(state: &StateDir) -> Arc<Logins> {
     Arc::new(Logins::new(vault::shared(state), Arc::new(Network)))
 }
@@ -128,7 +130,7 @@ pub async fn run(logins: Arc<Logins>, registry: Arc<Registry>) {
     }
 }
 
-/// True if a server of the configuration still uses this login.
+/// True if a configured server still uses this login.
 fn is_configured(registry: &Registry, login: &LoginServer) -> bool {
     let Ok(server) = registry.server(login.name.as_str()) else {
         return false;
@@ -137,7 +139,7 @@ fn is_configured(registry: &Registry, login: &LoginServer) -> bool {
     principal.is_none_or(|principal| server.has_own_login(&principal))
 }
 
-/// Forgets the logins of clients whose tokens are removed, now and later.
+/// Removes the logins of clients that have no token, now and after each change of the tokens.
 pub async fn keep_clients(logins: Arc<Logins>, tokens: Tokens) {
     let mut changes = tokens.changes();
     loop {
@@ -158,15 +160,16 @@ async fn apply(change: LoginChangeKind, server: Arc<ServerHandle>) {
         return;
     }
     match change {
-        // A session that works takes the new token with its next request.
+        // Keep a working session: it uses the new token with its next request.
         LoginChangeKind::LoggedIn if server.view().session.is_some() => return,
         LoginChangeKind::LoggedIn => {}
-        // A new attempt says in the server's status what is missing.
+        // Reconnect after the calls in flight. The new attempt shows in the server's status that a
+        // login is needed.
         LoginChangeKind::LoggedOut | LoginChangeKind::Ended => wait_until_idle(&server).await,
     }
     let is_logged_out = !matches!(change, LoginChangeKind::LoggedIn);
     if is_logged_out && server.view().status.unauthorized {
-        // A request has already met the end of the login.
+        // The server's status shows this already, because a request was refused.
         return;
     }
     if let Err(error) = server.operate(Operation::Reconnect).await {
@@ -174,7 +177,7 @@ async fn apply(change: LoginChangeKind, server: Arc<ServerHandle>) {
     }
 }
 
-/// Waits for calls in flight, which have a token.
+/// Waits until no call is in flight. Calls in flight already have a token.
 async fn wait_until_idle(server: &ServerHandle) {
     let end = Instant::now() + IDLE_LIMIT;
     while Instant::now() < end {

@@ -1,4 +1,4 @@
-//! The program: parses arguments, splits into guardian and daemon, starts a runtime, runs the command.
+//! The program: parses arguments, splits into guardian and daemon, starts a runtime, and runs the command.
 
 use std::{process::ExitCode, sync::Mutex, thread, time::Duration};
 
@@ -12,11 +12,11 @@ use mainstay_platform::guardian::{self, Post};
 
 mod allocator;
 
-/// A tenth of the hop's user time was spent in the system's allocator (docs/dev/decisions/0008-mimalloc.md).
+/// The system's allocator took a tenth of the user time of a call (docs/dev/decisions/0008-mimalloc.md).
 #[global_allocator]
 static ALLOCATOR: allocator::Mimalloc = allocator::Mimalloc;
 
-/// Do not wait longer for blocking work at exit, such as a read of stdin.
+/// The time limit of blocking work at exit, such as a read of stdin.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
@@ -47,7 +47,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     if is_guarded {
         #[cfg(target_os = "linux")]
         mainstay_platform::huge_pages::turn_off();
-        // Must happen before there is a second thread.
+        // This must happen before a second thread exists.
         match guardian::take_post() {
             Ok(Post::Daemon) => {}
             Ok(Post::Relieved { exit }) => return Ok(exit.into()),
@@ -73,7 +73,8 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     if facts.serves() {
         check_threads(workers + SERVICE_THREADS)?;
     }
-    // A single thread needs no queue between threads. A call costs less, and each write has more bytes.
+    // Use the single-threaded runtime, which has no queue between threads. A call costs less, and each write
+    // has more bytes.
     let mut builder = if workers == 1 {
         tokio::runtime::Builder::new_current_thread()
     } else {
@@ -85,7 +86,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         .build()
         .context("cannot start the runtime")?;
     if is_guarded {
-        // Prepare redaction before a server or a client sends a secret.
+        // Prepare redaction early, so that the first call need not wait for it.
         runtime.spawn_blocking(mainstay_core::redact::prepare);
     }
     let exit = runtime.block_on(cli.run());
@@ -93,10 +94,10 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     Ok(exit)
 }
 
-/// Threads that a daemon soon has, without the workers: for the journal, files, and blocking work.
+/// The threads that a daemon needs besides the workers: for the journal, files, and blocking work.
 const SERVICE_THREADS: usize = 4;
 
-/// Fails if the system does not allow that many threads. Otherwise the runtime and others would panic later.
+/// Fails if the system does not allow that many threads. Otherwise the runtime would panic later.
 fn check_threads(count: usize) -> anyhow::Result<()> {
     let gate = Mutex::new(());
     thread::scope(|scope| {
@@ -115,12 +116,12 @@ fn check_threads(count: usize) -> anyhow::Result<()> {
     })
 }
 
-/// Number of open files that Mainstay requests: two or three for each server, one for each client. A higher
-/// limit slows down children that examine every descriptor that they may have inherited.
+/// The number of open files that Mainstay requests: two or three for each server, and one for each client. A
+/// higher limit slows down children that examine every possible descriptor.
 #[cfg(unix)]
 const FILES: u64 = 65_536;
 
-/// Raises the limit of open files. The usual limit is 1024, which 500 servers exceed.
+/// Raises the limit of open files. The usual limit of 1024 is too low for 500 servers.
 #[cfg(unix)]
 fn allow_many_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
@@ -137,8 +138,8 @@ fn allow_many_files() {
 #[cfg(not(unix))]
 fn allow_many_files() {}
 
-/// Number of worker threads, unless `MAINSTAY_WORKERS` is set: half of the cores, because stdio servers need
-/// the others. Fewer threads also pass less work between them, and each write has more bytes.
+/// The number of worker threads unless `MAINSTAY_WORKERS` is set: half of the cores, because stdio servers
+/// need the other half. Fewer threads also pass less work to each other, and each write has more bytes.
 fn worker_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))
 }

@@ -1,4 +1,4 @@
-//! Checks the dependencies between packages (ARCHITECTURE.md, "Code map") in their manifests.
+//! Checks the dependencies between packages in their manifests (ARCHITECTURE.md, "Code map").
 //! `tests/structure/cycles` checks the files inside each package.
 
 use std::{
@@ -8,8 +8,8 @@ use std::{
 
 use serde_json::Value;
 
-/// Packages and their dependencies, including those of tests. A package may depend only on packages
-/// below it.
+/// The packages and their dependencies, including dev-dependencies. A package may depend only on
+/// packages below it in this table.
 const PACKAGES: &str = "
     mainstay-bench      -> mainstay-api mainstay-core mainstay-journal mainstay-journal-store fake-server
     chaos               -> fake-server
@@ -42,7 +42,7 @@ const PACKAGES: &str = "
     fake-server         ->
 ";
 
-/// Allowed dependencies of the core, none of which waits or does I/O.
+/// Allowed dependencies of the core. None of them waits or does I/O.
 const CORE_DEPENDENCIES: &str = "
     normal  -> base64 cid foldhash memchr regex serde serde_json sha2 thiserror
     dev     -> insta proptest
@@ -121,7 +121,7 @@ fn arrows(table: &Table) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Packages of the workspace with the dependencies in their manifests, by kind.
+/// The packages of the workspace, with the dependencies in their manifests by kind.
 fn packages() -> BTreeMap<String, Table> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version=1"])

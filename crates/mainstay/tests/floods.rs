@@ -1,8 +1,8 @@
-//! Servers that flood their output beside a calm server (U8, W21 to W23; S7, Y6): memory is
-//! limited, and calls are answered. `MAINSTAY_FLOOD_MB` sets the size per server: 100 by default,
-//! 1000 in `./test long`.
+//! Servers flood their output while a calm server is called (U8, W21–W23, S7, Y6). Memory stays limited, and
+//! calls are answered. `MAINSTAY_FLOOD_MB` sets the size for each server. The default is 100, and `./test
+//! long` uses 1000.
 
-// Memory is read from /proc.
+// These tests read memory from /proc.
 #![cfg(target_os = "linux")]
 #![expect(clippy::print_stdout, reason = "the figures")]
 
@@ -21,16 +21,16 @@ use tokio::task::JoinSet;
 const MB: u64 = 1_000_000;
 const MIB: u64 = 1024 * 1024;
 
-/// Maximum additional memory during a flood.
+/// The maximum growth of memory during a flood.
 const MAX_GROWTH: u64 = 64 * MIB;
 
-/// Maximum memory at any time.
+/// The maximum memory at any time.
 const MAX_MEMORY: u64 = 256 * MIB;
 
-/// Maximum duration of a call during a flood.
+/// The maximum duration of a call during a flood.
 const SLOW_CALL: Duration = Duration::from_secs(2);
 
-/// Default size, suitable for debug builds.
+/// The default size, small enough for debug builds.
 const DEFAULT_SIZE: u64 = 100 * MB;
 
 fn bytes() -> u64 {
@@ -44,7 +44,8 @@ fn patience() -> Duration {
     FLOOD * bytes().div_ceil(DEFAULT_SIZE) as u32
 }
 
-/// W22, W23: several servers flood stdout with lines that are no messages. Logs rotate, and memory is limited.
+/// Several servers flood stdout with lines that are no messages. Logs rotate, and memory stays limited (W22,
+/// W23).
 #[tokio::test]
 async fn garbage_in_lines_costs_nobody_anything() {
     let report = run_flood(5, json!({"to": "stdout", "bytes": bytes()})).await;
@@ -67,7 +68,7 @@ async fn a_torrent_of_stderr_costs_nobody_anything() {
     assert!(report.above_idle < MAX_GROWTH, "{report:?}");
 }
 
-/// Long lines, because the number of messages is limited separately.
+/// The length of long lines. They are needed because the number of messages is limited separately.
 const LONG_LINE: usize = 16 * 1024;
 
 #[tokio::test]
@@ -91,7 +92,7 @@ async fn messages_cost_nobody_anything(kind: &str) {
     assert!(report.above_idle < MAX_GROWTH, "{report:?}");
 }
 
-/// An endless line that starts like a response.
+/// A line that starts like a response and never ends.
 #[tokio::test]
 async fn an_endless_message_costs_nobody_anything() {
     let flood = json!({"to": "stdout", "bytes": bytes(), "endless": true, "as_message": true});
@@ -99,7 +100,7 @@ async fn an_endless_message_costs_nobody_anything() {
     assert!(report.above_idle < MAX_GROWTH, "{report:?}");
 }
 
-/// Measurements of a flood.
+/// The measurements during a flood.
 #[derive(Debug)]
 #[expect(dead_code, reason = "shown")]
 struct FloodReport {
@@ -112,7 +113,7 @@ struct FloodReport {
     elapsed: Duration,
 }
 
-/// Floods from this number of servers, while a calm server is called.
+/// Lets this number of servers flood while a calm server is called.
 async fn run_flood(servers: usize, flood: Value) -> FloodReport {
     let home = home!();
     let config = config(&home, servers);
@@ -131,7 +132,7 @@ async fn run_flood(servers: usize, flood: Value) -> FloodReport {
         if server.name != "calm" {
             let (client, flood) = (client.clone(), flood.clone());
             floods.spawn(async move {
-                // W21: the next message after the flood is read.
+                // The message after the flood is read (W21).
                 let call = call(&server.name, "flood", &flood);
                 let answer = client.call(&call).await.expect("an answer");
                 assert!(answer.result.get().contains("flooded"), "{answer:?}");
@@ -161,7 +162,7 @@ async fn run_flood(servers: usize, flood: Value) -> FloodReport {
     }
     daemon.signal(Signal::TERM);
     daemon.wait_for_stderr("stopping").await;
-    // E17: log lines about a flood are limited.
+    // The number of log lines about a flood is limited (E17).
     assert!(
         daemon.stderr_text.lines().count() < 100,
         "{}",
@@ -187,7 +188,7 @@ async fn run_flood(servers: usize, flood: Value) -> FloodReport {
     report
 }
 
-/// A calm server, and servers that answer after their flood is read.
+/// A configuration with a calm server, and servers that answer after their flood was read.
 fn config(home: &Home, floods: usize) -> String {
     let server = json!({"command": fake_server::binary()});
     let mut servers = json!({"calm": server});
@@ -216,7 +217,7 @@ async fn echo(client: &Client, server: &str) {
     assert!(answer.result.get().contains("still here"), "{answer:?}");
 }
 
-/// The memory of a process, in bytes.
+/// A memory figure of a process in bytes, by its name in /proc.
 fn memory(pid: u32, description: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let line = text.lines().find_map(|line| line.strip_prefix(description));
@@ -227,14 +228,14 @@ fn memory(pid: u32, description: &str) -> u64 {
         * 1024
 }
 
-/// S2: disk usage is limited.
+/// Asserts that the logs use limited disk space (S2).
 fn check_logs(home: &Home, servers: usize) {
     let folder = home.state().join("logs");
     let mut sizes = Vec::new();
     for file in fs::read_dir(folder).expect("read") {
         sizes.push(file.expect("an entry").metadata().expect("its size").len());
     }
-    // The current file, and five rotated ones.
+    // Each log has the current file and five rotated files.
     assert!(sizes.len() <= 6 * (servers + 2), "{sizes:?}");
     assert!(sizes.iter().all(|size| *size <= 10 * MIB), "{sizes:?}");
 }

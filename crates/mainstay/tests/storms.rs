@@ -1,7 +1,7 @@
-//! Many servers at once: a hundred process starts, and a fleet that is lost and returns. Limits
-//! must hold without unnecessary delay.
+//! Many servers at the same time. A hundred processes start, and all servers of a fleet are lost
+//! and return. Limits must hold, without unnecessary delays.
 
-// Processes are ended by signals.
+// These tests end processes by signals.
 #![cfg(unix)]
 #![expect(clippy::print_stdout, reason = "the figures")]
 
@@ -14,7 +14,7 @@ use mainstay_testkit::{Home, Serving, glances, home, limits::STORM, soon};
 use rustix::process::Signal;
 use serde_json::{Map, Value, json};
 
-/// Interval of polling, which lists many servers.
+/// The interval of polls. It is long, because each poll lists many servers.
 const GLANCE: Duration = Duration::from_millis(200);
 
 const PROCESSES: u32 = 100;
@@ -23,12 +23,12 @@ const HANDSHAKE: Duration = Duration::from_millis(200);
 const BACKENDS: usize = 200;
 const MAX_ATTEMPTS_PER_SECOND: usize = 50;
 
-/// Starts are limited, and wait only for the limit.
+/// The number of concurrent starts is limited. Starts wait for nothing else.
 #[tokio::test]
 async fn a_hundred_processes_start_within_their_limit() {
     const LIMIT: u32 = 4;
     let delay = HANDSHAKE.as_millis().to_string();
-    // Empty servers, because merging lists is slow in a debug build.
+    // The servers have no items, because merging lists is slow in a debug build.
     let flags = [
         "--no-tools",
         "--no-prompts",
@@ -62,7 +62,7 @@ async fn a_hundred_processes_start_within_their_limit() {
     gateway.stop().await;
 }
 
-/// Attempts per second stay below `maxAttemptsPerSecond`, during the outage and after it.
+/// Both during and after the outage, there are at most `maxAttemptsPerSecond` attempts per second.
 #[tokio::test]
 async fn a_fleet_that_was_lost_comes_back_in_order() {
     let empty_script = Script {
@@ -82,7 +82,7 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
         .await;
     let previous_count = fleet.attempts().len();
 
-    // The reset connections would otherwise cause simultaneous attempts.
+    // Reset all connections. Without the limit, all servers would try again at the same time.
     fleet.set(gate::GateMode::Reset).await.expect("counted");
     gateway
         .until("all are lost", |server| !server.connected)
@@ -104,7 +104,7 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
     );
     assert!(attempts.len() >= previous_count + BACKENDS);
     assert!(max_attempts <= MAX_ATTEMPTS_PER_SECOND, "{max_attempts}");
-    // The rate is close to the limit.
+    // The rate must also come close to the limit.
     assert!(max_attempts > MAX_ATTEMPTS_PER_SECOND / 2, "{max_attempts}");
     gateway.stop().await;
 }
@@ -116,11 +116,11 @@ async fn fleet_sees(fleet: &Fleet, attempts: usize) {
     }
 }
 
-/// A Mainstay in another process.
+/// A gateway in another process.
 struct Gateway {
     daemon: Serving,
     client: Client,
-    /// Keeps the files.
+    /// Held so that the files remain.
     _home: Home,
 }
 
@@ -128,7 +128,7 @@ impl Gateway {
     async fn start(servers: Map<String, Value>, mut settings: Value) -> Self {
         let home = home!();
         settings["mcpServers"] = Value::Object(servers);
-        // Ready after all first attempts.
+        // The gateway is ready when all servers have made their first attempt.
         settings["startup"]["waitMs"] = json!(STORM.as_millis());
         let config = home.file("servers.json", &settings.to_string());
         let daemon = home.serve(&["--config", &config]).await;
@@ -140,7 +140,7 @@ impl Gateway {
         }
     }
 
-    /// Waits while reading the daemon's output, which could otherwise block.
+    /// Waits, and meanwhile reads the daemon's output. The daemon could block if nobody read it.
     async fn during(&mut self, description: &str, action: impl Future<Output = ()>) {
         tokio::select! {
             () = soon(STORM, description, action) => {}

@@ -1,6 +1,7 @@
-//! Programs that use the terminal until the user leaves: `top` draws the whole screen, `shell` edits lines.
+//! Programs that use the terminal until the user leaves: `top` draws the whole screen, and `shell` edits
+//! lines.
 //!
-//! They know no other command. Lines of the shell are run by the program's own commands
+//! They depend on no other command. The program runs the lines of the shell as its own commands
 //! ([`mainstay_command_line::host::Host::typed`]).
 
 mod shell;

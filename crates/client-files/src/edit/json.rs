@@ -32,7 +32,7 @@ fn one(text: &str, change: &EntryChange) -> Result<String, String> {
         .become_value(&after)
         .map_err(|error| error.to_string())?;
     let edited = document.to_string();
-    // The document ends every text with a line break.
+    // The document always adds a final line break. Remove it if the text had none.
     let had_end = text.is_empty() || text.ends_with('\n');
     Ok(match edited.strip_suffix('\n') {
         Some(edited) if !had_end => edited.to_owned(),
@@ -40,7 +40,8 @@ fn one(text: &str, change: &EntryChange) -> Result<String, String> {
     })
 }
 
-/// Adds a member to an object of one line, or removes its last one, without breaking the line.
+/// Changes an object that is on one line, without breaking the line. Can add a member or remove the
+/// last member.
 fn within_line(text: &str, change: &EntryChange) -> Option<String> {
     let (EntryChange::Put { section, label, .. } | EntryChange::Remove { section, label }) = change;
     let parsed = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default()).ok()?;

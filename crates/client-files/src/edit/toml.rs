@@ -1,4 +1,4 @@
-//! Changes TOML in place.
+//! Changes TOML in place, and keeps its comments.
 
 use serde_json::Value;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike};
@@ -16,7 +16,7 @@ pub fn apply(text: &str, changes: &[EntryChange]) -> Result<String, String> {
         for key in &section.keys {
             let next = place.entry(key).or_insert_with(|| {
                 let mut table = Table::new();
-                // Its own head is not written: the heads of its servers imply it.
+                // Write no head for this table. The heads of its servers imply it.
                 table.set_implicit(true);
                 Item::Table(table)
             });
@@ -57,7 +57,8 @@ pub fn apply(text: &str, changes: &[EntryChange]) -> Result<String, String> {
     })
 }
 
-/// The comments before the head of a table that an empty line separates from it: they are about the file.
+/// The comments before the head of a table that an empty line separates from the head. They are about the
+/// file.
 fn above(table: &Table) -> String {
     let prefix = table.decor().prefix().and_then(|text| text.as_str());
     let prefix = prefix.unwrap_or_default();
@@ -67,7 +68,7 @@ fn above(table: &Table) -> String {
     }
 }
 
-/// Puts the comments before the table of the changed entry, or else at the end.
+/// Puts the comments before the table of the changed entry. If there is none, puts them at the end.
 fn with_comments(text: &str, comments: &str, changes: &[EntryChange]) -> String {
     let put = changes.iter().find_map(|change| match change {
         EntryChange::Put { section, label, .. } => {
@@ -93,7 +94,7 @@ fn with_comments(text: &str, comments: &str, changes: &[EntryChange]) -> String 
     format!("{before}{gap}{comments}{after}")
 }
 
-/// Makes a table for an object. Its inner objects become tables, too.
+/// Converts an object to a table. Inner objects also become tables.
 fn item_of(entry: &Value) -> Item {
     let Value::Object(members) = entry else {
         return Item::Value(value(entry));
@@ -132,7 +133,7 @@ fn value(json: &Value) -> toml_edit::Value {
     }
 }
 
-/// Writes a whole text with these members.
+/// Writes a complete text with these members.
 pub fn written(members: &Value) -> String {
     let mut document = DocumentMut::new();
     for (key, member) in members.as_object().into_iter().flatten() {

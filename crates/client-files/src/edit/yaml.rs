@@ -1,5 +1,5 @@
-//! Changes YAML in place, line by line. The servers must stand in block style, one below the other, as in
-//! all these files.
+//! Changes YAML in place, line by line. Requires servers in block style, each on its own lines, as
+//! clients write them.
 
 use serde_json::Value;
 
@@ -78,7 +78,7 @@ fn one(text: &str, change: &EntryChange) -> Result<String, String> {
             let is_last = !is_put && places.len() == 1;
             lines.splice(*first..=*last, new);
             if is_last {
-                // Otherwise the key would have no value.
+                // Write an empty value, because the key would otherwise have none.
                 let empty = if section.is_list { " []" } else { " {}" };
                 empty_head(&mut lines[head.line], empty)?;
             }
@@ -88,7 +88,7 @@ fn one(text: &str, change: &EntryChange) -> Result<String, String> {
             let (at, column) = match places.last() {
                 Some((_, place)) => (place.last + 1, place.column),
                 None => {
-                    // `{}`, `[]`, `null` or nothing follows the key.
+                    // The key has an empty value: `{}`, `[]`, `null` or nothing.
                     bare_head(&mut lines[head.line])?;
                     (head.line + 1, head.column + INDENT)
                 }
@@ -214,7 +214,7 @@ fn put(lines: &mut Vec<String>, key: &str, value: &Value, column: usize) {
             for element in elements {
                 let text = match element {
                     Value::String(text) => scalar(text),
-                    // JSON is also YAML.
+                    // Write the value as JSON, which is also YAML.
                     other => other.to_string(),
                 };
                 lines.push(format!("{indent}  - {text}"));
@@ -229,7 +229,7 @@ fn key(name: &str) -> String {
     scalar(name)
 }
 
-/// Writes a text without quotes if it can only be that text.
+/// Writes a text. Omits the quotes if it can only be read as that text.
 fn scalar(text: &str) -> String {
     let is_plain =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '.' | '-' | '@' | '+' | '$');
@@ -243,7 +243,7 @@ fn scalar(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// Writes a whole text with these members.
+/// Writes a complete text with these members.
 pub fn written(members: &Value) -> String {
     let mut lines = Vec::new();
     for (name, value) in members.as_object().into_iter().flatten() {

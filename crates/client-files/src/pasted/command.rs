@@ -1,4 +1,4 @@
-//! Reads command lines: of a server itself, and of clients that add one.
+//! Reads command lines: those that start a server, and those of clients that add a server.
 
 use mainstay_config::edit::Entry;
 use mainstay_core::programs;
@@ -10,10 +10,10 @@ use super::{
 };
 use crate::format::FileFormat;
 
-/// The most lines that are read.
+/// The maximum number of lines that are read.
 const MAX_LINES: usize = 200;
 
-/// Programs that start servers, or that run such programs.
+/// Programs that start servers, and wrappers of such programs.
 const RUNNERS: [&str; 40] = [
     "npx",
     "npm",
@@ -57,12 +57,12 @@ const RUNNERS: [&str; 40] = [
     "rustx",
 ];
 
-/// Words with which a shell joins commands.
+/// Words that join commands in a shell.
 const OPERATORS: [&str; 11] = [
     "|", "||", "&&", "&", ";", ">", ">>", "<", "2>", "2>&1", "&>",
 ];
 
-/// The folder and the variables that earlier commands set.
+/// The folder and the variables that earlier commands have set.
 #[derive(Default)]
 struct CommandContext {
     cwd: Option<String>,
@@ -79,7 +79,7 @@ pub(super) fn read(text: &str) -> Result<Reading, NotPasted> {
             .or_else(|| line.strip_prefix("> "))
             .unwrap_or(line);
         let words = words::split(line).map_err(|error| unreadable(&error.to_string()))?;
-        // `cd DIR && command`
+        // Split `cd DIR && command` into two commands.
         let parts = words.split(|word| !word.is_quoted && matches!(word.text.as_str(), "&&" | ";"));
         for words in parts.filter(|words| !words.is_empty()) {
             one(words, &mut before, &mut reading)?;
@@ -115,7 +115,7 @@ fn one(
     let mut rest = words;
     loop {
         let Some((first, after)) = rest.split_first() else {
-            // Variables alone are for the following lines.
+            // A line with only variables sets them for the following lines.
             before.env = env;
             return Ok(());
         };
@@ -192,7 +192,7 @@ fn one(
     Ok(())
 }
 
-/// Splits `NAME=value`.
+/// Splits `NAME=value`. `None` if the name cannot be that of a variable.
 fn assignment(text: &str) -> Option<(&str, &str)> {
     let (name, value) = text.split_once('=')?;
     let starts_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -221,7 +221,7 @@ fn add_env(entry: &mut Entry, env: Map<String, Value>) {
     }
 }
 
-/// True for commands that install something, and start no server.
+/// True for commands that install something and start no server.
 fn is_preparation(words: &[&str]) -> bool {
     matches!(
         words,
@@ -242,7 +242,7 @@ fn is_preparation(words: &[&str]) -> bool {
     )
 }
 
-/// True if the first word is likely a program, and not prose.
+/// True if the first word looks like a program and not like prose.
 fn is_command(program: &str, words: &[&str]) -> bool {
     let first = words[0];
     let is_plain = |c: char| c.is_alphanumeric() || "._-+@/\\:~${}()% ".contains(c);
@@ -260,7 +260,7 @@ fn is_command(program: &str, words: &[&str]) -> bool {
         || words.len() == 1 && program.contains(['-', '_'])
 }
 
-/// Notes that a person needs about a command.
+/// Notes about a command that a person needs to know.
 fn remarks(program: &str, words: &[&str], has_cwd: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let args = &words[1..];
@@ -309,7 +309,7 @@ fn remarks(program: &str, words: &[&str], has_cwd: bool) -> Vec<String> {
     notes
 }
 
-/// Reads `NAME '{json}'`, apart from options of the client.
+/// Reads `NAME '{json}'`, and ignores options of the client.
 fn add_json(words: &[&str], program: &str, reading: &mut Reading) -> Result<(), NotPasted> {
     let json = words.iter().find(|word| word.trim_start().starts_with('{'));
     let json = json.ok_or_else(|| unreadable("`mcp add-json` has no JSON"))?;
@@ -328,7 +328,7 @@ fn embedded(
     program: &str,
     reading: &mut Reading,
 ) -> Result<(), NotPasted> {
-    // A reference in single quotes was escaped, and JSON has its own escapes.
+    // Undo the escape of references in single quotes, because JSON has its own escapes.
     let json = json.replace("$${", "${");
     let inner = of_json(&json, &json)?;
     let is_one = inner.found.len() == 1;
@@ -343,7 +343,7 @@ fn embedded(
     Ok(())
 }
 
-/// Reads the words after `claude mcp add` and the like, and after `mainstay add`.
+/// Reads the words after `claude mcp add`, similar commands of other clients, and `mainstay add`.
 fn add(words: &[&str]) -> Result<UnnamedServer, NotPasted> {
     let mut found = UnnamedServer::default();
     let mut members = Map::new();
@@ -352,7 +352,7 @@ fn add(words: &[&str]) -> Result<UnnamedServer, NotPasted> {
     let mut at = 0;
     while let Some(word) = words.get(at).copied() {
         at += 1;
-        // Words after the program belong to the program.
+        // Words after the program are its arguments.
         let is_program = target.first().is_some_and(|first| !is_url(first));
         if is_program {
             target.push(word);
@@ -392,7 +392,7 @@ fn add(words: &[&str]) -> Result<UnnamedServer, NotPasted> {
             "-e" | "--env" => {
                 let first = value().unwrap_or_default();
                 let mut pairs = vec![first];
-                // Some clients take several values after one option.
+                // Some clients accept several values after one option.
                 while let Some(next) = words
                     .get(at)
                     .copied()
@@ -451,7 +451,7 @@ fn add(words: &[&str]) -> Result<UnnamedServer, NotPasted> {
                 };
                 members.insert(key.to_owned(), json!(names));
             }
-            // The place in which the client keeps it does not matter here.
+            // Ignore the place where the client would store the server.
             "-s" | "--scope" | "--description" => {
                 value();
             }
@@ -479,7 +479,7 @@ fn add(words: &[&str]) -> Result<UnnamedServer, NotPasted> {
             members.insert(key.to_owned(), pairs.into());
         }
     }
-    // The members have the words of clients, so they are read like a file.
+    // The members have the keys of clients, so read them like a file.
     let shape = shapes::find(Value::Object(members), FileFormat::Json);
     let shape = shape.ok_or_else(|| unreadable("the command line names no server"))?;
     let read = shape

@@ -1,4 +1,4 @@
-//! Makes a name for a server that has none, from its package, its image, its script or its host.
+//! Derives a name for a server without a name, from its package, image, script or host.
 
 use mainstay_config::edit::Entry;
 use mainstay_core::programs;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 const FALLBACK: &str = "server";
 
-/// Prefixes and suffixes of packages of servers.
+/// Common prefixes and suffixes in the names of server packages.
 const PREFIXES: [&str; 5] = ["mcp-server-", "mcp_server_", "server-", "mcp-", "mcp_"];
 const SUFFIXES: [&str; 6] = [
     "-mcp-server",
@@ -17,7 +17,7 @@ const SUFFIXES: [&str; 6] = [
     "-server",
 ];
 
-/// Names of scripts that do not tell the server.
+/// Names of scripts that do not identify the server.
 const PLAIN: [&str; 12] = [
     "index", "main", "server", "cli", "app", "run", "start", "dist", "build", "src", "mcp", "bin",
 ];
@@ -50,7 +50,8 @@ fn of_url(url: &str) -> Option<String> {
         _ if is_number || host.is_empty() || host.starts_with('[') => None,
         [] => None,
         [only] => Some((*only).to_owned()),
-        // Of `docs.example.com` the label before the last: the name of the site.
+        // Take the label before the last one, which is the site's name: `example` of
+        // `docs.example.com`.
         labels => Some(labels[labels.len() - 2].to_owned()),
     }
 }
@@ -72,7 +73,7 @@ fn of_command(command: &str, args: &[&str]) -> Option<String> {
         "cmd" => {
             let at = args.iter().position(|arg| arg.eq_ignore_ascii_case("/c"))?;
             let (command, args) = args[at + 1..].split_first()?;
-            // One level of `cmd` is enough.
+            // Do not follow a `cmd` inside a `cmd`.
             match programs::program_name(command)
                 .to_ascii_lowercase()
                 .as_str()
@@ -92,7 +93,7 @@ fn of_command(command: &str, args: &[&str]) -> Option<String> {
     }
 }
 
-/// The package that a runner runs: the value of `-p` or `--from`, or else the first word.
+/// The package that a runner runs: the value of `-p` or `--from`, or the first word.
 fn package(args: &[&str]) -> Option<String> {
     let takes_value = |arg: &str| {
         matches!(
@@ -122,7 +123,7 @@ fn package(args: &[&str]) -> Option<String> {
     bare(named?)
 }
 
-/// The image of `docker run`.
+/// The image of a `docker run` command.
 fn image(args: &[&str]) -> Option<String> {
     let at = args.iter().position(|arg| *arg == "run")?;
     let takes_value = |arg: &str| {
@@ -158,7 +159,8 @@ fn image(args: &[&str]) -> Option<String> {
     None
 }
 
-/// The script that an interpreter runs: its name, or its folder if the name does not tell.
+/// The script that an interpreter runs. Returns its name, or its folder's name if the script's name
+/// says nothing.
 fn script(args: &[&str]) -> Option<String> {
     let is_script = |arg: &&&str| !arg.starts_with('-') && !matches!(**arg, "run" | "-jar");
     let path = args.iter().find(is_script)?;
@@ -172,7 +174,8 @@ fn script(args: &[&str]) -> Option<String> {
     part.and_then(bare)
 }
 
-/// Returns `filesystem` for `@modelcontextprotocol/server-filesystem@1.2`.
+/// Returns the bare name of a package: `filesystem` for
+/// `@modelcontextprotocol/server-filesystem@1.2`.
 fn bare(package: &str) -> Option<String> {
     let package = package.strip_prefix("git+").unwrap_or(package);
     let package = package.split(['?', '#']).next().unwrap_or_default();
@@ -180,7 +183,8 @@ fn bare(package: &str) -> Option<String> {
         Some((scope, name)) => (scope.rsplit('/').next().unwrap_or_default(), name),
         None => ("", package),
     };
-    // The version, the tag of an image, the extras of Python, or the ending of a repository.
+    // Cut off the version, the tag of an image, the extras of a Python package, or the extension of
+    // a repository.
     let at = name
         .char_indices()
         .skip(1)

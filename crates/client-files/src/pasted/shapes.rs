@@ -1,4 +1,4 @@
-//! Finds the servers in a value that may have the shape of any client.
+//! Finds the servers in a value, which may have the shape of any client's file.
 
 use std::path::PathBuf;
 
@@ -14,21 +14,21 @@ use crate::{
     read::{self, FoundServer, KeyFate, kept_key},
 };
 
-/// The deepest level at which servers are looked for.
+/// The maximum depth at which servers are searched.
 const MAX_DEPTH: usize = 4;
 
-/// Servers in a value.
+/// The servers in a value.
 pub(super) struct PastedShape {
     client: ClientKind,
-    /// True if the client is known by keys that only it writes.
+    /// True if keys that only this client writes identify the client.
     is_certain: bool,
     whole: Value,
     section: Section,
-    /// The kind of value, in words.
+    /// A description of the kind of value.
     pub words: String,
 }
 
-/// Members of an entry that tell how its server is started or reached.
+/// Keys of an entry that say how its server is started or reached.
 const REACH: [&str; 7] = [
     "command",
     "cmd",
@@ -120,7 +120,7 @@ struct ClientShape {
     words: &'static str,
 }
 
-/// Recognises a client by the key that holds the servers.
+/// Recognises a client by the key that contains the servers.
 fn of_client(members: &Map<String, Value>, format: FileFormat) -> Option<ClientShape> {
     let shape_of = |client, keys: &[&str], is_list, words| {
         let section = section(keys, is_list);
@@ -223,17 +223,17 @@ fn of_client(members: &Map<String, Value>, format: FileFormat) -> Option<ClientS
             "extensions of goose",
         );
     }
-    // The keys of some settings are paths: `amp.mcpServers`, `mcp.servers`.
+    // Some settings have a path as their key: `amp.mcpServers`, `mcp.servers`.
     let ends = |key: &&String| key.ends_with(".mcpServers") || *key == "mcp.servers";
     let flat = members.keys().find(|key| ends(key) && is_map(key))?;
     shape_of(None, &[flat], false, "settings with servers")
 }
 
-/// Reads a list of entries that have their names inside.
+/// Reads a list of entries that contain their names.
 fn of_list(list: Value, format: FileFormat) -> Option<PastedShape> {
     let elements = list.as_array()?;
     if !elements.iter().any(is_entry) {
-        // The list has one file, and nothing else.
+        // A list may contain one whole file.
         return match list {
             Value::Array(mut elements) if elements.len() == 1 => {
                 let only = elements.swap_remove(0);
@@ -277,7 +277,7 @@ fn is_entry(value: &Value) -> bool {
     };
     let is_reach = |key: &&str| match members.get(*key) {
         Some(Value::String(_)) => true,
-        // An array of words for opencode, an object for older versions of Zed.
+        // `command` is an array for opencode, and an object in older versions of Zed.
         Some(Value::Array(words)) => *key == "command" && words.iter().all(Value::is_string),
         Some(Value::Object(inner)) => *key == "command" && inner.contains_key("path"),
         _ => false,
@@ -291,8 +291,8 @@ fn is_of_goose(value: &Value) -> bool {
         .any(|key| value.get(key).is_some())
 }
 
-/// Guesses the client of entries that many clients could have. Claude Code is the default: it writes
-/// references as we do.
+/// Guesses the client of entries whose shape is common to many clients. The default is Claude Code,
+/// because it writes references in the same form as our configuration.
 fn guessed(entries: &[&Map<String, Value>]) -> ClientKind {
     let has = |key: &str| entries.iter().any(|entry| entry.contains_key(key));
     if has("cmd") || has("envs") || has("uri") {
@@ -327,7 +327,7 @@ impl PastedShape {
         Ok(found)
     }
 
-    /// Converts a server. Its notes are for a person who need not know the client.
+    /// Converts a server. Its notes are for a person who may not know the client.
     pub fn found(&self, server: FoundServer) -> UnnamedServer {
         let FoundServer {
             label,
@@ -338,10 +338,10 @@ impl PastedShape {
         let client_part = entry.shift_remove(&kept_key(self.client));
         let mut lost = Vec::new();
         if let Some(Value::Object(client_part)) = client_part {
-            // The name is not a part of the entry.
+            // Skip the name, which is not a part of the entry.
             for (key, value) in client_part.into_iter().filter(|(key, _)| key != "name") {
                 let mut of_key = notes.iter().filter(|note| note.key == key);
-                // Keys without a meaning stay in the entry: people keep them in our file, too.
+                // Keep keys without a meaning in the entry. People also have such keys in our file.
                 if is_known_key(&key) && of_key.clone().all(|note| note.fate == KeyFate::Kept) {
                     notes.retain(|note| note.key != key);
                     entry.entry(key).or_insert(value);

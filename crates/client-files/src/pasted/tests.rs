@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 
-/// The only server of a text: its name, its entry and its notes.
+/// The name, the entry and the notes of the only server of a text.
 fn one(text: &str) -> (String, Value, Vec<String>) {
     let mut read = pasted(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     assert_eq!(read.servers.len(), 1, "{text}: {read:?}");
@@ -28,7 +28,7 @@ fn files_of_all_clients_are_read() {
         "fs",
         &files,
     );
-    // Parts of files, as in documents.
+    // Parts of files, as documentation shows them.
     for text in [
         "```json\n{\"fs\": {\"command\": \"npx\", \"args\": [\"-y\", \"files\"]}}\n```",
         "\"fs\": {\"command\": \"npx\", \"args\": [\"-y\", \"files\"]},",
@@ -240,7 +240,7 @@ fn what_cannot_be_read_says_what_was_expected() {
     );
 }
 
-/// Texts of the greatest size and depth.
+/// Texts with the maximum size and depth.
 #[test]
 fn hostile_texts_are_bounded() {
     for text in [
@@ -269,7 +269,7 @@ proptest! {
         let _ = pasted(&text);
     }
 
-    /// Random sequences of the marks of such texts.
+    /// Random sequences of the special characters of all formats. The reader must not panic.
     #[test]
     fn no_text_of_marks_ends_the_reader(parts in prop::collection::vec(prop::sample::select(vec![
         "{", "}", "[", "]", ":", ",", "\"", "'", "\\", "\n", " ", "-", "--", "=", "$", "${A}", "#", "&a", "*a", "<<", "|", ">",

@@ -1,11 +1,12 @@
-//! Splits a command line into words, as a shell does. Expands nothing: `$NAME` becomes our reference.
+//! Splits a command line into words, like a shell. Expands no variable: `$NAME` becomes a reference of
+//! our configuration.
 
 /// A word of a command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ShellWord {
-    /// The text in our words: `${NAME}` is a reference, `$${` stands for `${`.
+    /// The text in the form of our configuration: `${NAME}` is a reference, and `$${` stands for `${`.
     pub text: String,
-    /// True if a part of it was in quotes.
+    /// True if a part of the word was in quotes.
     pub is_quoted: bool,
 }
 
@@ -13,8 +14,8 @@ pub(super) struct ShellWord {
 #[error("a quote is not closed")]
 pub(super) struct Unclosed;
 
-/// Joins lines that a shell reads as one: a line may end with `\`, or with the continuation character of
-/// another shell, and a quote may span several lines.
+/// Joins lines that a shell reads as one line. A line may end with `\` or with another shell's
+/// continuation character, and a quote may span several lines.
 pub(super) fn lines(text: &str) -> Vec<String> {
     let mut whole = Vec::new();
     let mut open = String::new();
@@ -39,7 +40,7 @@ pub(super) fn lines(text: &str) -> Vec<String> {
 }
 
 fn is_open(line: &str) -> bool {
-    // A quote that is never closed does not join more than this many bytes.
+    // The maximum number of bytes that an unclosed quote can join.
     const LONGEST: usize = 64 * 1024;
     line.len() < LONGEST && split(line).is_err()
 }
@@ -93,7 +94,8 @@ pub(super) fn split(line: &str) -> Result<Vec<ShellWord>, Unclosed> {
             '\\' => {
                 has_word = true;
                 match chars.peek().copied() {
-                    // A letter after `\` is far more often part of a path of Windows than escaped.
+                    // Keep a `\` before a letter: it is far more often part of a Windows path than an
+                    // escape.
                     Some(next) if next.is_alphanumeric() => word.text.push('\\'),
                     Some('$') => {
                         chars.next();
@@ -122,12 +124,12 @@ pub(super) fn split(line: &str) -> Result<Vec<ShellWord>, Unclosed> {
     Ok(words)
 }
 
-/// Writes a `$` that is no reference.
+/// Writes a `$` that does not begin a reference.
 fn dollar(text: &mut String, next: Option<&char>) {
     text.push_str(if next == Some(&'{') { "$$" } else { "$" });
 }
 
-/// Writes `$NAME` as `${NAME}`; `${…}` stays as it is.
+/// Writes `$NAME` as `${NAME}`. Leaves `${…}` unchanged.
 fn variable(text: &mut String, chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     let starts_name = |c: &char| c.is_ascii_alphabetic() || *c == '_';
     text.push('$');

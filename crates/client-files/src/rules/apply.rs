@@ -8,15 +8,15 @@ use crate::{
     read::{FoundServer, KeyFate},
 };
 
-/// The most rules in one note. The others are counted.
+/// The maximum number of rules in one note. Further rules are only counted.
 const MAX_NAMED: usize = 3;
 
-/// The rules that decide for a server, of those that hold for it.
+/// The rules that decide about a server.
 #[derive(Default)]
 struct Verdict<'r> {
     /// The rule for all tools.
     all: Option<&'r Rule>,
-    /// Rules for single tools, by their names.
+    /// Rules for single tools, with the names of the tools.
     named: Vec<(&'r str, &'r Rule)>,
     patterns: Vec<&'r Rule>,
 }
@@ -46,7 +46,7 @@ impl<'r> Verdict<'r> {
         self.all.filter(|rule| rule.effect == Effect::Refused)
     }
 
-    /// Tools that are not refused with the others.
+    /// The tools that are allowed although the rule for all tools refuses them.
     fn exceptions(&self) -> Vec<String> {
         self.named
             .iter()
@@ -56,7 +56,7 @@ impl<'r> Verdict<'r> {
     }
 }
 
-/// The rule that leaves the client without any tool of the server.
+/// The rule that leaves the client without any tools of the server.
 pub(super) fn refusal<'r>(server: &FoundServer, rules: &'r [Rule]) -> Option<&'r Rule> {
     let server_rules = rules.iter().filter(|rule| rule.server == server.label);
     let verdict = Verdict::from_rules(server_rules.filter(|rule| rule.is_whole(server)));
@@ -69,9 +69,10 @@ pub(super) fn refusal<'r>(server: &FoundServer, rules: &'r [Rule]) -> Option<&'r
         .filter(|_| !has_some && verdict.exceptions().is_empty())
 }
 
-/// Restricts the server as its client does, and reports rules that no longer hold.
+/// Restricts the server like its client, and reports rules that no longer apply.
 pub(crate) fn apply(server: &mut FoundServer, rules: &[Rule]) {
-    // A confirmation that holds behind Mainstay stays, and does not override a refusal here.
+    // Skip rules that ask a person and also match behind Mainstay. They stay in force, and must not
+    // override a refusal.
     let is_kept = |rule: &Rule| rule.effect == Effect::Asked && rule.holds_behind;
     let server_rules = rules
         .iter()
@@ -133,7 +134,7 @@ fn of_file(rule: &Rule) -> String {
     file.map_or_else(String::new, |file| format!(" ({})", file.display()))
 }
 
-/// Disables a server with a restriction that Mainstay does not have.
+/// Disables a server with a restriction that Mainstay cannot express.
 fn refuse(server: &mut FoundServer, rule: &Rule, text: String) {
     server.note(&rule.key, KeyFate::Unsupported, text);
     if server.entry.get("enabled") != Some(&Value::Bool(false)) {
@@ -143,7 +144,7 @@ fn refuse(server: &mut FoundServer, rule: &Rule, text: String) {
     }
 }
 
-/// Disables a server that a list of its client leaves out.
+/// Disables a server that a list of its client excludes.
 fn leave_out(server: &mut FoundServer, rule: &Rule) {
     server.entry.insert("enabled".to_owned(), json!(false));
     let text = format!(
@@ -154,7 +155,7 @@ fn leave_out(server: &mut FoundServer, rule: &Rule) {
     server.note(&rule.key, KeyFate::Reported, text);
 }
 
-/// Allows these tools only.
+/// Allows only these tools.
 fn allow(server: &mut FoundServer, rule: &Rule, mut tools: Vec<String>) {
     const OURS: &str = "allowedTools";
     if let Some(allowed) = crate::read::names(server.entry.get(OURS)) {
@@ -169,7 +170,7 @@ fn allow(server: &mut FoundServer, rule: &Rule, mut tools: Vec<String>) {
     server.note(&rule.key, KeyFate::Honoured, text);
 }
 
-/// Hides the tools that the client refuses by their names.
+/// Hides the tools that the client refuses by name.
 fn disable(server: &mut FoundServer, verdict: &Verdict<'_>) {
     const OURS: &str = "disabledTools";
     let mut refused = verdict
@@ -197,7 +198,7 @@ fn disable(server: &mut FoundServer, verdict: &Verdict<'_>) {
     server.note(&key, KeyFate::Reported, text);
 }
 
-/// The first of these texts, and the number of the others.
+/// The first texts, and the number of the other texts.
 fn first_of(texts: &[&str]) -> String {
     let named = texts[..texts.len().min(MAX_NAMED)].join(", ");
     match texts.len().saturating_sub(MAX_NAMED) {
@@ -206,7 +207,7 @@ fn first_of(texts: &[&str]) -> String {
     }
 }
 
-/// Reports rules that do not hold for the tools behind Mainstay, in a note for each file.
+/// Reports rules that do not apply to the tools behind Mainstay, in one note for each file.
 fn report(server: &mut FoundServer, lost: &[&Rule]) {
     let client = server.client;
     let is_absence = |rule: &&&Rule| rule.effect == Effect::Refused && rule.tools == Tools::All;
@@ -261,7 +262,7 @@ fn scope_words(rule: &Rule) -> String {
     }
 }
 
-/// The rule, with the part of the client in which it holds.
+/// The rule, with the part of the client in which it applies.
 fn rule_words(rule: &Rule) -> String {
     match &rule.place {
         RuleScope::Everywhere | RuleScope::Project(_) => rule.text.clone(),

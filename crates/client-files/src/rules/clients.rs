@@ -1,4 +1,5 @@
-//! Reads the rules of each client. Each file in the folder `clients` has one client, or several that are alike.
+//! Reads the rules of each client. Each file in the folder `clients` is for one client, or for several
+//! similar clients.
 
 mod agents;
 mod claude_code;
@@ -26,7 +27,7 @@ pub(crate) use agents::has_agents;
 pub(crate) use claude_code::MANAGED_SERVERS;
 pub(super) use zed::default_profile;
 
-/// The keys that are read in files without servers. Other keys of these files are not kept.
+/// The keys that are read in files without servers. All other keys of these files are removed.
 pub(crate) const KEYS: [&str; 17] = [
     "agent",
     "allowedMcpServers",
@@ -47,7 +48,7 @@ pub(crate) const KEYS: [&str; 17] = [
     "mcpServers",
 ];
 
-/// True if the strictest rule counts. For other clients the last rule that matches counts.
+/// True if the strictest matching rule decides. In other clients the last matching rule decides.
 pub(super) fn strictest_counts(client: ClientKind) -> bool {
     matches!(
         client,
@@ -55,7 +56,7 @@ pub(super) fn strictest_counts(client: ClientKind) -> bool {
     )
 }
 
-/// A rule in a file, before its servers are known.
+/// A rule in a file that is not matched with servers yet.
 struct WrittenRule<'a> {
     key: &'a str,
     text: String,
@@ -90,7 +91,7 @@ pub(super) fn read(
             reader.lists_of_gemini();
             reader.permissions();
         }
-        // Files at an unknown place are read as `serve --config` reads them.
+        // Read files at an unknown path in the same way as `serve --config`.
         ClientKind::Unknown => {
             reader.chosen_servers();
             reader.tools_of_agent();
@@ -136,7 +137,7 @@ impl RuleReader<'_> {
         }
     }
 
-    /// Adds the rule for each server whose tools it means.
+    /// Adds the rule for each server to whose tools it applies.
     fn add(&mut self, written: &WrittenRule<'_>, tools: impl Fn(&str) -> Option<Tools>) {
         let holds_behind = match tools(LABEL) {
             Some(Tools::All) => true,
@@ -169,7 +170,7 @@ impl RuleReader<'_> {
         }
     }
 
-    /// Leaves out the servers that a list names, or those that it does not name.
+    /// Excludes servers because of a list. `is_out` returns true for the servers to exclude.
     fn leave_out(&mut self, key: &str, place: RuleScope, is_out: impl Fn(&str) -> bool) {
         let written = WrittenRule {
             place,
@@ -179,7 +180,7 @@ impl RuleReader<'_> {
     }
 }
 
-/// The change of a list that lets the client have the server.
+/// The change of a list that makes the server available in the client.
 pub(super) fn mend(client: ClientKind, rule: &Rule, label: &str) -> String {
     let add = |text: String| format!("add {text} to that list");
     let last = rule.key.rsplit('.').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Matches patterns with tools of a server, in the forms that clients have for the names of tools.
+//! Matches patterns with tools of a server, in the forms of names that clients use for tools.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ pub(super) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?'])
 }
 
-/// The tools that a text means which follows the name of their server.
+/// The tools that a text refers to. The text is the part after the server's name.
 pub(super) fn tools(rest: &str) -> Tools {
     if rest.chars().all(|c| c == '*') {
         Tools::All
@@ -19,7 +19,8 @@ pub(super) fn tools(rest: &str) -> Tools {
     }
 }
 
-/// The tools that the pattern means of a server whose tools have this prefix. `None` if there are none.
+/// The tools that the pattern matches in a server whose tool names have this prefix. `None` if it
+/// matches none.
 pub(super) fn behind_prefix(pattern: &str, prefix: &str) -> Option<Tools> {
     let pattern: Vec<char> = pattern.chars().collect();
     let rest = reached(&pattern, prefix).into_iter();
@@ -29,7 +30,7 @@ pub(super) fn behind_prefix(pattern: &str, prefix: &str) -> Option<Tools> {
     if found.contains(&Tools::All) {
         return Some(Tools::All);
     }
-    // The rest of a pattern that begins earlier matches more.
+    // Take the longest remaining pattern, which matches the most.
     (!found.is_empty()).then(|| found.swap_remove(0))
 }
 
@@ -39,7 +40,7 @@ pub(super) fn fits(pattern: &str, text: &str) -> bool {
     with_stars(&pattern, &reached(&pattern, text)).contains(&pattern.len())
 }
 
-/// The places in the pattern that can follow this text.
+/// The positions in the pattern after matching this text.
 fn reached(pattern: &[char], text: &str) -> BTreeSet<usize> {
     let mut states = BTreeSet::from([0]);
     for c in text.chars() {
@@ -60,7 +61,7 @@ fn reached(pattern: &[char], text: &str) -> BTreeSet<usize> {
     states
 }
 
-/// Adds the places that are reached if stars stand for nothing.
+/// Adds the positions after stars that match no characters.
 fn with_stars(pattern: &[char], states: &BTreeSet<usize>) -> BTreeSet<usize> {
     let mut reached = states.clone();
     for &state in states {
@@ -73,7 +74,7 @@ fn with_stars(pattern: &[char], states: &BTreeSet<usize>) -> BTreeSet<usize> {
     reached
 }
 
-/// Writes a name as clients have it within the name of a tool.
+/// Replaces characters of a name as clients do in the names of tools.
 pub(super) fn plain(label: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     label

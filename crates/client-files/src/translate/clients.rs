@@ -1,4 +1,4 @@
-//! Keys that mean something of their own in one client.
+//! Translates keys that have a special meaning in one client.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use super::{Reading, UNKNOWN, Unit, has_seconds, is_empty};
 use crate::client::ClientKind;
 
 impl Reading<'_> {
-    /// Returns `false` if the key has no meaning of its own in this client.
+    /// Translates a key. Returns `false` if the key has no special meaning in this client.
     pub(super) fn take_client_key(
         &mut self,
         key: &str,
@@ -28,7 +28,7 @@ impl Reading<'_> {
                 "requestOptions" => self.request_options(key, value),
                 _ => return false,
             },
-            // The rules of a sandbox hold only while it is enabled.
+            // The rules of a sandbox apply only while it is enabled.
             ClientKind::VsCode | ClientKind::VsCodeInsiders
                 if key == "sandbox"
                     && members.get("sandboxEnabled") != Some(&Value::Bool(true)) =>
@@ -113,7 +113,7 @@ impl Reading<'_> {
         true
     }
 
-    /// Reads the object in which AnythingLLM keeps its own keys.
+    /// Reads the object with AnythingLLM's special keys.
     fn anythingllm(&mut self, key: &str, value: &Value) {
         let Value::Object(members) = value else {
             return self.unread(key, value, "an object");

@@ -1,4 +1,4 @@
-//! Translates the keys that start a server: its command, its variables, its folder, and their placeholders.
+//! Translates the keys for the start of a server: its command, variables, folder, and their placeholders.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ impl Reading<'_> {
     pub(super) fn command(&mut self, key: &str, value: &Value) {
         match value {
             Value::String(_) => self.text(key, "command", value),
-            // An array of words for opencode.
+            // opencode has an array of words.
             Value::Array(words) => {
                 let words: Option<Vec<String>> =
                     words.iter().map(|word| self.scalar(key, word)).collect();
@@ -23,7 +23,7 @@ impl Reading<'_> {
                     self.set("args", args.to_vec());
                 }
             }
-            // An object for versions of Zed before `args`.
+            // Zed had an object before it had `args`.
             Value::Object(members) => {
                 self.honoured(key);
                 for (inner, value) in members {
@@ -66,7 +66,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads names with texts: variables, headers.
+    /// Reads an object of names and texts, for variables or headers.
     pub(super) fn pairs(&mut self, key: &str, our_key: &str, value: &Value) {
         let Value::Object(members) = value else {
             return self.unread(key, value, "names with texts");
@@ -119,7 +119,7 @@ impl Reading<'_> {
         self.unsupported("env_keys", value, text);
     }
 
-    /// Reads variables that the client passes on. Mainstay passes on all of its variables.
+    /// Reads variables that the client passes to the server. Mainstay passes all of its own variables.
     pub(super) fn inherited(&mut self, key: &str, value: &Value) {
         let from_elsewhere = |element: &Value| {
             let source = element.get("source").and_then(Value::as_str);
@@ -220,12 +220,12 @@ impl Reading<'_> {
         self.keep("source", value);
     }
 
-    /// Reads the settings of an extension of Zed. Without a command there is nothing to start.
+    /// Keeps the settings of a Zed extension. Such an entry has no command to start.
     pub(super) fn extension_settings(&mut self, value: &Value) {
         self.keep("settings", value);
     }
 
-    /// Reads the questions of VS Code that the entry refers to. Only their defaults are known.
+    /// Reads the VS Code inputs that the entry refers to. Only their defaults are known.
     pub(super) fn inputs(&mut self, whole: &Value, place: &Section) {
         let holder = match place.keys.as_slice() {
             [first, _] => whole.get(first),
@@ -272,7 +272,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reports relative paths, which the client resolves against the folder that it has open.
+    /// Reports relative paths. The client resolves them from the folder that it has open.
     pub(super) fn look_for_places(&mut self) {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let command = self.read.entry.get("command").and_then(text);
@@ -316,7 +316,8 @@ impl Reading<'_> {
     }
 }
 
-/// True if a path is neither absolute on any system, nor in the home folder, nor behind a placeholder.
+/// True if a path is relative. Paths that are absolute on any system, in the home folder, or begin with a
+/// placeholder are not.
 fn is_relative(path: &str) -> bool {
     let has_drive = path.as_bytes().get(1) == Some(&b':');
     !path.is_empty() && !path.starts_with(['/', '\\', '~', '$', '%']) && !has_drive

@@ -1,4 +1,4 @@
-//! Translates the keys that restrict a server: times, tools, a sandbox.
+//! Translates the keys that limit a server: time limits, lists of tools, a sandbox.
 
 use serde_json::{Map, Value, json};
 
@@ -25,15 +25,15 @@ pub(crate) fn unit(client: ClientKind) -> Unit {
     }
 }
 
-/// The smallest plausible time limit in milliseconds. A smaller number in a file that counts
-/// milliseconds is meant as seconds, because nobody sets a limit below one second.
+/// The smallest plausible time limit in milliseconds. A smaller number must be in seconds, even in a file
+/// with milliseconds, because nobody sets a limit below one second.
 const LEAST_MILLISECONDS: f64 = 1000.0;
 
-/// The greatest number that is still taken as seconds if another entry of the file has such a number: the
-/// author of 60 means two hours by 7200.
+/// The largest number that counts as seconds if another entry of the file must be in seconds. An author
+/// who writes 60 for a minute also writes 7200 for two hours.
 const MOST_BESIDE_SECONDS: f64 = 10_000.0;
 
-/// True if an entry of these servers has a `timeout` that can only be seconds.
+/// True if an entry of these servers has a `timeout` that must be in seconds.
 pub(crate) fn counts_seconds(servers: &Value) -> bool {
     let members = servers.as_object().into_iter().flat_map(Map::values);
     let mut timeouts = members.filter_map(|entry| entry.get("timeout")?.as_f64());
@@ -55,7 +55,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads the time limit of opencode: for the start and for calls, or an object with a time for each.
+    /// Reads the time limit of opencode: a number for the start and for calls, or an object with a number
+    /// for each.
     pub(super) fn request_timeout(&mut self, key: &str, value: &Value) {
         if let Value::Object(members) = value {
             for (inner, value) in members {
@@ -74,7 +75,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads `mcp.timeout` of opencode, for servers without their own times.
+    /// Reads `mcp.timeout` of opencode. It applies to servers without a time limit of their own.
     pub(super) fn section_timeout(&mut self, whole: &Value, place: &Section) {
         let is_second = place.keys == ["mcp", "servers"];
         let times = whole.get("mcp").and_then(|mcp| mcp.get("timeout"));
@@ -89,7 +90,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads a time in this unit, and returns it in seconds.
+    /// Reads a time in this unit. Returns it in seconds.
     fn seconds(&mut self, key: &str, value: &Value, unit: Unit) -> Option<f64> {
         let Some(number) = value.as_f64().filter(|number| *number > 0.0) else {
             let text = "expected a time above zero: the limit of Mainstay holds";
@@ -127,7 +128,7 @@ impl Reading<'_> {
             _ => None,
         };
         let Some(names) = names else {
-            // A restriction that cannot be read must not be lost.
+            // Record the value as unread, because the restriction must not be lost.
             return self.unread(key, value, "a list of tools");
         };
         self.honoured(key);
@@ -152,7 +153,7 @@ impl Reading<'_> {
         let names: Vec<Value> = names.into_iter().map(Value::from).collect();
         let names = match earlier {
             None => names,
-            // Each list restricts.
+            // Combine the lists: each of them restricts the tools.
             Some(earlier) if our_key == "allowedTools" => earlier
                 .into_iter()
                 .filter(|name| names.contains(name))

@@ -1,4 +1,4 @@
-//! Translates the keys of a server that is reached over HTTP: its URL, its transport, its headers.
+//! Translates the keys of a server that uses HTTP: its URL, its transport, its headers.
 
 use mainstay_config::TransportWord;
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{Reading, UNKNOWN, is_off};
 use crate::read::KeyFate;
 
-/// Keys for the ways in which clients sign in.
+/// Keys with which clients configure how they sign in.
 pub(super) const SIGN_IN: [&str; 15] = [
     "auth",
     "authProviderType",
@@ -30,7 +30,7 @@ impl Reading<'_> {
         let Some(text) = value.as_str() else {
             return self.unread(key, value, "a URL");
         };
-        // For Gemini CLI `url` is SSE, and `httpUrl` overrides it.
+        // In Gemini CLI `url` means HTTP+SSE, and `httpUrl` overrides it.
         let has_http = members.get("httpUrl").is_some_and(Value::is_string);
         if self.client.is_of_gemini() && key == "url" && has_http {
             return self.keep_and_report(key, value, "`httpUrl` stands beside it and counts");
@@ -70,7 +70,7 @@ impl Reading<'_> {
             return self.unread(key, value, "a word");
         };
         match TransportWord::parse(word, key) {
-            // The command or the URL already decides.
+            // The key adds nothing, because the command or the URL decides.
             Some(TransportWord::Stdio | TransportWord::Remote) => self.honoured(key),
             Some(TransportWord::Sse) => {
                 self.honoured(key);
@@ -78,7 +78,7 @@ impl Reading<'_> {
             }
             Some(TransportWord::StreamableHttp) => {
                 self.honoured(key);
-                // VS Code writes `http` for both transports, and tells them apart by another key.
+                // VS Code writes `http` for both transports. Another key distinguishes them.
                 let earlier_type = self.read.entry.get("type");
                 if earlier_type.is_none_or(|earlier_type| earlier_type != "sse") {
                     self.set("type", "http");
@@ -95,7 +95,7 @@ impl Reading<'_> {
         self.pairs(key, "headers", value);
     }
 
-    /// Reads headers whose values are names of variables.
+    /// Reads headers whose values are the names of variables.
     pub(super) fn env_headers(&mut self, key: &str, value: &Value) {
         let Value::Object(members) = value else {
             return self.unread(key, value, "headers with names of variables");
@@ -147,7 +147,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads the API key of LibreChat as the header that LibreChat makes of it.
+    /// Translates LibreChat's API key into the header that LibreChat sends.
     pub(super) fn api_key(&mut self, key: &str, value: &Value) {
         let text = |name: &str| value.get(name).and_then(Value::as_str);
         let header = match (text("source"), text("key"), text("authorization_type")) {
@@ -182,7 +182,7 @@ impl Reading<'_> {
             || names.any(|name| name.eq_ignore_ascii_case("authorization"))
     }
 
-    /// Marks the keys for signing in as kept: a server with a token can be reached without them.
+    /// Marks the sign-in keys as kept. A server with a token needs no sign-in.
     pub(super) fn needs_no_sign_in(&mut self) {
         for note in &mut self.read.notes {
             if SIGN_IN.contains(&&*note.key) && note.fate == KeyFate::Unsupported {
@@ -192,7 +192,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Takes over a command that prints headers. Mainstay runs it as Claude Code does, in another folder.
+    /// Translates a command that prints headers. Mainstay runs it as Claude Code does, but in another
+    /// folder.
     pub(super) fn headers_helper(&mut self, key: &str, value: &Value) {
         if is_off(value) {
             return self.keep(key, value);
@@ -210,7 +211,7 @@ impl Reading<'_> {
         self.set(key, value.clone());
     }
 
-    /// Takes over how a client logs in to a server, but no token of the client.
+    /// Translates how a client logs in to a server. Does not copy the client's tokens.
     pub(super) fn sign_in(&mut self, key: &str, value: &Value) {
         if is_off(value) {
             return self.keep(key, value);
@@ -251,7 +252,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Sets a member of `oauth`, with our references in its text. Returns `true`.
+    /// Sets a member of `oauth`, with references translated. Returns `true`.
     fn set_login(&mut self, key: &str, setting: &str, value: &Value) -> bool {
         let value = match value.as_str() {
             Some(text) => json!(self.ours(key, text)),
@@ -265,7 +266,8 @@ impl Reading<'_> {
     }
 }
 
-/// Our word for a member of a client's `oauth` or `auth`. `None` for what discovery finds, and for tokens.
+/// Our key for a member of a client's `oauth` or `auth`. `None` for values that discovery finds, and for
+/// tokens.
 fn login_setting(name: &str) -> Option<&'static str> {
     Some(match name {
         "clientId" | "client_id" | "CLIENT_ID" => "clientId",

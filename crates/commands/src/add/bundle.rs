@@ -1,7 +1,7 @@
 //! Unpacks bundles (`.mcpb`, `.dxt`) and removes their folders.
 //!
-//! The folder `STATE/bundles/NAME/DIGEST` holds one version of one server. A new version stands beside the
-//! old one until its entry is saved.
+//! The folder `STATE/bundles/NAME/DIGEST` holds one version of one server. The folder of the old version
+//! remains until the entry of the new version is saved.
 
 use std::{
     fs, io,
@@ -100,7 +100,8 @@ impl Place {
         Ok(bundles.join(name))
     }
 
-    /// Stores a downloaded bundle in a temporary file if its SHA-256 is the one in the registry.
+    /// Stores a downloaded bundle in a temporary file. Fails if its SHA-256 is not the one in the
+    /// registry.
     pub fn keep(bytes: &[u8], expected_digest: &str) -> Result<NamedTempFile, CommandError> {
         let write = |source| CommandError::Write {
             path: "a temporary file".to_owned(),

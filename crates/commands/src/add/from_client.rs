@@ -6,7 +6,7 @@ use mainstay_core::display::word;
 
 use super::{super::import, prepared::Prepared, preview::LaunchPreview};
 
-/// Finds the server that this client has under this label.
+/// Finds the server of this client with this name in the client's file.
 pub fn prepare(client: ClientKind, label: &str) -> Result<Prepared, CommandError> {
     let machine = import::this_machine().ok_or_else(|| CommandError::Usage {
         message: "the home folder is unknown, where clients keep their files".to_owned(),
@@ -30,7 +30,7 @@ pub fn prepare(client: ClientKind, label: &str) -> Result<Prepared, CommandError
     let chosen = servers_of_client
         .iter()
         .filter(|server| server.label == label || server.name.as_str() == label)
-        // A server for all projects comes first.
+        // Prefer a server for all projects.
         .min_by_key(|server| server.project().is_some());
     let server = chosen.ok_or_else(|| absent(client, label, &servers_of_client))?;
     if let Some(reason) = &server.left_out {

@@ -1,5 +1,5 @@
-//! `mainstay add`: adds a server, to the configuration unless `--ephemeral` is given. Starts the server once
-//! before saving it.
+//! `mainstay add`: starts a server once, and then saves it in the configuration. With `--ephemeral` it adds
+//! the server to the running daemon only.
 
 pub mod bundle;
 mod from_client;
@@ -129,7 +129,7 @@ fn header(text: &str) -> Result<(String, String), BadPair> {
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// The kinds of servers that can be added.
+/// The server to add, by the kind of source on the command line.
 #[derive(Debug, PartialEq, Eq)]
 enum AddSource<'a> {
     Url(&'a str),
@@ -137,7 +137,7 @@ enum AddSource<'a> {
     /// A server of the registry by its name, optionally with a version after `@`.
     Registry(&'a str),
     Bundle(&'a Path),
-    /// A server of another client, by its label there.
+    /// A server of another client, by its name in that client's file.
     Client(ClientKind, &'a str),
 }
 
@@ -291,7 +291,7 @@ impl Add {
         Ok((name, source))
     }
 
-    /// Refuses options for servers that the command line describes by hand.
+    /// Refuses `--header` and `--transport`, which are only for a server that the command line describes.
     fn refuse_http_options(&self, kind_of_server: &str) -> Result<(), CommandError> {
         let options = [
             ("--header", !self.header.is_empty()),
@@ -469,7 +469,7 @@ fn has_entry(origin: &ConfigurationSource, name: &ServerName) -> Result<bool, Co
     Ok(document.is_some_and(|document| document.entry(name).is_some()))
 }
 
-/// Warns about secrets that are saved in clear, and hints at references.
+/// Warns about secrets that are saved in clear, and suggests references instead.
 fn warn_of_clear_secrets(keys: &[String]) {
     let Some(first) = keys.first() else { return };
     let plural = if keys.len() == 1 { "is" } else { "are" };
@@ -483,7 +483,7 @@ fn warn_of_clear_secrets(keys: &[String]) {
     ));
 }
 
-/// Reads an entry as the file would hold it, and returns its server if the entry is valid.
+/// Parses an entry as part of the configuration file, and returns its server if the entry is valid.
 fn checked(
     origin: &ConfigurationSource,
     name: &ServerName,
@@ -502,7 +502,7 @@ fn checked(
     problem.map_or(Ok(parsed.config), Err)
 }
 
-/// Parses the name of a server.
+/// Parses the name of a server. An illegal name is a usage error.
 pub fn legal(name: &str) -> Result<ServerName, CommandError> {
     ServerName::new(name).map_err(|error| CommandError::Usage {
         message: error.to_string(),

@@ -17,7 +17,7 @@ pub struct Prepared {
     pub in_clear: Vec<String>,
 }
 
-/// The keys of answers that are secrets in clear, not references to a secret's place.
+/// The keys of answers that contain a secret in clear instead of a reference to it.
 pub fn in_clear(questions: &[Question], answers: &Answers) -> Vec<String> {
     let secret = questions.iter().filter(|question| question.secret);
     let is_clear = |question: &&Question| {

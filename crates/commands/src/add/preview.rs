@@ -17,8 +17,8 @@ pub struct LaunchPreview {
 
 impl LaunchPreview {
     pub fn from_recipe(recipe: &Recipe) -> Self {
-        // The recipe's author may be a stranger. A variable such as `LD_PRELOAD` decides as much as the
-        // command.
+        // Show the variables as well. The recipe may come from a stranger, and a variable such as
+        // `LD_PRELOAD` can run code as the command does.
         let names = |label: &str, pairs: &[(String, Text)]| {
             let masked = pairs.iter().map(|(name, text)| {
                 let value = text.masked();
@@ -69,7 +69,7 @@ impl LaunchPreview {
 
     /// Previews an entry that the command line or another file describes.
     pub fn from_entry(entry: &Entry) -> Self {
-        // A placeholder of a secret names a place in a file, which is no help here.
+        // Cut a `${secret:...}` placeholder. The place that it names does not help the reader.
         let masked = masking::masked_entry(entry, "");
         let text = |value: &Value| match value.as_str() {
             Some(text) => match text.find("${secret:") {

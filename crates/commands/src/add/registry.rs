@@ -1,4 +1,4 @@
-//! Asks an MCP registry for a server, and chooses the package or URL to run it from.
+//! Looks up a server in an MCP registry, and chooses the package or URL to run it from.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::{
     preview::LaunchPreview,
 };
 
-/// The official registry.
+/// The official MCP registry, which is the default.
 const OFFICIAL: &str = "https://registry.modelcontextprotocol.io";
 
 /// The maximum size of one response in bytes.
@@ -35,14 +35,15 @@ const BUNDLE_LIMIT: Duration = Duration::from_mins(10);
 /// The maximum number of reasons that an error lists.
 const MAX_REASONS: usize = 5;
 
-/// An MCP registry, which lists servers.
+/// A client of an MCP registry.
 #[derive(Debug)]
 pub struct RegistryClient {
     base: String,
 }
 
 impl RegistryClient {
-    /// Finds the registry of the flag, the environment or the configuration, or else the official one.
+    /// Takes the registry of the flag, the environment or the configuration, in this order. The
+    /// default is the official registry.
     pub fn locate(flag: Option<&str>, origin: &ConfigurationSource) -> Result<Self, CommandError> {
         let url = match flag {
             Some(url) => Some(url.to_owned()),
@@ -122,7 +123,7 @@ impl RegistryClient {
     }
 }
 
-/// The server that the command line names.
+/// A request of the command line for a server of the registry.
 pub struct RegistryRequest<'a> {
     /// The server's name in the registry, optionally with a version after `@`.
     pub server: &'a str,
@@ -132,7 +133,7 @@ pub struct RegistryRequest<'a> {
     pub env: &'a [(String, String)],
 }
 
-/// Turns a server of the registry into an entry.
+/// Fetches a server of the registry, chooses how to run it, and makes its entry.
 pub async fn prepare(
     registry: &RegistryClient,
     request: RegistryRequest<'_>,
@@ -235,7 +236,7 @@ fn check_status(listed: &ListedServer) -> Result<(), CommandError> {
     }
 }
 
-/// The best way to run the server on this machine, or the best of the requested kind.
+/// The best way to run the server on this machine. With `kind`, the best way of this kind.
 fn choose(listed: &ListedServer, kind: Option<OfferKind>) -> Result<Offer, CommandError> {
     let (all, unusable) = offers(&listed.server, resolve::is_here);
     let mut kinds: Vec<_> = all.iter().map(|offer| offer.kind.word()).collect();

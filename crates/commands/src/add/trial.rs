@@ -1,4 +1,4 @@
-//! Starts a server once, in this process, before it is saved. Finds out whether it starts, and its tools.
+//! Starts a server once in this process before it is saved, to check that it starts and to list its tools.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use mainstay_platform::lineage::Lineage;
 use mainstay_transport::asks_for_login;
 use tokio::time::{Instant, sleep};
 
-/// Time after which a slow start is reported. It is reported again after twice that time, and so on.
+/// The delay before the first report of a slow start. Each later report waits twice as long as the one
+/// before.
 const SLOW_START: Duration = Duration::from_secs(2);
 
 /// The maximum number of tools that a line names.

@@ -1,4 +1,4 @@
-//! Arguments of a call: from the command line, files, stdin, and a person's answers about required ones.
+//! Arguments of a call. They come from the command line, files, stdin, and questions to a person.
 
 use std::{fs, io, io::Read as _};
 
@@ -25,7 +25,7 @@ pub enum CallArguments {
     Pairs(Vec<String>),
 }
 
-/// The owner of stdin.
+/// The owner of stdin. Only the owner reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentInput {
     /// The command owns stdin. It reads stdin for `-`, and asks a person there.
@@ -249,7 +249,7 @@ fn question(name: &str, property: &Value) -> Question {
         },
         min: property["minimum"].as_f64(),
         max: property["maximum"].as_f64(),
-        // Appears in the line of a missing argument.
+        // The placeholder appears in the line about a missing argument.
         placeholder: if types.is_empty() {
             "any type".to_owned()
         } else {
@@ -297,7 +297,7 @@ async fn ask(
     })
 }
 
-/// Adds the type to the description if nothing else names it.
+/// Adds the type to the description, unless the question shows it elsewhere.
 fn with_type(question: &Question) -> Question {
     let mut question = question.clone();
     let names_type = !question.choices.is_empty() || question.placeholder == "string";
@@ -393,7 +393,7 @@ mod tests {
             refused("files/echo has no argument \"a\"", "it takes none")
         );
         assert_eq!(unknown(&schema, &[("text", "1")]), None);
-        // No argument is unknown if the schema allows others.
+        // A schema that allows further properties makes no argument unknown.
         for (key, value) in [
             ("additionalProperties", json!(true)),
             ("additionalProperties", json!({"type": "string"})),

@@ -1,4 +1,5 @@
-//! `mainstay completions`: prints the completion script of a shell, and answers the shell's questions.
+//! `mainstay completions`: prints the completion script of a shell, and answers the requests of the
+//! script.
 //!
 //! The script runs the program with [`VARIABLE`] set for each press of Tab. The program then prints the
 //! completions and nothing else. It starts no server and logs nothing.
@@ -26,7 +27,7 @@ use mainstay_command_line::{
 
 pub use self::places::PLACES;
 
-/// The variable that names the shell of a question.
+/// The variable that marks a request for completions. Its value is the name of the shell.
 const VARIABLE: &str = "MAINSTAY_COMPLETE";
 
 const PROGRAM: &str = "mainstay";
@@ -86,7 +87,8 @@ impl RunCommand for Completions {
     }
 }
 
-/// The program's path, which a shell finds from any folder: the name under which it was started.
+/// The path of the program for the script. A bare name stays, because the shell finds it in PATH. A
+/// relative path becomes absolute.
 fn program() -> String {
     let name = env::args_os().next().map(PathBuf::from);
     let name = name.unwrap_or_else(|| PROGRAM.into());
@@ -98,8 +100,8 @@ fn program() -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Answers a shell, if [`VARIABLE`] is set. Prints no error, because it would appear in the line that a
-/// person is typing.
+/// Answers a request of a shell, if [`VARIABLE`] is set. Prints no error, because an error would appear
+/// in the line that a person is typing.
 pub fn answered(command: impl Fn() -> Command) -> Option<ExitCode> {
     env::var_os(VARIABLE)?;
     let completed = CompleteEnv::with_factory(|| places::with_names(command()))

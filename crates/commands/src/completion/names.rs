@@ -1,7 +1,7 @@
-//! Names for completion: the names of the running daemon, or else of the configuration's file.
+//! Names for completion. They come from the running daemon, or else from the configuration's file.
 //!
-//! A shell waits for them at each Tab, so a lookup has the time limit [`LIMIT`]. A name becomes part of the
-//! command line. So names with characters that a shell interprets are left out.
+//! A shell waits for the names at each Tab, so a lookup has the time limit [`LIMIT`]. A name becomes part
+//! of a command line, so names with characters that a shell interprets are left out.
 
 use std::{
     env,
@@ -30,7 +30,7 @@ use mainstay_platform::{
 /// The time limit of a lookup.
 const LIMIT: Duration = Duration::from_millis(280);
 
-/// The part of [`LIMIT`] that the daemon has.
+/// The part of [`LIMIT`] for a request to the daemon.
 const DAEMON_LIMIT: Duration = Duration::from_millis(200);
 
 pub fn servers() -> Vec<CompletionCandidate> {
@@ -54,7 +54,8 @@ fn all_servers() -> Vec<(String, String)> {
     }
 }
 
-/// Names of tools, or prefixes of servers without a daemon, because only the daemon knows tools.
+/// Names of tools. Without a daemon, prefixes with the names of servers, because only the daemon knows
+/// tools.
 pub fn tools() -> Vec<CompletionCandidate> {
     within_limit(|| {
         let answer = ask(async |client| client.tools().await);
@@ -70,7 +71,7 @@ pub fn tools() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Tools by the names that their servers use.
+/// Names of tools as their servers define them.
 pub fn own_tools() -> Vec<CompletionCandidate> {
     within_limit(|| {
         let listed = ask(async |client| client.tools().await);
@@ -189,7 +190,7 @@ pub fn statuses() -> Vec<CompletionCandidate> {
 
 /// The doors of calls.
 pub fn doors() -> Vec<CompletionCandidate> {
-    // No call comes over a bridge yet.
+    // Leave out the bridge: calls never use it yet.
     let doors = Door::ALL.iter().filter(|door| **door != Door::Bridge);
     words(doors.map(|door| door.as_str()))
 }
@@ -216,8 +217,8 @@ pub fn programs_and_files(typed: &OsStr) -> Vec<CompletionCandidate> {
         .collect()
 }
 
-/// `key=` and `key=value` for the tool or prompt earlier in the line. bash splits words at `=`. The other
-/// shells do not.
+/// `key=` and `key=value` for the tool or prompt earlier in the line. Handles both kinds of shells: bash
+/// splits words at `=`, others do not.
 pub fn arguments(typed: &OsStr) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy().into_owned();
     within_limit(move || {
@@ -316,7 +317,7 @@ fn named((name, about): (String, String)) -> Option<CompletionCandidate> {
     Some(CompletionCandidate::new(name).help(about.map(Into::into)))
 }
 
-/// Runs a lookup on another thread, and gives up after [`LIMIT`]. A file may lie on a mount that does not
+/// Runs a lookup on another thread, and gives up after [`LIMIT`]. A file may be on a mount that does not
 /// respond.
 fn within_limit<T: Default + Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
@@ -339,12 +340,12 @@ fn ask<T>(question: impl AsyncFnOnce(&Client) -> Result<T, ClientError>) -> Opti
         let answer = tokio::time::timeout(DAEMON_LIMIT, question(&client)).await;
         answer.ok()?.ok()
     });
-    // Do not wait for a name that is being resolved.
+    // Do not wait for a pending DNS lookup.
     runtime.shutdown_background();
     answer
 }
 
-/// Reads the configuration's file: the one of `--config`, the one of the daemon, or the usual one.
+/// Reads the configuration's file: the file of `--config`, the daemon's file, or the default file.
 fn in_file<T: Default>(read: impl FnOnce(&Document) -> T) -> T {
     let served = || connect::locate(None).ok()?.file?.config.map(PathBuf::from);
     let origin = ConfigurationSource {
@@ -374,7 +375,7 @@ fn typed_before() -> Vec<String> {
     words
 }
 
-/// The value of an option in that line.
+/// The value of an option in the line on which Tab was pressed.
 fn typed_option(name: &str) -> Option<String> {
     let words = typed_words();
     let joined = words
@@ -403,7 +404,7 @@ mod tests {
             .collect()
     }
 
-    /// A completed line runs as soon as the person presses Enter.
+    /// A completed line runs when the person presses Enter, so a name must not contain shell syntax.
     #[test]
     fn no_name_is_offered_that_a_shell_would_read() {
         for name in ["files/read", "files/läs", "a.b-c_d", "漢字", "files/"] {
@@ -458,7 +459,7 @@ mod tests {
         check(&["call", "s/t", "mode=fast"], "", &["text=", "flag="]);
         check(&["call", "s/t"], "mode=", &["mode=fast", "mode=slow"]);
         check(&["call", "s/t"], "mode=s", &["mode=slow"]);
-        // The words as bash splits them.
+        // bash passes these words.
         check(&["call", "s/t", "mode", "="], "f", &["fast"]);
         check(&["call", "s/t", "flag"], "", &["true", "false"]);
         check(

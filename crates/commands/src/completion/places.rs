@@ -11,12 +11,12 @@ pub enum Names {
     Servers,
     /// `server/tool`
     Tools,
-    /// A tool by the name that its server uses.
+    /// A tool, by the name that its server defines.
     OwnTools,
     ServersAndTools,
     /// `server/prompt`
     Prompts,
-    /// `key=value` of the tool or the prompt earlier in the line.
+    /// `key=value` for the tool or the prompt earlier in the line.
     Arguments,
     Profiles,
     /// Clients that have a token, switches, or a session.
@@ -32,7 +32,8 @@ pub enum Names {
     ProgramsAndFiles,
 }
 
-/// The command, the id of its argument, and the names that complete it.
+/// The completed arguments. Each row has the command, the id of its argument, and the names that
+/// complete it.
 pub const PLACES: [(&str, &str, Names); 47] = [
     ("add", "from", Names::Programs),
     ("approve", "name", Names::Servers),

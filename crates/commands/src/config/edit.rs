@@ -1,4 +1,5 @@
-//! `mainstay config edit`: opens a copy of the configuration in an editor, and saves it if it is usable.
+//! `mainstay config edit`: opens a copy of the configuration in an editor, and saves the copy if it is
+//! valid.
 
 use std::{
     env, fs, io,
@@ -28,7 +29,7 @@ pub async fn run(origin: &ConfigurationSource, json: bool) -> Result<(), Command
         .path()
         .ok_or_else(|| import::no_home("the configuration"))?;
     let before = match origin.text() {
-        // A named file that does not exist is created.
+        // `--config` may name a file that does not exist yet. It is created.
         Err(_) if !path.exists() => None,
         text => text?,
     };
@@ -71,7 +72,7 @@ struct Editing {
     person: Person,
 }
 
-/// A person's decision about a text with faults.
+/// A person's choice after an edit with errors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Choice {
     Again,
@@ -85,7 +86,7 @@ impl Editing {
             path: env::temp_dir().display().to_string(),
             source,
         })?;
-        // The copy has the file's name, from which editors detect the syntax.
+        // Give the copy the file's name, because editors detect the syntax by the name.
         let copy = folder.path().join(path.file_name().unwrap_or_default());
         let this = Self {
             path,
@@ -106,7 +107,7 @@ impl Editing {
         self.before.as_deref().unwrap_or(edit::NEW)
     }
 
-    /// Runs the editor, and returns the text after it.
+    /// Runs the editor. Returns the text that it leaves.
     async fn edited(&mut self) -> Result<String, CommandError> {
         let editor = editor();
         let mut child = command(&editor, &self.copy)
@@ -115,7 +116,7 @@ impl Editing {
         let status = loop {
             tokio::select! {
                 status = child.wait() => break status,
-                // The editor receives SIGINT, too, and handles it.
+                // Ignore SIGINT. The editor receives it as well and handles it.
                 signal = self.person.signals.next() => if !signal.is_interrupt() {
                     let exit = signal.exit_code();
                     self.folder.disable_cleanup(true);
@@ -134,7 +135,8 @@ impl Editing {
         })
     }
 
-    /// Parses the text, and returns its faults. A fault of a server that the file had before is left out.
+    /// Parses the text, and returns its errors. Leaves out errors of a server that the file had before the
+    /// edit.
     fn check(
         &self,
         origin: &ConfigurationSource,
@@ -167,7 +169,7 @@ impl Editing {
         (Some(loaded), findings)
     }
 
-    /// The configuration before the edit, if it is usable.
+    /// The configuration before the edit, if it is valid.
     fn loaded_before(&self, origin: &ConfigurationSource) -> Option<Loaded> {
         let text = self.before.as_deref().unwrap_or(edit::EMPTY);
         origin.parse(Some(text)).ok()
@@ -202,12 +204,12 @@ impl Editing {
         }
     }
 
-    /// The error about a text that was not saved. The copy is not removed.
+    /// The error about a text that was not saved. Keeps the copy.
     fn rejected(mut self, findings: Vec<ConfigError>, json: bool) -> CommandError {
         self.folder.disable_cleanup(true);
         let copy_note = format!("the new text is in {}", self.copy.display());
         if !json && self.person.is_there() {
-            // The findings were printed before.
+            // The findings are printed already.
             return CommandError::Usage {
                 message: format!("{} stays as it was", self.path.display()),
                 hint: Some(copy_note),

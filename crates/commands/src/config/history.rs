@@ -79,7 +79,7 @@ impl ConfigHistoryCommand {
 }
 
 impl Numbered {
-    /// Prints the difference between the version and the one before it.
+    /// Prints the diff between the version and the version before it.
     pub async fn diff(&self, place: ServerSource, json: bool) -> Result<(), CommandError> {
         let found = version(place, self.number).await?;
         if json {
@@ -136,7 +136,7 @@ impl Undo {
     }
 }
 
-/// Adds a hint to the error about a change by hand, because a person has to decide.
+/// Adds a hint to the error about a manual change of the file, because a person has to decide.
 fn hinted(error: impl Into<CommandError>) -> CommandError {
     let error = error.into();
     if error.code() != FailureKind::ConfigChanged.code() {

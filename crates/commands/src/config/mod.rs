@@ -105,7 +105,8 @@ impl ConfigCommand {
         let located = named_by(self.config.as_deref(), &Process);
         let (by, path) = located.ok_or_else(|| import::no_home("the configuration"))?;
         let path = import::absolute(&path)?;
-        // A daemon may have been started with another configuration.
+        // Compare with the daemon's file, because a daemon may have been started with another
+        // configuration.
         let daemon = connect::locate(None).ok().and_then(|found| found.file);
         let served = daemon.and_then(|file| file.config);
         if self.json {
@@ -132,7 +133,7 @@ impl ConfigCommand {
     }
 }
 
-/// True if a file that a daemon serves is this file.
+/// True if a daemon's configuration file is this file.
 fn is_same(served: &Path, path: &Path) -> bool {
     std::fs::canonicalize(path).is_ok_and(|path| path == served)
 }

@@ -36,11 +36,12 @@ const SHOWN_VARIABLES: [&str; 12] = [
 /// Prefixes of variables whose names the report holds, without their values.
 const NAMED_PREFIXES: [&str; 3] = ["MAINSTAY_", "XDG_", "npm_config_"];
 
-/// The minimum length of a variable's value that is hidden everywhere. A shorter value may be a common word.
+/// The minimum length of a variable's value that is hidden in all texts. A shorter value may be a common
+/// word.
 const MIN_SECRET: usize = 6;
 
-/// The maximum length of a text that an invalid configuration may show. A longer one may be a secret. Its
-/// keys are shorter.
+/// The maximum length of a quoted text from an invalid configuration. A longer text may be a secret. Keys of
+/// the configuration are shorter.
 const LONGEST_WORD: usize = 10;
 
 /// Words in the names of variables whose values are secret.
@@ -55,7 +56,7 @@ const SECRET_WORDS: [&str; 8] = [
     "TOKEN",
 ];
 
-/// Paths of URLs that are common, and so no secrets.
+/// URL paths that are common and therefore no secrets.
 const PLAIN_PATHS: [&str; 5] = ["", "/", "/mcp", "/mcp/", "/sse"];
 
 /// The sources of the report.
@@ -87,7 +88,7 @@ async fn report(material: &Material<'_>) -> Value {
         let document = Document::read(text, Syntax::of_path(path));
         match document.and_then(|document| document.value()) {
             Ok(value) => masked(&value, ""),
-            // Leave out a text that is not JSON, because a secret may stand anywhere in it.
+            // Leave out the text if it is not JSON, because a secret may be anywhere in it.
             Err(_) => Value::String("cannot be read as JSON".to_owned()),
         }
     });
@@ -241,15 +242,14 @@ impl HiddenTexts {
     }
 }
 
-/// All quoted texts of an invalid configuration, because any of them may be a secret. Short texts are its
-/// keys, and are left out.
+/// The long quoted texts of an invalid configuration. Any of them may be a secret. Short texts are keys.
 fn quoted(text: &str) -> Vec<String> {
     let parts = text.split(['"', '\'']).skip(1);
     let is_text = |part: &&str| part.len() > LONGEST_WORD && !part.contains(['\n', '{', '}']);
     parts.filter(is_text).map(str::to_owned).collect()
 }
 
-/// The path of a server's URL, unless it is common. Some providers put a key into it.
+/// The path of a server's URL, unless it is a common path. Some providers put a key into the path.
 fn path_of(url: &str) -> Option<String> {
     let (_, rest) = url.split_once("://")?;
     let path = &rest[rest.find('/')?..];

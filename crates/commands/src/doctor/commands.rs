@@ -1,4 +1,4 @@
-//! Checks the commands of servers: their paths, their versions, and the PATH of their lookup.
+//! Checks the commands of servers: their paths, their versions, and the PATH that is searched.
 
 use std::{
     collections::BTreeMap,
@@ -24,14 +24,14 @@ use super::{
     install,
 };
 
-/// Programs that start servers, and that print only their version with `--version`. Other programs are never
-/// run with it, because a server may interpret the option.
+/// Programs that start servers, and for which `--version` only prints the version. Other programs are never
+/// run with `--version`, because a server may interpret the option.
 const LAUNCHERS: [&str; 15] = [
     "bun", "bunx", "deno", "docker", "node", "npm", "npx", "pipx", "pnpm", "podman", "python",
     "python3", "uv", "uvx", "yarn",
 ];
 
-/// The time limit of a version. `npx` starts Node, which is slow on a busy machine.
+/// The time limit of `--version`. `npx` starts Node, which is slow on a busy machine.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Programs that run on Node.
@@ -43,18 +43,18 @@ const MIN_NODE: u32 = 18;
 /// The maximum number of programs that run at a time.
 const AT_ONCE: usize = 4;
 
-/// The maximum length of the line with a version, in bytes.
+/// The maximum length of a version line, in bytes.
 const MAX_LINE: usize = 120;
 
-/// The maximum number of folders of a PATH in the text for people.
+/// The maximum number of PATH folders in the text for people.
 const SHOWN_FOLDERS: usize = 4;
 
-/// A server's command and its program, found as at the start of the server.
+/// A server's command and its program. The lookup is that of a start of the server.
 struct LookedUp {
     server: String,
     command: String,
     program: Program,
-    /// The command may have been a reference to a secret.
+    /// Secrets to hide in texts, because the command may come from a reference to a secret.
     secrets: Option<Secrets>,
 }
 
@@ -81,7 +81,7 @@ pub async fn check(config: &Config, path: Option<&Path>) -> Vec<DoctorFinding> {
             Launch::Http(_) | Launch::Broken(_) | Launch::Unapproved => None,
         })
         .collect();
-    // The lookup reads folders, and may run a login shell.
+    // Do not block the runtime: the lookup reads folders, and may run a login shell.
     let looked_up =
         try_off_the_runtime(|| stdio_launches.into_iter().map(look_up).collect::<Vec<_>>());
     let looked_up = looked_up.await.unwrap_or_default();
@@ -180,7 +180,7 @@ fn old_node(
     )
 }
 
-/// A finding about a Docker whose daemon does not run, which the server needs.
+/// A finding about a server that needs Docker while Docker's daemon does not run.
 async fn silent_docker(looked: &[LookedUp]) -> Option<DoctorFinding> {
     let mut with_docker = looked
         .iter()
@@ -312,7 +312,7 @@ fn found(
     .about(&looked.server)
 }
 
-/// The first line that `program --version` prints, run with the server's variables.
+/// The first line of the output of `program --version`, run with the server's variables.
 async fn version(program: &Path, variables: &Variables) -> Result<String, String> {
     let output = Command::new(program)
         .arg("--version")

@@ -110,7 +110,7 @@ fn findings_of_error(error: &LoadError) -> Vec<DoctorFinding> {
     }
 }
 
-/// A command that opens the file at the error, then checks it.
+/// A command that opens the file at the error and then validates the file.
 fn correct(path: &Path, error: &ConfigError) -> String {
     let path = quoted(path);
     let place = error.position.map(|(line, _)| format!("+{line} "));
@@ -120,7 +120,8 @@ fn correct(path: &Path, error: &ConfigError) -> String {
     )
 }
 
-/// A finding about a file that others can write. The configuration decides which programs run.
+/// A finding about a file that others can write. That is unsafe, because the configuration decides
+/// which programs run.
 fn untrusted(path: &Path, error: &LoadError) -> DoctorFinding {
     let finding = DoctorFinding::error("config.writable", error.findings().join("\n"))
         .consequence("no server is started: they can have Mainstay run any program as you");
@@ -165,7 +166,7 @@ fn permissions(_path: &Path, _text: &str) -> Option<DoctorFinding> {
     None
 }
 
-/// True if the file holds secrets, not only references to them.
+/// True if the file contains secrets in clear. References to secrets do not count.
 fn has_secrets(path: &Path, text: &str) -> bool {
     let document = Document::read(text, Syntax::of_path(path));
     let value = document.and_then(|document| document.value());

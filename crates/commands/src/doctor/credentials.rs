@@ -1,5 +1,5 @@
-//! Finds the setting with the credentials that a server refuses, the origin of its value, and the command
-//! that replaces it.
+//! Finds the setting with the credentials that a server refuses, where its value comes from, and the
+//! command that replaces it.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub struct Credentials<'a> {
     entries: Vec<(ServerName, Entry)>,
 }
 
-/// The origin of a setting's value.
+/// The place from which a setting's value comes.
 #[derive(Debug, PartialEq, Eq)]
 enum ValueOrigin {
     /// The file holds the value.
@@ -52,7 +52,7 @@ impl<'a> Credentials<'a> {
             .iter()
             .find(|(name, _)| name.as_str() == server);
         let Some((_, entry)) = entry else {
-            // The daemon has the server from its command line or from another file.
+            // The daemon has the server from its command line or from a client file.
             return format!(
                 "mainstay add --replace --header 'Authorization: Bearer …' {server} URL  # its entry does not stand in a file that is known here; an --mcp-client of that name wins at the next start"
             );
@@ -110,13 +110,13 @@ fn setting(entry: &Entry) -> Option<(String, &str)> {
         })
         .filter(|(_, _, value)| text(value))
         .collect();
-    // Headers for credentials have many names. The standard one comes first.
+    // Credentials can be in headers of many names. Prefer the standard one.
     headers.sort_by_key(|(_, name, _)| !name.eq_ignore_ascii_case("authorization"));
     let (place, name, value) = headers.into_iter().next()?;
     Some((format!("{place}.{name}"), value.as_str()?))
 }
 
-/// The origin of a value: its first reference, or the file itself.
+/// The place from which a value comes: its first reference, or the file itself.
 fn origin(entry: &Entry, value: &str) -> ValueOrigin {
     let Some(reference) = reference(value) else {
         return ValueOrigin::Literal;

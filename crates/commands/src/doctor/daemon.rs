@@ -1,4 +1,4 @@
-//! Checks the daemon: whether one runs, and whether another program uses its port.
+//! Checks the daemon: whether a daemon runs, and whether another program uses its port.
 
 use std::{
     io,
@@ -17,7 +17,7 @@ use mainstay_platform::{
 
 use super::finding::{DoctorFinding, quoted};
 
-/// A client of the daemon if it answers, and the findings about it.
+/// A client of the daemon if the daemon answers, and the findings about the daemon.
 pub async fn find(
     state: Option<&StateDir>,
     listen: ListenAddress,
@@ -57,7 +57,7 @@ pub async fn find(
     }
 }
 
-/// A command that removes the address of a daemon.
+/// A command that makes clients forget the address of a daemon.
 fn forget(state: Option<&StateDir>) -> String {
     match state {
         Some(state) => format!(
@@ -78,7 +78,8 @@ fn silent(state: Option<&StateDir>, error: &ClientError) -> DoctorFinding {
     }
 }
 
-/// Findings about the daemon's future addresses, and about a program on the other family of loopback.
+/// Findings about the addresses that a daemon would use, and about another program at the other
+/// loopback family.
 async fn ports(listen: ListenAddress) -> Vec<DoctorFinding> {
     let addresses = listen.addresses();
     let Some(first) = addresses.first().copied() else {
@@ -90,7 +91,7 @@ async fn ports(listen: ListenAddress) -> Vec<DoctorFinding> {
     }
 }
 
-/// A finding with the reason that the daemon cannot listen on the first of these addresses.
+/// A finding with the reason why the daemon cannot listen on the first of these addresses.
 async fn port(listen: ListenAddress, first: SocketAddr, error: &io::Error) -> DoctorFinding {
     let other = listen.at_port(listen.port().wrapping_add(1).max(1024));
     let mend = format!("mainstay serve --listen {other}");
@@ -102,7 +103,7 @@ async fn port(listen: ListenAddress, first: SocketAddr, error: &io::Error) -> Do
         .consequence("the daemon cannot start")
         .mend(mend);
     }
-    // Find the holder before the request, because a program may serve one connection only.
+    // Find the process before the request, because its program may accept only one connection.
     let holder = off_the_runtime(move || PortHolder::find(first)).await;
     if is_mainstay(first).await {
         DoctorFinding::error(
@@ -130,7 +131,8 @@ async fn port(listen: ListenAddress, first: SocketAddr, error: &io::Error) -> Do
     }
 }
 
-/// A finding about another program at the same port of the other family, where `localhost` also leads.
+/// A finding about another program at the same port of the other IP family. `localhost` may lead to
+/// that program.
 fn other_family(ours: SocketAddr) -> Option<DoctorFinding> {
     let other_address = loopback::taken_beside(ours)?;
     let free = ListenAddress::Localhost(ours.port().wrapping_add(1).max(1024));
@@ -145,9 +147,10 @@ fn other_family(ours: SocketAddr) -> Option<DoctorFinding> {
     )
 }
 
-/// A finding about another program at the port of the running daemon, on the other family of loopback.
+/// A finding about another program at the daemon's port on the loopback address of the other IP
+/// family.
 async fn other_family_of_running(client: &Client) -> Option<DoctorFinding> {
-    // The daemon of an older version may not report its addresses.
+    // The daemon of an older version does not report its addresses.
     let about = client.about().await.ok()?;
     match about.listen.as_slice() {
         [only] => other_family(only.parse().ok()?),
@@ -155,7 +158,8 @@ async fn other_family_of_running(client: &Client) -> Option<DoctorFinding> {
     }
 }
 
-/// True if Mainstay listens there. It shows its servers or refuses the request in its own way.
+/// True if Mainstay listens at this address. It lists its servers, or refuses the request with an
+/// error of its own.
 async fn is_mainstay(listen: SocketAddr) -> bool {
     let Ok(client) = Client::new(&format!("http://{listen}"), None) else {
         return false;

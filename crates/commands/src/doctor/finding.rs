@@ -1,4 +1,4 @@
-//! Findings of the doctor: the message, the consequence, and the command that mends it.
+//! Findings of the doctor: a message, the consequence, and the command that solves the problem.
 
 use std::{
     fmt::Write as _,
@@ -41,12 +41,12 @@ pub struct DoctorFinding {
     pub server: Option<String>,
     #[serde(rename = "what")]
     pub message: String,
-    /// A shorter message for people.
+    /// A shorter message for the text output.
     #[serde(skip)]
     pub brief: Option<String>,
     #[serde(rename = "why", skip_serializing_if = "Option::is_none")]
     pub consequence: Option<String>,
-    /// A command, or advice, that mends it.
+    /// A command or advice that solves the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mend: Option<String>,
     /// The last lines of a server's stderr.
@@ -59,7 +59,8 @@ pub struct DoctorFinding {
     pub fix: Option<Fix>,
 }
 
-/// A change that `--fix` may make without a question. It loses no data and changes no program's behaviour.
+/// A change that `--fix` may make without a question. It must lose no data and change no program's
+/// behaviour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fix {
     /// Sets the permissions of a path.
@@ -144,12 +145,12 @@ impl DoctorFinding {
         }
     }
 
-    /// True while the finding is a problem that `--fix` has not mended.
+    /// True if the finding is a problem that `--fix` has not solved.
     pub fn is_open(&self) -> bool {
         self.level > Level::Ok && self.fixed.is_none()
     }
 
-    /// The finding for people, on several lines.
+    /// The finding as text for people, on several lines.
     pub fn text(&self) -> String {
         let level = self.level.as_str();
         let server = self.server.as_ref();
@@ -167,7 +168,7 @@ impl DoctorFinding {
             ("mend", &self.mend),
             ("fixed", &self.fixed),
         ];
-        // A mended finding needs no advice.
+        // A solved problem needs no advice.
         let visible = rows
             .into_iter()
             .filter(|(word, _)| *word != "mend" || self.fixed.is_none());
@@ -210,7 +211,7 @@ fn restrict(_path: &Path, _mode: u32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// A command that opens the configuration, with a comment about the change.
+/// A command that opens the configuration, with a shell comment that describes the change.
 pub fn edit(path: Option<&Path>, comment: &str) -> String {
     let file = path.map(|path| format!(" --config {}", quoted(path)));
     format!(
@@ -219,7 +220,7 @@ pub fn edit(path: Option<&Path>, comment: &str) -> String {
     )
 }
 
-/// A path as a word of a shell.
+/// A path, quoted as one word of a shell.
 pub fn quoted(path: &Path) -> String {
     word(&path.display().to_string())
 }

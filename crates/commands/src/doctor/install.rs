@@ -1,10 +1,10 @@
-//! Finds the command that installs a program which starts servers.
+//! Finds the command that installs a missing launcher, such as `uvx`.
 
 use std::{env, ffi::OsStr, path::Path};
 
 use mainstay_core::programs;
 
-/// A package manager, and the beginning of its command.
+/// A package manager, and the first words of its install command.
 struct Manager {
     program: &'static str,
     command: &'static str,
@@ -39,7 +39,7 @@ fn is_in(path: &OsStr, program: &str) -> bool {
 fn command_on(program: &str, has: impl Fn(&str) -> bool) -> Option<String> {
     let program = Path::new(program).file_name()?.to_str()?;
     let package = programs::package_for(program)?.name;
-    // The scripts of the publishers work everywhere, and few distributions have a package.
+    // Prefer the publishers' scripts: they work everywhere, and few distributions have a package.
     let script = match package {
         "uv" => Some("curl -LsSf https://astral.sh/uv/install.sh | sh"),
         "Bun" => Some("curl -fsSL https://bun.com/install | bash"),

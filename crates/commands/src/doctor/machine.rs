@@ -34,25 +34,26 @@ const PRIVATE: [&str; 7] = [
 /// A command that names another state directory.
 const OTHER_HOME: &str = "export MAINSTAY_HOME=\"$HOME/.mainstay\"";
 
-/// Free space that is too little for records and logs for long, and space that is too little for any, in
-/// bytes.
+/// Free space in bytes. Below the first limit, records and logs will soon fill the disk. Below the second,
+/// nothing more should be written.
 const LITTLE_SPACE: u64 = 500 * MEGABYTE;
 const NO_SPACE: u64 = 50 * MEGABYTE;
 const MEGABYTE: u64 = 1_000_000;
 
-/// Number of open files for a server and its client's connection, with room for a restart.
+/// The number of open files for a server and a client's connection to it, with a reserve for a restart.
 const FILES_OF_SERVER: usize = 8;
 
-/// Number of other open files: the journal, logs, doors and a few clients.
+/// The number of other open files: the journal, logs, doors and a few clients.
 const OTHER_FILES: usize = 512;
 
-/// The maximum difference of clocks. With a larger one tokens expire early, and times of records are wrong.
+/// The maximum difference between clocks. A larger difference makes tokens expire early and records show
+/// wrong times.
 const SKEW: Duration = Duration::from_mins(1);
 
 /// The time limit for an HTTP server's date.
 const DATE_LIMIT: Duration = Duration::from_secs(5);
 
-/// The time 2026-01-01, before which no clock is right.
+/// The time 2026-01-01. A clock with an earlier time is wrong.
 const BUILT_AFTER: Duration = Duration::from_secs(1_767_225_600);
 
 /// Findings about the state directory and the files in it.
@@ -85,7 +86,7 @@ pub fn state(located: &Result<StateDir, StateError>) -> Vec<DoctorFinding> {
         findings.extend(readable(path));
     }
     findings.extend(PRIVATE.iter().filter_map(|name| readable(&path.join(name))));
-    // An error is ignored here, because the check of the daemon reports it.
+    // Ignore an error here, because the check of the daemon reports it.
     if let Ok(None) = state.daemon() {
         let left = path.join("daemon.json");
         findings.extend(left.exists().then(|| {
@@ -152,7 +153,7 @@ pub fn readable(_path: &Path) -> Option<DoctorFinding> {
     None
 }
 
-/// A finding about Mainstays that run for one client each.
+/// A finding about Mainstay processes that serve one client each.
 fn instances(state: &StateDir) -> Option<DoctorFinding> {
     let instances = state.instances().ok()?;
     let runs = |(_, path): &&(String, PathBuf)| {
@@ -298,8 +299,8 @@ fn skewed(message: String) -> DoctorFinding {
         .mend(mend)
 }
 
-/// The difference between the server's clock and this one. The request has no headers of the server's entry,
-/// because they hold secrets.
+/// The difference between the server's clock and this one. The request leaves out the headers of the
+/// server's entry, because they contain secrets.
 async fn skew(http: &HttpLaunch) -> Option<Duration> {
     let url = HealthUrl::new(&Secret::new(http.url.clone()), None, None)?;
     let date = timeout(DATE_LIMIT, url.date()).await.ok()?.ok()??;

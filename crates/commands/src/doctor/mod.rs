@@ -1,4 +1,5 @@
-//! `mainstay doctor`: looks for problems, and prints the consequence of each and the command that mends it.
+//! `mainstay doctor`: looks for problems. Prints the consequence of each problem and the command that
+//! solves it.
 
 mod bundle;
 mod clients;
@@ -98,8 +99,8 @@ impl RunCommand for Doctor {
         findings.extend(machine::state(&state));
         findings.extend(state.iter().flat_map(vault::check));
         if self.fix {
-            // Fix before the search for the daemon, because a directory with wrong permissions is not
-            // trusted.
+            // Apply fixes before the search for the daemon, because Mainstay does not trust a directory
+            // with wrong permissions.
             findings.iter_mut().for_each(DoctorFinding::apply_fix);
         }
         let state = state.ok();
@@ -223,7 +224,7 @@ impl Doctor {
     }
 }
 
-/// True if an earlier finding already gives the reason why a server is down.
+/// True if another finding already gives the reason why a server is down.
 fn is_known(down: &DoctorFinding, findings: &[DoctorFinding]) -> bool {
     if down.id != "server.down" {
         return false;

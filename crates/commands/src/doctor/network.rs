@@ -7,7 +7,8 @@ use mainstay_core::{
 
 use super::finding::DoctorFinding;
 
-/// A note for each proxy with the servers behind it, and an error for each server whose proxy cannot be used.
+/// A note for each proxy, with the servers that use it, and an error for each server whose proxy setting is
+/// unusable.
 pub fn proxies(config: &Config, variables: &ProxyVariables) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
     let mut chosen_proxies: Vec<(ChosenProxy, Vec<&str>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Examines the servers: through the daemon that runs, or by starting each of them once.
+//! Checks the servers: through the running daemon, or by starting each server once.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::{credentials::Credentials, finding::DoctorFinding};
 /// The maximum number of lines from each server's stderr.
 const MAX_STDERR_LINES: usize = 5;
 
-/// Time of a start after which many clients give up.
+/// The time of a start after which many clients give up.
 const SLOW: Duration = Duration::from_secs(10);
 
 /// The servers and the findings about them.
@@ -28,7 +28,7 @@ pub struct ServerReport {
     pub findings: Vec<DoctorFinding>,
 }
 
-/// Examines the servers through the daemon, which asks each of them.
+/// Checks the servers through the daemon, which probes each of them.
 pub async fn ask(
     client: &Client,
     credentials: &Credentials<'_>,
@@ -84,7 +84,7 @@ fn running_server(
     }
 }
 
-/// A finding about a server that is well, with advice about its entry if there is any.
+/// A finding about a connected server, with advice about its entry if there is any.
 fn connected(server: &Server, message: String) -> DoctorFinding {
     match &server.advice {
         Some(advice) => DoctorFinding::note("server.advice", format!("{message}; {advice}"))
@@ -138,8 +138,9 @@ fn is_refused(server: &Server) -> bool {
     server.next_action == Some(NextAction::SetCredentials)
 }
 
-/// Adds advice to a finding about a server that is down: about its broken package cache if its stderr shows
-/// one, about its credentials if they are refused, or else `mend`.
+/// Adds advice to a finding about a server that is down. If its stderr shows a broken package cache, the
+/// advice is about the cache. If the server refuses its credentials, the advice is about them. Otherwise it
+/// is `mend`.
 fn mended(
     finding: DoctorFinding,
     server: &Server,
@@ -167,7 +168,7 @@ fn with_stderr(mut finding: DoctorFinding, server: &Server) -> DoctorFinding {
     finding
 }
 
-/// Duration of the handshake of the server's session, including the start of its process.
+/// The duration of the session's handshake, including the start of the process.
 fn handshake_time(server: &Server) -> Duration {
     Duration::from_millis(server.handshake_ms.unwrap_or_default())
 }
@@ -188,7 +189,7 @@ fn offer(server: &Server) -> String {
     offers.join(", ")
 }
 
-/// Starts each enabled server once in a daemon that stores nothing, and stops it again.
+/// Starts each enabled server once in a daemon that stores nothing, and then stops it.
 pub async fn start(
     host: &dyn Host,
     loaded: &Loaded,
@@ -196,7 +197,7 @@ pub async fn start(
     credentials: &Credentials<'_>,
 ) -> Result<ServerReport, CommandError> {
     let mut config = loaded.config.clone();
-    // An examination sends no alert and no telemetry.
+    // Send no alerts and no telemetry from a check.
     config.alerts.clear();
     config.telemetry = None;
     for server in &mut config.servers {
@@ -262,8 +263,7 @@ fn started_server(
         .consequence("clients do not get its tools")
         .mend("mainstay doctor --timeout 120  # then set `connectTimeoutMs` in its entry");
     }
-    // No daemon runs whose logs could be read. The next attempt does not matter, because the server is
-    // stopped now.
+    // Do not mention the daemon's logs or the next attempt: no daemon runs, and the server is stopped now.
     let reason = mainstay_core::trouble::explained(
         server.last_error.as_deref().unwrap_or(&server.status),
         &server.stderr,

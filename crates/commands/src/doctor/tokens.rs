@@ -1,4 +1,5 @@
-//! Finds tokens that have expired or soon will: those of clients, and those in the headers of servers.
+//! Finds tokens that have expired or will expire soon: client tokens, and tokens in the headers of
+//! servers.
 
 use std::{
     path::Path,
@@ -16,7 +17,7 @@ use serde::Deserialize;
 
 use super::finding::{DoctorFinding, edit, quoted};
 
-/// Time before the expiry of a token in which it is reported.
+/// The period before a token's expiry in which the token is reported.
 const WARNING_PERIOD: Duration = Duration::from_hours(7 * 24);
 
 pub async fn check_clients(
@@ -89,7 +90,7 @@ struct Claims {
     exp: u64,
 }
 
-/// Checks JSON Web Tokens in the headers of servers. Other tokens do not tell when they expire.
+/// Checks JSON Web Tokens in the headers of servers. Other tokens do not contain their expiry.
 pub fn check_servers(config: &Config, path: Option<&Path>) -> Vec<DoctorFinding> {
     let now = SystemTime::now();
     let enabled = config.servers.iter().filter(|server| server.enabled);
@@ -119,7 +120,7 @@ pub fn check_servers(config: &Config, path: Option<&Path>) -> Vec<DoctorFinding>
     findings.collect()
 }
 
-/// The time at which a header's token expires, if it is a JSON Web Token with a claim about it.
+/// The expiry of a header's token, if it is a JSON Web Token with an expiry claim.
 fn end_of(header: &str) -> Option<SystemTime> {
     let token = header.rsplit(' ').next()?;
     let mut parts = token.split('.');

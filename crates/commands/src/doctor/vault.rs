@@ -1,4 +1,4 @@
-//! The place of the vault's key, and who can use it.
+//! Checks where the vault's key is, and who can use it.
 
 use mainstay_core::failure::with_causes;
 use mainstay_platform::{
@@ -8,7 +8,7 @@ use mainstay_platform::{
 
 use super::{finding::DoctorFinding, machine::readable};
 
-/// A finding about the key of the vault. Nothing is said of a vault that is not there.
+/// A finding about the key of the vault. There is none if the vault does not exist.
 pub fn check(state: &StateDir) -> Vec<DoctorFinding> {
     let folder = state.vault();
     if !folder.exists() {

@@ -1,5 +1,5 @@
 //! `mainstay records export`: writes calls as a table for other programs. Reads records page by page, so that
-//! a million of them need no more memory than a thousand.
+//! memory use does not grow with their number.
 
 use std::{
     cell::{Cell, RefCell},
@@ -58,7 +58,7 @@ enum Format {
 /// The destination of the rows.
 enum Sink {
     Stdout,
-    /// A file beside the requested one, until it is complete.
+    /// A temporary file in the folder of the requested file, until it is complete.
     File(BufWriter<NamedTempFile>),
     Table(Box<dyn CallTable>, TempPath),
 }
@@ -127,7 +127,7 @@ impl Export {
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
-        // Test the folder first, because the error of a temporary file would name that file.
+        // Check the folder first. An error of the temporary file would name that file instead of the folder.
         let file = fs::metadata(folder).and_then(|_| NamedTempFile::new_in(folder));
         let file = file.map_err(|source| self.unwritten(source))?;
         if self.format != Format::Sqlite {
@@ -137,7 +137,7 @@ impl Export {
         Ok(Sink::Table(host.call_table(&path)?, path))
     }
 
-    /// Writes a page of calls. Breaks if the reader has closed the pipe.
+    /// Writes a page of calls. Returns `Break` if the reader has closed the pipe.
     fn write(
         &self,
         sink: &mut Sink,
@@ -231,7 +231,7 @@ impl Records {
             loop {
                 let mut query = self.query(before.as_deref());
                 query.push(("limit", PAGE.to_string()));
-                // A single count is enough for the progress. A search has no count.
+                // Only the first page needs the total count, for the progress. A search has no count.
                 if total.get().is_some() || self.is_search() {
                     query.push(("count", "false".to_owned()));
                 }

@@ -1,7 +1,6 @@
-//! `mainstay records --follow`: prints calls as they end, and with `--begun` as they begin. Polls the daemon
-//! for new calls. Without new calls a poll reads one page with the calls of the last seconds, which the
-//! journal finds by their time. While calls are open, it also reads a few of them by their numbers, or the
-//! list of all open calls.
+//! `mainstay records --follow`: prints calls when they end, and with `--begun` also when they begin. Polls
+//! the daemon for new calls. Each poll reads the calls of the last seconds, which the journal finds by their
+//! time. While calls are open, a poll also reads a few of them by id, or the list of all open calls.
 
 use std::{
     collections::BTreeMap,
@@ -32,26 +31,26 @@ const POLL_INTERVAL: Duration = Duration::from_millis(300);
 /// The interval between two attempts to reach a daemon that has stopped.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Tolerance for calls whose numbers and start times have a different order.
+/// The tolerance for calls whose ids and start times have a different order.
 pub(super) const SLACK: Duration = Duration::from_secs(5);
 
 /// The number of records in a page.
 pub(super) const PAGE: usize = 200;
 
-/// The maximum number of open calls that are read one by one. With more of them, the list of open calls shows
-/// which have ended.
+/// The maximum number of open calls that are read one by one. Above it, one request for the list of open
+/// calls shows which calls have ended.
 const MAX_SINGLE_READS: usize = 8;
 
 /// The state of the polls.
 #[derive(Default)]
 struct FollowState {
-    /// The newest call.
+    /// The id of the newest call so far.
     newest: Option<RecordId>,
     /// Calls that have not ended, with their start times.
     open: BTreeMap<i64, SystemTime>,
     /// True if `open` holds the calls that were open before the first poll.
     has_earlier: bool,
-    /// Start time of the oldest calls to look for.
+    /// The start time of the oldest call that may be new.
     since: Option<SystemTime>,
 }
 
@@ -87,7 +86,7 @@ impl Records {
         }
     }
 
-    /// Adds the calls that began earlier and have not ended to the state.
+    /// Adds the calls that were open before the first poll to the state.
     async fn add_earlier(
         &self,
         client: &Client,
@@ -132,7 +131,7 @@ impl Records {
         let mut before = None;
         loop {
             let mut query = self.query(before.as_deref());
-            // An open call gets another status later, so the filter by status comes at the end.
+            // Apply the filter by status later, because the status of an open call changes.
             query.retain(|(name, _)| !matches!(*name, "status" | "since"));
             query.extend(since.map(|since| ("since", utc::rfc3339(since))));
             query.push(("limit", PAGE.to_string()));
@@ -157,7 +156,6 @@ impl Records {
                     state.open.remove(&id);
                     self.print_call(&record.call)?;
                 }
-                // The journal has deleted the old record.
                 Err(ClientError::Refused { status, .. }) if status.as_u16() == 404 => {
                     state.open.remove(&id);
                 }
@@ -181,7 +179,7 @@ impl Records {
         Ok(())
     }
 
-    /// The open calls that may have ended.
+    /// The ids of open calls that may have ended.
     async fn maybe_ended(
         &self,
         client: &Client,
@@ -231,7 +229,7 @@ impl Records {
     }
 }
 
-/// The number of a call, and its start time.
+/// The id of a call, and its start time.
 pub(super) fn id_and_start(call: &CallRecord) -> Option<(i64, SystemTime)> {
     let id: RecordId = call.id.parse().ok()?;
     Some((id.0, utc::parse(&call.started_at)?))

@@ -1,7 +1,7 @@
-//! `mainstay records --follow --text`. A call that matches by its error matches only after its end, when
-//! later calls may already be printed. So each poll notes all open calls, and searches the calls that have
-//! ended since the last poll and the new calls. Without open or new calls, a poll is one request for the
-//! newest call.
+//! `mainstay records --follow --text`. A call may match by its error, which exists only when the call has
+//! ended. By then later calls may already be printed. So each poll reads all open calls, and searches the new
+//! calls and those that have ended since the last poll. Without open or new calls, a poll is one request for
+//! the newest call.
 
 use std::{
     collections::BTreeMap,
@@ -18,20 +18,21 @@ use super::{
     follow::{PAGE, SLACK, id_and_start},
 };
 
-/// Records have times in milliseconds or finer.
+/// The precision of times in records: milliseconds or finer.
 const ROUNDING: Duration = Duration::from_millis(1);
 
 /// The state of the polls: calls that earlier polls found.
 pub(super) struct TextFollowState {
     /// Start of the period. An earlier call is printed only if it was open at the first poll.
     from: SystemTime,
-    /// The newest call of all at the last poll.
+    /// The id of the newest call at the last poll, whether it matched or not.
     newest: Option<String>,
-    /// Start time of that call.
+    /// The start time of that call.
     since: SystemTime,
     /// Calls that had not ended, with their start times.
     open: BTreeMap<i64, SystemTime>,
-    /// Printed calls that may be found again, with their start times. The flag is true if the call had ended.
+    /// Printed calls that a search may find again, with their start times. The flag is true if the call had
+    /// ended.
     printed: BTreeMap<i64, (SystemTime, bool)>,
 }
 
@@ -63,7 +64,8 @@ impl Records {
         if id.is_none() || id == state.newest && state.open.is_empty() {
             return Ok(());
         }
-        // Read the open calls before the search. Then either of them finds a call that ends in between.
+        // Read the open calls before the search. A call that ends in between is then found by at least one of
+        // the two.
         let open = self.open_calls(client, state).await?;
         let since = if is_first {
             state.from
@@ -143,7 +145,7 @@ impl Records {
         Ok(())
     }
 
-    /// All open calls, also those without the text.
+    /// All open calls, with or without the text.
     async fn open_calls(
         &self,
         client: &Client,
@@ -162,8 +164,8 @@ impl Records {
         Ok(calls.iter().filter_map(id_and_start).collect())
     }
 
-    /// The matching calls of any status, page by page while `continues` accepts the pages. Ignores the text
-    /// unless `is_searched`.
+    /// The matching calls of any status. Reads pages while `continues` returns true. Ignores the text unless
+    /// `is_searched`.
     async fn pages_of(
         &self,
         client: &Client,
@@ -174,7 +176,7 @@ impl Records {
         let (mut calls, mut before) = (Vec::new(), None);
         loop {
             let mut query = self.query(before.as_deref());
-            // An open call gets another status later.
+            // Do not filter by status here, because the status of an open call changes.
             query.retain(|(name, _)| !matches!(*name, "status" | "since"));
             query.retain(|(name, _)| is_searched || *name != "text");
             query.extend_from_slice(more);

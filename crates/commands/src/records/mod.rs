@@ -173,7 +173,7 @@ impl Records {
         Ok(Exit::DONE)
     }
 
-    /// Asks the daemon, or reads the journals without one. Reads the journal of `instance` if one is named.
+    /// Queries the daemon. Without a daemon, or with an `instance`, reads the journal.
     async fn look_up<T>(
         &self,
         host: &dyn StoreHost,
@@ -233,7 +233,7 @@ impl Records {
         Ok(Exit::DONE)
     }
 
-    /// True if the daemon has to read records to find the calls. It does not count them then.
+    /// True if the daemon has to read records to find the calls. Such a search has no count.
     fn is_search(&self) -> bool {
         self.text.is_some() || self.trace.is_some()
     }
@@ -271,7 +271,7 @@ impl Records {
         parse_word("door", self.door.as_deref(), &words, Door::parse)
     }
 
-    /// The filter for a journal.
+    /// The filters in the form for reading a journal.
     fn filter(&self, before: Option<&str>) -> Result<RecordFilter, CommandError> {
         Ok(RecordFilter {
             servers: self.server.iter().cloned().collect(),
@@ -292,7 +292,7 @@ impl Records {
     }
 }
 
-/// Parses a word of a filter, with a hint about the words that there are.
+/// Parses a word of a filter. The error has a hint with the valid words.
 fn parse_word<T>(
     noun: &str,
     word: Option<&str>,

@@ -17,10 +17,10 @@ use mainstay_platform::environment::Loaded;
 /// A comment in the files that Mainstay writes.
 pub const WRITTEN_BY: &str = "Written by `mainstay service install`";
 
-/// Time of a stop in addition to that of the calls and the servers.
+/// The time for a stop beyond the limits of calls and servers.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// Variables with the places of the configuration and the state. A service manager sets none of them.
+/// Variables with the places of the configuration and the state. Service managers set none of them.
 const PLACES: [&str; 3] = ["MAINSTAY_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"];
 
 /// The daemon as a service.
@@ -36,8 +36,8 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// The service that runs `mainstay serve` as it would run here and now. Relative paths become absolute,
-    /// because a service starts in another folder.
+    /// The service that runs `mainstay serve` as this command line and environment would run it. Relative
+    /// paths become absolute, because a service starts in another folder.
     pub fn here(
         config: Option<&Path>,
         listen: Option<ListenAddress>,

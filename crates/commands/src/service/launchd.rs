@@ -100,7 +100,8 @@ pub fn pid(output: &str) -> Option<u32> {
     lines.find_map(|line| line.trim().strip_prefix("pid = ")?.parse().ok())
 }
 
-/// The steps that install the service, given its file and its state.
+/// The steps that install the service. They depend on the file that exists and on the state of the
+/// service.
 pub fn install(
     user: u32,
     place: &Path,
@@ -121,7 +122,7 @@ pub fn install(
             "launchctl",
             &["bootout", &target(user)],
         )));
-        // A stop takes some time, in which no agent can be loaded.
+        // launchd stops an agent in the background. No agent can be loaded until it has stopped.
         steps.push(Step::Until(ask_status(user)));
     }
     if has_changed || !is_loaded {

@@ -306,8 +306,7 @@ impl Manager {
         place.ok_or_else(|| StateError::Nowhere.into())
     }
 
-    /// Runs a command of the service manager that changes nothing. Fails if the service manager cannot be
-    /// reached.
+    /// Runs a harmless command of the service manager. Fails if the service manager cannot be reached.
     async fn reach(self) -> Result<(), CommandError> {
         let ask = match self {
             Self::Systemd => systemd::ask(),
@@ -368,7 +367,7 @@ impl Manager {
         Ok(status)
     }
 
-    /// A hint about the log with the reason of a failure.
+    /// A hint that names the log with the reason of a failure.
     fn log_hint(self) -> Result<String, CommandError> {
         Ok(match self {
             Self::Systemd => format!(
@@ -381,7 +380,7 @@ impl Manager {
 
     /// The steps that install the service. Fails early if they cannot succeed.
     async fn installation(self, request: &InstallRequest) -> Result<Vec<Step>, CommandError> {
-        // A service with an unreadable configuration would fail.
+        // Load the configuration, because a service with an unreadable configuration would fail.
         let mut loaded = environment::load(request.config.as_deref())?;
         import::warn_of_unread_rules(&mut loaded);
         starting::print_findings(&loaded);
@@ -427,7 +426,7 @@ impl Manager {
         Ok(match self {
             Self::Systemd => systemd::install(&place, &text, found.as_deref(), status.is_running),
             Self::Launchd => {
-                // launchd opens the log before the daemon starts.
+                // launchd opens the log in this folder before the daemon starts.
                 state::private_dir(state.path()).map_err(|error| CommandError::Cannot {
                     code: "state_unusable",
                     message: format!("cannot use {}: {error}", state.path().display()),
@@ -490,8 +489,7 @@ fn user() -> u32 {
     0
 }
 
-/// The text of the file, if an earlier `mainstay service install` has written it. Fails for a file of another
-/// author.
+/// The text of the file, if `mainstay service install` wrote it. Fails if another author wrote the file.
 fn read_own_file(path: &Path) -> Result<Option<String>, CommandError> {
     let found = import::read(path)?;
     match &found {

@@ -13,8 +13,8 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-/// The time limit of a program. A service manager waits for a daemon that stops, and the daemon may wait for
-/// calls.
+/// The time limit of a program. A service manager waits until the daemon has stopped, and the daemon may
+/// wait for calls.
 const LIMIT: Duration = Duration::from_mins(2);
 
 /// The interval between two runs of a program in [`Step::Until`].
@@ -154,7 +154,7 @@ fn failed(path: &Path, source: &io::Error) -> CommandError {
     }
 }
 
-/// Replaces the whole file. A link stays a link.
+/// Replaces the whole file. If the path is a symbolic link, the link stays.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;

@@ -11,7 +11,7 @@ use super::{
 
 pub const UNIT: &str = "mainstay.service";
 
-/// The exit code of a permanent failure, which a restart cannot mend: wrong usage or configuration.
+/// The exit code of permanent failures: wrong usage or configuration. A restart would not help.
 const PERMANENT: u8 = 2;
 
 /// Characters that systemd refuses in the path of a program.
@@ -25,7 +25,7 @@ pub fn place(environment: &dyn Environment) -> Option<PathBuf> {
     Some(folder.join("systemd/user").join(UNIT))
 }
 
-/// The reason that systemd would refuse the program, or `None`.
+/// The reason why systemd would refuse the program. `None` if it would not.
 pub fn refusal(definition: &Definition) -> Option<String> {
     let program = &definition.program;
     let refused = program.contains(REFUSED);
@@ -68,7 +68,7 @@ pub fn text(definition: &Definition) -> String {
     )
 }
 
-/// Quotes a text with escapes, so that blanks stay and `%` begins no specifier.
+/// Quotes a text with escapes. Keeps blanks, and prevents `%` from starting a specifier.
 fn quoted(text: &str) -> String {
     let text = text
         .replace('\\', "\\\\")
@@ -77,7 +77,7 @@ fn quoted(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-/// An argument of the program. In an argument `$` would name a variable. In the program's path it would not.
+/// An argument of the program. systemd expands `$` in arguments, but not in the program's path.
 fn argument(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -111,7 +111,7 @@ pub fn property<'o>(output: &'o str, name: &str) -> &'o str {
     value.unwrap_or_default().trim()
 }
 
-/// The steps that install the service, given its file and its state.
+/// The steps that install the service. They depend on the file that exists and on the state of the service.
 pub fn install(place: &Path, text: &str, found: Option<&str>, is_active: bool) -> Vec<Step> {
     let mut steps = Vec::new();
     let has_changed = found != Some(text);
@@ -124,7 +124,7 @@ pub fn install(place: &Path, text: &str, found: Option<&str>, is_active: bool) -
     }
     steps.push(Step::Run(systemctl(&["enable", UNIT])));
     if has_changed || !is_active {
-        // A restart also starts a service that does not run.
+        // `restart` also starts a stopped service.
         steps.push(Step::Run(systemctl(&["restart", UNIT])));
     }
     steps
@@ -196,7 +196,7 @@ mod tests {
         assert!(refusal(&quoted).is_some());
     }
 
-    /// systemd itself reads the unit, if it is installed.
+    /// Checks the unit with systemd itself, if it is installed.
     #[test]
     fn systemd_takes_the_unit() {
         use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};

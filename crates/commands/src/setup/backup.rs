@@ -24,7 +24,7 @@ pub const MANIFEST: &str = "manifest.json";
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
     pub files: Vec<ChangedFile>,
-    /// True if the service was installed, too.
+    /// True if setup also installed the service.
     #[serde(default)]
     pub service: bool,
 }
@@ -234,7 +234,7 @@ impl SetupRecord {
         state::write_private(&path, &text).map_err(failed(&path))
     }
 
-    /// Notes in the manifest that the service is part of the setup.
+    /// Records in the manifest that setup installed the service, and saves the manifest.
     pub fn with_service(mut self) -> Result<(), CommandError> {
         self.manifest.service = true;
         self.save()
@@ -266,7 +266,7 @@ impl SetupRecord {
     }
 }
 
-/// Writes the old content of a file. Without one, removes the file and the folder that setup made for it.
+/// Restores a file to `content`. Without content, removes the file and the folder that setup made for it.
 pub fn write_back(
     path: &Path,
     content: Option<&str>,

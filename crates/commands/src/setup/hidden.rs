@@ -1,15 +1,16 @@
-//! Hides secrets in the text of a configuration before its difference is printed. The text may be of any
-//! client: JSON, TOML or YAML, with comments.
+//! Hides secrets in the text of a configuration before a diff of it is printed. The text may be the file of
+//! any client: JSON, TOML or YAML, with comments.
 
 use std::collections::BTreeSet;
 
 use mainstay_config::masked_text::in_comment;
 use mainstay_core::redact::HIDDEN;
 
-/// The minimum length of a secret that is hidden in parts of words. A shorter one is hidden as a whole
-/// literal or a whole word.
+/// The minimum length of a secret that is also hidden inside a longer word. A shorter secret is hidden only
+/// as a whole word or a whole literal.
 const MIN_PART: usize = 4;
-/// The minimum length of a secret that is hidden as a whole word. A shorter one is hidden as a whole literal.
+/// The minimum length of a secret that is hidden as a whole word. A shorter secret is hidden only as a whole
+/// literal.
 const MIN_WORD: usize = 3;
 
 /// The text with these secrets hidden, and with probable secrets in comments hidden.
@@ -42,7 +43,7 @@ fn spellings(secret: &str) -> Vec<String> {
     all
 }
 
-/// Hides secrets in literals with double quotes, with any escapes.
+/// Hides secrets in double-quoted literals. Decodes escapes before it compares a literal with the secrets.
 fn hide_in_literals(text: &str, secrets: &BTreeSet<String>) -> String {
     let mut output = String::with_capacity(text.len());
     let mut rest = text;

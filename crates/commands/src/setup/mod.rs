@@ -196,7 +196,7 @@ impl RunCommand for Setup {
 }
 
 impl Setup {
-    /// Has the plan move plain secrets into the vault, if the command line or the person says so.
+    /// Plans to move plain secrets into the vault, if the command line or the person says so.
     fn store_secrets(
         &self,
         target: &SecretsTarget,

@@ -51,7 +51,7 @@ pub struct SetupNote {
 }
 
 impl SetupNote {
-    /// The sentence.
+    /// The note as one sentence. The servers or files come first.
     pub fn sentence(&self) -> String {
         match &*self.about {
             [] => self.text.clone(),
@@ -80,9 +80,9 @@ pub struct SetupPlan {
     /// The change of Mainstay's configuration first, then those of the clients' files.
     pub changes: Vec<FileChange>,
     pub servers: Vec<Merged>,
-    /// The clients that would use Mainstay.
+    /// The clients whose files get an entry of Mainstay.
     pub clients: Vec<ClientKind>,
-    /// Notes for the person.
+    /// Notes that are printed with the plan.
     pub notes: Vec<SetupNote>,
     /// Servers that stay with their clients.
     staying: Vec<FoundServer>,
@@ -138,7 +138,7 @@ impl SetupPlan {
         }
     }
 
-    /// Adds a note about a server or a file. Equal notes become one.
+    /// Adds a note about a server or a file. Notes with the same text become one note.
     fn note_about(&mut self, about: String, text: String) {
         let is_same = |note: &&mut SetupNote| !note.about.is_empty() && note.text == text;
         match self.notes.iter_mut().find(is_same) {
@@ -166,7 +166,7 @@ impl SetupPlan {
         (entries, secrets)
     }
 
-    /// Has the configuration name these secrets in place of their values.
+    /// Replaces the values of these secrets in the new configuration by references to the vault.
     pub fn store(
         &mut self,
         entries: &[(ServerName, Entry)],
@@ -242,8 +242,8 @@ impl SetupPlan {
         }
     }
 
-    /// The servers without those that Mainstay does not support, and those that refuse it. These may work in
-    /// their clients, and stay there.
+    /// Removes the servers that Mainstay does not support and those that refuse Mainstay. They may work in
+    /// their clients, so they stay there.
     fn without_unsupported(
         &mut self,
         servers: Vec<FoundServer>,
@@ -284,7 +284,7 @@ impl SetupPlan {
         }
     }
 
-    /// Adds the secrets of a file, so that no difference shows them.
+    /// Collects the secrets of a file, so that no diff shows them.
     fn add_secrets(&mut self, value: &Value) {
         let masked = masking::masked(value, "");
         gather(value, &masked, &mut self.secrets);
@@ -361,7 +361,7 @@ impl SetupPlan {
         Ok(())
     }
 
-    /// Leaves a new server with its clients, because it cannot start here.
+    /// Leaves a new server with its clients, because it cannot start on this machine.
     fn leave(&mut self, name: &ServerName, problem: &str) {
         let is_named =
             |server: &mut Merged| server.standing == MergeStatus::New && server.name == *name;
@@ -382,12 +382,12 @@ impl SetupPlan {
         }
     }
 
-    /// True if Mainstay gets the server, and its client loses it.
+    /// True if the server moves from its client to Mainstay.
     fn moves(&self, server: &FoundServer) -> bool {
         !self.staying.contains(server)
     }
 
-    /// Points a client at Mainstay in place of the servers that Mainstay gets.
+    /// Replaces the servers that move, in a client's files, by an entry of Mainstay.
     fn point(&mut self, found: &FoundClient, own_entry: &OwnEntry) {
         let main = main_files(found);
         let mut is_pointed = false;
@@ -439,7 +439,7 @@ impl SetupPlan {
         }
     }
 
-    /// The text of a client's other file without the servers that Mainstay gets.
+    /// The text of a client's secondary file without the servers that move.
     fn without_servers(&self, file: &FoundFile, text: &str) -> Result<String, EditError> {
         let servers = client_files::servers(&file.file, text)?.into_iter();
         let ours = servers.filter(|server| match &server.left_out {
@@ -464,7 +464,7 @@ impl SetupPlan {
         }
     }
 
-    /// Adds notes about keys that are honoured only in part.
+    /// Adds a note for each key that Mainstay honours only in part.
     fn report(&mut self) {
         let notes = self.servers.iter().flat_map(|server| {
             let reports = server.sources.iter().flat_map(FoundServer::reports);
@@ -497,9 +497,9 @@ impl SetupPlan {
         }
     }
 
-    /// The difference of a file, with the secrets hidden.
+    /// The diff of a file, with the secrets hidden.
     pub fn difference(&self, change: &FileChange) -> String {
-        // The schema is long, and no person has written it.
+        // Do not print the schema: it is long, and Mainstay generates it.
         if change.path.ends_with(edit::SCHEMA_FILE) {
             let path = change.path.display();
             return format!("+++ {path}: the schema of the configuration, for editors\n");
@@ -542,7 +542,7 @@ fn left_alone(error: &NotReadable) -> String {
     format!("left alone, for it cannot be read: {error}")
 }
 
-/// Collects the texts that masking changes.
+/// Collects the texts that masking replaces: the secrets.
 fn gather(value: &Value, masked: &Value, secrets: &mut BTreeSet<String>) {
     match (value, masked) {
         (Value::Object(members), Value::Object(masked)) => {

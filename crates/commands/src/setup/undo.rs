@@ -1,4 +1,5 @@
-//! `setup --undo`: restores each file. In a file that was changed since, it undoes only the changes of setup.
+//! `setup --undo`: restores each file. If a file was changed after setup, only the changes of setup are
+//! undone.
 
 use std::path::{Path, PathBuf};
 
@@ -33,19 +34,19 @@ pub struct RestoredFile {
     pub is_configuration: bool,
     /// The content now. `None` if there is no file.
     now: Option<String>,
-    /// The content after the undo. `None` if the file has to go.
+    /// The content after the undo. `None` if the undo removes the file.
     content: Option<String>,
     /// The folder that setup made for the file.
     new_folder: Option<PathBuf>,
     encoding: Encoding,
-    /// True if the file holds later changes of others, which stay.
+    /// True if other programs changed the file after setup. Their changes stay.
     pub is_merged: bool,
-    /// Servers that others have changed since. They stay as they are.
+    /// Servers that other programs changed after setup. They are not restored.
     pub retained: Vec<String>,
 }
 
-/// Undoes all setups, the newest first. Changes of others stay, unless `force` restores the whole file.
-/// Restores no file if one of them cannot be restored.
+/// Undoes all setups, the newest first. Keeps the changes of other programs, unless `force` restores the
+/// whole file. Restores no file if one of them cannot be restored.
 pub fn undo(state: &StateDir, force: bool, dry_run: bool) -> Result<UndoResult, CommandError> {
     state.check()?;
     let setups = setups(state)?;
@@ -137,7 +138,7 @@ impl RestoredFile {
         })
     }
 
-    /// Undoes one setup in this file. The inner error is the reason that this is impossible.
+    /// Undoes one setup in this file. The inner error is the reason why the setup cannot be undone.
     fn step_back(
         &mut self,
         changed: &ChangedFile,
@@ -224,8 +225,8 @@ fn client_file(client: &str, path: &Path) -> Option<ClientFile> {
     Some(ClientFile::of_client(client.parse().ok()?, path, &machine))
 }
 
-/// Mainstay's configuration without the servers that setup added, and the names of added servers that were
-/// changed since.
+/// Mainstay's configuration without the servers that setup added. Also returns the names of added servers
+/// that were changed later.
 fn configuration(
     path: &Path,
     before: Option<&str>,
@@ -361,7 +362,7 @@ mod tests {
         assert!(world.undo().files.is_empty());
     }
 
-    /// A client writes its file at any time: between two setups, and after both.
+    /// A client may write its file between two setups and after both. The undo keeps these changes.
     #[test]
     fn changes_of_others_stay() {
         let world = World::new();

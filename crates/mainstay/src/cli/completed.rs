@@ -1,4 +1,4 @@
-//! Tests: every argument that takes a name is completed.
+//! Tests that every argument that takes a name is completed.
 
 use clap::{Command, CommandFactory as _};
 use mainstay_commands::PLACES;
@@ -29,7 +29,7 @@ fn every_place_is_there() {
     }
 }
 
-/// A new argument of a command cannot miss its completion.
+/// Fails for a new argument without completion.
 #[test]
 fn every_name_can_be_completed() {
     fn walk(command: &Command, path: &str) {

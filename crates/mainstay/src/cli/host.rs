@@ -1,5 +1,5 @@
-//! The services that the program gives its commands: daemons, the files of the journal's store, and the other
-//! commands for the shell.
+//! The services that the program provides to its commands: daemons, the files of the journal's store, and the
+//! other commands for the shell.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use mainstay_platform::{environment::ConfigurationSource, lineage::Lineage};
 
 use super::{instance::LocalState, occasion::OwnDaemon, store};
 
-/// Gives the commands the services of this program.
+/// Provides the services of this program to the commands.
 pub struct Program;
 
 impl Host for Program {

@@ -1,5 +1,5 @@
-//! State of a Mainstay without a daemon: an instance in the state directory. Several instances may exist at
-//! once.
+//! The state of a Mainstay that does not own the state directory: an instance in that directory. Several
+//! instances may exist at the same time.
 
 use std::{error::Error, sync::Arc};
 
@@ -14,14 +14,14 @@ use mainstay_platform::{
 
 use super::store;
 
-/// The directories and the journal of a Mainstay. A part is `None` if it cannot be used: servers run without
-/// it, unless every call must be recorded.
+/// The directories and the journal of a Mainstay. A part is `None` if it cannot be used. Servers then run
+/// without it, unless every call must be recorded.
 #[derive(Debug, Default)]
 pub struct LocalState {
     pub state: Option<StateDir>,
-    /// Locked while this value exists.
+    /// The lock of the instance. Dropping it releases the lock.
     pub instance: Option<Instance>,
-    /// Closed by the daemon that uses it.
+    /// The daemon that uses the journal closes it.
     pub journal: Option<Arc<Journal>>,
 }
 
@@ -31,7 +31,7 @@ impl LocalState {
         // Use no directory that others can write to.
         let located = StateDir::locate(&Process).and_then(|state| state.check().map(|()| state));
         let state = or_warn(located, settings)?;
-        // Without a file, each run has another lineage id.
+        // Without a file, the lineage id differs in each run, so use a fixed name.
         let name = loaded.path.as_ref().map_or("no-file", |_| lineage.own_id());
         let instance = match &state {
             Some(state) => or_warn(state.own_instance(name), settings)?,

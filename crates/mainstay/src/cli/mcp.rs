@@ -1,6 +1,6 @@
-//! `mainstay mcp`: the aggregate for one client on stdin and stdout. It is a front for the daemon that serves
-//! the same configuration. If there is no such daemon, it starts its own servers, and the other commands can
-//! reach it.
+//! `mainstay mcp`: the aggregate for one client on stdin and stdout. If a daemon serves the same
+//! configuration, it is a front for that daemon. If not, it starts its own servers, and other commands can
+//! reach them.
 
 mod standalone;
 
@@ -24,7 +24,7 @@ use mainstay_platform::{environment::Loaded, lineage::Lineage};
 use self::standalone::{McpEnd, Standalone};
 use super::serve;
 
-/// Time limit for the return of a daemon that was just there.
+/// The time limit for the return of a daemon that has just disappeared.
 const WAIT: Duration = Duration::from_secs(20);
 
 const EXAMPLES: &str = "\
@@ -57,7 +57,7 @@ impl Mcp {
     /// `None` for a standalone run or an invalid profile path, or if `MAINSTAY_URL` is set.
     fn finder(&self, config: Option<&str>) -> Option<(Finder, Starter)> {
         let config = config.filter(|_| !self.standalone)?;
-        // MAINSTAY_URL is for the commands.
+        // MAINSTAY_URL is only for the commands.
         if std::env::var_os("MAINSTAY_URL").is_some() {
             return None;
         }
@@ -88,8 +88,8 @@ impl RunCommand for Mcp {
         }
     }
 
-    /// Ends when the client has closed its end and has all answers, or when it stops reading. Only the protocol
-    /// is written to stdout.
+    /// Ends when the client has closed its end and has all answers, or when it stops reading. Writes only MCP
+    /// messages to stdout.
     async fn run(self, _: &dyn Host) -> Result<Exit, CommandError> {
         let origin = self
             .health

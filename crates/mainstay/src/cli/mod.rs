@@ -81,8 +81,8 @@ pub struct Cli {
     pub workers: Option<NonZeroUsize>,
 }
 
-/// Declares the commands by groups of the help, in the order in which a user needs them. A row has the command's help
-/// text and its arguments.
+/// Declares the commands in the groups of the help. The order is the one in which a user needs them. A row
+/// has the command's help text and its arguments.
 macro_rules! commands {
     ($($group:literal { $($(#[$about:meta])* $name:ident($arguments:ty),)* })*) => {
         #[derive(Debug, Subcommand)]
@@ -221,7 +221,7 @@ commands! {
     }
 }
 
-// Only the program knows all commands. This is no doc comment, because clap would show it as help.
+// `man` is here because only the program knows all commands. No doc comment: clap would print it as help.
 #[derive(Debug, Args)]
 pub struct Man {
     #[command(flatten)]
@@ -240,7 +240,7 @@ impl RunCommand for Man {
     }
 }
 
-// `main` runs the demo server before there is a runtime.
+// `main` runs the demo server before it creates a runtime. No doc comment: clap would print it as help.
 #[derive(Debug, Args)]
 pub struct DemoServer {
     pub name: String,
@@ -266,7 +266,7 @@ pub fn answered_a_shell() -> Option<ExitCode> {
 impl Cli {
     /// Parses the arguments of the process. On failure prints the reason and returns the exit code.
     pub fn from_arguments() -> Result<Self, ExitCode> {
-        // Help and usage errors are printed before `--color` is parsed.
+        // Find `--color` by hand, because help and usage errors are printed during the parsing.
         let command = Self::command().color(style::ColourMode::of_arguments().into());
         let parsed = command.try_get_matches();
         let parsed = parsed.and_then(|matches| Self::from_arg_matches(&matches));
@@ -275,7 +275,7 @@ impl Cli {
 
     /// Runs the command and prints its error.
     ///
-    /// Boxed, so that the commands are compiled in this crate, and not again in the program.
+    /// Returns a boxed future, so that the commands are compiled in this crate and not again in the binary.
     pub fn run(self) -> LocalBoxFuture<'static, ExitCode> {
         let facts = self.command.facts();
         let json = facts.json;

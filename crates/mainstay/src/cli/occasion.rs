@@ -30,8 +30,8 @@ use crate::{
     logins,
 };
 
-/// A daemon on a free port, with a token that only this command knows. In the state directory it touches only
-/// its `LocalState`.
+/// A daemon on a free port, with a token that only this command knows. It uses the state directory only
+/// through its `LocalState`.
 pub struct OwnDaemon {
     daemon: Daemon,
     doors: JoinHandle<()>,
@@ -78,7 +78,7 @@ impl OwnDaemon {
                     lineage,
                     ..GatewayOptions::default()
                 },
-                // A directory that others can write to holds no secrets.
+                // Do not use logins from a directory that others can write to.
                 logins: state.ok().as_ref().map(logins::in_state_dir),
                 ..DaemonOptions::default()
             },

@@ -43,16 +43,17 @@ use crate::{
     demo, logins,
 };
 
-/// Interval of the checks whether the last daemon has stopped.
+/// The interval of checks that the previous daemon has stopped.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Time limit for a `mainstay mcp` to hand the state directory over. Its calls and servers need their time.
+/// The time limit for a `mainstay mcp` to hand over the state directory. Its calls and servers have to end
+/// first.
 const HAND_OVER_LIMIT: Duration = Duration::from_mins(2);
 
-/// Interval of the attempts to write the daemon's address for the commands.
+/// The interval between attempts to write the daemon's address for the commands.
 const ANNOUNCE_EVERY: Duration = Duration::from_mins(1);
 
-/// Time limit of an immediate stop, in which calls get their failure and the journal is closed.
+/// The time limit of an immediate stop. In this time calls get their failure and the journal is closed.
 const HASTE_LIMIT: Duration = Duration::from_secs(4);
 
 const EXAMPLES: &str = "\
@@ -113,14 +114,14 @@ impl RunCommand for Serve {
         let loaded = self.load(&origin)?;
         let state = StateDir::locate(&Process)?;
         self.check_exposure(&loaded.config, &state)?;
-        // Problems of an entry are printed with their server.
+        // Problems of an entry are printed with the lines about its server.
         loaded
             .told_warnings()
             .for_each(|warning| complain(&warning));
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
         let config = shareable(&origin, &loaded);
-        // A daemon that a front has started takes nothing from another front.
+        // A daemon that a front has started does not take the directory from another front.
         let wish = (!self.until_stdin_ends).then(|| HandOver {
             config: config.clone(),
         });
@@ -161,7 +162,7 @@ impl RunCommand for Serve {
                 insecure: self.insecure,
                 hand_over: self.until_stdin_ends.then_some(hand_over),
                 logins: Some(logins::in_state_dir(state.dir())),
-                // Without this path, the entries name the program in the PATH.
+                // Without this path, entries name the program without a path, and clients find it in PATH.
                 connect: own_entry::connect().ok(),
                 ..DaemonOptions::default()
             },
@@ -211,7 +212,8 @@ impl RunCommand for Serve {
 }
 
 impl Serve {
-    /// An address that others can reach demands tokens, unless the operator passes --insecure.
+    /// Returns an error if others can reach the address without tokens. The operator may override this by
+    /// `--insecure`.
     fn check_exposure(&self, config: &Config, state: &StateDir) -> Result<(), CommandError> {
         if self.listen.is_loopback() || self.insecure {
             return Ok(());
@@ -292,7 +294,7 @@ impl Serve {
     }
 }
 
-/// Prints how to open the web page. Only a terminal gets the one-time code, a log does not.
+/// Prints how to open the web page. Prints the one-time code only on a terminal, because logs are stored.
 fn name_page(url: &str, tokens: &Tokens) -> Result<(), CommandError> {
     if stderr_is_terminal() {
         let link = mainstay_rest::link(tokens)?;
@@ -306,7 +308,7 @@ fn name_page(url: &str, tokens: &Tokens) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The file of a daemon that `mainstay mcp` may share. `None` if the command line gives more than the file.
+/// The path of a configuration that `mainstay mcp` may share. `None` if the command line adds to the file.
 pub fn shareable(origin: &ConfigurationSource, loaded: &Loaded) -> Option<String> {
     let ClientsFlags {
         usual,
@@ -331,8 +333,8 @@ async fn end_of_stdin(matters: bool) {
         .ok();
 }
 
-/// Takes the state directory. Waits for a stopping daemon as long as that daemon may need. With a `wish`, asks
-/// a `mainstay mcp` that has the directory to hand it over.
+/// Takes the state directory. If another daemon is stopping, waits as long as that daemon may need. With a
+/// `wish`, requests the directory from a `mainstay mcp` that owns it.
 async fn take_state_dir(
     state: StateDir,
     wish: Option<HandOver>,
@@ -357,7 +359,7 @@ async fn take_state_dir(
         loop {
             sleep(LOOK).await;
             match state.clone().take_ownership() {
-                // The daemon removes its file a moment before it releases its lock.
+                // A stopping daemon removes its file just before it releases its lock. Try again.
                 Err(StateError::Taken { daemon: None, .. }) => {}
                 Err(StateError::Taken {
                     daemon: Some(daemon),
@@ -373,7 +375,7 @@ async fn take_state_dir(
     }
 }
 
-/// Asks the owner of the directory to hand it over, if the owner can. Returns the owner's process id.
+/// Requests the directory from its owner, if the owner supports that. Returns the owner's process id.
 async fn hands_over(error: &StateError, wish: Option<HandOver>) -> Option<u32> {
     let StateError::Taken {
         daemon: Some(daemon),
@@ -382,7 +384,7 @@ async fn hands_over(error: &StateError, wish: Option<HandOver>) -> Option<u32> {
     else {
         return None;
     };
-    // Send the token to no other machine.
+    // Do not send the token to another machine.
     let wish = wish.filter(|_| daemon.hands_over && daemon.is_loopback())?;
     let token = state::read_token(&daemon.token_file).ok()?;
     let client = Client::new(&daemon.url, Some(token)).ok()?;
@@ -395,7 +397,7 @@ async fn hands_over(error: &StateError, wish: Option<HandOver>) -> Option<u32> {
     }
 }
 
-/// The process id of a stopping owner of the directory, and the time that it may need.
+/// The process id of a stopping owner, and the time limit of its stop.
 fn stopping(error: &StateError) -> Option<(u32, Duration)> {
     match error {
         StateError::Taken {
@@ -406,7 +408,7 @@ fn stopping(error: &StateError) -> Option<(u32, Duration)> {
     }
 }
 
-/// The other address of `localhost`, if another program listens there.
+/// The second address of `localhost`, if another program listens there.
 fn other_listener(listeners: &Listeners) -> Option<SocketAddr> {
     let mut addresses = listeners.addresses();
     match (addresses.next(), addresses.next()) {
@@ -415,7 +417,8 @@ fn other_listener(listeners: &Listeners) -> Option<SocketAddr> {
     }
 }
 
-/// Writes the daemon's address for commands. Clients do not need it: a failure does not stop the daemon.
+/// Writes the daemon's address for commands. A failure does not stop the daemon, because clients do not need
+/// the file.
 pub fn announce(state: &Ownership, url: &str) -> bool {
     let announced = state.announce(url);
     if let Err(error) = &announced {
@@ -434,7 +437,7 @@ async fn announce_again<T>(state: &Ownership, url: &str, mut is_announced: bool)
     std::future::pending().await
 }
 
-/// Returns the signal that ends the daemon. A hangup reloads the configuration, if there is a file to read.
+/// Returns the signal that stops the daemon. SIGHUP reloads the configuration instead, if there is a file.
 async fn ending(signals: &mut Signals, reloader: Option<&Arc<Reloader>>) -> Signal {
     loop {
         let signal = signals.next().await;
@@ -451,7 +454,7 @@ async fn ending(signals: &mut Signals, reloader: Option<&Arc<Reloader>>) -> Sign
 fn print_reload(outcome: &Result<Reloaded, LoadError>) {
     match outcome {
         Ok(Reloaded { plan, warnings, .. }) => {
-            // Problems of an entry are printed with their server.
+            // Problems of an entry are printed with the lines about its server.
             for warning in warnings {
                 complain(warning);
             }
@@ -472,8 +475,8 @@ fn print_reload(outcome: &Result<Reloaded, LoadError>) {
     }
 }
 
-/// Stops in order. A second signal stops at once, and the outcome of calls is still reported and
-/// recorded. A third one waits only for the end of the servers. No process is left either way.
+/// Stops in order. After a second signal it stops calls at once, but still reports and records their outcome.
+/// After a third signal it only waits for the end of the servers. No process remains in any case.
 pub async fn stop(
     daemon: Daemon,
     doors: Option<JoinHandle<()>>,

@@ -1,4 +1,5 @@
-//! The lines of `serve` about its servers: one when a server comes up, is lost, is stopped, or is given up.
+//! The lines of `serve` about its servers. A line appears when a server comes up, is lost, is stopped, or
+//! has failed for good.
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
@@ -17,13 +18,13 @@ use tokio::{
     time::{Instant, interval, sleep},
 };
 
-/// Lines of stderr shown beside a failure.
+/// The number of stderr lines below a failure.
 const SHOWN_STDERR: usize = 5;
 
-/// A start that takes longer gets a line. The next line comes after three times that time, and so on.
+/// The delay before the first line about a slow start. Each later delay is three times as long.
 const SLOW_START: Duration = Duration::from_secs(3);
 
-/// Time after which the line about servers that wait for their turn is repeated.
+/// The interval between two lines about servers that wait for their turn, if little has changed.
 const TURNS_AGAIN: Duration = Duration::from_secs(60);
 
 /// Reports on all servers, with one task for each server. The task ends with the server's supervisor.
@@ -54,7 +55,7 @@ impl ServerReporters {
         reporters
     }
 
-    /// Reports on servers that are not reported on yet.
+    /// Adds a reporter for each new server, and removes those of servers that have gone.
     fn add(&self, servers: &[Arc<ServerHandle>]) {
         let mut reporters = self.reporters.lock();
         reporters.retain(|reporter| {
@@ -74,12 +75,13 @@ impl ServerReporters {
         }
     }
 
-    /// Also reports on the servers that a reload adds.
+    /// Follows the servers: adds reporters for the servers of a reload, and reports servers that wait for
+    /// their turn.
     pub async fn follow(&self) {
         let mut announcements = self.registry.listen();
         let mut turns = Turns::default();
         let mut looks = interval(SLOW_START);
-        // The first tick is immediate, and every server waits at that time.
+        // Skip the first tick. It is immediate, and at that time every server waits.
         looks.tick().await;
         loop {
             let announced = tokio::select! {
@@ -101,7 +103,7 @@ impl ServerReporters {
         }
     }
 
-    /// Prints how many servers are connected, after the latest change of each server.
+    /// Prints the number of connected servers. First prints the latest change of each server.
     pub fn print_summary(&self) {
         let reporters = self.reporters.lock();
         for reporter in reporters.iter() {
@@ -139,7 +141,7 @@ impl ServerReporters {
     }
 }
 
-/// The line about servers that wait for their turn to start: one line for all of them.
+/// One common line for all servers that wait for their turn to start.
 #[derive(Default)]
 struct Turns {
     /// The number of waiting servers in the last line, and the time of that line.
@@ -147,8 +149,8 @@ struct Turns {
 }
 
 impl Turns {
-    /// Returns the line if it is the first one, if the number has halved or doubled, or if `TURNS_AGAIN` has
-    /// passed.
+    /// Returns the line if it is the first line, if the number has halved or doubled, or if `TURNS_AGAIN`
+    /// has passed.
     fn line(&mut self, waiting: usize, now: Instant) -> Option<String> {
         if waiting == 0 {
             self.last = None;
@@ -171,15 +173,16 @@ impl Turns {
 struct ServerReporter {
     server: Arc<ServerHandle>,
     width: usize,
-    /// Locked while a line is printed. Two tasks report, and each change is printed once.
+    /// The last printed change. The lock is held while a line is printed, so that of two tasks only one
+    /// prints a change.
     last_report: Mutex<LastReport>,
 }
 
 struct LastReport {
     last: Option<ReportedChange>,
-    /// Time at which the server was started or lost.
+    /// The time of the server's start or loss.
     since: Instant,
-    /// True during an attempt to connect, and during the wait for one.
+    /// True during an attempt to connect, and during the wait for an attempt.
     is_starting: bool,
     /// The problems of the server's entry.
     problems: Vec<String>,
@@ -193,7 +196,7 @@ enum ReportedChange {
     /// The operator does not want the server to run.
     Idle,
     Up(Epoch),
-    /// The session was lost. Has the number of the attempt that follows.
+    /// The session was lost. Holds the number of the next attempt.
     Lost(u32),
     Down(SessionState),
 }
@@ -215,7 +218,7 @@ impl ServerReporter {
 
     async fn run(self: Arc<Self>) {
         let mut changes = self.server.changes();
-        // The current attempt, and the time at which its process was started.
+        // The current attempt, and the start time of its process.
         let mut attempt = None;
         let mut patience = SLOW_START;
         let slow = sleep(patience);
@@ -243,7 +246,7 @@ impl ServerReporter {
                     }
                 }
                 () = &mut slow, if is_starting => {
-                    // Servers that wait for their turn share one line.
+                    // Skip servers that wait for their turn, because they share one line.
                     if status.begun_at.is_some() {
                         let words = self.server.start_words();
                         let words = words.unwrap_or_else(|| "an attempt is under way".to_owned());
@@ -264,7 +267,8 @@ impl ServerReporter {
         let was_up = matches!(last_report.last, Some(ReportedChange::Up(_)));
         let is_starting = matches!(state, SessionState::Connecting | SessionState::Reconnecting);
         if state == SessionState::Connecting && !last_report.is_starting {
-            // Somebody asked for this start: report its result, even if it is the state of the last line.
+            // An operator requested this start. Report its result even if the last line reported the same
+            // state.
             last_report.last = None;
             last_report.since = Instant::now();
         } else if was_up && state != SessionState::Connected {
@@ -274,11 +278,11 @@ impl ServerReporter {
         let change = match state {
             _ if let Some(reason) = self.server.kept_down() => ReportedChange::KeptDown(reason),
             SessionState::Disconnected if !view.is_desired_up => ReportedChange::Idle,
-            // The line counts the lists, so it waits for them.
+            // Wait for the lists, because the line counts their items.
             SessionState::Connected if view.attempted && view.is_ready(view.status.epoch) => {
                 ReportedChange::Up(view.status.epoch)
             }
-            // Printed when the time of the next attempt is known. A long absence gets fewer and fewer lines.
+            // Wait until the time of the next attempt is known. Report only attempts 1, 2, 4, 8 and so on.
             SessionState::Reconnecting
                 if view.status.next_retry.is_some() && (was_up || attempt.is_power_of_two()) =>
             {
@@ -287,7 +291,7 @@ impl ServerReporter {
             SessionState::Error | SessionState::Failed | SessionState::Crashed => {
                 ReportedChange::Down(state)
             }
-            // Lost, or never connected, under a policy that does not retry.
+            // The session was lost or never opened, and the policy does not retry.
             SessionState::Disconnected if view.status.reason.is_some() => {
                 ReportedChange::Down(state)
             }
@@ -345,7 +349,7 @@ impl ServerReporter {
         }
     }
 
-    /// Prints the problems of the entry, with their places, if the entry is new or has changed.
+    /// Prints the problems of the entry with their places, if they have changed.
     fn print_problems(&self, last_report: &mut LastReport) {
         let problems = self.server.problems();
         if problems != last_report.problems {

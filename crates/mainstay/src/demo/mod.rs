@@ -1,4 +1,4 @@
-//! `serve --demo`: three small servers that are part of Mainstay itself, and what to try with them.
+//! `serve --demo`: three small servers that are part of Mainstay, and suggestions for trying them.
 
 pub mod server;
 mod tools;
@@ -13,7 +13,7 @@ use mainstay_gateway::supervisor::ServerHandle;
 
 const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
 
-/// The configuration of the demo servers. Each of them is this program.
+/// The configuration of the demo servers. Each server runs this program.
 pub fn servers() -> io::Result<Vec<ServerConfig>> {
     let program = env::current_exe()?;
     let command = program
@@ -32,7 +32,7 @@ pub fn servers() -> io::Result<Vec<ServerConfig>> {
     NAMES.into_iter().map(server).collect()
 }
 
-/// Commands to try next, as lines to copy.
+/// Commands to try, as lines to copy.
 pub fn tour(url: &str, servers: &[Arc<ServerHandle>]) -> String {
     // Use the program name of this call, so that the lines work before Mainstay is installed.
     let us = env::args().next().unwrap_or_else(|| "mainstay".to_owned());

@@ -1,4 +1,4 @@
-//! A small MCP server on stdin and stdout. It shares no code with the gateway, so that the demo shows two
+//! A small MCP server on stdin and stdout. It shares no code with the gateway, so that the demo has two
 //! independent programs.
 #![expect(
     clippy::disallowed_methods,
@@ -31,7 +31,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
-/// An error for the client.
+/// A JSON-RPC error for the client.
 struct Refused {
     code: i64,
     message: String,
@@ -92,16 +92,16 @@ impl Server {
         match (id, method) {
             (None, Some("notifications/cancelled")) => {
                 if let Some(call) = self.sleeping().remove(&params["requestId"].to_string()) {
-                    // The call may have ended meanwhile.
+                    // Ignore the error: the call may have ended meanwhile.
                     call.send(()).ok();
                 }
                 Ok(())
             }
-            // Other notifications, and answers to requests that this server never sends.
+            // Ignore other notifications, and answers, because this server sends no requests.
             (None, _) | (Some(_), None) if message.is_object() => Ok(()),
             (Some(id), Some("tools/call")) if params["name"] == "sleep" => {
                 let server = Arc::clone(self);
-                // Detached: the thread ends with the process, and nobody joins it.
+                // The thread is not joined. It ends with the process.
                 thread::spawn(move || match server.sleep(&id, &params["arguments"]) {
                     Some(outcome) => answer(&id, outcome),
                     None => Ok(()),
@@ -183,7 +183,7 @@ impl Server {
         }
         match tool {
             DemoTool::Crash => {
-                // Without stderr there is no place to report the error.
+                // Ignore the error, because there is no other place to report it.
                 writeln!(io::stderr(), "{} crashes, as asked", self.name).ok();
                 std::process::exit(3);
             }
@@ -194,7 +194,8 @@ impl Server {
         }
     }
 
-    /// `None` if the call was cancelled, because the client then expects no answer.
+    /// Sleeps for the requested time. `None` if the call was cancelled, because the client then expects
+    /// no answer.
     fn sleep(&self, id: &Value, arguments: &Value) -> Option<Result<Value, Refused>> {
         if let Some(fault) = DemoTool::Sleep.fault(arguments) {
             return Some(Ok(tools::failed(&fault)));

@@ -64,7 +64,7 @@ impl DemoTool {
         }
     }
 
-    /// The error text for wrong arguments.
+    /// The error text for invalid arguments. `None` if the arguments are valid.
     pub fn fault(self, arguments: &Value) -> Option<String> {
         self.arguments().iter().find_map(|&(name, kind, _)| {
             let value = &arguments[name];
@@ -77,7 +77,7 @@ impl DemoTool {
         })
     }
 
-    /// The result text of a tool that does nothing but answer.
+    /// The result text of a tool without side effects.
     pub fn run(self, arguments: &Value) -> String {
         match self {
             Self::Echo => arguments["text"].as_str().unwrap_or_default().to_owned(),
@@ -90,7 +90,7 @@ impl DemoTool {
     }
 }
 
-/// A sum of integers is an integer.
+/// Adds two numbers. The sum of two integers is an integer.
 fn add(a: &Value, b: &Value) -> String {
     let whole = || a.as_i64()?.checked_add(b.as_i64()?);
     match whole() {
@@ -129,7 +129,7 @@ pub fn text(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }
 
-/// A tool that fails says so in its result (specification, tools, "Error Handling").
+/// The result of a failed call, with `isError` set (specification, tools, "Error Handling").
 pub fn failed(reason: &str) -> Value {
     json!({"content": [{"type": "text", "text": reason}], "isError": true})
 }

@@ -1,4 +1,4 @@
-//! `mainstay call`: arguments, prompts, output and cancellation.
+//! `mainstay call`: its arguments, prompts, output and cancellation.
 
 use std::process::Stdio;
 
@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt as _;
 
 use crate::{fakes::fakes, terminal::Terminal};
 
-/// A tool with a required argument of each type.
+/// A tool definition with a required argument of each type.
 fn needy_tool() -> String {
     let schema = json!({"type": "object", "required": ["text", "mode", "count", "loud"], "properties": {
         "text": {"type": "string", "description": "What to say"},
@@ -22,7 +22,7 @@ fn needy_tool() -> String {
     json!({"name": "needy", "description": "Needs much", "inputSchema": schema}).to_string()
 }
 
-/// A daemon, and the file in which the fake records messages.
+/// Starts a daemon. Also returns the file in which the fake records the messages it receives.
 async fn serve(home: &Home) -> (Serving, std::path::PathBuf) {
     let record = home.path().join("got");
     let tool = needy_tool();
@@ -33,7 +33,7 @@ async fn serve(home: &Home) -> (Serving, std::path::PathBuf) {
     (daemon, record)
 }
 
-/// Runs a call with this text on stdin.
+/// Runs a call with this text on its stdin.
 async fn run_with_stdin(home: &Home, arguments: &[&str], text: &str) -> Run {
     let mut command = home.command(arguments);
     let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
@@ -91,7 +91,7 @@ async fn arguments_come_from_files_and_stdin() {
     daemon.stop().await;
 }
 
-/// If the daemon is killed, the error text reports an unknown outcome.
+/// If the daemon is killed during a call, the error says that the outcome is unknown.
 #[tokio::test]
 async fn a_call_whose_daemon_is_killed_may_have_run() {
     let home = home!();
@@ -137,7 +137,7 @@ async fn missing_arguments_are_reported_without_a_terminal() {
     daemon.stop().await;
 }
 
-/// An unknown argument is reported before the missing one.
+/// The error names the unknown argument, although another argument is missing as well.
 #[tokio::test]
 async fn an_argument_that_is_not_known_is_named() {
     let home = home!();
@@ -171,7 +171,7 @@ async fn missing_arguments_are_requested_on_a_terminal() {
     let arguments = r#""arguments":{"text":"given","count":3,"loud":true,"mode":"slow"}"#;
     assert!(text.contains(arguments), "{text}");
 
-    // Without an answer no call is made.
+    // If the person gives no answer, no call is made.
     for (keys, code) in [("\u{4}", 2), ("\u{3}", 130)] {
         let mut terminal = Terminal::open();
         let mut child = terminal.start(home.command(&["call", "one/needy", "text=given"]));
@@ -191,7 +191,7 @@ async fn missing_arguments_are_requested_on_a_terminal() {
     daemon.stop().await;
 }
 
-/// Progress is shown on a terminal after a delay.
+/// On a terminal, progress appears after a delay.
 #[tokio::test]
 async fn a_call_that_takes_longer_shows_how_far_it_is() {
     let home = home!();

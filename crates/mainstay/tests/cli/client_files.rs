@@ -101,7 +101,7 @@ async fn existing_entries_are_not_overwritten() {
     assert!(after.contains("\"files-cursor\""), "{after}");
 }
 
-/// Servers that a person refused in Claude Code are disabled.
+/// Servers that the user has refused in Claude Code are imported as disabled.
 #[tokio::test]
 async fn servers_of_a_project_that_claude_code_leaves_out_are_disabled() {
     let home = home!();
@@ -260,7 +260,8 @@ async fn a_file_without_servers_says_so() {
     assert_eq!(run.code, Some(0), "{run}");
 }
 
-/// Keys that these programs share with Mainstay are imported, including disabled servers.
+/// All keys that these programs share with Mainstay are imported. Disabled servers are imported as
+/// well.
 #[tokio::test]
 async fn files_of_programs_that_mainstay_replaces_are_imported_with_every_key() {
     let files = [
@@ -299,7 +300,7 @@ async fn files_of_programs_that_mainstay_replaces_are_imported_with_every_key() 
     }
 }
 
-/// An entry with the running daemon's URL is skipped, at any port.
+/// An entry with the URL of the running daemon is skipped, whatever the port is.
 #[tokio::test]
 async fn the_running_daemon_is_not_imported_into_itself() {
     let home = home!();
@@ -317,7 +318,7 @@ async fn the_running_daemon_is_not_imported_into_itself() {
     daemon.stop().await;
 }
 
-/// An ambiguous file with a duplicate section is refused.
+/// A file with a duplicate section is not written, because it is ambiguous.
 #[tokio::test]
 async fn a_file_in_which_the_servers_stand_twice_is_not_written() {
     let home = home!();
@@ -335,7 +336,7 @@ async fn a_file_in_which_the_servers_stand_twice_is_not_written() {
     assert_eq!(read(&home, ".cursor/mcp.json"), text);
 }
 
-/// The client has an allow list without Mainstay, so the export warns.
+/// The client has an allow list without Mainstay, so the export prints a warning.
 #[tokio::test]
 async fn a_client_that_leaves_mainstay_out_is_told_of() {
     let home = home!();
@@ -352,7 +353,7 @@ async fn a_client_that_leaves_mainstay_out_is_told_of() {
         assert!(run.stderr.contains(warning), "{run}");
         assert_eq!(run.code, Some(0), "{run}");
     }
-    // Without a terminal the list is not changed.
+    // Without a terminal `setup` does not change the list.
     put(&home, ".gemini/settings.json", gemini);
     let setup_run = home.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(setup_run.code, Some(0), "{setup_run}");
@@ -363,7 +364,7 @@ async fn a_client_that_leaves_mainstay_out_is_told_of() {
     );
     assert_eq!(read(&home, ".gemini/settings.json"), gemini);
     assert!(!home.state().join("config.json").exists());
-    // Exported servers are also missing in the list.
+    // The list also excludes the exported servers.
     put(
         &home,
         ".gemini/settings.json",
@@ -423,8 +424,8 @@ async fn missing_names_and_servers_are_reported() {
     );
 }
 
-/// A client's file as configuration: entries apply, but the client's rules do not, which is
-/// reported.
+/// A client's file can be the configuration. Its entries apply. The client's rules do not, and a
+/// warning says so.
 #[tokio::test]
 async fn a_clients_file_as_the_configuration_tells_which_rules_do_not_hold() {
     let home = home!();
@@ -448,7 +449,7 @@ async fn a_clients_file_as_the_configuration_tells_which_rules_do_not_hold() {
     );
 }
 
-/// The entry is imported, but its program does not exist here.
+/// The entry is imported with a note, because its program does not exist on this machine.
 #[tokio::test]
 async fn a_server_that_cannot_start_here_is_imported_with_a_note() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! `GET /api/client-files` and `POST /api/client-files/import`: the files of other clients, over REST.
+//! Client files over REST: `GET /api/client-files` and `POST /api/client-files/import`.
 
 use std::fs;
 
@@ -125,7 +125,7 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
             .is_some_and(|text| text.contains("[mcp_servers.mainstay]")),
         "{codex}"
     );
-    // An entry with this daemon's URL counts as Mainstay.
+    // An entry with the daemon's URL counts as an entry of Mainstay.
     let gemini = client(&all_clients, "gemini-cli");
     assert_eq!(
         (&gemini["mainstay"], &gemini["servers"]),
@@ -140,7 +140,7 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
         zed_client.get("file").is_none() && zed_client.get("servers").is_none(),
         "{zed_client}"
     );
-    // This client's file supports no URLs.
+    // The file of Claude Desktop does not support URLs.
     let desktop = client(&all_clients, "claude-desktop")["snippet"]["text"]
         .as_str()
         .expect("a text");
@@ -150,7 +150,7 @@ async fn the_files_of_clients_are_shown_with_the_entry_that_points_here() {
     );
     assert!(!json!(all_clients).to_string().contains("very-secret"));
 
-    // With tokens, the entry is a command in place of the URL.
+    // If tokens exist, the suggested entry has a command and no URL.
     let token_run = home.run(&["token", "add", "laptop"]).await;
     assert_eq!(token_run.code, Some(0), "{token_run}");
     let all_clients = clients(&home, &daemon).await;

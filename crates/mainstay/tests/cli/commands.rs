@@ -9,7 +9,7 @@ use mainstay_testkit::home;
 
 use crate::fakes::fakes;
 
-/// The README lists all commands, and docs/cli.md describes each.
+/// The README must list all commands, and docs/cli.md must describe each of them.
 #[test]
 fn the_readme_and_the_docs_have_every_command() {
     let program = Cli::command();
@@ -126,7 +126,7 @@ async fn calls_take_pairs_json_and_files() {
     daemon.stop().await;
 }
 
-/// Invariant 5: `--json` prints the server's own bytes.
+/// `--json` prints the server's own bytes (invariant 5).
 #[tokio::test]
 async fn a_raw_result_keeps_its_bytes() {
     let home = home!();

@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use crate::{connect::front::Front, fakes::fakes, installed::is_installed};
 
-/// Completions of the last argument in fish format: one per line, with help.
+/// The completions of the last argument, in the format of fish: one on each line, with its help.
 async fn completions(home: &Home, arguments: &[&str]) -> Vec<String> {
     let run = run_completion(home, arguments, "fish").await;
     assert_eq!((run.code, &*run.stderr), (Some(0), ""), "{run}");
@@ -91,7 +91,7 @@ async fn names_come_from_the_daemon() {
             && completion_values(&both_lines).contains(&"good/echo"),
         "{both_lines:?}"
     );
-    // A connected client without a token or switches.
+    // This client is connected, but has no token and no switches.
     let front = Front::open(&home, &["connect"], "2025-11-25").await;
     let clients = completions(&home, &["switches", "off", ""]).await;
     assert_eq!(
@@ -103,7 +103,7 @@ async fn names_come_from_the_daemon() {
     assert_eq!(values_without_options(&tokens), ["laptop"], "{tokens:?}");
     front.end().await;
     daemon.stop().await;
-    // Token names from the state directory.
+    // Without a daemon, the names of tokens come from the state directory.
     let tokens = completions(&home, &["token", "remove", ""]).await;
     assert_eq!(values_without_options(&tokens), ["laptop"], "{tokens:?}");
 }
@@ -153,7 +153,7 @@ async fn names_come_from_the_file_without_a_daemon() {
     assert_eq!(completion_values(&tools), ["files/"]);
     let profiles = completions(&home, &["mcp", "--profile", ""]).await;
     assert_eq!(completion_values(&profiles), ["review", "default", "meta"]);
-    // A file from the command line.
+    // `--config` selects another file.
     let other_file = home.file(
         "other.json",
         r#"{"mcpServers": {"other": {"command": "x"}}}"#,
@@ -173,7 +173,7 @@ async fn names_come_from_the_file_without_a_daemon() {
     assert!(!home.state().join("daemon.json").exists());
 }
 
-/// A silent daemon or an unreadable file results in no names and no error.
+/// If the daemon does not answer or the file cannot be read, there are no names and no error.
 #[tokio::test]
 async fn completion_does_not_wait_for_a_silent_daemon() {
     let home = home!();
@@ -216,7 +216,7 @@ async fn every_shell_has_its_script() {
         assert_eq!((run.code, &*run.stderr), (Some(0), ""), "{run}");
         assert!(run.stdout.contains("MAINSTAY_COMPLETE"), "{run}");
         assert!(run.stdout.contains(env!("CARGO_BIN_EXE_mainstay")), "{run}");
-        // Fish and PowerShell formats contain no escape sequences.
+        // The output contains no escape sequences, also for fish and PowerShell.
         let run = run_completion(&home, &["li"], shell).await;
         assert!(run.stdout.contains("list"), "{shell}: {run}");
         assert!(!run.stdout.contains('\u{1b}'), "{shell}: {run}");
@@ -233,13 +233,13 @@ async fn serve(home: &Home) -> Serving {
     daemon
 }
 
-/// The folder of the program.
+/// The folder that contains the program.
 fn folder() -> impl std::fmt::Display {
     let program = Path::new(env!("CARGO_BIN_EXE_mainstay"));
     program.parent().expect("a folder").display()
 }
 
-/// Completion in bash on a terminal.
+/// bash completes names when a person presses Tab on a terminal.
 #[tokio::test]
 async fn bash_completes() {
     if !Terminal::is_available() || !is_installed("bash") {
@@ -292,7 +292,7 @@ async fn fish_completes() {
     daemon.stop().await;
 }
 
-/// An interactive shell after its first prompt.
+/// Starts an interactive shell, and waits for its first prompt.
 async fn shell(home: &Home, command_line: &[&str]) -> Terminal {
     let template_command = home.command(&[]);
     let mut command = Command::new(command_line[0]);
@@ -309,7 +309,7 @@ async fn shell(home: &Home, command_line: &[&str]) -> Terminal {
     terminal
 }
 
-/// Completes a command, a server and a tool by prefix.
+/// Asserts that Tab completes the beginning of a command, a server and a tool.
 async fn assert_completes(terminal: &Terminal) {
     terminal.types("mainstay rel").await;
     terminal.press(&["Tab"]).await;

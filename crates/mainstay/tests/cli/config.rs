@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::fakes::fakes;
 
-/// An editor that replaces the file with this text.
+/// Writes an editor script that replaces the edited file by this text.
 fn editor(home: &Home, text: &str) -> String {
     home.file("new-text", text);
     let script = home.file("editor", "#!/bin/sh\ncat \"$HOME/new-text\" > \"$1\"\n");
@@ -20,7 +20,7 @@ fn editor(home: &Home, text: &str) -> String {
     script
 }
 
-/// Runs `config` with these arguments and this editor, without a terminal.
+/// Runs `config edit` with these arguments and this editor, without a terminal.
 async fn edit(home: &Home, editor: &str, arguments: &[&str]) -> Run {
     let arguments = [&["config", "edit"], arguments].concat();
     let mut command = home.command(&arguments);
@@ -56,7 +56,7 @@ async fn the_file_is_named_with_the_reason() {
     let named_command = Run::new(&["config", "path"], &named_command).json();
     assert_eq!(named_command["namedBy"], "MAINSTAY_CONFIG");
 
-    // A daemon with another file causes a warning.
+    // A daemon that serves another file causes a warning.
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 1").await;
     let run = home.run(&["config", "path"]).await;
@@ -195,7 +195,7 @@ async fn a_text_that_cannot_be_used_leaves_the_file_as_it_was() {
     let failed_run = edit(&home, "false", &["--config", &config]).await;
     assert_eq!(failed_run.code, Some(1));
     runs.push(failed_run.to_string());
-    // An invalid server that existed before does not prevent an edit.
+    // An edit is possible although the file already has an invalid server.
     let wrong_file = home.file("wrong.json", r#"{"mcpServers": {"bad": {"args": []}}}"#);
     let text = r#"{"mcpServers": {"bad": {"args": []}, "good": {"command": "x"}}}"#;
     let saved_run = edit(&home, &editor(&home, text), &["--config", &wrong_file]).await;
@@ -207,7 +207,7 @@ async fn a_text_that_cannot_be_used_leaves_the_file_as_it_was() {
     assert_eq!(error["error"], "invalid_config");
 }
 
-/// A concurrent change of the file is not overwritten.
+/// A file that another program changes during the edit is not overwritten.
 #[tokio::test]
 async fn a_file_that_was_changed_meanwhile_stays() {
     let home = home!();
@@ -221,7 +221,7 @@ async fn a_file_that_was_changed_meanwhile_stays() {
     assert_eq!(fs::read_to_string(&config).expect("there"), client_text);
 }
 
-/// The first edit creates a private file and its schema.
+/// The first edit creates the file, readable only by its owner, and its schema.
 #[tokio::test]
 async fn a_file_is_made_with_its_schema() {
     let home = home!();
@@ -290,7 +290,7 @@ async fn new_files_name_the_schema() {
     assert!(!home.path().join("mainstay.schema.json").exists());
 }
 
-/// After an invalid edit, a terminal offers to edit again, to save, or to discard.
+/// After an invalid edit, a person on a terminal can edit again, save, or discard.
 #[tokio::test]
 async fn a_person_is_asked_what_becomes_of_a_bad_text() {
     if !Terminal::is_available() {
@@ -298,7 +298,7 @@ async fn a_person_is_asked_what_becomes_of_a_bad_text() {
     }
     let home = home!();
     let config = home.file("c.json", r#"{"mcpServers": {}}"#);
-    // The first text is invalid JSON, and the second has an invalid server.
+    // The first edit writes invalid JSON. The second edit writes an invalid server.
     let script = home.file(
         "editor",
         "#!/bin/sh\nif grep -q broken \"$1\"; then echo '{\"mcpServers\": {\"bad\": {\"args\": []}}}' > \"$1\"; else echo '{broken' > \"$1\"; fi\n",

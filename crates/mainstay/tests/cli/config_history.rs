@@ -1,4 +1,4 @@
-//! `mainstay config history` and `config undo`, with a daemon and without.
+//! `mainstay config history` and `config undo`, with and without a daemon.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -9,7 +9,7 @@ use crate::fakes::fakes;
 
 const SECRET: &str = "s3cret-of-history";
 
-/// Author and reason of each version, newest first.
+/// The author and the reason of each version, the newest first.
 async fn history(home: &Home, extra_arguments: &[&str]) -> Vec<(String, String)> {
     let run = home
         .run(&[&["config", "history", "--json"], extra_arguments].concat())
@@ -98,7 +98,7 @@ async fn without_a_daemon_changes_are_listed_and_undone() {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert_eq!(fs::read_to_string(&config).expect("there"), original);
 
-    // An invalid file is stored as a version.
+    // An invalid file is also stored as a version.
     fs::write(&config, "{ no").expect("written");
     let run = undo_arguments(&["1", "--force"]).await;
     assert_eq!(run.code, Some(0), "{}", run.stderr);
@@ -144,7 +144,7 @@ async fn an_undo_with_a_daemon_applies_immediately() {
     daemon.stop().await;
 }
 
-/// The number of versions is limited.
+/// The history keeps a limited number of versions.
 #[tokio::test]
 async fn the_oldest_versions_go() {
     let home = home!();

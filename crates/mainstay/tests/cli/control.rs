@@ -11,7 +11,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// The names of the servers and their status.
+/// The names of the servers, each with its status.
 async fn servers(home: &Home) -> Vec<(String, String)> {
     let servers = home.run(&["list", "--json"]).await.json()["servers"].clone();
     let servers = servers.as_array().expect("a list").iter();
@@ -24,7 +24,7 @@ async fn servers(home: &Home) -> Vec<(String, String)> {
 fn redacted(home: &Home, transcript: &str) -> String {
     let program = fake_server::binary();
     let transcript = transcript.replace(program.to_str().expect("UTF-8"), "[FAKE]");
-    // Remove the number of tools, which changes with the fake.
+    // Remove the number of tools, which changes when the fake changes.
     let mut parts = transcript.split(" tools").collect::<Vec<_>>();
     for part in &mut parts {
         *part = part.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -37,7 +37,7 @@ fn redacted(home: &Home, transcript: &str) -> String {
     home.redacted(&(lines.collect::<Vec<_>>().join("\n") + "\n"))
 }
 
-/// With a daemon, changes apply immediately and are written to the file.
+/// With a daemon, a change applies at once and is written to the file.
 #[tokio::test]
 async fn a_daemon_takes_what_it_is_told_and_writes_it_down() {
     let home = home!();
@@ -97,7 +97,7 @@ async fn a_daemon_takes_what_it_is_told_and_writes_it_down() {
     assert_snapshot!("the_file_in_the_end", redacted(&home, &text));
 }
 
-/// Without a daemon, the file is changed, or created if missing (A7).
+/// Without a daemon, the command changes the file, or creates it (A7).
 #[tokio::test]
 async fn without_a_daemon_the_file_is_changed() {
     let home = home!();
@@ -148,7 +148,7 @@ async fn without_a_daemon_the_file_is_changed() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
-    // A file from the command line.
+    // `--config` selects another file.
     let named_file = home.file("other.jsonc", "{\"servers\": []} // none yet\n");
     let run = home
         .run(&[
@@ -168,8 +168,8 @@ async fn without_a_daemon_the_file_is_changed() {
     );
 }
 
-/// B3–B5, B8: servers on the command line are added to the file's, and override them. An unknown
-/// server in a flag is a usage error.
+/// Servers on the command line are added to those of the file, and replace servers of the same name
+/// (B3–B5, B8). A flag that refers to an unknown server is a usage error.
 #[tokio::test]
 async fn servers_can_be_given_on_the_command_line() {
     let home = home!();
@@ -193,7 +193,7 @@ async fn servers_can_be_given_on_the_command_line() {
     let broken_row = ("two".to_owned(), "error".to_owned());
     let expected = vec![connected_row("one"), broken_row, connected_row("three")];
     assert_eq!(servers(&home).await, expected);
-    // They survive a reload and are not written to a file.
+    // They remain after a reload, and are not written to the file.
     assert_eq!(home.run(&["reload"]).await.stdout, "nothing changes\n");
     assert_eq!(servers(&home).await, expected);
     daemon.stop().await;
@@ -211,7 +211,7 @@ async fn servers_can_be_given_on_the_command_line() {
     );
 }
 
-/// B1, B6, B7, A5: a flag of document 002 is a configuration without a file.
+/// A flag of document 002 replaces a configuration file (B1, B6, B7, A5).
 #[tokio::test]
 async fn a_flag_of_002_is_a_configuration() {
     let home = home!();
@@ -237,7 +237,7 @@ async fn a_flag_of_002_is_a_configuration() {
     let mut daemon = home.serve(&["--mcp-clients"]).await;
     daemon.wait_for_stderr("ready: 1 of 1").await;
     daemon.stop().await;
-    // Y9, A13: every entry in such a file has a transport.
+    // In such a file every entry must have a transport (Y9, A13).
     let config = json!({"servers": {"bare": {"command": "x"}}});
     std::fs::write(folder.join("mcp_clients.json"), config.to_string()).expect("written");
     let mut daemon = home.serve(&["--mcp-clients"]).await;
@@ -259,13 +259,13 @@ async fn a_flag_of_002_is_a_configuration() {
     daemon.stop().await;
 }
 
-/// Adds a server from inside an MCP client with the control token (group `control`).
+/// Adds a server as an MCP client with the control token would (own tools, group `control`).
 pub async fn add_from_inside(home: &Home, url: &str, entry: &Value) {
     let answer = call_as(home, url, "hand", "add_server", entry).await;
     assert!(answer.contains("pending"), "{answer}");
 }
 
-/// The HTTP answer to a tool call of a client with this name.
+/// The HTTP response to a tool call of a client with this name.
 pub async fn call_as(
     home: &Home,
     url: &str,
@@ -301,7 +301,7 @@ pub async fn call_as(
     answer
 }
 
-/// Without a terminal, approving needs the digest.
+/// Without a terminal, an approval requires the digest.
 #[tokio::test]
 async fn the_approved_entry_is_the_shown_entry() {
     let home = home!();
@@ -347,7 +347,7 @@ async fn the_approved_entry_is_the_shown_entry() {
     daemon.stop().await;
 }
 
-/// The name had another target in an earlier run. The approval shows the earlier target.
+/// In an earlier run the name had another target. The approval shows that target.
 #[tokio::test]
 async fn the_former_target_of_a_name_is_shown() {
     let home = home!();

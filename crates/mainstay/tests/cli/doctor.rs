@@ -15,7 +15,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("there").permissions().mode() & 0o777
 }
 
-/// Runs `doctor` with a free port and the system's PATH.
+/// Runs `doctor` for a free port, with the system's PATH.
 async fn doctor(home: &Home, arguments: &[&str]) -> Run {
     let all_arguments = [&["doctor", "--listen", "127.0.0.1:0"], arguments].concat();
     let mut command = home.command(&all_arguments);
@@ -34,7 +34,7 @@ async fn findings(home: &Home, arguments: &[&str]) -> Vec<Value> {
     complete_findings(&run)
 }
 
-/// Programs that repairs may contain.
+/// Programs that suggested repairs may use.
 const PROGRAMS: [&str; 17] = [
     "mainstay",
     "${EDITOR:-vi}",
@@ -55,7 +55,7 @@ const PROGRAMS: [&str; 17] = [
     "uv",
 ];
 
-/// All findings. Asserts that each problem has a reason and a repair.
+/// All findings. Asserts that each problem has a consequence and a repair.
 fn complete_findings(run: &Run) -> Vec<Value> {
     let all_findings = run.json().as_array().expect("an array").clone();
     for finding in all_findings
@@ -86,7 +86,7 @@ fn has(findings: &[Value], id: &str) -> bool {
     findings.iter().any(|finding| finding["id"] == id)
 }
 
-/// For starts that fail because of a broken package cache, the finding names the cache folder and a
+/// If a start fails because of a broken package cache, the finding names the cache folder and a
 /// repair.
 #[tokio::test]
 async fn a_broken_cache_of_packages_is_named() {
@@ -168,7 +168,7 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
         down[0]["what"].as_str().expect("text").contains("code 7"),
         "{down:#?}"
     );
-    // A missing command has a single finding.
+    // A missing command causes only one finding.
     assert_eq!(down.len(), 1, "{down:#?}");
     let gone_findings = all_findings
         .iter()
@@ -203,7 +203,7 @@ async fn servers_are_started_once_and_what_is_wrong_is_said() {
             .expect("text")
             .contains("mainstay validate")
     );
-    // One attempt covers both eras, and no state is stored.
+    // One attempt tries both eras. No state is stored.
     let start_count = || fs::read_to_string(&starts_path).expect("a start");
     let attempt = start_count();
     assert!(attempt.lines().count() <= 2, "{attempt}");
@@ -236,7 +236,7 @@ async fn a_running_daemon_is_asked_instead() {
             && description.contains(", answers in "),
         "{valid_finding}"
     );
-    // Findings contain the daemon's measurements.
+    // The findings contain what the daemon has measured.
     let list = home.run(&["list", "--json"]).await.json();
     let servers = list["servers"].as_array().expect("servers");
     let measured_server = servers.iter().find(|server| server["name"] == "good");
@@ -249,7 +249,7 @@ async fn a_running_daemon_is_asked_instead() {
     );
     assert_eq!(invalid_finding["mend"], "mainstay logs bad");
 
-    // Another home with the same port.
+    // Another state directory uses the same port.
     let other_home = home!();
     let address = daemon
         .url
@@ -271,7 +271,7 @@ async fn a_running_daemon_is_asked_instead() {
 
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("an address").to_string();
-    // A listener that closes connections is not Mainstay.
+    // A listener that closes each connection is not Mainstay.
     let closing_thread = std::thread::spawn(move || drop(listener.accept()));
     let run = other_home
         .run(&["doctor", "--json", "--listen", &address])
@@ -335,7 +335,7 @@ async fn safe_repairs_are_made_and_others_are_listed() {
     );
     let config = Path::new(&config);
     chmod(config, 0o644);
-    // A stale daemon file.
+    // The file of a daemon that no longer runs.
     let mut daemon = home.serve(&["--demo"]).await;
     daemon.wait_for_stderr("ready: 3 of 3").await;
     let remaining_bytes = fs::read(home.state().join("daemon.json")).expect("a file");
@@ -377,7 +377,7 @@ async fn safe_repairs_are_made_and_others_are_listed() {
         assert!(!has(&after, id), "{after:#?}");
     }
 
-    // A state directory that others can write to is repaired before it is used.
+    // A state directory that others can write to is repaired first, and then used.
     chmod(&home.state(), 0o777);
     let all_findings = findings(&home, &["--config", config_path]).await;
     assert_eq!(
@@ -395,7 +395,7 @@ async fn tokens_and_clocks_are_looked_at() {
         .await;
     home.run(&["token", "add", "phone", "--expires", "30d"])
         .await;
-    // A server with a wrong clock, and an expired token: {"exp":1600000000}
+    // A server whose clock is wrong, and an expired token: {"exp":1600000000}
     let server = TcpListener::bind("127.0.0.1:0").expect("bound");
     let url = format!("http://{}/mcp", server.local_addr().expect("an address"));
     let answer_thread = std::thread::spawn(move || {
@@ -444,7 +444,7 @@ async fn tokens_and_clocks_are_looked_at() {
     );
 }
 
-/// The report contains none of the canary secrets.
+/// The report contains none of the secrets that this test places everywhere.
 #[tokio::test]
 async fn the_report_has_no_secrets() {
     let home = home!();
@@ -553,14 +553,14 @@ async fn the_report_has_no_secrets() {
     );
     daemon.stop().await;
 
-    // An invalid configuration contains secrets, too.
+    // The text of an invalid configuration contains secrets, too.
     let text = fs::read_to_string(&config).expect("a file");
     fs::write(&config, &text[..text.len() - 1]).expect("written");
     assert_eq!(run(&["--no-start"]).await.code, Some(1));
     check();
 }
 
-/// The log does not repeat findings.
+/// The log on stderr does not repeat the findings.
 #[tokio::test]
 async fn people_get_findings_and_no_log() {
     let home = home!();
@@ -570,7 +570,7 @@ async fn people_get_findings_and_no_log() {
     assert!(!run.to_string().contains("WARN"), "{run}");
 }
 
-/// A long PATH is shortened in text output, and complete in JSON.
+/// A long PATH is shortened in the text output. The JSON output has all of it.
 #[tokio::test]
 async fn a_long_path_is_shortened() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! Error texts: the failure, and the next step.
+//! Error texts say what failed and what to do next.
 
 use insta::assert_snapshot;
 use mainstay_testkit::home;
@@ -60,7 +60,7 @@ async fn every_error_says_what_to_do_next() {
         let plain_run = home.run(arguments).await;
         assert_ne!(plain_run.code, Some(0), "{plain_run}");
         errors_text += &plain_run.to_string();
-        // Errors of clap end with the usage.
+        // Errors of clap end with the usage instead of a hint.
         let has_next = ["hint: "];
         assert!(
             has_next
@@ -71,7 +71,7 @@ async fn every_error_says_what_to_do_next() {
 
         let as_json = [arguments, ["--json"].as_slice()].concat();
         let as_json = match arguments[0] {
-            // The stdout of `connect` is the protocol.
+            // `connect` has no JSON errors, because its stdout is for MCP messages.
             "connect" => continue,
             "add" if arguments.contains(&"--") => {
                 ["add", "--json", "not a name", "--", "x"].to_vec()

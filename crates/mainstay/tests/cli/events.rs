@@ -1,4 +1,4 @@
-//! `mainstay events`: servers that are lost and return.
+//! `mainstay events`: servers that are lost and return cause events.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::fakes::fakes;
 /// Length of the timestamp.
 const CLOCK: usize = "2026-11-21 08:30:12".len();
 
-/// I1 to I3 and I6 in text output.
+/// The text output of events (I1–I3, I6).
 #[tokio::test]
 async fn server_events_are_printed_in_order() {
     let home = home!();
@@ -36,7 +36,7 @@ async fn server_events_are_printed_in_order() {
             chrono::NaiveDateTime::parse_from_str(clock, "%Y-%m-%d %H:%M:%S").is_ok(),
             "{line}"
         );
-        // Remove the number of tools, which changes with the fake.
+        // Remove the number of tools, which changes when the fake changes.
         rest.split("; new: add, ")
             .next()
             .unwrap_or_default()
@@ -80,7 +80,8 @@ fn fake_tools(line: &str) -> String {
     count.to_owned()
 }
 
-/// `--follow` prints the current status, then events, across a restart of the daemon.
+/// `--follow` prints the current status and then events. It continues after a restart of the
+/// daemon.
 #[tokio::test]
 async fn following_goes_on_with_a_daemon_that_was_started_anew() {
     let home = home!();
@@ -128,7 +129,7 @@ async fn following_goes_on_with_a_daemon_that_was_started_anew() {
     );
 }
 
-/// Exit code of `--follow` without a daemon.
+/// `--follow` fails at once if no daemon runs.
 #[tokio::test]
 async fn a_daemon_that_never_was_is_not_waited_for() {
     let home = home!();
@@ -138,7 +139,7 @@ async fn a_daemon_that_never_was_is_not_waited_for() {
     assert_eq!(output.status.code(), Some(3));
 }
 
-/// An alert command runs at an outage and at its end.
+/// The command of an alert runs when an outage begins and when it ends.
 #[tokio::test]
 async fn an_outage_is_told_to_the_command_of_an_alert() {
     let home = home!();
@@ -167,7 +168,7 @@ async fn an_outage_is_told_to_the_command_of_an_alert() {
     daemon.stop().await;
 }
 
-/// I6: events of reloads, including a failed one.
+/// A reload causes an event, and so does a failed reload (I6).
 #[tokio::test]
 async fn a_reload_is_told_and_so_is_one_that_is_refused() {
     let home = home!();

@@ -114,7 +114,7 @@ async fn the_usual_configuration_is_found_by_itself() {
     );
 }
 
-/// D1, D4, D6: commands are resolved like a server's program.
+/// Commands are looked up in the same way as a server's program (D1, D4, D6).
 #[tokio::test]
 async fn commands_are_resolved_as_a_server_would_be() {
     use std::os::unix::fs::PermissionsExt as _;

@@ -1,9 +1,9 @@
-//! Configurations whose servers are all fakes.
+//! Configurations in which all servers are fakes.
 
 use mainstay_testkit::Home;
 use serde_json::{Map, Value, json};
 
-/// A configuration of fakes with these names and flags.
+/// A configuration of fakes. Each has a name and flags.
 pub fn fakes(home: &Home, servers: &[(&str, &[&str])]) -> String {
     let program = fake_server::binary();
     let entry = |(name, flags): &(&str, &[&str])| {

@@ -3,7 +3,7 @@
 use mainstay_testkit::{Home, Run, found, home, limits::PROGRAMS};
 use serde_json::json;
 
-/// A healthy server, a silent one, one that has been silent for long, and one that cannot start.
+/// A configuration with four servers: healthy, silent, silent for a long time, and unable to start.
 fn config(home: &Home) -> String {
     let program = fake_server::binary();
     let config = json!({"mcpServers": {
@@ -29,13 +29,13 @@ fn rows(run: &Run) -> Vec<&str> {
     run.stdout.lines().collect()
 }
 
-/// B11: the output of document 004.
+/// The output has the form of document 004 (B11).
 #[tokio::test]
 async fn the_table_says_how_each_server_is() {
     let home = home!();
     let mut daemon = home.serve(&["--config", &config(&home)]).await;
     daemon.wait_for_stderr("ready: 3 of 4").await;
-    // The two probes of this command, a second apart.
+    // Wait for two failed probes, which are a second apart.
     let is_degraded = async || {
         let list = home.run(&["list", "--json"]).await.json();
         (list["servers"][2]["healthStatus"] == "degraded").then_some(())
@@ -114,8 +114,8 @@ async fn health_as_json_equals_the_table() {
     daemon.stop().await;
 }
 
-/// B13, H12: a flag enables background checks for servers without their own. A change is logged as
-/// a warning.
+/// A flag enables background probes of servers without a setting of their own. A change of health
+/// is logged as a warning (B13, H12).
 #[tokio::test]
 async fn an_interval_of_the_command_line_asks_in_the_background() {
     let home = home!();

@@ -34,7 +34,7 @@ fn commands() -> Vec<(String, Command)> {
     commands
 }
 
-/// Short and long help.
+/// The short and the long help of every command.
 #[test]
 fn the_help_of_every_command() {
     let mut names = BTreeSet::new();
@@ -58,7 +58,7 @@ fn the_help_of_every_command() {
             assert!(!line.contains('\u{1b}'), "{path}: {line}");
         }
     }
-    // Every snapshot belongs to a command.
+    // Every snapshot must belong to a command.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/cli")
         .join(FOLDER);
@@ -75,7 +75,7 @@ fn the_help_of_every_command() {
     assert_eq!(files, names);
 }
 
-/// Examples fit into 80 columns, because people copy them.
+/// Examples fit into 80 columns, so that people can copy them.
 #[test]
 fn examples_fit_the_terminal() {
     for (path, command) in commands() {

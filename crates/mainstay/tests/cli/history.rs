@@ -1,4 +1,4 @@
-//! `mainstay history`: outages with reason and duration.
+//! `mainstay history`: outages with their reason and duration.
 
 use mainstay_testkit::{Home, home, within};
 use serde_json::json;
@@ -52,7 +52,7 @@ async fn an_outage_is_told_with_its_reason_and_its_length() {
     assert!(crash.get("downMs").is_none(), "{crash}");
     let return_mark = db_changes.clone().nth(3).expect("it came back");
     assert!(return_mark["downMs"].is_u64(), "{return_mark}");
-    // An ongoing outage has its duration so far.
+    // An outage that continues has its duration until now.
     let all_text = until_history(&home, &["--since", "2h"], &["other", "down for "]).await;
     assert!(all_text.contains("Mainstay itself"), "{all_text}");
 
@@ -79,7 +79,7 @@ async fn an_outage_is_told_with_its_reason_and_its_length() {
     assert_eq!(uncalled_run.code, Some(0), "{uncalled_run}");
     daemon.stop().await;
 
-    // Without a daemon the history comes from the journal.
+    // Without a daemon the history is read from the journal.
     let text = until_history(&home, &["db"], &[reason, "stopped"]).await;
     assert!(text.contains("was down for "), "{text}");
     let unknown_run = home.run(&["history", "dx"]).await;
@@ -104,7 +104,7 @@ async fn a_time_without_a_unit_is_refused() {
     }
 }
 
-/// With `--json`, notes and errors on stderr are JSON. Usage errors have the common form.
+/// With `--json`, notes and errors on stderr are JSON. Usage errors have the same form.
 #[tokio::test]
 async fn stderr_is_json_or_in_one_form() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! Servers from the command line of `serve`, or from a file in a flag.
+//! `serve` with servers from its command line, or from a file that a flag names.
 
 use fake_server::{Fake, Script};
 use mainstay_testkit::{Home, found, home, limits::PROGRAMS};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::control::call_as;
 
-/// Asserts that exactly these servers exist and answer a call.
+/// Asserts that exactly these servers exist, and that each answers a call.
 async fn assert_connected(home: &Home, expected: &[&str]) {
     let list_output = home.run(&["list", "--json"]).await.json();
     let servers = list_output["servers"].as_array().expect("a list").iter();
@@ -26,7 +26,7 @@ async fn assert_connected(home: &Home, expected: &[&str]) {
     }
 }
 
-/// Repeated `--mcp-client` without a file, with commands and a URL.
+/// `--mcp-client` may be repeated and needs no file. It accepts commands and URLs.
 #[tokio::test]
 async fn servers_of_the_command_line_alone_are_connected() {
     let home = home!();
@@ -72,8 +72,8 @@ async fn servers_of_a_named_file_are_connected() {
     daemon.stop().await;
 }
 
-/// The flag selects the preset of its document: a failed first attempt is an `error`, and own tools
-/// are at `/mcp`.
+/// The flag selects the preset of its document: a failed first attempt leads to the status `error`,
+/// and `/mcp` has the own tools.
 #[tokio::test]
 async fn a_named_file_brings_its_own_behaviour() {
     let home = home!();
@@ -97,7 +97,7 @@ async fn a_named_file_brings_its_own_behaviour() {
     daemon.stop().await;
 }
 
-/// The hint for a server of the command line names no file.
+/// The hint about a server from the command line does not name a file.
 #[tokio::test]
 async fn advice_about_a_server_of_the_command_line_names_no_file() {
     let home = home!();

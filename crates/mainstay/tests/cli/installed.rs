@@ -1,8 +1,8 @@
-//! Programs that may be missing.
+//! Checks for programs that a machine may lack.
 
 use std::process::{Command, Stdio};
 
-/// True if a program is installed. Otherwise prints that the test is skipped.
+/// True if the program is installed. If not, prints that the test is skipped.
 #[expect(clippy::print_stderr, reason = "tests report to stderr")]
 pub fn is_installed(program: &str) -> bool {
     let probe = Command::new(program)

@@ -1,4 +1,5 @@
-//! An unusable journal: calls continue with `relaxed`, and `strict` reports the repair.
+//! An unusable journal. With `relaxed`, calls continue. With `strict`, the error says how to repair
+//! it.
 
 use std::{
     fs,
@@ -41,7 +42,7 @@ async fn a_damaged_journal_is_set_aside() {
     };
     let damages: [&dyn Fn(); 3] = [
         &|| overwritten_file(0),
-        // The header is intact, but the tables are damaged.
+        // Keep the header, and damage the tables.
         &|| overwritten_file(100),
         &|| {
             let journal = rusqlite::Connection::open(&database).expect("a database");
@@ -109,14 +110,14 @@ async fn a_damaged_journal_is_set_aside() {
     daemon.stop().await;
 }
 
-/// Replaces a file or folder with `make`.
+/// Replaces a file or folder by what `make` creates.
 fn replace(path: &Path, make: impl FnOnce(&Path)) {
     let removal = if path.is_dir() {
         fs::remove_dir_all(path)
     } else {
         fs::remove_file(path)
     };
-    // A closed database may lack these files.
+    // Ignore the error: a closed database may lack these files.
     removal.ok();
     make(path);
 }
@@ -143,8 +144,8 @@ fn another_database(path: &Path) {
     other_database.execute_batch(photos).expect("made");
 }
 
-/// Other file types in the journal's place are renamed together with its files, without following,
-/// blocking or removing.
+/// If the journal's path has another kind of file, it is renamed together with the journal's files.
+/// The daemon does not follow it, block on it or delete it.
 #[tokio::test]
 async fn files_in_place_of_the_journal_are_renamed() {
     let home = home!();
@@ -164,7 +165,7 @@ async fn files_in_place_of_the_journal_are_renamed() {
     };
     let sidecar = |end: &str| journal.join(format!("journal.db-{end}"));
     let call: &[&str] = &["call", "fake/big", "bytes=100000"];
-    // Description, damage, warning, and if the objects remain.
+    // Each row has a description, the damage, the warning, and true if the objects remain.
     let damages: [(&str, &dyn Fn(), &str, bool); 13] = [
         (
             "the database is a folder",
@@ -292,7 +293,7 @@ async fn until_measured(daemon: &Serving, line: &str) {
     within(async { while !get(&daemon.url, "/metrics").await.contains(&line) {} }).await;
 }
 
-/// Without a usable journal, calls continue, and lost records are counted.
+/// Without a usable journal, calls continue. Lost records are counted.
 #[tokio::test]
 async fn calls_continue_without_a_journal() {
     let home = home!();
@@ -355,8 +356,8 @@ async fn calls_continue_without_a_journal() {
     daemon.stop().await;
 }
 
-/// After the journal is removed, `strict` refuses calls. `relaxed` starts a new journal, and counts
-/// lost records.
+/// The journal is removed while the daemon runs. `strict` then refuses calls. `relaxed` starts a
+/// new journal and counts lost records.
 #[tokio::test]
 async fn a_journal_that_is_removed_is_noticed() {
     let home = home!();
@@ -383,7 +384,7 @@ async fn a_journal_that_is_removed_is_noticed() {
     let mut daemon = home.serve(&["--config", &relaxed_config]).await;
     assert_eq!(home.run(call).await.code, Some(0));
     until_recorded(&home, 1, &[]).await;
-    // A call with a recorded start.
+    // A call whose start is recorded before the removal.
     let long_run = home.run(&["call", "fake/sleep", "ms=3000"]);
     let removal = async {
         until_recorded(&home, 2, &[]).await;
@@ -402,7 +403,7 @@ async fn a_journal_that_is_removed_is_noticed() {
     ] {
         until_measured(&daemon, line).await;
     }
-    // The lost record is counted as missing.
+    // The record of that call is counted as missing.
     let records = home.run(&["records"]).await;
     assert!(records.stderr.contains("1 call of "), "{records}");
     daemon.stop().await;
@@ -413,7 +414,7 @@ async fn a_journal_that_is_removed_is_noticed() {
     home.serve(&["--config", &strict_config]).await.stop().await;
 }
 
-/// A daemon without its address file serves.
+/// A daemon serves even if it cannot write its address file.
 #[tokio::test]
 async fn a_daemon_starts_though_it_cannot_say_where_it_is() {
     let home = home!();
@@ -429,7 +430,7 @@ async fn a_daemon_starts_though_it_cannot_say_where_it_is() {
     daemon.stop().await;
 }
 
-/// Entries of a folder with this prefix, sorted.
+/// The entries of a folder whose names have this prefix, sorted.
 fn entries(parent: &Path, beginning: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(parent) else {
         return Vec::new();

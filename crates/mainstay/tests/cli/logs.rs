@@ -10,7 +10,7 @@ use crate::fakes::fakes;
 
 const CHATTY_FLAGS: &[&str] = &["--noise", "--stderr", "hello, Authorization: Bearer abc"];
 
-/// The lines without timestamps, such as `08:30:12.345`, with an optional date.
+/// The lines without their timestamps. A timestamp is like `08:30:12.345`, with an optional date.
 fn messages_of(run: &Run) -> Vec<String> {
     let messages = run.stdout.lines().map(|line| {
         let (mut time, mut rest) = line.split_once(' ').expect("a time");
@@ -24,7 +24,7 @@ fn messages_of(run: &Run) -> Vec<String> {
     messages.collect()
 }
 
-/// S11: protocol messages are omitted, and secrets are redacted.
+/// The log omits protocol messages, and redacts secrets (S11).
 #[tokio::test]
 async fn output_outside_the_protocol_is_shown() {
     let home = home!();
@@ -60,7 +60,7 @@ async fn output_outside_the_protocol_is_shown() {
     daemon.stop().await;
 }
 
-/// Document 003's limit of 1 MiB, and a warning at half of it.
+/// Messages have the limit of document 003, 1 MiB. Half of it causes a warning.
 #[tokio::test]
 async fn long_messages_are_told() {
     let home = home!();
@@ -115,7 +115,7 @@ async fn a_log_is_followed_until_the_daemon_stops() {
         Some(serde_json::from_str(&line).expect("JSON"))
     };
     let first = next_entry().await.expect("a line");
-    // Each message has noise around it.
+    // Lines of other output surround each message.
     home.run(&["call", "fake/echo", "text=x"]).await;
     let mut texts = vec![first["text"].clone()];
     while texts
@@ -131,7 +131,7 @@ async fn a_log_is_followed_until_the_daemon_stops() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// S5: after the daemon has ended, all lines remain.
+/// All lines remain after the daemon has ended (S5).
 #[tokio::test]
 async fn without_a_daemon_its_files_are_read() {
     let home = home!();
@@ -200,7 +200,7 @@ async fn a_server_that_nobody_knows_has_no_log() {
     daemon.stop().await;
 }
 
-/// Servers of a single command have their last stderr lines.
+/// A command that starts servers itself shows the last lines of their stderr.
 #[tokio::test]
 async fn servers_of_one_command_have_their_stderr() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! The command line: the built program, its exit codes and its output.
+//! Tests of the command line: the built program, its exit codes and its output.
 
 // The tests use Unix signals and process ids.
 #![cfg(unix)]

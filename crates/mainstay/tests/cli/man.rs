@@ -9,7 +9,7 @@ use mainstay_testkit::home;
 
 use crate::installed::is_installed;
 
-/// Collects the page names of all visible commands.
+/// Collects the names of the pages of all visible commands.
 fn collect_pages(command: &Command, name: &str, names: &mut BTreeSet<String>) {
     for subcommand in command
         .get_subcommands()
@@ -59,7 +59,7 @@ async fn every_command_has_a_page() {
     );
 }
 
-/// groff renders every page without warnings or markup.
+/// groff formats every page without warnings, and no markup remains.
 #[tokio::test]
 async fn groff_shows_the_pages() {
     if !is_installed("groff") {

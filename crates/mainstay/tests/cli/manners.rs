@@ -1,4 +1,4 @@
-//! Common behaviour of commands: output formats, colours, table width, watching.
+//! Behaviour that commands have in common: output formats, colours, table width, watching.
 
 use mainstay_testkit::{Home, Serving, home, within};
 use serde_json::Value;
@@ -44,7 +44,7 @@ async fn errors_are_broken_between_words() {
         let lines = screen
             .lines()
             .filter(|line| line.chars().count() > usize::from(width));
-        // Paths and commands are not wrapped.
+        // Paths and commands are never wrapped.
         for line in lines {
             assert!(
                 line.trim_start().split('`').count() == 3 || !line.trim().contains(' '),
@@ -85,7 +85,7 @@ async fn lists_have_formats_for_people_and_programs() {
     let line = list.stdout.lines().next().expect("a line");
     let pid = short_output["servers"][0]["pid"].to_string();
     assert_eq!(line, format!("good\tconnected|{pid}"));
-    // Optional fields are valid for every server.
+    // A format may use fields that only some servers have.
     assert_eq!(
         run(&["list", "--format", "{pending.cwd}"]).await.code,
         Some(0)
@@ -151,11 +151,11 @@ async fn lists_have_formats_for_people_and_programs() {
     let yaml = run(&["events", "--server", "good", "-o", "yaml"]).await;
     assert!(yaml.stdout.starts_with("events:\n  - id: "), "{yaml}");
     assert_eq!(run(&["events", "-f", "-o", "yaml"]).await.code, Some(2));
-    // JSON output has JSON errors.
+    // If the output is JSON, errors are JSON as well.
     let error = run(&["get", "nobody", "-o", "json"]).await;
     let body: Value = serde_json::from_str(error.stderr.trim()).expect("JSON");
     assert_eq!(body["error"], "server_not_found");
-    // An invalid format is refused before a token is created.
+    // The invalid format is refused before the token is created.
     let refused_run = run(&["token", "add", "x", "-o", "yaml"]).await;
     assert_eq!(refused_run.code, Some(2), "{refused_run}");
     assert_eq!(run(&["token", "list", "-o", "name"]).await.stdout, "");
@@ -212,7 +212,7 @@ async fn a_terminal_has_colours_and_symbols_and_a_pipe_has_none() {
     daemon.stop().await;
 }
 
-/// Each row fits into one line.
+/// Each row of a table fits into one line.
 #[tokio::test]
 async fn tables_fit_the_terminal() {
     let home = home!();
@@ -305,7 +305,7 @@ async fn a_watched_list_shows_what_changes() {
         child.kill().await.expect("it can be ended");
     }
     let screen = String::from_utf8(terminal.end().await).expect("UTF-8");
-    // The table is redrawn in place.
+    // The table is drawn again at the same place.
     assert!(screen.contains("\u{1b}[2A\r\u{1b}[JNAME"), "{screen:?}");
     let refused_run = home.run(&["list", "--watch", "-o", "yaml"]).await;
     assert_eq!(refused_run.code, Some(2), "{refused_run}");

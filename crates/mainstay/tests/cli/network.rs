@@ -1,4 +1,4 @@
-//! Address families and proxies.
+//! Address families of the daemon, and proxies.
 
 use std::{
     io::{Read as _, Write as _},
@@ -10,7 +10,7 @@ use mainstay_testkit::{Home, Run, Running, get, home, within};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// An occupied IPv6 loopback port. `None` without IPv6.
+/// Occupies a port of the IPv6 loopback. `None` if there is no IPv6.
 fn occupied_port() -> Option<(TcpListener, u16)> {
     let other_listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).ok()?;
     let port = other_listener.local_addr().expect("an address").port();
@@ -28,7 +28,7 @@ async fn end(mut daemon: Running) {
     assert_eq!(daemon.ended().await.code(), Some(0));
 }
 
-/// The URL in the line with the daemon's address.
+/// The URL in the daemon's line about its address.
 async fn url(daemon: &mut Running) -> String {
     let line = daemon.wait_for_stderr(" serves ").await;
     let (_, url) = line.split_once(" serves ").expect("it was found");
@@ -73,7 +73,7 @@ async fn localhost_is_served_on_both_families() {
     end(daemon).await;
 }
 
-/// A conflict on the other loopback family is reported at the start and by `doctor`.
+/// If another program uses the port on the other loopback family, `serve` and `doctor` report it.
 #[tokio::test]
 async fn another_program_at_the_other_family_is_told() {
     for name in ["127.0.0.1", "localhost"] {
@@ -110,7 +110,7 @@ async fn another_program_at_the_other_family_is_told() {
     }
 }
 
-/// A proxy that answers each request with `answer`, and sends the request's first line.
+/// Starts a proxy that gives `answer` to each request. The receiver gets the first line of the request.
 fn proxy(answer: &'static str) -> (u16, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -142,8 +142,8 @@ const PROXY_VARIABLES: [&str; 8] = [
     "no_proxy",
 ];
 
-/// Servers are reached through the proxy of the environment, unless it excepts them. The reasons of failures and
-/// the doctor name it, without its password.
+/// Servers are reached through the proxy of the environment, unless a variable excepts them. Reasons of
+/// failures and `doctor` name the proxy without its password.
 #[tokio::test]
 async fn servers_are_reached_through_the_proxy_of_the_environment() {
     let home = home!();
@@ -226,7 +226,7 @@ async fn servers_are_reached_through_the_proxy_of_the_environment() {
     );
 }
 
-/// Downloads go through the proxy of the environment, too.
+/// Downloads also use the proxy of the environment.
 #[tokio::test]
 async fn a_registry_is_asked_through_the_proxy_of_the_environment() {
     let home = home!();
@@ -243,7 +243,7 @@ async fn a_registry_is_asked_through_the_proxy_of_the_environment() {
     assert!(line.starts_with("GET http://registry.invalid/"), "{line}");
 }
 
-/// A server that answers 401.
+/// Starts a server that answers every request with 401. Returns its URL.
 fn start_refusing_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -262,7 +262,7 @@ fn start_refusing_server() -> String {
     format!("http://{address}/mcp")
 }
 
-/// The repair for a 401 names the variable or file of the credential.
+/// The repair for a 401 names the variable or the file that the credential comes from.
 #[tokio::test]
 async fn refused_credentials_are_traced_to_where_they_come_from() {
     let home = home!();

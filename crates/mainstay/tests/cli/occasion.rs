@@ -1,4 +1,4 @@
-//! Commands that start servers for one run.
+//! Commands that start servers for a single run.
 
 use insta::assert_snapshot;
 use mainstay_testkit::home;
@@ -26,13 +26,13 @@ async fn a_configuration_is_enough() {
         ])
         .await
     );
-    // Only the calls are recorded in the state directory.
+    // The state directory contains only the record of the calls.
     let remaining_entries = std::fs::read_dir(home.state()).expect("a folder");
     let remaining_entries = remaining_entries.map(|entry| entry.expect("an entry").file_name());
     assert_eq!(remaining_entries.collect::<Vec<_>>(), ["instances"]);
 }
 
-/// With `--config`, a command ignores a running daemon.
+/// A command with `--config` does not use a running daemon.
 #[tokio::test]
 async fn a_daemon_is_left_alone() {
     let home = home!();

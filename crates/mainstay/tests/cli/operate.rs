@@ -32,7 +32,7 @@ async fn an_operator_is_told_what_came_of_it() {
     daemon.stop().await;
 }
 
-/// O2: a reconnect restarts the process of the named server only.
+/// `reconnect` restarts the process of the named server only (O2).
 #[tokio::test]
 async fn a_reconnect_is_a_new_process() {
     let home = home!();
@@ -61,7 +61,7 @@ async fn a_reconnect_is_a_new_process() {
     daemon.stop().await;
 }
 
-/// A reconnect of all servers names the failed ones.
+/// `reconnect` of all servers names those that failed.
 #[tokio::test]
 async fn a_reconnect_of_all_names_those_that_failed() {
     let home = home!();
@@ -84,7 +84,7 @@ async fn a_reconnect_of_all_names_those_that_failed() {
     daemon.stop().await;
 }
 
-/// Several servers in one command. An unknown name has a suggestion.
+/// One command can operate on several servers. The error about an unknown name has a suggestion.
 #[tokio::test]
 async fn several_servers_are_operated_at_once() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! Reasons of failed servers in `list`, `get`, `health`, `serve`, and errors of calls.
+//! The reasons of failed servers, in `list`, `get`, `health`, `serve`, and in errors of calls.
 
 use mainstay_testkit::{Home, Run, home, within};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// Answers a connection by its path.
+/// Answers a connection. The path of the request selects the answer.
 async fn answer(mut stream: TcpStream) {
     let mut buffer = vec![0; 16 * 1024];
     let read_message = stream.read(&mut buffer).await.unwrap_or_default();
@@ -51,11 +51,11 @@ async fn answer(mut stream: TcpStream) {
         }
         // A TLS alert.
         "/tls" => vec![0x15, 3, 1, 0, 2, 2, 46],
-        // A connection without HTTP is a TLS handshake.
+        // If no HTTP request can be read, the connection is a TLS handshake.
         "" => head("400 Bad Request"),
         _ => Vec::new(),
     };
-    // The client may have disconnected.
+    // Ignore write errors: the client may have disconnected.
     stream.write_all(&response).await.ok();
     stream.shutdown().await.ok();
 }
@@ -72,7 +72,7 @@ async fn start_listener() -> String {
     address
 }
 
-/// The row of a server in a table.
+/// The row of this server in a table.
 fn row<'r>(run: &'r Run, name: &str) -> &'r str {
     let mut lines = run.stdout.lines();
     let matching_line = lines.find(|line| line.split_whitespace().next() == Some(name));
@@ -115,7 +115,7 @@ async fn the_last_words_of_a_process_are_shown_everywhere() {
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.contains(&full_text), "{run}");
 
-    // After `disable`, the earlier stderr is not the reason.
+    // After `disable`, the stderr of the earlier process is not shown as the reason.
     let run = home.run(&["disable", "down"]).await;
     assert_eq!(run.stdout, "down is disabled\n", "{run}");
     let run = home.run(&["list"]).await;
@@ -202,7 +202,8 @@ async fn http_failures_have_readable_reasons() {
     daemon.stop().await;
 }
 
-/// Invalid answers with and without a configured transport: URL, quote, and next step.
+/// Answers that are not MCP, with and without a configured transport. The reason has the URL, a
+/// quotation, and the next step.
 #[tokio::test]
 async fn an_answer_that_is_no_mcp_is_quoted() {
     let home = home!();
@@ -266,7 +267,7 @@ async fn an_answer_that_is_no_mcp_is_quoted() {
     daemon.stop().await;
 }
 
-/// During a restart, the status has the last exit's reason.
+/// During a restart, the status shows the reason of the last exit.
 #[tokio::test]
 async fn the_last_words_are_shown_while_the_next_attempt_is_under_way() {
     let home = home!();
@@ -296,7 +297,7 @@ async fn the_last_words_are_shown_while_the_next_attempt_is_under_way() {
     daemon.stop().await;
 }
 
-/// A process that prints no protocol has its stdout as reason.
+/// If a process prints other text than MCP messages, the reason shows its last output.
 #[tokio::test]
 async fn the_last_noise_on_stdout_is_shown() {
     let home = home!();
@@ -322,7 +323,7 @@ async fn the_last_noise_on_stdout_is_shown() {
     daemon.stop().await;
 }
 
-/// Calls wait equally long for new and for reconnecting servers.
+/// Calls wait for the same time for a new server and for a reconnecting one.
 #[tokio::test]
 async fn a_call_of_a_server_that_never_comes_up_ends_in_time() {
     let home = home!();
@@ -348,7 +349,7 @@ async fn a_call_of_a_server_that_never_comes_up_ends_in_time() {
     daemon.stop().await;
 }
 
-/// Key names of secrets are not redacted in configuration errors.
+/// The error names the configuration key, even if the key looks like the name of a secret.
 #[tokio::test]
 async fn the_reason_for_a_wrong_entry_is_whole_everywhere() {
     let home = home!();
@@ -407,7 +408,7 @@ async fn the_reason_for_a_wrong_entry_is_whole_everywhere() {
     }
 }
 
-/// A deny list without a matching tool is reported.
+/// A deny list whose name matches no tool causes a warning.
 #[tokio::test]
 async fn names_of_tools_that_are_none_are_told() {
     let home = home!();

@@ -28,7 +28,7 @@ fn text<'v>(value: &'v Value, member: &str) -> &'v str {
     text.unwrap_or_else(|| panic!("no {member} in {value}"))
 }
 
-/// Looks up a call by its id, and its arguments by CID.
+/// Looks up a call by its id, and its arguments by their CID.
 async fn assert_lookup(home: &Home, call: &Value, extra_arguments: &[&str]) {
     let run = async |arguments: &[&str]| home.run(&[arguments, extra_arguments].concat()).await;
     let record = run(&["records", text(call, "id")]).await;
@@ -67,7 +67,7 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     assert_eq!(calls[2]["door"], "cli", "{records_output}");
     assert_lookup(&home, &calls[2], &[]).await;
 
-    // Paging with cursors.
+    // Read the list page by page.
     let page = home.run(&["records", "--limit", "1"]).await;
     assert_eq!(page.stdout.lines().count(), 2, "{page}");
     let (rest, cursor) = page.stderr.trim_end().rsplit_once(' ').expect("words");
@@ -75,7 +75,7 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     let page = until_recorded(&home, 3, &["--limit", "1", "--before", cursor]).await;
     assert_eq!(page["calls"][0]["id"], calls[1]["id"], "{page}");
     until_recorded(&home, 1, &["--text", "KE/ECH"]).await;
-    // Search in errors and arguments.
+    // Search in errors and in arguments.
     for (text, count) in [
         ("The Tool FAILED", 1),
         ("tool_error", 1),
@@ -113,7 +113,7 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
 
     let stats = ["stats", "--since", "1h", "--server", "fake"];
     let full_arguments = [&stats[..], &["--json"]].concat();
-    // Sums are updated every second.
+    // Wait for the sums, which are updated every second.
     within(async {
         loop {
             let records_output = home.run(&full_arguments).await.json();
@@ -161,14 +161,14 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     );
     let full_arguments = home.run(&["records", "--json"]).await.json();
     daemon.stop().await;
-    // Without the daemon the records are equal.
+    // Without the daemon, the records are the same.
     assert_eq!(until_recorded(&home, 3, &[]).await, full_arguments);
     until_recorded(&home, 1, &["--text", "the tool failed"]).await;
     until_recorded(&home, 1, &["--text", TEXT]).await;
     assert_lookup(&home, &calls[2], &[]).await;
 }
 
-/// Every door records one call, also without a daemon.
+/// A call has one record, whichever door it came through. Lookups work without a daemon.
 #[tokio::test]
 async fn a_call_is_looked_up_where_there_is_no_daemon() {
     let home = home!();
@@ -218,7 +218,7 @@ async fn a_call_is_looked_up_where_there_is_no_daemon() {
         assert_eq!(refused_run.code, Some(code), "{refused_run}");
     }
 
-    // A daemon lists its own calls. `--instance` selects another run.
+    // A daemon lists only its own calls. `--instance` selects those of another run.
     let daemon = home.serve(&["--config", &config]).await;
     until_recorded(&home, 0, &[]).await;
     until_recorded(&home, 2, &["--instance", instance]).await;
@@ -226,7 +226,7 @@ async fn a_call_is_looked_up_where_there_is_no_daemon() {
     home.run(&["call", "fake/add", "a=1", "b=2"]).await;
     until_recorded(&home, 1, &[]).await;
     daemon.stop().await;
-    // Two pages, newest first.
+    // Read two pages, the newest first.
     let matching_output = until_recorded(&home, 3, &["--limit", "2"]).await;
     assert_eq!(matching_output["calls"][0]["id"], "1", "{matching_output}");
     assert_eq!(
@@ -248,7 +248,7 @@ async fn a_daemon_always_has_records_and_objects() {
     assert_lookup(&home, &records_output["calls"][0], &[]).await;
     daemon.stop().await;
 
-    // A file in the journal's place stops only a strict daemon.
+    // If a file is at the journal's path, only a strict daemon refuses to run.
     let journal = home.state().join("journal");
     fs::remove_dir_all(&journal).expect("it was there");
     fs::write(&journal, "").expect("written");
@@ -280,7 +280,7 @@ async fn a_daemon_always_has_records_and_objects() {
     daemon.stop().await;
 }
 
-/// In strict mode, calls without records are refused (L2).
+/// In strict mode, calls that cannot be recorded are refused (L2).
 #[tokio::test]
 async fn strict_is_never_silently_no_journal() {
     let home = home!();
@@ -298,7 +298,7 @@ async fn strict_is_never_silently_no_journal() {
     };
     let call: &[&str] = &["call", "fake/echo", "text=x"];
 
-    // A file in place of the state directory.
+    // A file is at the path of the state directory.
     fs::write(home.state(), "").expect("written");
     for command in [call, &["mcp"]] {
         let refused_run = run(command, &strict_config).await;

@@ -18,7 +18,7 @@ async fn serve(home: &Home) -> Serving {
     daemon
 }
 
-/// Repeats a call in one shell.
+/// Runs a command line several times in one shell.
 async fn call(home: &Home, line: &str, times: usize) {
     let mut command = home.command(&["shell"]);
     let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
@@ -30,7 +30,7 @@ async fn call(home: &Home, line: &str, times: usize) {
     assert!(output.status.code().is_some());
 }
 
-/// The rows of a query, each with a text and a number.
+/// The rows of a query. Each row has a text and a number.
 fn rows(file: &Path, query: &str) -> Vec<(String, i64)> {
     let file = Connection::open(file).expect("a database");
     let mut query = file.prepare(query).expect("a query");
@@ -107,7 +107,7 @@ async fn all_calls_become_a_table() {
         csv[1005]
     );
 
-    // Filters before and after the subcommand.
+    // Filters may stand before and after the subcommand.
     let few_run = home
         .run(&["records", "--server", "two", "export", "--format", "csv"])
         .await;
@@ -190,7 +190,8 @@ async fn a_file_is_replaced_only_if_that_is_said() {
     daemon.stop().await;
 }
 
-/// `--follow` prints calls at their end, and at their start with `--begun`, across a restart.
+/// `--follow` prints calls when they end, and with `--begun` when they begin. It continues after a
+/// restart.
 #[tokio::test]
 async fn calls_are_followed() {
     let home = home!();
@@ -231,13 +232,13 @@ async fn calls_are_followed() {
     slow_call.kill().await.expect("killed");
     assert_eq!(next_object().await, "two/sleep cancelled");
 
-    // A call before the start of `--follow`.
+    // A call that begins before `--follow`.
     let early_call = ["call", "two/sleep", "ms=600001"];
     let mut early_call = home.command(&early_call).spawn().expect("it starts");
     let is_open = || home.run(&["records", "--status", "open"]);
     while !within(is_open()).await.stdout.contains("two/sleep") {}
     let (mut late_follower, mut endings) = follow(&["--server", "two"]);
-    // A printed new call means that the open calls were read.
+    // A new call in the output shows that the open calls were read.
     let first = loop {
         tokio::select! {
             line = endings.next_line() => break line,
@@ -280,7 +281,7 @@ async fn calls_are_followed() {
     assert_eq!(empty_run.code, Some(3), "{empty_run}");
 }
 
-/// A call that matches by its error is printed at its end.
+/// A call whose error matches the text is printed when it ends.
 #[tokio::test]
 async fn followed_calls_match_by_their_text() {
     let home = home!();

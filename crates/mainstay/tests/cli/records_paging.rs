@@ -1,5 +1,5 @@
-//! Requests of `records export` and `records --follow` to a fake daemon, which answers on the
-//! test's command.
+//! The requests that `records export` and `records --follow` send. A fake daemon answers them when
+//! the test says so.
 
 use std::process::Stdio;
 
@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::fakes::fakes;
 
-/// Page size of an export.
+/// The page size of an export.
 const PAGE: usize = 1000;
 
 struct Fake {
@@ -22,7 +22,7 @@ struct Fake {
     record: Value,
 }
 
-/// An unanswered request.
+/// A request that is not answered yet.
 struct PendingRequest {
     path: String,
     stream: TcpStream,
@@ -46,7 +46,7 @@ impl PendingRequest {
 }
 
 impl Fake {
-    /// Starts with a template record from a real daemon.
+    /// Starts the fake. Takes a record from a real daemon as a template.
     async fn start(home: &Home) -> Self {
         let config = fakes(home, &[("fake", &[])]);
         let daemon = home.serve(&["--config", &config]).await;
@@ -106,7 +106,7 @@ fn page(calls: &[Value], next_cursor: Option<usize>) -> Value {
     page
 }
 
-/// Memory is constant, because each page is written before the next request.
+/// Memory use does not grow, because each page is written before the next one is requested.
 #[tokio::test]
 async fn a_page_is_written_before_the_next_one_is_asked_for() {
     let home = home!();
@@ -141,7 +141,7 @@ async fn a_page_is_written_before_the_next_one_is_asked_for() {
         request
             .answer(&page(&fake.calls(ids.clone(), "ok"), next_cursor))
             .await;
-        // The lines arrive before the next page is answered.
+        // The lines of this page arrive before the next page is answered.
         for id in ids {
             let row = within(rows.next_line())
                 .await
@@ -155,7 +155,7 @@ async fn a_page_is_written_before_the_next_one_is_asked_for() {
     assert!(within(child.wait()).await.expect("it ends").success());
 }
 
-/// Polling needs one request without new calls, and a second one for open calls.
+/// A poll needs one request if there are no new calls, and a second request if calls are open.
 #[tokio::test]
 async fn follow_requests_only_new_records() {
     let home = home!();
@@ -201,7 +201,7 @@ async fn follow_requests_only_new_records() {
         list.answer(&page(&open_calls, None)).await;
     }
 
-    // A single ended call is requested by its id.
+    // If one call may have ended, it is requested by its id.
     let poll_request = fake.next_request().await;
     assert!(is_look(&poll_request), "{}", poll_request.path);
     poll_request.answer(&page(&open_calls, None)).await;

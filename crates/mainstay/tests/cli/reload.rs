@@ -1,4 +1,4 @@
-//! Reloads by a signal, by the command, and by file changes.
+//! Reloads after a signal, by the command, and after changes of the file.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ async fn serve_until_ready(home: &Home, arguments: &[&str], count: usize) -> Ser
     daemon
 }
 
-/// Creates a folder with a configuration of these fakes. Returns the file.
+/// Creates a folder with a configuration of these fakes. Returns the path of the file.
 fn folder_with(folder: &Path, file: &str, names: &[&str]) -> PathBuf {
     std::fs::create_dir(folder).expect("made");
     let path = folder.join(file);
@@ -32,7 +32,7 @@ fn folder_with(folder: &Path, file: &str, names: &[&str]) -> PathBuf {
     path
 }
 
-/// The names and process ids of the servers.
+/// The names of the servers, each with its process id.
 async fn servers(home: &Home) -> Vec<(String, u64)> {
     let servers = home.run(&["list", "--json"]).await.json()["servers"].clone();
     let servers = servers.as_array().expect("a list").iter();
@@ -64,7 +64,7 @@ async fn a_file_that_changes_is_read_again() {
     let mut daemon = serve_until_ready(&home, &["--config", &path], 1).await;
     let servers_before = servers(&home).await;
 
-    // Write in place. Each change has a line.
+    // Write the file in place. The log has a line for each change.
     home.file("servers.json", &config(&["one", "two"]));
     let line = daemon.wait_for_stderr("reloaded").await;
     assert_eq!(line, "reloaded:");
@@ -76,7 +76,7 @@ async fn a_file_that_changes_is_read_again() {
     let after = until_up(&home, &["one", "two"]).await;
     assert_eq!(after[0], servers_before[0], "the same process");
 
-    // Replace by rename, like editors, twice.
+    // Replace the file by a rename, twice, as editors do.
     for names in [&["one", "three"][..], &["one", "four"]] {
         let new_file = home.file("servers.json.swp", &config(names));
         std::fs::rename(new_file, &path).expect("renamed");
@@ -84,7 +84,7 @@ async fn a_file_that_changes_is_read_again() {
         assert_eq!(until_up(&home, names).await[0], servers_before[0]);
     }
 
-    // An invalid file changes nothing, and has a reason.
+    // An invalid file changes nothing. The log has the reason.
     home.file("servers.json", "{\n  \"mcpServers\": {\n");
     daemon
         .wait_for_stderr("not reloaded: the configuration stays as it was")
@@ -121,7 +121,7 @@ async fn a_hangup_reloads() {
     daemon.signal(Signal::HUP);
     daemon.wait_for_stderr("reloaded:").await;
     until_up(&home, &["one", "two"]).await;
-    // Send the signal to the daemon process.
+    // Signal the daemon process itself.
     std::fs::write(&target_folder, config(&["two"])).expect("written");
     let pid = i32::try_from(daemon.daemon_pid())
         .ok()
@@ -132,7 +132,7 @@ async fn a_hangup_reloads() {
     daemon.stop().await;
 }
 
-/// A warning is printed once for each change of the file.
+/// A warning is printed only once for each change of the file.
 #[tokio::test]
 async fn a_reload_says_what_is_odd_about_the_file() {
     let home = home!();
@@ -154,7 +154,7 @@ async fn a_reload_says_what_is_odd_about_the_file() {
         "reloaded: nothing changes"
     );
 
-    // The same text, then another key.
+    // Write the same text again, and then another key.
     home.file("servers.json", &odd_config("comand"));
     home.file("servers.json", &odd_config("arsg"));
     assert!(daemon.wait_for_stderr("arsg").await.contains("unknown key"));
@@ -166,7 +166,7 @@ async fn a_reload_says_what_is_odd_about_the_file() {
         daemon.stderr_text
     );
 
-    // A reload by hand.
+    // Reload by a signal.
     daemon.signal(Signal::HUP);
     assert!(daemon.wait_for_stderr("arsg").await.contains("unknown key"));
     daemon.wait_for_stderr("reloaded: nothing changes").await;
@@ -176,7 +176,7 @@ async fn a_reload_says_what_is_odd_about_the_file() {
 #[tokio::test]
 async fn the_command_reloads_or_says_what_it_would() {
     let home = home!();
-    // Referenced files are not watched.
+    // A file that the configuration refers to is not watched.
     let number = home.path().join("number");
     std::fs::write(&number, "1").expect("written");
     let program = fake_server::binary();
@@ -221,7 +221,8 @@ async fn the_command_reloads_or_says_what_it_would() {
     daemon.stop().await;
 }
 
-/// If the file disappears, servers continue with a warning. The file is read when it returns.
+/// If the file disappears, the servers continue with a warning. The file is read again when it
+/// returns.
 #[tokio::test]
 async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
     let home = home!();
@@ -244,7 +245,7 @@ async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
     let list = home.run(&["list", "--json"]).await.json();
     assert_eq!(list["warnings"].as_array().map(Vec::len), Some(1), "{list}");
 
-    // The same for an unreadable file.
+    // An unreadable file has the same effect.
     std::fs::create_dir(&path).expect("made");
     daemon
         .wait_for_stderr("it is a folder, not a regular file")
@@ -258,7 +259,7 @@ async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
     let run = home.run(&["list"]).await;
     assert_eq!(run.stderr, "", "{run}");
 
-    // Watching continues.
+    // The file is still watched.
     std::fs::write(&path, config(&["one"])).expect("written");
     daemon.wait_for_stderr("reloaded:").await;
     until_up(&home, &["one"]).await;
@@ -284,7 +285,7 @@ async fn a_folder_that_comes_back_is_watched_again() {
     daemon.stop().await;
 }
 
-/// A reload by hand without a file removes all servers. `add` creates the file again.
+/// A manual reload without a file removes all servers. `add` creates the file again.
 #[tokio::test]
 async fn a_file_that_is_gone_is_done_without_by_reload() {
     let home = home!();
@@ -313,7 +314,7 @@ async fn a_file_that_is_gone_is_done_without_by_reload() {
     daemon.stop().await;
 }
 
-/// The folder may be renamed and replaced.
+/// The folder may be renamed, and another folder may take its name.
 #[tokio::test]
 async fn a_folder_that_is_swapped_is_followed_by_its_name() {
     let home = home!();
@@ -337,7 +338,7 @@ async fn a_folder_that_is_swapped_is_followed_by_its_name() {
     std::fs::rename(path_of("cfg"), path_of("old")).expect("renamed");
     std::fs::rename(path_of("new"), path_of("cfg")).expect("renamed");
     until_up(&home, &["one", "three"]).await;
-    // Watching continues in the new folder.
+    // The new folder is watched.
     std::fs::write(path_of("cfg").join("servers.json"), config(&["one"])).expect("written");
     assert_eq!(until_up(&home, &["one"]).await, servers_before);
     let run = home.run(&["list"]).await;
@@ -345,7 +346,7 @@ async fn a_folder_that_is_swapped_is_followed_by_its_name() {
     daemon.stop().await;
 }
 
-/// The file may be a link with a changing target.
+/// The path may be a symbolic link whose target changes.
 #[tokio::test]
 async fn the_target_of_a_link_is_watched() {
     let home = home!();
@@ -368,7 +369,7 @@ async fn the_target_of_a_link_is_watched() {
     daemon.stop().await;
 }
 
-/// A missing referenced file does not stop servers.
+/// If a referenced file is missing at a reload, no server stops.
 #[tokio::test]
 async fn a_referenced_file_that_is_away_stops_nothing() {
     let home = home!();
@@ -405,7 +406,7 @@ async fn a_referenced_file_that_is_away_stops_nothing() {
     assert_eq!(servers(&home).await[..2], servers_before);
     daemon.stop().await;
 
-    // A server with a missing file starts after the file exists.
+    // A server whose file is missing starts when the file exists.
     std::fs::remove_file(&token).expect("removed");
     let mut daemon = home.serve(&["--config", &path]).await;
     daemon.wait_for_stderr("ready: ").await;

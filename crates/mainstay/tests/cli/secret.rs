@@ -1,4 +1,5 @@
-//! `mainstay secret`, and the servers that get secrets by `${keyring:NAME}`. No secret is in any output or file.
+//! `mainstay secret`, and servers that get secrets by `${keyring:NAME}`. No output and no file contains a
+//! secret.
 
 use std::{fs, path::Path, process::Stdio};
 
@@ -11,7 +12,7 @@ use crate::terminal::Terminal;
 const CANARY: &str = "canary-7c2f51-of-the-vault";
 const SECOND: &str = "second-90aa13-of-the-vault";
 
-/// Runs a command with this text on stdin. Asserts that the text is not printed.
+/// Runs a command with this text on stdin. Asserts that the output does not contain the text.
 pub async fn with_input(home: &Home, arguments: &[&str], input: &str) -> Run {
     let mut command = home.command(arguments);
     let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
@@ -29,7 +30,7 @@ pub async fn with_input(home: &Home, arguments: &[&str], input: &str) -> Run {
     run
 }
 
-/// Asserts that no file below this folder has the text.
+/// Asserts that no file below this folder contains the text.
 pub fn is_in_no_file(folder: &Path, text: &str) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let entry = entry.expect("an entry");
@@ -46,11 +47,11 @@ pub fn is_in_no_file(folder: &Path, text: &str) {
     }
 }
 
-/// Asserts that the text is in no process's command line, and in no environment but those with `mark`.
+/// Asserts that the text is in no command line, and only in the environments of processes with `mark`.
 #[cfg(target_os = "linux")]
 pub fn is_in_no_process_without(mark: &str, text: &str) {
     for entry in fs::read_dir("/proc").expect("processes").flatten() {
-        // A process may end, or belong to another user.
+        // The process may have ended, or belong to another user.
         let read = |name| fs::read(entry.path().join(name)).unwrap_or_default();
         let has = |bytes: &[u8], text: &str| {
             bytes
@@ -155,7 +156,7 @@ async fn what_is_no_secret_is_refused() {
         assert_eq!(set.code, Some(2), "{set}");
         assert!(set.stderr.contains(reason), "{set}");
     }
-    // A secret on the command line would be in the history of the shell and in `ps`.
+    // The argument is refused, because it would be in the shell's history and in `ps`.
     let set = home.run(&["secret", "set", "a", CANARY]).await;
     assert_eq!(set.code, Some(2), "{set}");
     let set = home
@@ -179,7 +180,7 @@ async fn a_person_types_a_secret_without_echo() {
     assert_eq!(listed(&home).await["secrets"][0]["name"], "typed");
 }
 
-/// A vault that cannot be opened says so, and makes nothing new.
+/// If the vault cannot be opened, the error says so, and no new vault is created.
 #[tokio::test]
 async fn a_vault_without_its_key_is_named() {
     let home = home!();
@@ -206,7 +207,7 @@ async fn a_vault_without_its_key_is_named() {
     assert_eq!(fs::read_to_string(&key).expect("a key"), "nonsense");
 }
 
-/// The value of the variable that the server has, by a call.
+/// The value of the server's variable, as a tool of the server reports it.
 async fn token_of_keeper(home: &Home) -> String {
     let call = home.run(&["call", "keeper/env", "name=API_TOKEN"]).await;
     call.stdout.trim().to_owned()
@@ -223,7 +224,8 @@ async fn until_connected(home: &Home, is_up: bool) -> Value {
     .await
 }
 
-/// A server gets its secret when it starts, and the new one after a rotation. Nobody else sees it.
+/// A server gets its secret at its start. After a rotation it gets the new secret. No other process sees
+/// either.
 #[tokio::test]
 async fn a_secret_reaches_its_server_and_nobody_else() {
     let home = home!();
@@ -239,7 +241,7 @@ async fn a_secret_reaches_its_server_and_nobody_else() {
     let reason = keeper["lastError"].to_string();
     assert!(reason.contains("mainstay secret set canary"), "{keeper}");
 
-    // The server starts by itself when its secret is there.
+    // The server starts by itself as soon as its secret exists.
     with_input(
         &home,
         &["secret", "set", "canary", "--config", &file],
@@ -309,7 +311,7 @@ async fn a_secret_reaches_its_server_and_nobody_else() {
     }
 }
 
-/// `doctor` says where the key of the vault lies, and mends its mode.
+/// `doctor` reports where the vault's key is, and corrects the mode of its file.
 #[tokio::test]
 async fn the_doctor_looks_at_the_key_of_the_vault() {
     use std::os::unix::fs::PermissionsExt as _;

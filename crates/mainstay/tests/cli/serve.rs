@@ -1,4 +1,4 @@
-//! The daemon: output, files, and shutdown.
+//! `mainstay serve`: its output, its files, and its shutdown.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ async fn the_demo_says_what_to_try_and_what_happens() {
     daemon.stop().await;
 }
 
-/// D6: programs in an installer's folder of the home are found without PATH.
+/// Programs in an installer's folder below the home are found without PATH (D6).
 #[tokio::test]
 async fn a_program_of_an_installer_is_found() {
     let home = home!();
@@ -55,7 +55,7 @@ async fn a_program_of_an_installer_is_found() {
     daemon.stop().await;
 }
 
-/// An address space without room for thread stacks.
+/// Limits the address space, so that there is no room for thread stacks.
 #[tokio::test]
 async fn a_start_without_threads_has_a_reason() {
     let home = home!();
@@ -91,7 +91,7 @@ async fn each_server_has_its_line() {
         .lines()
         .map(str::to_owned)
         .collect();
-    // A stderr line follows the line of its server.
+    // A line of stderr follows the line about its server.
     assert!(
         !daemon.stderr_text.contains("WARN"),
         "{}",
@@ -100,7 +100,7 @@ async fn each_server_has_its_line() {
     let servers = lines.iter().filter(|line| !line.starts_with(' ')).skip(2);
     let mut servers: Vec<&str> = servers.map(String::as_str).collect();
     servers.sort_unstable();
-    // A slow machine may show a further attempt.
+    // On a slow machine a further attempt may have a line.
     servers.dedup_by_key(|line| line.split(' ').next().unwrap_or_default().to_owned());
     assert_snapshot!(servers.join("\n"));
     assert!(
@@ -118,7 +118,7 @@ async fn each_server_has_its_line() {
     daemon.stop().await;
 }
 
-/// A slow start is reported with its activity and last stderr line.
+/// The line about a slow start says what the process does and what its stderr said last.
 #[tokio::test]
 async fn a_slow_start_has_its_line() {
     let home = home!();
@@ -132,7 +132,7 @@ async fn a_slow_start_has_its_line() {
     daemon.stop().await;
 }
 
-/// Each start and stop has a line with the duration.
+/// Each start and each stop has a line with its duration.
 #[tokio::test]
 async fn every_start_has_its_line() {
     let home = home!();
@@ -146,7 +146,7 @@ async fn every_start_has_its_line() {
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.wait_for_stderr("ready: 1 of 2").await;
-    // A stopped start must not lengthen the reported duration of a later one.
+    // A start that was stopped must not add to the reported duration of a later start.
     let mut start = home.command(&["start", "slow"]).spawn().expect("it starts");
     daemon.wait_for_stderr("slow     connecting").await;
     start.kill().await.expect("killed");
@@ -176,7 +176,7 @@ async fn every_start_has_its_line() {
         "{}",
         daemon.stderr_text
     );
-    // The shutdown has no lines for servers.
+    // At the shutdown there are no lines about servers.
     daemon.stderr_text.clear();
     daemon.signal(Signal::TERM);
     daemon.wait_for_stderr("stopping").await;
@@ -184,7 +184,7 @@ async fn every_start_has_its_line() {
     assert_eq!(daemon.ended().await, Some(0));
 }
 
-/// A slow start after the daemon's start is reported.
+/// A slow start is also reported if it begins after the daemon's start.
 #[tokio::test]
 async fn a_later_slow_start_has_its_line() {
     let home = home!();
@@ -202,7 +202,7 @@ async fn a_later_slow_start_has_its_line() {
     start.kill().await.expect("killed");
     home.run(&["stop", "slow"]).await;
     daemon.wait_for_stderr("slow  disconnected").await;
-    // The report comes after the same delay.
+    // The report comes after the same delay as at the daemon's start.
     let started_at = std::time::Instant::now();
     let mut start = home.command(&["start", "slow"]).spawn().expect("it starts");
     daemon.wait_for_stderr("slow  connecting").await;
@@ -275,7 +275,7 @@ async fn a_port_that_is_taken_is_said_to_be() {
     daemon.stop().await;
 }
 
-/// Commands do not follow the file of a killed daemon to another program.
+/// The address file of a killed daemon may lead to another program. Commands do not use it.
 #[tokio::test]
 async fn the_file_of_a_killed_daemon_is_not_followed() {
     let home = home!();
@@ -301,7 +301,7 @@ async fn servers_end_with_their_daemon() {
     }
 }
 
-/// A second signal kills a server that ignores SIGTERM.
+/// After a second signal, a server that ignores SIGTERM is killed.
 #[tokio::test]
 async fn a_second_signal_stops_at_once() {
     let home = home!();
@@ -316,7 +316,7 @@ async fn a_second_signal_stops_at_once() {
     daemon.wait_for_stderr("SIGTERM: stopping").await;
     daemon.signal(Signal::INT);
     assert_eq!(daemon.ended().await, Some(130));
-    // The process is reaped by its new parent.
+    // Wait until the new parent has reaped the process.
     within(async {
         while test_kill_process(stubborn_output).is_ok() {
             tokio::task::yield_now().await;
@@ -342,7 +342,7 @@ async fn a_wrong_token_is_refused_and_a_right_one_is_found() {
         .expect("it starts");
     assert_eq!(wrong_text.status.code(), Some(1));
     assert_snapshot!(home.redacted(&String::from_utf8_lossy(&wrong_text.stderr)));
-    // Use the token from another home.
+    // Use a token of another daemon.
     let other_home = home!();
     let right_response = within(ask(&other_home, &token).output())
         .await
@@ -366,7 +366,7 @@ async fn a_wrong_token_is_refused_and_a_right_one_is_found() {
     daemon.stop().await;
 }
 
-/// Stdout contains only the protocol, and the end of stdin ends the process.
+/// Stdout contains only MCP messages. The process exits at the end of stdin.
 #[tokio::test]
 async fn mcp_speaks_on_stdio_until_its_client_leaves() {
     let home = home!();
@@ -398,7 +398,7 @@ async fn mcp_speaks_on_stdio_until_its_client_leaves() {
         Some(0)
     );
     assert_eq!(within(stdout.next_line()).await.expect("UTF-8"), None);
-    // Logs and catalogs remain. Commands find no daemon.
+    // Logs and catalogs remain. The address file does not, so commands find no daemon.
     let state = home.state();
     assert!(state.join("catalogs/fake.json").is_file());
     assert_eq!(state.join("instances").read_dir().expect("made").count(), 1);

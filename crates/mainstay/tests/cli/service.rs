@@ -1,11 +1,12 @@
-//! `mainstay service` with stand-ins for `systemctl` and `launchctl`, which record their arguments.
+//! `mainstay service` with scripts in place of `systemctl` and `launchctl`, which record their
+//! arguments.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
 use insta::assert_snapshot;
 use mainstay_testkit::{Home, Run, home, within};
 
-/// Records arguments. A file marks the service as running.
+/// A script that records its arguments. A file marks the service as running.
 const SYSTEMCTL: &str = r#"#!/bin/sh
 [ -e "$HOME/no-session" ] && { echo 'Failed to connect to bus: No medium found' >&2; exit 1; }
 case "$*" in
@@ -84,7 +85,7 @@ impl Machine {
         self.home.path().join(unit)
     }
 
-    /// Returns and clears the recorded arguments.
+    /// Returns the recorded arguments, and clears the record.
     fn recorded_arguments(&self) -> String {
         let path = self.home.path().join("said");
         let text = fs::read_to_string(&path).unwrap_or_default();
@@ -123,7 +124,7 @@ async fn a_unit_is_installed_shown_and_removed() {
             .contains(unit.lines().nth(6).expect("a line"))
     );
 
-    // A second install changes nothing.
+    // A second installation changes nothing.
     machine.run(&["service", "install"]).await;
     assert_eq!(
         machine.recorded_arguments(),
@@ -131,7 +132,7 @@ async fn a_unit_is_installed_shown_and_removed() {
     );
     assert_eq!(fs::read_to_string(machine.unit()).expect("a unit"), unit);
 
-    // Another port rewrites the unit.
+    // An installation with another port rewrites the unit.
     let listen = &["service", "install", "--listen", "127.0.0.1:7421"];
     assert_eq!(machine.run(listen).await.code, Some(0));
     assert!(machine.recorded_arguments().contains("restart"));
@@ -193,7 +194,7 @@ async fn an_unusable_configuration_is_not_installed_as_a_service() {
     assert!(!machine.unit().exists());
     assert_eq!(machine.recorded_arguments(), "");
 
-    // A foreign unit is not overwritten.
+    // A unit of another author is not overwritten.
     let unit = "[Service]\nExecStart=/usr/bin/mainstay serve\n";
     fs::create_dir_all(machine.unit().parent().expect("a folder")).expect("made");
     fs::write(machine.unit(), unit).expect("written");
@@ -205,7 +206,7 @@ async fn an_unusable_configuration_is_not_installed_as_a_service() {
     assert_eq!(fs::read_to_string(machine.unit()).expect("a unit"), unit);
     fs::remove_file(machine.unit()).expect("removed");
 
-    // Errors of the service manager are shown.
+    // The command prints the error of the service manager.
     machine.home.file("fails", "");
     let run = machine.run(&["service", "install"]).await;
     assert_eq!(run.code, Some(1), "{run}");

@@ -1,4 +1,4 @@
-//! `mainstay shell`: scripts, and an interactive terminal (B10 to B13).
+//! `mainstay shell` with scripts and on a terminal (B10–B13).
 
 use std::{path::Path, process::Stdio};
 
@@ -14,7 +14,7 @@ use tokio::{io::AsyncWriteExt as _, process::Command};
 
 use crate::fakes::fakes;
 
-/// Runs a shell with these lines on stdin.
+/// Runs a shell with these lines as its stdin.
 async fn script(home: &Home, arguments: &[&str], lines: &[&str]) -> Run {
     let arguments = [&["shell"], arguments].concat();
     let mut command = home.command(&arguments);
@@ -29,7 +29,7 @@ async fn script(home: &Home, arguments: &[&str], lines: &[&str]) -> Run {
     Run::new(&arguments, &output)
 }
 
-/// The process id of a server, from `list`.
+/// The process id of a server, taken from `list`.
 async fn pid_of(home: &Home, server: &str) -> Pid {
     let get = home.run(&["list", "--json"]).await.json();
     let servers = get["servers"].as_array().expect("servers");
@@ -78,7 +78,7 @@ async fn a_script_is_carried_out_line_by_line() {
     daemon.stop().await;
 }
 
-/// Errors have hints, later lines run, and the exit code is that of the worst error.
+/// Errors have hints, and later lines still run. The exit code is that of the worst error.
 #[tokio::test]
 async fn shell_errors_have_hints() {
     let home = home!();
@@ -136,7 +136,7 @@ async fn shell_errors_have_hints() {
     assert_eq!(empty_run.code, Some(3), "{empty_run}");
 }
 
-/// B13: servers of the shell with background checks.
+/// A shell can start its own servers, with background probes (B13).
 #[tokio::test]
 async fn a_shell_may_have_servers_of_its_own() {
     let home = home!();
@@ -155,7 +155,7 @@ async fn a_shell_may_have_servers_of_its_own() {
         "--health-interval",
         "1",
     ];
-    // A warning shows the degraded server.
+    // A warning about the degraded server appears.
     let mut command = home.command(&arguments);
     command.stdin(Stdio::piped());
     let mut shell = Running::start(command);
@@ -190,7 +190,7 @@ async fn a_shell_may_have_servers_of_its_own() {
     assert_eq!(disabled_run.code, Some(2), "{disabled_run}");
 }
 
-/// SIGINT cancels the script's call at the server.
+/// SIGINT cancels the script's call, also at the server.
 #[tokio::test]
 async fn an_interrupt_cancels_the_call_of_a_script() {
     let home = home!();
@@ -210,15 +210,15 @@ async fn an_interrupt_cancels_the_call_of_a_script() {
     daemon.stop().await;
 }
 
-/// A shell in a terminal.
+/// Starts a shell in a terminal, and waits for the prompt.
 async fn start_shell(command: &Command) -> Terminal {
     let terminal = Terminal::start(command, 100, 40).await;
     terminal.wait_for_text("mainstay>").await;
     terminal
 }
 
-/// Presses Tab until the line is complete, because names arrive later. Pauses let the editor
-/// redraw.
+/// Presses Tab until the line is complete, because the names are loaded in the background. The
+/// pauses let the editor redraw.
 async fn complete_line(terminal: &Terminal, line: &str) {
     let mut attempt = 0_u32;
     found(PROGRAMS, line, async || {
@@ -247,12 +247,12 @@ async fn a_line_is_completed_and_kept() {
     daemon.wait_for_stderr("ready: 2 of 2").await;
     let command = home.command(&["shell"]);
     let terminal = start_shell(&command).await;
-    // The only matching tool, then its argument.
+    // Completion inserts the only matching tool, and then its argument.
     terminal.types("/call beta/ech").await;
     complete_line(&terminal, "/call beta/echo text=").await;
     enter(&terminal, "'hello there'").await;
     terminal.wait_for_text("\nhello there").await;
-    // Several matches open a menu.
+    // If several names match, a menu opens.
     terminal.types("/server re").await;
     terminal.press(&["Tab"]).await;
     terminal.wait_for_text("restart").await;
@@ -260,7 +260,7 @@ async fn a_line_is_completed_and_kept() {
     terminal.hides("restart").await;
     enter(&terminal, "/call beta/echo text=x password=hunter2").await;
     terminal.wait_for_text("\nx").await;
-    // The last line is stored in the history.
+    // The last line is in the stored history.
     terminal.press(&["C-d"]).await;
     assert_eq!(terminal.ended().await, Some(0));
     let file = home.state().join("shell-history");
@@ -285,7 +285,7 @@ async fn a_line_is_completed_and_kept() {
     daemon.stop().await;
 }
 
-/// Every command of the help on a terminal.
+/// Runs every command of the help on a terminal.
 #[tokio::test]
 async fn every_command_does_what_help_says() {
     if !Terminal::is_available() {
@@ -352,7 +352,8 @@ async fn every_command_does_what_help_says() {
     daemon.stop().await;
 }
 
-/// The shell continues after a killed server, a cancelled call, and a restarted daemon.
+/// The shell continues after a server was killed, a call was cancelled, and the daemon was
+/// restarted.
 #[tokio::test]
 async fn trouble_is_told_above_the_line() {
     if !Terminal::is_available() {
@@ -417,7 +418,7 @@ async fn trouble_is_told_above_the_line() {
     enter(&terminal, "/call two/echo text=again").await;
     terminal.wait_for_text("\nagain").await;
     let pid = Pid::from_raw(terminal.pid().await.cast_signed()).expect("a process id");
-    // Earlier output stays on the screen.
+    // The output from before the outage is still on the screen.
     terminal
         .wait_for_text("  two              healthy    ping: ")
         .await;

@@ -1,4 +1,4 @@
-//! Shutdown with servers that do not end (T1, T8; W17), and shutdown of `mainstay mcp`.
+//! A shutdown with servers that do not end (T1, T8, W17), and the shutdown of `mainstay mcp`.
 
 use std::{
     fs::{self, File},
@@ -17,10 +17,10 @@ use tokio::{
 
 use crate::fakes::fakes;
 
-/// Time limit of a shutdown with SIGKILL.
+/// The time limit of a shutdown in which servers have to be killed.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Calls a tool in another process.
+/// Calls a tool in a separate process.
 fn run_in_background(
     home: &Home,
     tool: &[&str],
@@ -68,7 +68,7 @@ async fn hanging_servers_and_calls_do_not_delay_the_end() {
         assert_eq!(output.status.code(), Some(1), "{stderr}");
         assert!(stderr.contains("may or may not have run"), "{stderr}");
     }
-    // The grace periods of calls and servers do not add up.
+    // The grace periods of calls and servers overlap. They do not add up.
     let elapsed = stop_start.elapsed();
     assert!(elapsed > Duration::from_secs(4), "{elapsed:?}");
     assert!(elapsed < Duration::from_secs(8), "{elapsed:?}");
@@ -76,7 +76,7 @@ async fn hanging_servers_and_calls_do_not_delay_the_end() {
     assert!(stop_start.elapsed() < LIMIT, "{:?}", stop_start.elapsed());
 }
 
-/// A second signal ends calls immediately with an unknown outcome.
+/// A second signal ends all calls at once. Their outcome is unknown.
 #[tokio::test]
 async fn a_second_signal_ends_calls_with_their_outcome() {
     let home = home!();
@@ -109,7 +109,7 @@ async fn a_second_signal_ends_calls_with_their_outcome() {
     }
 }
 
-/// SIGHUP is ignored during the shutdown.
+/// A SIGHUP during the shutdown does not end calls.
 #[tokio::test]
 async fn a_hangup_cuts_no_call() {
     let home = home!();
@@ -135,7 +135,7 @@ fn call(id: u8, tool: &str) -> String {
     )
 }
 
-/// `mainstay mcp < file` answers every request.
+/// `mainstay mcp < file` answers every request of the file.
 #[tokio::test]
 async fn mcp_answers_what_was_asked_before_the_end_of_its_input() {
     let home = home!();
@@ -150,7 +150,7 @@ async fn mcp_answers_what_was_asked_before_the_end_of_its_input() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-/// A closed stdout ends the process, even with open stdin and a call in flight.
+/// A closed stdout ends the process, even if stdin is open and a call is in flight.
 #[tokio::test]
 async fn mcp_ends_when_nobody_reads_its_output() {
     let home = home!();
@@ -170,7 +170,7 @@ async fn mcp_ends_when_nobody_reads_its_output() {
 
 const STUBBORN_FLAGS: &[&str] = &["--ignore-sigterm", "--ignore-stdin-eof"];
 
-/// A daemon without a guardian, waiting for a server that ignores SIGTERM.
+/// Starts a daemon and kills its guardian. The daemon then waits for a server that ignores SIGTERM.
 async fn kill_guardian(home: &Home, config: &str) -> Serving {
     let mut daemon = home.serve(&["--config", config]).await;
     daemon.wait_for_stderr("ready: 1 of 1").await;
@@ -179,7 +179,7 @@ async fn kill_guardian(home: &Home, config: &str) -> Serving {
     daemon
 }
 
-/// The next daemon waits for the one that is stopping.
+/// A new daemon waits until the previous one has stopped.
 #[tokio::test]
 async fn the_next_daemon_waits_until_the_last_has_stopped() {
     let home = home!();
@@ -225,7 +225,7 @@ async fn a_daemon_that_waits_for_another_ends_at_a_signal() {
     drop(last_daemon);
 }
 
-/// A stopping `mainstay mcp` with its client.
+/// A `mainstay mcp` that is stopping, and its client.
 struct Ending {
     child: Child,
     stdin: ChildStdin,
@@ -239,7 +239,7 @@ impl Ending {
         write_result.expect("it reads");
     }
 
-    /// The answer to a request.
+    /// Reads up to the answer to this request.
     async fn answer(&mut self, id: u64) -> Value {
         loop {
             let line = within(self.stdout.next_line()).await.expect("UTF-8");
@@ -252,7 +252,7 @@ impl Ending {
     }
 }
 
-/// During the grace period, new calls are refused and recorded, pings are answered, and
+/// During the grace period, new calls are refused and recorded. Pings are answered, and
 /// cancellations work.
 #[tokio::test]
 async fn mcp_hears_its_client_while_it_stops() {
@@ -293,7 +293,7 @@ async fn mcp_hears_its_client_while_it_stops() {
     }
 }
 
-/// Unwritable answers cause an error exit code.
+/// If answers cannot be written, the exit code reports an error.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn mcp_fails_where_its_answers_are_lost() {

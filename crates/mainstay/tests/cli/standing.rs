@@ -1,5 +1,5 @@
-//! Servers that never start: pending, disabled, or with an invalid entry. Every command shows the
-//! next step.
+//! Servers that never start because they are pending, disabled, or have an invalid entry. Every
+//! command prints the next step.
 
 use mainstay_testkit::{Run, home};
 use serde_json::json;
@@ -38,7 +38,7 @@ async fn every_command_shows_pending_servers() {
     }
     let repeated_run = home.run(&["enable", "--ephemeral", "newone"]).await;
     assert_printed(&repeated_run, 1, &[APPROVE]);
-    // A disabled pending server still needs approval.
+    // A pending server still needs approval after it was disabled.
     home.run(&["disable", "--ephemeral", "newone"]).await;
     assert_printed(&home.run(&["call", "newone/echo"]).await, 1, &[APPROVE]);
     let approved_run = home.run(&["approve", "newone", "--yes"]).await;
@@ -84,7 +84,7 @@ async fn a_disabled_server_cannot_be_started() {
     daemon.stop().await;
 }
 
-/// The next step for an invalid entry is to correct it.
+/// For an invalid entry, the next step is to correct the entry.
 #[tokio::test]
 async fn a_wrong_entry_is_to_be_corrected() {
     let home = home!();
@@ -106,7 +106,7 @@ async fn a_wrong_entry_is_to_be_corrected() {
     for arguments in [["call", "badport/x"], ["health", "unset"]] {
         assert_printed(&home.run(&arguments).await, 1, &[&step]);
     }
-    // The finding has its position, and appears once.
+    // The finding has a position, and is printed once.
     assert_eq!(
         daemon.stderr_text.matches("the URL's port").count(),
         1,
@@ -120,7 +120,7 @@ async fn a_wrong_entry_is_to_be_corrected() {
         daemon.stderr_text
     );
     daemon.stop().await;
-    // Servers of a single command show the problem, too.
+    // A command that starts servers itself also prints the problem.
     let list = home.run(&["list", "--config", &path]).await;
     assert_printed(&list, 0, &["correct its entry in the configuration\n"]);
 }
@@ -137,7 +137,7 @@ async fn a_stopped_server_has_a_next_step() {
     daemon.stop().await;
 }
 
-/// Refused calls are recorded under the tool's original name.
+/// A refused call is recorded with the tool's original name.
 #[tokio::test]
 async fn a_refused_call_is_recorded_under_one_name() {
     let home = home!();
@@ -181,7 +181,7 @@ async fn a_refused_call_is_recorded_under_one_name() {
     daemon.stop().await;
 }
 
-/// A call to a hanging start fails with the start's state.
+/// If the server's start hangs, the error of a call describes the start.
 #[tokio::test]
 async fn a_call_to_a_hanging_start_says_so() {
     let home = home!();

@@ -1,5 +1,5 @@
-//! State directories that other users can write to. Such users could redirect commands to their own
-//! daemon and read the token.
+//! State directories that other users can write to must not be used. Such a user could redirect
+//! commands to another daemon and read the token.
 
 use std::{
     fs::{self, File, Permissions},
@@ -21,7 +21,7 @@ fn mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("set");
 }
 
-/// True for root. Otherwise prints that the test is skipped.
+/// True if the test runs as root. If not, prints that the test is skipped.
 #[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
 fn is_root(test: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
@@ -31,7 +31,7 @@ fn is_root(test: &str) -> bool {
     is_root
 }
 
-/// Every command that uses the state directory.
+/// All commands that use the state directory.
 const COMMANDS: &[&[&str]] = &[
     &["serve", "--listen", "127.0.0.1:0", "--demo"],
     &["list"],
@@ -63,7 +63,7 @@ async fn a_directory_that_others_can_write_to_is_refused() {
     let state = home.state();
     fs::create_dir(&state).expect("made");
     let path = state.display();
-    // Writable by all users, sticky, or by a group.
+    // The directory is writable by all users, is sticky, or is writable by a group.
     let mut modes = vec![0o777, 0o1777, 0o702];
     if is_root("a group of others") {
         chown(&state, None, Some(12345)).expect("given");
@@ -83,13 +83,13 @@ async fn a_directory_that_others_can_write_to_is_refused() {
         );
     }
     assert_eq!(fs::read_dir(&state).expect("read").count(), 0);
-    // Commands that work without the directory do not use it.
+    // Commands that work without the directory do not use it here.
     let config = fakes(&home, &[("fake", &[])]);
     let run = home.run(&["call", "fake/pid", "--config", &config]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert!(run.stderr.contains("nothing is kept"), "{run}");
     assert_eq!(fs::read_dir(&state).expect("read").count(), 0);
-    // Readable by others is accepted.
+    // A directory that others can read is accepted.
     mode(&state, 0o755);
     let run = home.run(&["token", "list"]).await;
     assert_eq!(run.code, Some(0), "{run}");
@@ -119,11 +119,11 @@ async fn a_replaceable_directory_is_refused() {
         );
         assert!(refused_run.stderr.contains("chmod go-w"), "{refused_run}");
     }
-    // In a sticky folder only owners can rename files.
+    // In a sticky folder, only the owner of a file can rename it.
     mode(&parent_folder, 0o1777);
     assert_eq!(run(&["token", "rotate"]).await.code, Some(0));
 
-    // An own link is followed, and its target is checked.
+    // A link of the same user is followed. Its target is checked.
     mode(&parent_folder, 0o700);
     let link = home.path().join("link");
     symlink(&parent_folder, &link).expect("linked");
@@ -164,7 +164,7 @@ async fn a_directory_of_another_user_is_refused() {
         ),
     )
     .await;
-    // The files inside are checked, too.
+    // The files in the directory are checked as well.
     chown(&state, Some(0), None).expect("given");
     for name in ["lock", "token", "tokens.json"] {
         let file = state.join(name);
@@ -181,7 +181,7 @@ async fn a_directory_of_another_user_is_refused() {
     }
 }
 
-/// Planted links do not redirect Mainstay's files.
+/// Links that another user has planted do not redirect Mainstay's files.
 #[tokio::test]
 async fn planted_links_and_pipes_are_not_followed() {
     let home = home!();
@@ -189,7 +189,7 @@ async fn planted_links_and_pipes_are_not_followed() {
     fs::create_dir(&state).expect("made");
     let victim_file = home.path().join("victim");
     fs::write(&victim_file, "precious").expect("written");
-    // Former names of temporary files.
+    // Earlier versions used these names for temporary files.
     for name in [
         "token.new",
         "tokens.new",
@@ -218,7 +218,7 @@ async fn planted_links_and_pipes_are_not_followed() {
         let run = home.run(&["token", "add", "phone"]).await;
         assert_eq!(run.code, Some(1), "{name}: {run}");
         fs::remove_file(&file).expect("removed");
-        // A planted pipe does not block.
+        // A named pipe at the path does not block.
         rustix::fs::mkfifoat(
             rustix::fs::CWD,
             &file,
@@ -231,7 +231,7 @@ async fn planted_links_and_pipes_are_not_followed() {
     }
     assert_eq!(fs::read_to_string(&victim_file).expect("read"), "precious");
 
-    // Logs and catalogs in an insecure folder are not used.
+    // Logs and catalogs in a folder that others can write to are not used.
     let logs = state.join("logs");
     mode(&logs, 0o777);
     let run = home.run(&["logs", "alpha"]).await;
@@ -247,7 +247,7 @@ async fn planted_links_and_pipes_are_not_followed() {
     assert!(!Path::new("/tmp/mcp-alpha.log").exists());
 }
 
-/// A locked state directory with a forged `daemon.json`.
+/// A locked state directory with a forged `daemon.json`, and a listener at the forged address.
 struct Forged {
     home: Home,
     listener: TcpListener,
@@ -283,7 +283,7 @@ impl Forged {
         fs::write(path, daemon.to_string()).expect("written");
     }
 
-    /// Asserts that commands fail without contacting the forged address.
+    /// Asserts that commands fail and send nothing to the forged address.
     async fn assert_refuses(&self, text: &str) {
         for arguments in [["list"].as_slice(), &["token", "list"], &["call", "a/b"]] {
             let run = self.home.run(arguments).await;
@@ -302,7 +302,7 @@ async fn a_forged_daemon_file_is_refused() {
     let file = state.join("daemon.json");
     let (url, token) = (forgery.url(), state.join("token"));
 
-    // A token file outside of the directory.
+    // The file names a token file outside of the directory.
     let outside_text = "the token that it names is not in the same directory";
     for path in ["../secret", "/etc/hostname", "x/../../secret", ".."] {
         forgery.announce(&url, &state.join(path));
@@ -312,7 +312,7 @@ async fn a_forged_daemon_file_is_refused() {
     forgery.announce(&url, &state.join("link"));
     forgery.assert_refuses("cannot use").await;
 
-    // An address on another machine.
+    // The file has an address on another machine.
     for url in [
         "http://192.0.2.1:7420",
         "http://127.0.0.1.example.com:7420",
@@ -325,7 +325,7 @@ async fn a_forged_daemon_file_is_refused() {
         forgery.assert_refuses("which is not loopback").await;
     }
 
-    // A file with wrong permissions or type.
+    // The file has wrong permissions, or is no regular file.
     forgery.announce(&url, &token);
     mode(&file, 0o666);
     forgery.assert_refuses("others can write to").await;
@@ -342,7 +342,7 @@ async fn a_forged_daemon_file_is_refused() {
         forgery.assert_refuses("belongs to user 12345").await;
     }
 
-    // A valid file leads to a connection.
+    // With a correct file, commands connect.
     fs::remove_file(&file).expect("removed");
     forgery.announce(&url, &token);
     assert_eq!(fs::metadata(&file).expect("there").mode() & 0o022, 0);

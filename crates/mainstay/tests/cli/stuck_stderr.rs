@@ -1,5 +1,5 @@
-//! A blocked or closed stderr: a stopped terminal, a closed terminal, a pipe without a reader, a
-//! full disk. Mainstay continues, and ends at its signal.
+//! Stderr blocks or is closed: a stopped terminal, a closed terminal, a pipe that nobody reads, a
+//! full disk. Mainstay continues to serve, and still stops after a signal.
 
 use std::{
     fs::File,
@@ -18,10 +18,10 @@ use tokio::process::Child;
 
 use crate::{fakes::fakes, terminal::pseudo_terminal};
 
-/// The smallest pipe.
+/// The minimum size of a pipe.
 const PIPE: usize = 4096;
 
-/// A stderr that blocks or fails, and its open other end.
+/// A stderr that blocks or fails, and the other end of it if that is open.
 type Stuck = (OwnedFd, Option<OwnedFd>);
 
 fn pipe(is_open: bool) -> Stuck {
@@ -39,7 +39,7 @@ fn terminal(is_open: bool) -> Stuck {
     (terminal.into(), is_open.then_some(controller))
 }
 
-/// Calls, a restart, health checks and shutdown with verbose logs.
+/// Asserts that calls, a restart, probes and the shutdown work while the logs are verbose.
 async fn assert_continues((stderr, other_end): Stuck) {
     let home = home!();
     let config = fakes(&home, &[("one", &[]), ("two", &[])]);
@@ -49,7 +49,7 @@ async fn assert_continues((stderr, other_end): Stuck) {
         .stderr(Stdio::from(stderr))
         .spawn()
         .expect("it starts");
-    // Drop the command's copy of the writing end.
+    // Drop the command, because it holds a copy of the pipe's writing end.
     drop(command);
     let mut stdout = lines(daemon.stdout.take());
     let first = soon(PROGRAMS, "where it listens", stdout.next_line()).await;

@@ -34,7 +34,7 @@ async fn a_person_switches_for_a_client() {
     daemon.stop().await;
 }
 
-/// Issue 5, "Profiles": on stdio with stored switches.
+/// Over stdio, a client gets its profile and its stored switches (issue 5, "Profiles").
 #[tokio::test]
 async fn one_client_on_stdio_has_its_profile() {
     let home = home!();

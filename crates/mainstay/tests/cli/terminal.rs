@@ -1,4 +1,4 @@
-//! A pseudo-terminal that records all output of a command.
+//! A pseudo-terminal that runs a command and records its output.
 
 use std::{
     fs::File,
@@ -16,7 +16,7 @@ use tokio::{
     sync::watch,
 };
 
-/// Both ends of a pseudo-terminal.
+/// Opens a pseudo-terminal. Returns both ends.
 pub fn pseudo_terminal() -> (OwnedFd, File) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
         .expect("a pseudo-terminal");
@@ -32,13 +32,13 @@ pub fn pseudo_terminal() -> (OwnedFd, File) {
     (master, slave)
 }
 
-/// A pseudo-terminal with its output.
+/// A pseudo-terminal, and the output of its command so far.
 pub struct Terminal {
     slave: Option<File>,
-    /// Input of the terminal.
+    /// The input of the terminal.
     keys: File,
     output: watch::Receiver<Vec<u8>>,
-    /// Ends after all processes have closed the terminal.
+    /// Ends when all processes have closed the terminal.
     reader: tokio::task::JoinHandle<()>,
 }
 
@@ -61,7 +61,7 @@ impl Terminal {
         let keys = master.try_clone().expect("another handle");
         let reader = tokio::task::spawn_blocking(move || {
             let mut piece = [0; 4096];
-            // Closing the other side is reported as an error.
+            // When the other side is closed, the read fails.
             while let Ok(length @ 1..) = master.read(&mut piece) {
                 output_sender.send_modify(|output| output.extend(&piece[..length]));
             }
@@ -74,9 +74,8 @@ impl Terminal {
         }
     }
 
-    /// Starts a command with all of its streams on the terminal.
+    /// Starts a command on the terminal, without colours.
     pub fn start(&mut self, mut command: Command) -> Child {
-        // Without colours by default.
         command.env("NO_COLOR", "1");
         self.start_as_it_is(command)
     }
@@ -104,7 +103,7 @@ impl Terminal {
             .expect("it goes on");
     }
 
-    /// All output, after the command has ended.
+    /// Waits until the command has ended. Returns all of its output.
     pub async fn end(self) -> Vec<u8> {
         within(self.reader).await.expect("it reads");
         self.output.borrow().clone()

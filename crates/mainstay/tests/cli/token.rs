@@ -1,4 +1,4 @@
-//! `mainstay token`, with a daemon and without one, and the addresses that accept tokens (Q7).
+//! `mainstay token` with and without a daemon, and the addresses that accept tokens (Q7).
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -9,7 +9,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// The printed token. Asserts that stdout has nothing else.
+/// The token that the command printed. Asserts that stdout contains nothing else.
 fn printed_token(run: &Run) -> String {
     assert_eq!(run.code, Some(0), "{run}");
     let token = run.stdout.trim_end();
@@ -18,7 +18,7 @@ fn printed_token(run: &Run) -> String {
     token.to_owned()
 }
 
-/// The status of a ping at `/mcp` with this token.
+/// The HTTP status of a ping at `/mcp` with this token.
 async fn status(url: &str, token: &str) -> String {
     let address = url.trim_start_matches("http://");
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
@@ -37,7 +37,7 @@ async fn status(url: &str, token: &str) -> String {
     answer.split(' ').nth(1).expect("a status").to_owned()
 }
 
-/// Tokens from before the daemon's start are valid, and changes through the daemon are stored.
+/// Tokens from before the daemon's start are valid. Changes through the daemon are stored.
 #[tokio::test]
 async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
     let home = home!();
@@ -64,7 +64,7 @@ async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
 
     let daemon = home.serve(&["--demo"]).await;
     let late_run = printed_token(&home.run(&["token", "add", "late"]).await);
-    // An admitted request without a session.
+    // The token is accepted. The request then fails with 400, because it has no session.
     for (token, expected) in [
         (&*early_run, "400"),
         (&late_run, "400"),
@@ -94,7 +94,7 @@ async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
     );
 }
 
-/// The old token is refused immediately, and commands read the new one.
+/// The daemon refuses the old token at once. Commands read the new token.
 #[tokio::test]
 async fn a_rotated_control_token_is_the_one_in_the_state_directory() {
     let home = home!();
@@ -139,7 +139,8 @@ async fn an_invalid_token_is_reported() {
     );
 }
 
-/// With a client token, an address beyond loopback is allowed unless tokens are optional.
+/// If a client token exists, an address beyond loopback is allowed, unless the configuration makes
+/// tokens optional.
 #[tokio::test]
 async fn an_address_that_others_can_reach_takes_tokens() {
     let home = home!();
@@ -161,7 +162,7 @@ async fn an_address_that_others_can_reach_takes_tokens() {
     assert_eq!(run.code, Some(2), "{run}");
     assert!(run.stderr.contains("http.requireToken"), "{run}");
 
-    // An unreadable token file is an error.
+    // A token file that cannot be read is an error.
     fs::write(home.state().join("tokens.json"), "{}").expect("written");
     for arguments in [
         &["serve", "--demo"][..],

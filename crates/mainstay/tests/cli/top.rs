@@ -1,5 +1,5 @@
-//! `mainstay top` on a terminal: keys, a killed server, a restarted daemon, and the restored
-//! terminal.
+//! `mainstay top` on a terminal: its keys, a killed server, a restarted daemon, and the terminal
+//! after its exit.
 
 use std::{fs, path::PathBuf};
 
@@ -8,8 +8,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// Two connected servers and a disabled one. The retry delay of three seconds makes a countdown
-/// visible.
+/// A configuration with two connected servers and a disabled one. Attempts are three seconds apart,
+/// so that a countdown is visible.
 fn config(home: &Home) -> String {
     let program = fake_server::binary();
     let reconnect = json!({"initialDelayMs": 3000, "jitter": 0});
@@ -33,7 +33,7 @@ async fn top(home: &Home) -> Terminal {
     terminal
 }
 
-/// A shell for starting programs on a terminal.
+/// A shell that starts programs on a terminal.
 async fn shell(home: &Home) -> Terminal {
     let program = home.command(&[]);
     let mut shell = Command::new("sh");
@@ -63,7 +63,7 @@ async fn server(home: &Home, name: &str) -> Value {
     server.expect("a server")
 }
 
-/// The row of a server, with its marker.
+/// The row of a server, including the marker.
 fn row(screen: &str, name: &str) -> String {
     let rows = screen.lines();
     let row = rows.into_iter().find(|line| {
@@ -89,7 +89,7 @@ async fn a_server_that_is_killed_is_seen_to_come_back() {
     let terminal = top(&home).await;
     shows_in_row(&terminal, "files", "connected").await;
     shows_in_row(&terminal, "notes", "disabled").await;
-    // One process with its memory.
+    // The row shows one process and its memory.
     #[cfg(target_os = "linux")]
     terminal
         .shows_when("processes", |screen| {
@@ -141,7 +141,7 @@ async fn every_key_does_what_help_says() {
     terminal.press(&["x"]).await;
     terminal.hides("any key goes back").await;
 
-    // Selection.
+    // Keys move the selection.
     for (keys, name) in [
         (["Down", "j"], "notes"),
         (["Up", "k"], "files"),
@@ -155,7 +155,7 @@ async fn every_key_does_what_help_says() {
         terminal.wait_for_text(&format!("> {name}")).await;
     }
 
-    // Sorting and filtering keep the selection.
+    // The selection stays when the list is sorted and filtered.
     terminal.press(&["s"]).await;
     terminal.wait_for_text("sort: name").await;
     terminal.press(&["S"]).await;
@@ -179,7 +179,7 @@ async fn every_key_does_what_help_says() {
     terminal.press(&["Escape"]).await;
     terminal.wait_for_text("  files").await;
 
-    // The detail pane: stderr, events and calls.
+    // The pane shows stderr, events and calls.
     terminal.press(&["Enter"]).await;
     terminal.wait_for_text("[log]").await;
     terminal.wait_for_text("tracker is ready").await;
@@ -196,7 +196,7 @@ async fn every_key_does_what_help_says() {
     terminal.press(&["Enter"]).await;
     terminal.hides("[events]").await;
 
-    // Operations require a confirmation.
+    // Actions must be confirmed.
     terminal.press(&["x"]).await;
     terminal.wait_for_text("stop tracker? (y/n)").await;
     terminal.press(&["j", "Enter", "n"]).await;
@@ -230,7 +230,7 @@ async fn every_key_does_what_help_says() {
     daemon.stop().await;
 }
 
-/// The new daemon has another port and token.
+/// `top` finds the new daemon, which has another port and another token.
 #[tokio::test]
 async fn a_daemon_that_is_started_anew_is_found() {
     if !Terminal::is_available() {
@@ -262,7 +262,7 @@ async fn a_daemon_that_is_started_anew_is_found() {
     let screen = terminal.hides("the daemon is gone").await;
     assert!(screen.contains("> tracker"), "{screen}");
     shows_in_row(&terminal, "tracker", "connected").await;
-    // Keys operate the new daemon.
+    // Keys now operate on servers of the new daemon.
     terminal.press(&["x", "y"]).await;
     terminal.wait_for_text("tracker is disconnected").await;
     terminal.press(&["q"]).await;
@@ -297,7 +297,7 @@ async fn the_screen_fits_every_terminal_size() {
     daemon.stop().await;
 }
 
-/// Modes, cursor and screen are restored after every kind of exit.
+/// After every kind of exit, the modes, the cursor and the screen are restored.
 #[tokio::test]
 async fn the_terminal_is_given_back() {
     if !Terminal::is_available() {
@@ -371,7 +371,7 @@ fn pid_in(file: &std::path::Path) -> Pid {
     Pid::from_raw(text.trim().parse().expect("a number")).expect("a pid")
 }
 
-/// An idle screen sends almost no bytes, and no colours.
+/// While nothing changes, the screen sends almost no bytes, and no colours.
 #[tokio::test]
 async fn a_quiet_picture_costs_few_bytes() {
     if !Terminal::is_available() {

@@ -1,4 +1,4 @@
-//! `mainstay ui`, and the web page's link in the output of `mainstay serve`.
+//! `mainstay ui`, and the link to the web page in the output of `mainstay serve`.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::terminal::Terminal;
 
-/// The HTTP answer to a browser's request.
+/// The HTTP response to a browser's request.
 async fn ask(url: &str, request: &str, headers: &str, body: &str) -> String {
     let address = url.trim_start_matches("http://");
     let request = format!(
@@ -29,14 +29,14 @@ async fn ask(url: &str, request: &str, headers: &str, body: &str) -> String {
     answer
 }
 
-/// The session of a signed-in browser.
+/// The browser session after a sign-in.
 struct SignedIn {
-    /// The cookie's value.
+    /// The value of the cookie.
     secret: String,
     page_key: String,
 }
 
-/// Signs in with a link. `None` if the code is invalid.
+/// Signs in with a link. `None` if its code is invalid.
 async fn follow_link(url: &str, link: &str) -> Option<SignedIn> {
     let code = link.strip_prefix(url)?.strip_prefix("/#/sign-in?code=")?;
     let body = json!({"code": code}).to_string();
@@ -50,7 +50,8 @@ async fn follow_link(url: &str, link: &str) -> Option<SignedIn> {
     })
 }
 
-/// True if the session opens the API, also at a daemon with another port.
+/// True if the browser session opens the API of the daemon at `url`. The port may differ from that
+/// of the sign-in.
 async fn opens_api(url: &str, SignedIn { secret, page_key }: &SignedIn) -> bool {
     let port = url.rsplit(':').next().expect("a port");
     let headers = format!("cookie: mainstay-{port}={secret}\r\nx-page-key: {page_key}\r\n");
@@ -122,7 +123,7 @@ async fn the_desktop_opens_the_link_and_nobody_else_sees_it() {
     let (programs, opened_path) = (home.path().join("bin"), home.path().join("seen"));
     fs::create_dir(&programs).expect("made");
     let desktop = programs.join("xdg-open");
-    // The opener stays alive, like a browser.
+    // The script stays alive, like a browser.
     let script = format!(
         "#!/bin/sh\necho noise\necho \"$@\" > {0}.new\nmv {0}.new {0}\n\
          while [ -d {1} ]; do sleep 0.1; done\n",
@@ -187,7 +188,7 @@ async fn without_a_daemon_or_its_page_the_exit_code_says_so() {
     daemon.stop().await;
 }
 
-/// The link is printed only to a terminal, because other output may be stored.
+/// The link is printed only on a terminal, because other output may be stored.
 #[tokio::test]
 async fn serve_prints_a_link_on_a_terminal_only() {
     let home = home!();
@@ -217,7 +218,7 @@ async fn serve_prints_a_link_on_a_terminal_only() {
     );
 }
 
-/// `token rotate` signs all browsers out, also without a daemon.
+/// `token rotate` signs all browsers out. A daemon is not needed.
 #[tokio::test]
 async fn a_new_control_token_signs_every_browser_out() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! Unreadable configurations and references.
+//! Configurations and referenced files that cannot be read.
 
 use mainstay_testkit::{Home, home, within};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -9,7 +9,7 @@ fn fifo(home: &Home, name: &str) -> String {
     path.to_str().expect("UTF-8").to_owned()
 }
 
-/// `validate` reports error, position and reason, as text and as JSON.
+/// `validate` reports the error with its position and reason, as text and as JSON.
 #[tokio::test]
 async fn validate_ends_whatever_the_paths_lead_to() {
     let home = home!();
@@ -70,7 +70,7 @@ async fn validate_ends_whatever_the_paths_lead_to() {
     assert!(run.stderr.contains("have more than 1 MiB"), "{run}");
 }
 
-/// Commands that read or change the file without a daemon fail immediately.
+/// Without a daemon, commands that read or change the file fail at once.
 #[tokio::test]
 async fn no_command_waits_for_a_configuration_that_is_no_file() {
     let home = home!();

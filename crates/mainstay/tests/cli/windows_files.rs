@@ -13,7 +13,7 @@ fn text() -> String {
     format!("{text}\n").replace('\n', "\r\n")
 }
 
-/// An edit keeps encoding, byte order mark and line ends.
+/// An edit keeps the encoding, the byte order mark and the line ends.
 #[tokio::test]
 async fn files_of_windows_are_read_and_edited_in_their_own_way() {
     let marked_text = format!("\u{feff}{}", text()).into_bytes();

@@ -1,4 +1,4 @@
-//! `GET /api/about`: the daemon's facts about itself.
+//! `GET /api/about`: facts about the daemon.
 
 use std::sync::Arc;
 

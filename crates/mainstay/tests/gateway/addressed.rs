@@ -1,5 +1,5 @@
-//! A message that is addressed to one server reaches no other server, in every state of the
-//! addressed server.
+//! A message to one server never reaches another server, whatever the state of the addressed server
+//! is.
 
 use mainstay_gateway::GatewayOptions;
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ use crate::{
     modern::Modern,
 };
 
-/// Spellings of the tool (and prompt) `push` of server `victim`, and similar names of other
-/// servers.
+/// Spellings of the tool (and prompt) `push` of the server `victim`, and similar names of other
+/// servers' tools.
 const SPELLINGS: [&str; 9] = [
     "victim__push",
     "victim/push",
@@ -27,13 +27,14 @@ const SPELLINGS: [&str; 9] = [
 
 const URI: &str = "mainstay+victim:own://secret";
 
-/// Names that the evil server lists: a bare name of the victim's tool, and the name of one of
-/// Mainstay's own tools.
+/// Other names that the evil server lists: the bare name of the victim's tool, and the name of an
+/// own tool of Mainstay.
 const BARE_NAMES: [&str; 2] = ["push", "execute_tool"];
 
 const NAMINGS: [&str; 4] = ["double_underscore", "slash", "none", "mcp_prefix"];
 
-/// The way that the victim becomes unreachable: a profile hides it, or a request stops it.
+/// The way in which the victim becomes unreachable, such as a profile that hides it or a request
+/// that stops it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Up,
@@ -46,7 +47,7 @@ enum Fate {
     ToolsDenied,
 }
 
-/// A server that lists names that belong to `victim`.
+/// Starts a server that lists names of the victim's tool.
 async fn start_evil(kind: BackendKind) -> Backend {
     let mut flags = Vec::new();
     for name in SPELLINGS.iter().chain(&BARE_NAMES) {
@@ -82,7 +83,7 @@ async fn start_victim(kind: BackendKind) -> Backend {
     Backend::start(kind, &flags).await
 }
 
-/// Numbers of calls, prompts, completions and reads that reached a server.
+/// The numbers of calls, prompts, completions and reads that have reached a server.
 fn reached_counts(backend: &Backend) -> Vec<(&'static str, usize)> {
     let methods = [
         "tools/call",
@@ -94,7 +95,7 @@ fn reached_counts(backend: &Backend) -> Vec<(&'static str, usize)> {
     methods.map(|method| (method, backend.count(method))).into()
 }
 
-/// Bare names that belonged to the victim while it was connected.
+/// The bare names that belonged to the victim while it was connected.
 fn former_names(fate: Fate) -> &'static [&'static str] {
     match fate {
         Fate::Stopped | Fate::Disabled | Fate::Removed => &["push"],
@@ -102,7 +103,7 @@ fn former_names(fate: Fate) -> &'static [&'static str] {
     }
 }
 
-/// Sends requests for the victim by every spelling, at every door.
+/// Sends requests for the victim in every spelling, through every door.
 async fn call_victim(gateway: &Gateway, path: &str, fate: Fate) {
     let client = gateway.client_at(path).await;
     let modern = Modern::at(gateway, path);
@@ -174,7 +175,7 @@ async fn call_victim(gateway: &Gateway, path: &str, fate: Fate) {
     }
 }
 
-/// Asserts that the evil server's tools can be called by their listed names.
+/// Asserts that the evil server's tools can be called by the names that Mainstay lists.
 async fn assert_evil_reachable(client: &Http, evil_backend: &Backend) {
     let reached_before = reached_counts(evil_backend);
     let mut ways = Vec::new();
@@ -184,7 +185,7 @@ async fn assert_evil_reachable(client: &Http, evil_backend: &Backend) {
         let is_victims = ["victim", "mcp__victim"]
             .iter()
             .any(|prefix| name.starts_with(prefix));
-        // The other tools of a fake have a description.
+        // A fake's regular tools have a description. Skip those.
         if tool["description"].is_null() && !is_victims {
             ways.push(client.call_text(name, json!({})).await);
         }
@@ -245,7 +246,7 @@ async fn assert_isolated(fate: Fate, naming: &str, kind: BackendKind) {
         _ => {}
     }
     if !former_names(fate).is_empty() {
-        // Until the merged list is updated, the call is refused as a call of the victim.
+        // Until the merged list is updated, Mainstay refuses the call as a call to the victim.
         let call = json!({"name": SPELLINGS[0]});
         found("the victim's tools to go", async || {
             let answer = client.request("tools/call", call.clone()).await;
@@ -298,7 +299,7 @@ async fn client_error(gateway: &Gateway, path: &str, name: &str) {
     assert_eq!(error["data"]["kind"], "tool_not_found", "{name}: {error}");
 }
 
-/// Makes one test for each [`Fate`] of the victim.
+/// Defines one test for each [`Fate`] of the victim.
 macro_rules! whatever_becomes_of_it {
     ($($name:ident: $fate:expr,)*) => {$(
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -321,7 +322,7 @@ whatever_becomes_of_it! {
     a_server_whose_tools_the_profile_denies_is_not_impersonated: Fate::ToolsDenied,
 }
 
-/// Tests a process and HTTP+SSE.
+/// Runs the test with a process and with HTTP+SSE.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_every_transport() {
     for kind in [BackendKind::Stdio, BackendKind::Sse] {
@@ -329,7 +330,7 @@ async fn over_every_transport() {
     }
 }
 
-/// The error contains the status of the named server and no other server's name.
+/// The error contains the status of the addressed server, and no name of another server.
 #[tokio::test]
 async fn the_error_says_how_the_named_server_is() {
     let (evil_backend, victim_backend) = (
@@ -388,7 +389,7 @@ async fn the_error_says_how_the_named_server_is() {
         .error("tools/call", json!({"name": "victim__push"}))
         .await;
     assert_eq!(error["data"]["server"], "victim", "{error}");
-    // A reconnected server gets its names back.
+    // After the reconnection the server has its names again.
     let meta = gateway.client_at("/mcp/meta").await;
     let result = meta
         .call("execute_tool", json!({"name": "victim__push"}))
@@ -399,7 +400,7 @@ async fn the_error_says_how_the_named_server_is() {
     );
 }
 
-/// The names of a server from an earlier run stay reserved.
+/// The names of a server from an earlier run of Mainstay stay reserved.
 #[tokio::test]
 async fn a_server_of_an_earlier_run_is_not_impersonated() {
     let (evil_backend, victim_backend) = (
@@ -427,7 +428,7 @@ async fn a_server_of_an_earlier_run_is_not_impersonated() {
     assert_evil_reachable(&gateway.client().await, &evil_backend).await;
 }
 
-/// A prefix that no server has ever had is an ordinary part of a tool name.
+/// A prefix that no server has ever used is an ordinary part of a tool name.
 #[tokio::test]
 async fn a_name_is_free_until_its_server_comes() {
     let (evil_backend, victim_backend) = (
@@ -459,7 +460,7 @@ async fn a_name_is_free_until_its_server_comes() {
     );
 }
 
-/// A call of a server that is off for a client reaches no other server.
+/// If a server is switched off for a client, a call of its tools reaches no other server.
 #[tokio::test]
 async fn a_server_that_is_switched_off_is_not_impersonated() {
     let (evil_backend, victim_backend) = (
@@ -479,7 +480,7 @@ async fn a_server_that_is_switched_off_is_not_impersonated() {
         client.error("tools/call", json!({"name": name})).await;
     }
     client.error("resources/read", json!({"uri": URI})).await;
-    // A disabled own tool also keeps its name.
+    // An own tool that is switched off also keeps its name.
     client
         .error("tools/call", json!({"name": "execute_tool"}))
         .await;

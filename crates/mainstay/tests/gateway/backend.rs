@@ -1,4 +1,5 @@
-//! A scripted server behind the gateway, over any transport, and the messages that it received.
+//! A scripted server behind the gateway. It works over every transport, and records the messages
+//! that it receives.
 
 use clap::Parser;
 use fake_server::{Fake, Script, gate::Gate};
@@ -7,7 +8,8 @@ use tempfile::TempDir;
 
 use crate::{client::Http, gateway::until};
 
-/// Names of the file that a process writes, and of the file that it reads.
+/// The file to which a process writes received messages, and the file from which it reads its
+/// tools.
 const RECORD: &str = "record";
 const TOOLS: &str = "tools";
 
@@ -61,7 +63,7 @@ impl Backend {
         }
     }
 
-    /// Starts a backend behind a gate that can break its network. Not for stdio.
+    /// Starts a backend behind a gate that can interrupt its network. Not for stdio.
     pub async fn gated(kind: BackendKind, flags: &[&str]) -> (Self, Gate) {
         let mut backend = Self::start(kind, flags).await;
         let direct = backend.fake().address();
@@ -83,7 +85,7 @@ impl Backend {
         }
     }
 
-    /// Starts a server that can stop and later return with other tools.
+    /// Starts a server that can stop, and later return with other tools.
     pub async fn fickle(kind: BackendKind, flags: &[&str]) -> Self {
         let mut backend = Self::start(kind, flags).await;
         if let Side::Process { folder } = &backend.side {
@@ -95,8 +97,8 @@ impl Backend {
         backend
     }
 
-    /// Sets the number of numbered tools that a fickle server offers from its next session on.
-    /// Restarts a stopped server.
+    /// Sets the number of tools that a fickle server offers from its next session on. A process
+    /// that has stopped can then start again.
     pub fn offer(&self, tools: usize) {
         match &self.side {
             Side::Fake(fake) => fake.edit(|script| script.tools = tools),
@@ -107,7 +109,7 @@ impl Backend {
         }
     }
 
-    /// Stops a fickle server until `come_back` is called. The client knows the server as `x`.
+    /// Stops a fickle server until `come_back` is called. In the gateway, the server is named `x`.
     pub async fn leave(&self, client: &Http) {
         match &self.side {
             Side::Fake(fake) => {
@@ -142,7 +144,7 @@ impl Backend {
         self
     }
 
-    /// The fake in this process. Not for stdio.
+    /// The fake inside this process. Not for stdio.
     pub fn fake(&self) -> &Fake {
         match &self.side {
             Side::Fake(fake) => fake,
@@ -171,14 +173,14 @@ impl Backend {
             .collect()
     }
 
-    /// The received messages of this method, in order.
+    /// The received messages with this method, in order.
     pub fn of_method(&self, method: &str) -> Vec<Value> {
         let mut messages = self.received();
         messages.retain(|message| message["method"] == method);
         messages
     }
 
-    /// Number of runs of a tool. For a process, the number of calls.
+    /// The number of runs of a tool. For a process, the number of received calls.
     pub fn runs(&self, tool: &str) -> usize {
         match &self.side {
             Side::Fake(fake) => usize::try_from(fake.runs(tool)).expect("a small number"),
@@ -186,7 +188,7 @@ impl Backend {
         }
     }
 
-    /// Number of received messages of this method.
+    /// The number of received messages with this method.
     pub fn count(&self, method: &str) -> usize {
         self.of_method(method).len()
     }
@@ -200,7 +202,7 @@ impl Backend {
         tool_calls.map(|call| call["id"].clone()).collect()
     }
 
-    /// The ids in the received `notifications/cancelled`.
+    /// The request ids of the received `notifications/cancelled`.
     pub fn cancelled(&self) -> Vec<Value> {
         let cancellations = self.of_method("notifications/cancelled");
         let ids = cancellations
@@ -209,7 +211,7 @@ impl Backend {
         ids.collect()
     }
 
-    /// Number of cancelled requests, counted for every form of cancellation.
+    /// The number of cancelled requests. Counts every form of cancellation.
     pub fn cancelled_count(&self) -> usize {
         match &self.side {
             Side::Fake(fake) => fake.cancelled().len(),
@@ -217,13 +219,13 @@ impl Backend {
         }
     }
 
-    /// Waits until the server has received this method `count` times.
+    /// Waits until the server has received `count` messages with this method.
     pub async fn until_count(&self, method: &str, count: usize) {
         let description = format!("{count} × {method}");
         until(&description, || self.count(method) >= count).await;
     }
 
-    /// Waits until this tool has been called, and returns the id of the call.
+    /// Waits for a call of this tool. Returns the id of the call.
     pub async fn until_called(&self, tool: &str) -> Value {
         until(&format!("a call of {tool}"), || {
             !self.calls_of(tool).is_empty()
@@ -232,7 +234,7 @@ impl Backend {
         self.calls_of(tool).remove(0)
     }
 
-    /// Waits until the request of this id has been cancelled.
+    /// Waits until the request with this id is cancelled.
     pub async fn until_cancelled(&self, id: &Value) {
         until(&format!("the cancellation of {id}"), || {
             self.cancelled().contains(id)

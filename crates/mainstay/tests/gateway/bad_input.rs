@@ -1,5 +1,5 @@
-//! Invalid messages of clients. Each test checks the client's answer and that other clients still
-//! work.
+//! Clients send invalid messages. Each test checks the answer to the client, and that other clients
+//! still work.
 
 use ::http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::{
     rogue::{RogueRequest, http, start_resumable},
 };
 
-/// Invalid messages, each with the expected error code and id.
+/// Invalid messages, each with the expected code and id of the error.
 const INVALID_MESSAGES: [(&str, i64, &str); 19] = [
     ("{", -32700, "null"),
     ("hello", -32700, "null"),
@@ -63,7 +63,7 @@ const INVALID_MESSAGES: [(&str, i64, &str); 19] = [
         -32600,
         "1",
     ),
-    // A duplicate member, which two JSON parsers could read differently.
+    // A duplicate member is refused, because two JSON parsers could read it differently.
     (
         r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#,
         -32600,
@@ -71,7 +71,8 @@ const INVALID_MESSAGES: [(&str, i64, &str); 19] = [
     ),
 ];
 
-/// A gateway with one server at two endpoints, and a second server that must receive nothing.
+/// A gateway whose clients send invalid messages to server `x`. The server `calm` must receive none
+/// of them.
 async fn gateway() -> (Gateway, [Backend; 2]) {
     let backends = [Backend::stdio().await, Backend::http().await];
     let gateway = Gateway::with_servers(&[("x", &backends[0]), ("calm", &backends[1])]).await;
@@ -147,7 +148,7 @@ async fn blank_lines_on_stdio_are_nothing() {
     );
 }
 
-/// `http.maxBodyBytes` also limits a line on stdio. The next line is read.
+/// `http.maxBodyBytes` also limits a line on stdio. The line after it is still read.
 #[tokio::test]
 async fn a_line_that_is_too_long_is_refused() {
     let backend = Backend::http().await;
@@ -166,7 +167,8 @@ async fn a_line_that_is_too_long_is_refused() {
     pipe.assert_echo("x__echo").await;
 }
 
-/// A request whose id is in flight is refused. The id is free after the call.
+/// A second request with the id of a request in flight is refused. After the call, the id can be
+/// used again.
 #[tokio::test]
 async fn an_id_in_flight_is_refused_a_second_time() {
     let (gateway, backends) = gateway().await;
@@ -182,7 +184,7 @@ async fn an_id_in_flight_is_refused_a_second_time() {
             (&second_response["error"]["code"], &second_response["id"]),
             (&json!(-32600), &json!("same"))
         );
-        // Another session may use the same ids.
+        // Another session may use the same ids at the same time.
         assert!(other_client.post(text("calm__echo")).await.json()["result"].is_object());
         other_client.call_text("x__out_of_order", json!({})).await;
     });
@@ -196,7 +198,7 @@ async fn an_id_in_flight_is_refused_a_second_time() {
     pipe.assert_echo("x__echo").await;
 }
 
-/// Parameters that do not match the schema of MCP.
+/// Parameters that do not match the MCP schema are refused.
 #[tokio::test]
 async fn parameters_of_the_wrong_shape_are_refused() {
     let (gateway, backends) = gateway().await;
@@ -228,7 +230,7 @@ async fn parameters_of_the_wrong_shape_are_refused() {
     assert_eq!(backends[0].calls_of("echo").len(), 1);
 }
 
-/// On `/mcp` an unknown method belongs to no server.
+/// At `/mcp` an unknown method is refused, because it belongs to no server.
 #[tokio::test]
 async fn an_unknown_method_is_not_found() {
     let (gateway, backends) = gateway().await;
@@ -265,7 +267,7 @@ const BATCH: &str = r#"[
     {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"calm__echo","arguments":{"text":"b"}}}
 ]"#;
 
-/// Checks the answers to [`BATCH`], in any order.
+/// Checks the answers to [`BATCH`]. They may be in any order.
 fn check_batch(answers: &Value) {
     let answers = answers.as_array().expect("a batch is answered by a batch");
     assert_eq!(answers.len(), 5, "{answers:?}");
@@ -284,7 +286,7 @@ fn check_batch(answers: &Value) {
     assert_eq!(refused_ids.count(), 2);
 }
 
-/// Only revision 2025-03-26 has batches.
+/// Batches exist only in revision 2025-03-26.
 #[tokio::test]
 async fn batches_are_answered_at_their_revision() {
     let (gateway, _backends) = gateway().await;
@@ -343,12 +345,12 @@ fn nested_json(levels: usize) -> String {
     format!("{}{}", "[".repeat(levels), "]".repeat(levels))
 }
 
-/// Recursive parsers overflow their stack on a few thousand brackets. Mainstay refuses such
-/// messages at every door.
+/// A few thousand brackets overflow the stack of a recursive parser. Mainstay refuses such messages
+/// at every door.
 #[tokio::test]
 async fn deeply_nested_messages_are_refused() {
     let (gateway, backends) = gateway().await;
-    // `arguments` adds one level.
+    // The object of the arguments adds one level.
     let call = |tool: &str, levels| {
         format!(
             r#"{{"name":"{tool}","arguments":{{"text":"x","deep":{}}}}}"#,
@@ -418,7 +420,7 @@ fn is_too_deep(answer: &Value) {
     );
 }
 
-/// An answer that is nested too deep fails only its own call.
+/// If an answer is nested too deep, only its own call fails.
 #[tokio::test]
 async fn an_answer_that_is_nested_too_deep_fails_its_call() {
     for levels in [600, 200_000] {

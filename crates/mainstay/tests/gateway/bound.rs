@@ -1,4 +1,4 @@
-//! At `/servers/NAME/mcp` a client cannot use another client's tasks or suspended calls.
+//! At `/servers/NAME/mcp` a client cannot use the tasks or suspended calls of another client.
 
 use std::sync::{Arc, Mutex};
 
@@ -70,7 +70,7 @@ fn id(task: &Value) -> String {
     task["taskId"].as_str().expect("a task's name").to_owned()
 }
 
-/// Tasks of 2026-07-28, by Mainstay's id and by the server's id.
+/// Tasks of 2026-07-28, by the id that Mainstay gives them and by the server's id.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_at_one_server_is_its_principals() {
     for kind in [BackendKind::Stdio, BackendKind::Http] {
@@ -116,7 +116,7 @@ async fn a_task_at_one_server_is_its_principals() {
         };
         let final_result = soon("the task", final_result).await;
         assert_eq!(text(&final_result["result"]), "the task is done");
-        // Over other transports the task can end before the stream opens.
+        // Over other transports the task may end before the stream opens.
         if kind == BackendKind::Http {
             let task = id(&own_client
                 .call("task", json!({"ms": 300, "ask": true}))
@@ -129,7 +129,7 @@ async fn a_task_at_one_server_is_its_principals() {
             let cancel_params = json!({"taskId": task});
             own_client.result("tasks/cancel", cancel_params).await;
         }
-        // The endpoint of all servers accepts the same task id.
+        // The aggregate endpoint accepts the same task id.
         let aggregate_client = world.modern("/mcp", &world.mine);
         let task = aggregate_client
             .result("tasks/get", json!({"taskId": name}))
@@ -138,7 +138,8 @@ async fn a_task_at_one_server_is_its_principals() {
     }
 }
 
-/// A call's state is accepted from its owner, and refused from other clients at every endpoint.
+/// The state of a suspended call is accepted from its own client, and refused from others at every
+/// endpoint.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_servers_state_is_its_principals() {
     let backend = Backend::start(BackendKind::Http, &["--revisions", "2026-07-28"]).await;
@@ -174,7 +175,7 @@ async fn a_servers_state_is_its_principals() {
             }
         }
         assert_eq!(backend.count("tools/call"), calls, "{path}");
-        // A session client has no state, so a `requestState` that it sends is dropped.
+        // Clients with a session have no such state, so Mainstay drops their `requestState`.
         if path.starts_with("/servers") {
             let legacy = world.legacy(&world.other).await;
             let text = legacy.request_text("tools/call", &next_params.to_string());
@@ -197,7 +198,7 @@ async fn a_servers_state_is_its_principals() {
     }
 }
 
-/// A server of 2025-11-25 with tasks, and the messages that it received.
+/// Starts a server of 2025-11-25 with tasks. Also returns the messages that it receives.
 async fn tasks_of_2025() -> (Value, Arc<Mutex<Vec<Value>>>) {
     let received_messages = Arc::new(Mutex::new(Vec::<Value>::new()));
     let messages = Arc::clone(&received_messages);
@@ -259,7 +260,8 @@ async fn tasks_of_2025() -> (Value, Arc<Mutex<Vec<Value>>>) {
     (entry, received_messages)
 }
 
-/// Tasks of 2025-11-25 in isolated sessions: every message with a task id, in both directions.
+/// Tasks of 2025-11-25 in isolated sessions. Covers every message with a task id, in both
+/// directions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_of_a_session_is_its_principals() {
     let (entry, received_messages) = tasks_of_2025().await;
@@ -306,7 +308,7 @@ async fn a_task_of_a_session_is_its_principals() {
         assert_eq!(id(task_id), name, "{method}");
         assert_eq!(sent_ids(method)[0]["params"]["taskId"], "t-1", "{method}");
     }
-    // The server lists all tasks. The client receives only its own.
+    // The server lists all tasks, but the client receives only its own.
     let listed_result = own_client.result("tasks/list", json!({})).await;
     let listed_result: Vec<String> = listed_result["tasks"]
         .as_array()
@@ -316,18 +318,18 @@ async fn a_task_of_a_session_is_its_principals() {
         .collect();
     assert_eq!(listed_result, std::slice::from_ref(&name));
 
-    // A notification about another client's task.
+    // A message that is related to another client's task is refused.
     let act_params = |task_id: &str| json!({"name": "act", "arguments": {}, "_meta": {RELATED_TASK_KEY: {"taskId": task_id}}});
     for task_id in [&*name, "t-1"] {
         let error = other_client.error("tools/call", act_params(task_id)).await;
         assert_eq!(error["code"], -32602, "{task_id}");
     }
     let result = own_client.result("tools/call", act_params(&name)).await;
-    // An unknown task id in a result is unchanged.
+    // An unknown task id in a result is not changed.
     assert_eq!(result["structuredContent"]["taskId"], "t-1");
     let call = sent_ids("tools/call").pop().expect("a call");
     assert_eq!(call["params"]["_meta"][RELATED_TASK_KEY]["taskId"], "t-1");
-    // The answer to a task's question is checked in the same way.
+    // An answer to a question of a task is checked in the same way.
     let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {
         "action": "decline", "_meta": {RELATED_TASK_KEY: {"taskId": name}},
     }});
@@ -347,7 +349,7 @@ async fn a_task_of_a_session_is_its_principals() {
     let answer = soon("the answer", answer_wait).await;
     assert_eq!(answer["result"]["_meta"][RELATED_TASK_KEY]["taskId"], "t-1");
 
-    // A client without a session cannot use the ids either.
+    // Clients without a session cannot use these ids either.
     let modern = world.modern("/servers/x/mcp", &world.other);
     for task_id in [&*name, "t-1"] {
         let (_, error) = modern.error("tasks/get", json!({"taskId": task_id})).await;

@@ -1,5 +1,5 @@
-//! Failed calls: they end in time with the true reason, and affect no other call (K2, K7, K9, K10,
-//! K16; invariant 6).
+//! A failed call ends in time, reports the true reason, and affects no other call (K2, K7, K9, K10,
+//! K16, invariant 6).
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -16,12 +16,12 @@ use crate::{
     rogue::{self, EndlessProgress, RogueInput, RogueReply},
 };
 
-/// Time limit of an immediate failure. The call timeout is 30 s.
+/// The time limit of a failure that should be immediate. The timeout of a call is 30 s.
 const IMMEDIATE_LIMIT: Duration = Duration::from_secs(10);
 
 const ENDPOINTS: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
 
-/// The error of a call that killed its server contains the exit status and the last stderr line.
+/// If a call kills its server, the error contains the exit status and the last line of stderr.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_kills_its_server_says_how() {
     let backend = Backend::start(
@@ -41,7 +41,8 @@ async fn a_call_that_kills_its_server_says_how() {
 }
 
 over_every_transport! {
-    /// K6, K7: the server's own timeout, an error that names it, and a cancellation to the server.
+    /// A call ends when the timeout of its server has passed. The error names the server, and the
+    /// server gets a cancellation (K6, K7).
     async fn a_call_has_a_time_limit(kind) {
         for (path, prefix) in ENDPOINTS {
             let backend = Backend::start(kind, &[]).await.option("timeout_s", 0.3);
@@ -59,8 +60,8 @@ over_every_transport! {
         }
     }
 
-    /// K16: progress extends the timeout up to the hard limit (metamcp#124: 60 s limit in spite of
-    /// progress).
+    /// Progress extends the timeout up to the hard limit (K16; metamcp#124: a limit of 60 s in
+    /// spite of progress).
     async fn progress_extends_the_time_limit_up_to_the_hard_one(kind) {
         let backend = Backend::start(kind, &[]).await.option("timeout_s", 1);
         let backend = backend.option("maxTimeoutMs", 3000);
@@ -78,14 +79,14 @@ over_every_transport! {
         assert_eq!(failure(&call(1000).await)["kind"], "call_timeout");
     }
 
-    /// K7: a late answer is dropped and not matched to the next call.
+    /// A late answer is dropped. It does not become the answer of the next call (K7).
     async fn a_late_answer_is_dropped(kind) {
         let backend = Backend::start(kind, &["--ignore-cancel"]).await.option("timeout_s", 0.3);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
         let client = gateway.client().await;
         let late_result = client.call("x__out_of_order", json!({})).await;
         assert_eq!(failure(&late_result)["kind"], "call_timeout");
-        // This call releases the first call, whose answer arrives later.
+        // This call makes the server answer the first call, after that call has timed out.
         assert_eq!(client.call_text("x__out_of_order", json!({})).await, "called second");
         client.assert_echo("x__echo").await;
         let mut stream = client.listen().await;
@@ -93,7 +94,8 @@ over_every_transport! {
         assert_eq!(stream.message().await["method"], "notifications/tools/list_changed");
     }
 
-    /// K9, K10, invariant 6: the client is told immediately that the call may have run.
+    /// After a crash, the client gets at once the error that the call may have run (K9, K10,
+    /// invariant 6).
     async fn a_crash_during_a_call_is_an_unknown_outcome(kind) {
         for (path, prefix) in ENDPOINTS {
             let backend = Backend::start(kind, &[]).await;
@@ -119,7 +121,7 @@ over_every_transport! {
         }
     }
 
-    /// K2, K3: a server's own errors pass unchanged.
+    /// Errors of the server pass unchanged (K2, K3).
     async fn the_servers_own_errors_pass_verbatim(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -138,7 +140,7 @@ over_every_transport! {
         }
     }
 
-    /// Y6: an answer beyond `maxMessageBytes` fails only its own call.
+    /// An answer larger than `maxMessageBytes` fails only its own call (Y6).
     async fn an_oversize_answer_fails_its_own_call(kind) {
         for (path, prefix) in ENDPOINTS {
             let backend = Backend::start(kind, &[]).await.option("maxMessageBytes", 100_000);
@@ -160,8 +162,8 @@ over_every_transport! {
     }
 }
 
-/// E11: after a lost session, Mainstay repeats the handshake and then the call
-/// (sparfenyuk/mcp-proxy#149, metamcp#166, agentgateway#3622: no `initialize` after a 404).
+/// After a lost session, Mainstay opens a new session and then repeats the call (E11;
+/// sparfenyuk/mcp-proxy#149, metamcp#166, agentgateway#3622: no `initialize` after a 404).
 #[tokio::test]
 async fn a_forgotten_session_is_renewed_and_the_call_answered() {
     let backend = Backend::http().await;
@@ -176,7 +178,7 @@ async fn a_forgotten_session_is_renewed_and_the_call_answered() {
     assert_eq!(backend.fake().runs("echo"), 4);
 }
 
-/// Concurrent calls to a lost session share one new session.
+/// Concurrent calls in a lost session lead to only one new session.
 #[tokio::test]
 async fn a_forgotten_session_is_renewed_once_for_all() {
     let backend = Backend::http().await;
@@ -189,7 +191,7 @@ async fn a_forgotten_session_is_renewed_once_for_all() {
     assert_eq!(backend.fake().runs("echo"), 21);
 }
 
-/// K9: the call waits for one connection attempt only.
+/// The call waits for only one attempt to connect (K9).
 #[tokio::test]
 async fn a_call_to_a_server_that_refuses_connections_fails_with_its_reason() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -201,7 +203,7 @@ async fn a_call_to_a_server_that_refuses_connections_fails_with_its_reason() {
         let start = Instant::now();
         let mut result = client.call("x__echo", json!({})).await;
         if failure(&result)["kind"] == "outcome_unknown" {
-            // The first request may hit a closing connection.
+            // The first request may have used a connection that was closing.
             result = client.call("x__echo", json!({})).await;
         }
         assert!(
@@ -220,7 +222,7 @@ async fn a_call_to_a_server_that_refuses_connections_fails_with_its_reason() {
         );
         assert!(failure["nextRetryMs"].is_u64(), "{failure}");
         client.assert_echo("calm__echo").await;
-        // The server's tools stay listed.
+        // The server's tools are still listed.
         assert!(client.tools().await.contains(&"x__echo".to_owned()));
 
         backend.fake().refuse(false).await.expect("the fake runs");
@@ -228,7 +230,7 @@ async fn a_call_to_a_server_that_refuses_connections_fails_with_its_reason() {
     }
 }
 
-/// HTTP statuses with which a server may answer a call.
+/// A server may answer a call with an HTTP error status. The call fails with that error.
 #[tokio::test]
 async fn an_http_error_is_the_calls_error() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -263,7 +265,7 @@ async fn an_http_error_is_the_calls_error() {
     }
 }
 
-/// A server that sends continuously does not keep its call past the timeout or a cancellation.
+/// A server may send data all the time. Its call still ends at the timeout or at a cancellation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_never_pauses_does_not_outlive_its_call() {
     for beginning in [":", "data: "] {
@@ -294,7 +296,7 @@ async fn an_answer_that_never_pauses_does_not_outlive_its_call() {
     }
 }
 
-/// Each invalid answer fails its call immediately with a reason. The next call works.
+/// An invalid answer fails its call at once with a reason. The next call succeeds.
 #[tokio::test]
 async fn answers_that_are_none_are_errors() {
     type Case = (&'static str, fn(&Value) -> String, &'static str);
@@ -403,7 +405,7 @@ async fn answers_that_are_none_are_errors() {
             let result = client.call("x__act", json!({})).await;
             assert_eq!(failure(&result)["kind"], kind, "{description}: {result}");
             assert_eq!(failure(&result)["server"], "x", "{description}");
-            // The server received the request.
+            // The server received the request, so the call may have run.
             assert!(
                 crate::client::text(&result).contains(MAY_HAVE_RUN),
                 "{description}: {result}"
@@ -413,14 +415,14 @@ async fn answers_that_are_none_are_errors() {
     }
 }
 
-/// A JSON response with these additional header lines and this body.
+/// A JSON response with additional header lines and this body.
 fn spoilt_response(head: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n{head}\r\n{body}"
     )
 }
 
-/// Events without a JSON-RPC message are skipped.
+/// Events that are no JSON-RPC messages are skipped.
 #[tokio::test]
 async fn noise_in_an_event_stream_is_skipped() {
     let entry = rogue::start(|id| {
@@ -436,7 +438,7 @@ async fn noise_in_an_event_stream_is_skipped() {
     assert_eq!(client.call_text("x__act", json!({})).await, "here");
 }
 
-/// A short call timeout does not apply to lists and handshakes (K6).
+/// The timeout of calls does not apply to lists and handshakes (K6).
 #[tokio::test]
 async fn the_time_limit_of_calls_is_for_calls() {
     let backend = Backend::start(BackendKind::Stdio, &["--slow-start", "600"])

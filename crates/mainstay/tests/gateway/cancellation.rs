@@ -1,4 +1,4 @@
-//! Cancellations of calls, and messages without effect (specification, "Cancellation").
+//! Cancellations of calls, and cancellations without effect (specification, "Cancellation").
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::{
     gateway::Gateway,
 };
 
-/// Endpoints, each with a tool that never answers.
+/// The endpoints, each with a tool that never answers.
 const HANG: [(&str, &str); 2] = [("/mcp", "x__hang"), ("/servers/x/mcp", "hang")];
 
 fn hang(id: &Value, tool: &str) -> String {
@@ -18,7 +18,8 @@ fn hang(id: &Value, tool: &str) -> String {
 }
 
 over_every_transport! {
-    /// A client's cancellation ends its call and reaches the server with the server's request id.
+    /// A client's cancellation ends its call. The server gets a cancellation with the server's
+    /// request id.
     async fn a_clients_cancellation_reaches_the_server(kind) {
         let (path, tool) = HANG[0];
         cancel_by_client(kind, path, tool).await;
@@ -40,7 +41,7 @@ over_every_transport! {
         other_client.assert_echo("x__echo").await;
     }
 
-    /// At a server's own endpoint, DELETE ends the isolated session and its calls.
+    /// At a server's own endpoint, DELETE ends the isolated session and all of its calls.
     async fn the_end_of_a_transparent_session_ends_its_calls(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -54,7 +55,7 @@ over_every_transport! {
         other_client.assert_echo("x__echo").await;
     }
 
-    /// Specification, transports: a dropped connection does not cancel its call.
+    /// If a connection drops, its call is not cancelled (specification, "Transports").
     async fn a_dropped_stream_does_not_cancel(kind) {
         for (path, tool) in [("/mcp", "x__out_of_order"), ("/servers/x/mcp", "out_of_order")] {
             let backend = Backend::start(kind, &[]).await;
@@ -62,13 +63,14 @@ over_every_transport! {
             let client = gateway.client_at(path).await;
             let parked_call = async { drop(backend.until_called("out_of_order").await) };
             client.abandon(&hang(&json!(1), tool), parked_call).await;
-            // The first call is still in flight, so the fake answers this call first.
+            // The fake answers this call first, because the earlier call is still in flight.
             assert_eq!(client.call_text(tool, json!({})).await, "called second");
             assert_eq!(backend.cancelled(), Vec::<Value>::new());
         }
     }
 
-    /// A cancellation of an unknown call, an ended call, or another client's call has no effect.
+    /// A cancellation has no effect if its call is unknown, has ended, or belongs to another
+    /// client.
     async fn stray_cancellations_do_nothing(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -81,7 +83,7 @@ over_every_transport! {
         assert_eq!(client.post(bare_notification).await.status, StatusCode::ACCEPTED);
         let (answer, ()) = tokio::join!(client.post(hang(&json!(5), "x__out_of_order")), async {
             let upstream = backend.until_called("out_of_order").await;
-            // The id of another client's call, the id as a string, and the server's own id.
+            // Cancel by another client, by the id as a string, and by the server's id.
             other_client.cancel(&json!(5)).await;
             client.cancel(&json!("5")).await;
             client.cancel(&upstream).await;
@@ -102,12 +104,12 @@ async fn cancel_by_client(kind: BackendKind, path: &str, tool: &str) {
         client.cancel(&client_id).await;
         backend.until_cancelled(&id).await;
     });
-    // Over HTTP a cancelled request gets an error response.
+    // Over HTTP, a cancelled request is answered with an error.
     assert_eq!(response.json()["id"], client_id);
     assert_eq!(response.json()["error"]["data"]["kind"], "cancelled");
     let echo = if path == "/mcp" { "x__echo" } else { "echo" };
     client.assert_echo(echo).await;
-    // The id can be used again.
+    // The id may be used again.
     let repeated_response = client.post(hang(&client_id, echo)).await;
     assert_eq!(repeated_response.json()["id"], client_id);
     assert!(
@@ -117,7 +119,7 @@ async fn cancel_by_client(kind: BackendKind, path: &str, tool: &str) {
     );
 }
 
-/// On stdio a cancelled request has no answer (specification, "Cancellation").
+/// On stdio, a cancelled request is not answered (specification, "Cancellation").
 #[tokio::test]
 async fn a_cancelled_call_on_stdio_is_not_answered() {
     let backend = Backend::http().await;
@@ -132,7 +134,7 @@ async fn a_cancelled_call_on_stdio_is_not_answered() {
     assert_eq!(pipe.close().await, Vec::<Value>::new());
 }
 
-/// A call that is cancelled while it waits for its server is never sent.
+/// If a call is cancelled while it waits for its server, it is never sent.
 #[tokio::test]
 async fn a_call_that_waits_for_its_server_can_be_cancelled() {
     let backend = Backend::http().await;

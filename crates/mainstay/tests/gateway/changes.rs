@@ -1,4 +1,5 @@
-//! `list_changed` notifications: relayed, merged, and sent after the change is visible (Y7).
+//! `list_changed` notifications are relayed and merged. They are sent when the change is visible
+//! (Y7).
 
 use serde_json::json;
 
@@ -13,7 +14,7 @@ const PROMPTS: &str = "notifications/prompts/list_changed";
 const RESOURCES: &str = "notifications/resources/list_changed";
 
 over_every_transport! {
-    /// A list request after the notification contains the change.
+    /// A list request after the notification returns the changed list.
     async fn a_changed_list_is_announced_and_listed_anew(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -34,7 +35,7 @@ over_every_transport! {
         assert_eq!(pipe.message().await["method"], TOOLS);
     }
 
-    /// An announcement is relayed even if the list is equal.
+    /// An announcement is relayed even if the list is the same as before.
     async fn every_kind_of_change_is_relayed(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -46,7 +47,7 @@ over_every_transport! {
         }
     }
 
-    /// The transparent endpoint forwards the server's own message.
+    /// The transparent endpoint forwards the server's message unchanged.
     async fn a_transparent_client_hears_its_own_session(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -58,7 +59,7 @@ over_every_transport! {
     }
 }
 
-/// Y7: several changes cause one list request and one notification.
+/// Several changes in a row cause one list request and one notification (Y7).
 #[tokio::test]
 async fn a_burst_of_changes_is_gathered() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -79,7 +80,7 @@ async fn a_burst_of_changes_is_gathered() {
     }
 }
 
-/// Messages are stored until the client opens a stream (specification, transports).
+/// Messages are stored until the client opens a stream (specification, "Transports").
 #[tokio::test]
 async fn messages_before_the_stream_are_stored() {
     let backend = Backend::http().await;
@@ -91,7 +92,7 @@ async fn messages_before_the_stream_are_stored() {
     assert_eq!(client.listen().await.message().await["method"], TOOLS);
 }
 
-/// A server that connects late is announced to clients that have listed tools.
+/// If a server connects late, clients that have listed tools are notified.
 #[tokio::test]
 async fn a_late_server_is_announced() {
     let quick_backend = Backend::http().await;
@@ -111,7 +112,7 @@ async fn until_listed(client: &crate::client::Http, tool: &str) {
     crate::gateway::soon(tool, listing).await;
 }
 
-/// Each message is sent on exactly one stream.
+/// Each message is sent on only one stream.
 #[tokio::test]
 async fn two_streams_of_one_session_share_its_messages() {
     let backend = Backend::http().await;
@@ -134,7 +135,7 @@ async fn two_streams_of_one_session_share_its_messages() {
     assert_eq!(received_methods, [TOOLS, PROMPTS, RESOURCES]);
 }
 
-/// Unsent messages of a dropped stream are sent on the next stream.
+/// If a stream drops, its unsent messages are sent on the next stream.
 #[tokio::test]
 async fn a_stream_may_be_opened_again() {
     let backend = Backend::http().await;

@@ -1,4 +1,4 @@
-//! A raw Streamable HTTP client that keeps the received bytes and uses no MCP types.
+//! A raw Streamable HTTP client. It keeps the received bytes and uses no MCP types.
 
 use std::{
     collections::HashMap,
@@ -26,7 +26,7 @@ pub const LATEST: &str = "2025-11-25";
 
 const ACCEPT: &str = "application/json, text/event-stream";
 
-/// A client of one endpoint. Every request has its own connection.
+/// A client of one endpoint. It opens a new connection for each request.
 pub struct Http {
     address: SocketAddr,
     path: String,
@@ -43,7 +43,7 @@ pub struct Response {
     pub text: String,
 }
 
-/// A response with an unread body. Dropping it closes the connection.
+/// A response whose body is not read yet. Dropping it closes the connection.
 pub struct Stream {
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -87,7 +87,7 @@ impl Http {
         headers
     }
 
-    /// Sends any request, and waits for the head of the response.
+    /// Sends a request, and waits for the head of the response.
     pub async fn send(&self, method: Method, headers: HeaderMap, body: impl Into<Bytes>) -> Stream {
         let mut request = Request::new(Full::new(body.into()));
         *request.method_mut() = method;
@@ -98,7 +98,7 @@ impl Http {
             .await
             .expect("a connection");
         let connection = tokio::spawn(async move {
-            // An error of the connection ends the body.
+            // Ignore the error: it also ends the body.
             connection.await.ok();
         });
         let response = soon("an answer's head", sender.send_request(request)).await;
@@ -122,7 +122,7 @@ impl Http {
         self.begin(body).await.whole().await
     }
 
-    /// Opens the stream for messages outside of requests.
+    /// Opens the GET stream, for messages outside of requests.
     pub async fn listen(&self) -> Stream {
         let headers = self.headers("text/event-stream");
         let stream = self.send(Method::GET, headers, Bytes::new()).await;
@@ -130,7 +130,7 @@ impl Http {
         stream
     }
 
-    /// Requests the messages after this event of a stream.
+    /// Requests the messages that follow this event of a stream.
     pub async fn resume(&self, last_event: &str) -> Stream {
         let mut headers = self.headers("text/event-stream");
         let id = HeaderValue::from_str(last_event).expect("ASCII");
@@ -143,7 +143,8 @@ impl Http {
         stream.await.status
     }
 
-    /// Posts a message, and closes the connection when `ready` resolves. Returns when the gateway has noticed.
+    /// Posts a message, and closes the connection when `readiness` resolves. Returns when the gateway has
+    /// noticed.
     pub async fn abandon(&self, body: &str, readiness: impl Future<Output = ()>) {
         let headers = self.headers(ACCEPT);
         let lines = headers.iter().map(|(name, value)| {
@@ -160,7 +161,7 @@ impl Http {
         stream.write_all(text.as_bytes()).await.expect("written");
         readiness.await;
         stream.shutdown().await.expect("half closed");
-        // The gateway checks for closed connections periodically.
+        // Wait, because the gateway checks for closed connections periodically.
         let mut probe = [0; 12];
         soon("the gateway to notice", stream.read_exact(&mut probe))
             .await
@@ -175,7 +176,7 @@ impl Http {
         self.greet(&initialize(revision)).await
     }
 
-    /// Like [`Http::initialize`], but declares these capabilities.
+    /// Like [`Http::initialize`], with these capabilities.
     pub async fn initialize_with(&mut self, capabilities: &Value) -> Value {
         let empty_text = r#""capabilities":{}"#;
         let declared_text = format!(r#""capabilities":{capabilities}"#);
@@ -203,14 +204,14 @@ impl Http {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
     }
 
-    /// All messages about a request, with the response last.
+    /// Sends a request. Returns all messages about it, the response last.
     pub async fn exchange(&self, method: &str, params: &str) -> Vec<String> {
         let response = self.post(self.request_text(method, params)).await;
         assert_eq!(response.status, StatusCode::OK, "{}", response.text);
         response.messages()
     }
 
-    /// The response to a request, as raw text.
+    /// Sends a request. Returns the text of the response.
     pub async fn ask(&self, method: &str, params: &str) -> String {
         self.exchange(method, params)
             .await
@@ -218,37 +219,37 @@ impl Http {
             .expect("a response")
     }
 
-    /// The response to a request.
+    /// Sends a request. Returns the response.
     pub async fn request(&self, method: &str, params: Value) -> Value {
         value(&self.ask(method, &params.to_string()).await)
     }
 
-    /// The result of a request.
+    /// Sends a request that must succeed. Returns the result.
     pub async fn result(&self, method: &str, params: Value) -> Value {
         let response = self.request(method, params).await;
         assert!(response["result"].is_object(), "{response}");
         response["result"].clone()
     }
 
-    /// The error of a request.
+    /// Sends a request that must fail. Returns the error.
     pub async fn error(&self, method: &str, params: Value) -> Value {
         let response = self.request(method, params).await;
         assert!(response["error"].is_object(), "{response}");
         response["error"].clone()
     }
 
-    /// The result of a tool.
+    /// Calls a tool. Returns the result.
     pub async fn call(&self, tool: &str, arguments: Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});
         self.result("tools/call", params).await
     }
 
-    /// The text that a tool returns.
+    /// Calls a tool. Returns the text of the result.
     pub async fn call_text(&self, tool: &str, arguments: Value) -> String {
         text(&self.call(tool, arguments).await)
     }
 
-    /// Asserts that a server works: its `echo` answers.
+    /// Asserts that an `echo` tool answers.
     pub async fn assert_echo(&self, tool: &str) {
         assert_eq!(
             self.call_text(tool, json!({"text": "hello"})).await,
@@ -268,7 +269,7 @@ impl Http {
     }
 }
 
-/// One event of a stream. Comments have no fields.
+/// One event of a stream. A comment is an event without fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SseEvent {
     pub id: Option<String>,
@@ -293,7 +294,7 @@ impl SseEvent {
         self.id.clone().unwrap_or_else(|| panic!("no id: {self:?}"))
     }
 
-    /// The message in the data.
+    /// The message in the event's data.
     pub fn json(&self) -> Value {
         value(self.data.as_deref().expect("data"))
     }
@@ -310,14 +311,14 @@ impl Stream {
         }
     }
 
-    /// The next event of an event stream, including events without data. `None` at its end.
+    /// The next event of the stream, with or without data. `None` at the end of the stream.
     pub async fn event(&mut self) -> Option<SseEvent> {
         soon("an event", async {
             loop {
                 if let Some(end) = self.unread.windows(2).position(|window| window == b"\n\n") {
                     let event = utf8(self.unread.drain(..end + 2).collect());
                     let event = SseEvent::read(&event);
-                    // Skip a comment that keeps the stream alive.
+                    // Skip comments, which only keep the stream alive.
                     if event != SseEvent::default() {
                         return Some(event);
                     }
@@ -370,7 +371,7 @@ impl Response {
         kind.is_some_and(|kind| kind == "text/event-stream")
     }
 
-    /// The JSON-RPC messages, in order.
+    /// The JSON-RPC messages in the body, in order.
     pub fn messages(&self) -> Vec<String> {
         if self.is_stream() {
             self.text.split("\n\n").filter_map(data).collect()
@@ -388,7 +389,7 @@ fn utf8(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).expect("UTF-8")
 }
 
-/// The data of an event, if it has data.
+/// The data of an event. `None` if it has none.
 fn data(event: &str) -> Option<String> {
     let lines = event.lines().filter_map(|line| line.strip_prefix("data:"));
     let lines: Vec<&str> = lines.map(str::trim_start).collect();
@@ -400,7 +401,7 @@ pub fn value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text}"))
 }
 
-/// A member of an object, as raw text.
+/// The raw text of an object's member.
 pub fn raw<'a>(object: &'a str, member: &str) -> &'a str {
     try_raw(object, member).unwrap_or_else(|| panic!("no {member} in {object}"))
 }
@@ -412,14 +413,14 @@ pub fn try_raw<'a>(object: &'a str, member: &str) -> Option<&'a str> {
     members.get(member).map(|raw_value| raw_value.get())
 }
 
-/// The text of a tool's result.
+/// The text in the result of a tool.
 pub fn text(result: &Value) -> String {
     let text = result["content"][0]["text"].as_str();
     text.unwrap_or_else(|| panic!("no text in {result}"))
         .to_owned()
 }
 
-/// The data of a result that reports a failed call (K9).
+/// The error data in the result of a failed call (K9).
 pub fn failure(result: &Value) -> &Value {
     assert_eq!(result["isError"], true, "{result}");
     &result["_meta"]["mainstay/error"]

@@ -1,4 +1,4 @@
-//! `GET /api/sessions`, and ending a session over REST.
+//! Client sessions over REST: `GET /api/sessions`, and ending a session.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ async fn sessions(gateway: &Gateway) -> Vec<Value> {
     all_response["sessions"].as_array().expect("a list").clone()
 }
 
-/// A client of 2026-07-28 is listed without a session id, for the operator only.
+/// Clients of 2026-07-28 have no session. Only the operator sees them in a list.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_without_a_session_are_shown() {
     const PATH: &str = "/api/clients/stateless";
@@ -66,8 +66,8 @@ async fn clients_without_a_session_are_shown() {
     assert_eq!(answer.whole().await.status, StatusCode::UNAUTHORIZED);
 }
 
-/// Sessions of all doors and endpoints are listed, newest first, with the client names of the
-/// records.
+/// The list has sessions of all doors and endpoints, the newest first. The names of clients are
+/// those in the records.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_sessions_of_all_doors_are_shown() {
     let backend = Backend::stdio().await;
@@ -82,7 +82,7 @@ async fn the_sessions_of_all_doors_are_shown() {
     let alone_client = gateway.client_at("/servers/x/mcp").await;
     let sse = Sse::greeted(&gateway, "/sse").await;
     let pipe = gateway.pipe().await;
-    // A client of 2026-07-28 has no session.
+    // This client of 2026-07-28 has no session.
     Modern::at(&gateway, "/mcp")
         .call("x__echo", json!({"text": "hello"}))
         .await;
@@ -117,7 +117,7 @@ async fn the_sessions_of_all_doors_are_shown() {
     assert_eq!(first["streams"], 1, "{first}");
     assert!(first.get("switchedOff").is_none(), "{first}");
 
-    // A session contains its calls in flight and its switches.
+    // The entry of a session has its calls in flight and its switches.
     let body = json!({"server": "x", "tool": "echo", "enabled": false});
     let (status, answer) = gateway.rest().put("/api/switches/tests", body).await;
     assert_eq!(status, StatusCode::OK, "{answer}");
@@ -138,7 +138,7 @@ async fn the_sessions_of_all_doors_are_shown() {
     );
     assert_eq!(few_response["sessions"][0]["id"], all_sessions[0]["id"]);
 
-    // Paging is stable if a session ends between two pages.
+    // If a session ends between two pages, the pages neither repeat nor skip other sessions.
     let ids = |all_sessions: &[Value]| -> Vec<Value> {
         all_sessions
             .iter()
@@ -173,7 +173,8 @@ async fn the_sessions_of_all_doors_are_shown() {
     gateway.stop().await;
 }
 
-/// After a session is ended, requests of its client get 404. The id from a record gives no access.
+/// After a session was ended, its client's requests get 404. The id that records contain gives no
+/// access to the session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_is_ended() {
     let backend = Backend::stdio().await;
@@ -198,7 +199,7 @@ async fn a_session_is_ended() {
     assert_eq!(status, StatusCode::NOT_FOUND);
     assert_eq!(answer["error"], "session_not_found");
 
-    // The stream of a client on HTTP+SSE ends with its session.
+    // The stream of an HTTP+SSE client ends together with its session.
     let mut stream = gateway.stranger("/sse").listen().await;
     let endpoint = stream.next().await.expect("an endpoint");
     gateway.stranger(&endpoint).post(initialize(LATEST)).await;
@@ -211,7 +212,7 @@ async fn a_session_is_ended() {
     while stream.next().await.is_some() {}
     assert_eq!(gateway.sessions(), 0);
 
-    // A session on stdio ends with its client.
+    // A session on stdio cannot be ended over REST. It ends with its client.
     let mut pipe = gateway.pipe().await;
     let id = sessions(&gateway).await[0]["id"].clone();
     let (status, answer) = rest

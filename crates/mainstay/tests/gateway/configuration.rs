@@ -8,7 +8,8 @@ use crate::{
     world::{SECRET, TestConfig, entry_with, none, ok, refused},
 };
 
-/// M11, A29: secrets are returned as placeholders, and a written placeholder keeps its secret.
+/// REST returns placeholders for secrets. If a placeholder is written back, its secret is kept
+/// (M11, A29).
 #[tokio::test]
 async fn secrets_leave_as_placeholders_and_come_back() {
     let backend = Backend::stdio().await;
@@ -31,7 +32,7 @@ async fn secrets_leave_as_placeholders_and_come_back() {
     );
     assert_eq!(served_response["naming"], "slash");
 
-    // A changed number restarts no process.
+    // A change of a timeout restarts no process.
     served_response["mcpServers"]["one"]["timeout"] = 8000.into();
     let answer = ok(rest.put("/api/config", served_response.clone()).await);
     assert_eq!(answer["success"], true, "{answer}");
@@ -40,7 +41,7 @@ async fn secrets_leave_as_placeholders_and_come_back() {
     assert_eq!(world.value(), expected);
     assert_eq!(rest.server("one").await["pid"], pid);
 
-    // The entry of one server, and of a server that is in no file.
+    // Write the entry of one server, and that of a server that is in no file.
     let details = rest.get("/api/servers/two").await;
     let mut entry = details["entry"].clone();
     entry["persist"] = true.into();
@@ -80,8 +81,8 @@ async fn secrets_leave_as_placeholders_and_come_back() {
     assert_eq!(world.value(), expected);
 }
 
-/// A24, A28: an invalid configuration is refused with document 003's texts. A valid configuration
-/// takes effect.
+/// An invalid configuration is refused with the texts of document 003. A valid configuration takes
+/// effect (A24, A28).
 #[tokio::test]
 async fn a_configuration_is_put_whole_or_not_at_all() {
     let (first_backend, second_backend) = (Backend::stdio().await, Backend::http().await);
@@ -137,7 +138,7 @@ async fn a_configuration_is_put_whole_or_not_at_all() {
     assert_eq!(world.value(), valid_config);
 }
 
-/// If the file cannot be written, the configuration stays unchanged.
+/// If the file cannot be written, the change does not take effect.
 #[tokio::test]
 async fn an_unwritable_change_does_not_apply() {
     let backend = Backend::http().await;
@@ -145,7 +146,7 @@ async fn an_unwritable_change_does_not_apply() {
     let gateway = world.run().await;
     let rest = gateway.rest();
     let path = world.file();
-    // Not even root can replace a folder with a file.
+    // Put a folder in the file's place. Not even root can replace it by a file.
     std::fs::remove_file(&path).expect("removed");
     std::fs::create_dir(&path).expect("made");
     let (status, answer) = rest

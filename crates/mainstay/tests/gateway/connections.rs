@@ -1,4 +1,4 @@
-//! Limits of client connections: their number, and the time without progress.
+//! Limits for the connections of clients: their number, and the time without progress.
 
 use std::{cell::Cell, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     rest_client::TOKEN,
 };
 
-/// A gateway with short time limits for idle connections.
+/// A gateway with short time limits for connections that make no progress.
 async fn start_impatient(backend: &Backend, http: Value) -> Gateway {
     let pauses = Pauses {
         body: Duration::from_millis(300),
@@ -32,7 +32,7 @@ async fn start_impatient(backend: &Backend, http: Value) -> Gateway {
     Gateway::with_options(&config(&[("x", backend)], json!({"http": http})), options).await
 }
 
-/// The listen backlog has room for all clients of a restarted Mainstay.
+/// After a restart, the listen backlog has room for the connections of all clients.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn hundreds_of_connections_may_wait_to_be_accepted() {
@@ -49,7 +49,7 @@ async fn hundreds_of_connections_may_wait_to_be_accepted() {
     }
 }
 
-/// Sends a request from this address, and returns the head of the answer.
+/// Sends a request from this address. Returns the connection and the head of the response.
 async fn ask(gateway: &Gateway, from: [u8; 4], request: &str) -> (TcpStream, String) {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind((from, 0).into()).expect("a loopback address");
@@ -65,7 +65,7 @@ async fn ask(gateway: &Gateway, from: [u8; 4], request: &str) -> (TcpStream, Str
     (stream, head.to_ascii_lowercase())
 }
 
-/// Opens the stream of a session as soon as a connection is free.
+/// Opens the stream of a session. Retries until a connection is free.
 async fn listen(client: &Http) -> Stream {
     found("a stream", async || {
         let headers = client.headers("text/event-stream");
@@ -85,7 +85,7 @@ async fn is_refused(gateway: &Gateway, from: [u8; 4]) -> bool {
     is_refused
 }
 
-/// Connections are reserved for the operator.
+/// Some connections are reserved for the operator, so clients cannot use all of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_cannot_shut_the_operator_out() {
     const LOCAL_ADDRESS: [u8; 4] = [127, 0, 0, 1];
@@ -98,10 +98,10 @@ async fn clients_cannot_shut_the_operator_out() {
         streams.push(listen(&client).await);
     }
     assert!(is_refused(&gateway, LOCAL_ADDRESS).await);
-    // One address cannot use all client connections.
+    // Other addresses can still connect, because one address cannot use all client connections.
     let other_address = [127, 0, 0, 2];
     assert!(cfg!(not(target_os = "linux")) || !is_refused(&gateway, other_address).await);
-    // Silent connections cannot use up the reserve.
+    // Connections that send nothing cannot use up the reserve.
     let mut silent_connections = Vec::new();
     for _ in 0..600 {
         silent_connections.push(TcpStream::connect(gateway.address).await.expect("accepted"));
@@ -122,7 +122,7 @@ async fn clients_cannot_shut_the_operator_out() {
     gateway.client().await;
 }
 
-/// Refused calls are recorded.
+/// Calls on refused connections are recorded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_on_connections_beyond_the_limit_are_on_record() {
     let backend = Backend::http().await;
@@ -156,7 +156,7 @@ async fn calls_on_connections_beyond_the_limit_are_on_record() {
         (!records.is_empty()).then_some(records)
     })
     .await;
-    // Beyond the connection limit only short bodies are read, so the long call is not recorded.
+    // Beyond the limit, Mainstay reads only short bodies, so the long call has no record.
     assert_eq!(records.len(), 1, "{records:?}");
     assert_eq!(records[0]["status"], "refused");
     assert_eq!(
@@ -166,7 +166,7 @@ async fn calls_on_connections_beyond_the_limit_are_on_record() {
     assert_eq!(backend.of_method("tools/call").len(), 0);
 }
 
-/// A body must keep arriving at a minimum rate.
+/// A body that arrives too slowly is not waited for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_that_stands_still_is_not_waited_for() {
     let backend = Backend::http().await;
@@ -191,7 +191,7 @@ async fn a_body_that_stands_still_is_not_waited_for() {
     }
 }
 
-/// A client may close its sending side after the request (RFC 9112, section 9.6), like `nc -N`.
+/// A client may close its sending side after a request (RFC 9112, section 9.6), as `nc -N` does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_close_their_side_get_their_answers() {
     let backend = Backend::http().await;
@@ -200,7 +200,7 @@ async fn clients_that_close_their_side_get_their_answers() {
     let session = client.session.as_deref().expect("a session");
     let call = json!({"name": "x__sleep", "arguments": {"ms": 300}});
     let session_call = client.request_text("tools/call", &call.to_string());
-    // The answer becomes a stream before the call ends.
+    // The response becomes a stream before the call ends.
     let call = json!({"name": "x__sleep", "arguments": {"ms": 1500}});
     let slow_result = client.request_text("tools/call", &call.to_string());
     let large_text = "a".repeat(3_000_000);
@@ -246,7 +246,7 @@ async fn clients_that_close_their_side_get_their_answers() {
     }
 }
 
-/// Sends a call of `x__echo` with a large answer, and does not read.
+/// Sends a call of `x__echo` with a large answer. Does not read the answer.
 async fn send_without_reading(gateway: &Gateway, client: &Http, text: &str) -> TcpStream {
     let params = json!({"name": "x__echo", "arguments": {"text": text}}).to_string();
     let body = client.request_text("tools/call", &params);
@@ -265,7 +265,7 @@ async fn send_without_reading(gateway: &Gateway, client: &Http, text: &str) -> T
     stream
 }
 
-/// Waits until Mainstay has reset the connection.
+/// Waits until Mainstay resets the connection.
 async fn until_reset(stream: &TcpStream) {
     until("the end of the connection", || {
         stream.take_error().expect("an open socket").is_some()
@@ -273,7 +273,7 @@ async fn until_reset(stream: &TcpStream) {
     .await;
 }
 
-/// An unread answer is dropped after a time limit.
+/// An answer that the client does not read is dropped after a time limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_nobody_reads_is_dropped() {
     let backend = Backend::http().await;
@@ -284,7 +284,7 @@ async fn an_answer_that_nobody_reads_is_dropped() {
     client.assert_echo("x__echo").await;
 }
 
-/// An answer in the system's send queue counts as unread.
+/// An answer in the kernel's send queue also counts as unread.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_fit_into_a_send_queue_are_bounded_together() {
     let backend = Backend::http().await;
@@ -307,7 +307,7 @@ async fn answers_that_fit_into_a_send_queue_are_bounded_together() {
     client.assert_echo("x__echo").await;
 }
 
-/// Unread answers of all clients have a common limit.
+/// The unread answers of all clients together have a limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_nobody_reads_are_bounded_together() {
     let backend = Backend::http().await;
@@ -318,7 +318,7 @@ async fn answers_that_nobody_reads_are_bounded_together() {
     let first = send_without_reading(&gateway, &client, &text).await;
     backend.until_count("tools/call", 1).await;
     let second_answer = send_without_reading(&gateway, &client, &text).await;
-    // `SO_ERROR` is cleared by the first read.
+    // Read `SO_ERROR` only once for each connection, because reading clears it.
     let is_reset = |stream: &TcpStream| stream.take_error().expect("an open socket").is_some();
     let reset = Cell::new(0);
     until("the end of a connection", || {

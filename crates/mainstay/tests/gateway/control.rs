@@ -1,4 +1,4 @@
-//! Adding, replacing, removing, switching and approving servers at run time
+//! Servers are added, replaced, removed, switched and approved at run time
 //! (docs/dev/requirements.md, sections A, B, K and M).
 
 use http::StatusCode;
@@ -18,8 +18,8 @@ async fn connect(rest: &Rest, body: Value) -> (StatusCode, Value) {
 }
 
 over_every_transport! {
-    /// M6, A26: the answer to a connect request contains the server's tools. The server is then
-    /// listed, and its name is taken.
+    /// The answer to a connect request contains the server's tools. Afterwards the server is
+    /// listed, and its name is taken (M6, A26).
     async fn a_server_is_connected_and_its_name_is_taken(kind) {
         let world = none();
         let gateway = world.run().await;
@@ -35,7 +35,7 @@ over_every_transport! {
         let answer = refused(StatusCode::CONFLICT, "duplicate_name", answer);
         assert_eq!(answer["name"], "new");
         assert_eq!(rest.server("new").await["ephemeral"], true);
-        // Y18: the name of a disconnected server is also taken.
+        // The name of a disconnected server is also taken (Y18).
         ok(rest.post("/api/mcp-clients/new/disconnect", json!({})).await);
         let answer = connect(&rest, entry_with(&backend, json!({"name": "new"}))).await;
         refused(StatusCode::CONFLICT, "duplicate_name", answer);
@@ -46,7 +46,7 @@ over_every_transport! {
         refused(StatusCode::NOT_FOUND, "server_not_found", answer);
     }
 
-    /// Y18: if a replacement cannot connect, the old server stays.
+    /// If a replacement cannot connect, the old server stays (Y18).
     async fn a_replacement_that_fails_leaves_what_was_there(kind) {
         let (first, second_backend) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
         let world = TestConfig::new_json(&json!({"mcpServers": {"one": first.entry}}));
@@ -57,7 +57,7 @@ over_every_transport! {
         let answer = refused(StatusCode::BAD_GATEWAY, "connect_failed", connect(&rest, invalid_entry).await);
         assert_eq!(answer["name"], "one");
         assert!(answer["message"].as_str().is_some_and(|text| text.contains("no-such-program")), "{answer}");
-        // The failed entry is not stored and not retried.
+        // The entry that failed is neither stored nor retried.
         let members = ["status", "attempt", "nextRetryMs"].map(|key| &answer[key]);
         assert!(members.iter().all(|member| member.is_null()), "{answer}");
         let client = gateway.client().await;
@@ -75,7 +75,7 @@ over_every_transport! {
     }
 }
 
-/// M6, M13: an invalid entry is refused and not stored.
+/// An invalid entry is refused and not stored (M6, M13).
 #[tokio::test]
 async fn a_server_that_cannot_connect_is_not_stored() {
     let world = none();
@@ -152,7 +152,8 @@ async fn a_server_that_cannot_connect_is_not_stored() {
     assert_eq!(rest.names().await, Vec::<String>::new());
 }
 
-/// W13: concurrent connect requests for one name each get an answer, and one of them wins.
+/// Each of several concurrent connect requests for one name gets an answer. Only one of them
+/// succeeds (W13).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_name_may_be_fought_over() {
     const ROUNDS: usize = 6;
@@ -191,12 +192,12 @@ async fn one_name_may_be_fought_over() {
     ok(connect(&rest, entry_with(&backend, json!({"name": "x"}))).await);
     let sessions = backend.count("initialize");
     assert_eq!(rest.names().await, ["x"]);
-    // Invariant 9: one process remains.
+    // Only one process remains (invariant 9).
     gateway.stop().await;
     assert_eq!(backend.count("initialize"), sessions);
 }
 
-/// Invariant 9: a name is free after all processes of its server have ended.
+/// A name becomes free when all processes of its server have ended (invariant 9).
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_comes_back_when_its_processes_have_gone() {
@@ -225,7 +226,7 @@ async fn a_name_comes_back_when_its_processes_have_gone() {
     ok(removal);
 }
 
-/// A33, W20: an ephemeral server survives a reload, but not a restart.
+/// An ephemeral server survives a reload, but not a restart (A33, W20).
 #[tokio::test]
 async fn an_ephemeral_server_survives_reloads_only() {
     let (stored_backend, new_backend) = (Backend::http().await, Backend::stdio().await);
@@ -252,7 +253,7 @@ async fn an_ephemeral_server_survives_reloads_only() {
     gateway.rest().until_status("kept", "connected").await;
 }
 
-/// Y10, A27: `persist` writes the entry in the file's format and keeps comments.
+/// `persist` writes the entry in the format of the file, and keeps comments (Y10, A27).
 #[tokio::test]
 async fn persisted_servers_are_written_to_the_file() {
     let backend = Backend::http().await;
@@ -320,7 +321,7 @@ async fn persisted_servers_are_written_to_the_file() {
     gateway.stop().await;
 }
 
-/// A removed server of the file returns after a restart, or if its entry changes.
+/// A removed server of the file returns after a restart, or when its entry changes.
 #[tokio::test]
 async fn a_removal_holds_until_the_file_says_something_else() {
     let backend = Backend::stdio().await;
@@ -340,7 +341,7 @@ async fn a_removal_holds_until_the_file_says_something_else() {
     rest.until_status("one", "connected").await;
 }
 
-/// A server that an MCP client added is listed with its command and not started.
+/// A server that an MCP client added is listed with its command, and is not started.
 #[tokio::test]
 async fn a_pending_server_cannot_be_started() {
     let backend = Backend::stdio().await;
@@ -368,7 +369,7 @@ async fn a_pending_server_cannot_be_started() {
         command[1..],
         *backend.entry["args"].as_array().expect("a list")
     );
-    // Variables can change the program, so the operator sees all members.
+    // The operator sees all members, because variables can change what the program does.
     assert_eq!(server["pending"]["env"], json!({"KEY": SECRET}));
     assert_eq!(server["pending"]["entry"]["env"], json!({"KEY": SECRET}));
     for operation in ["start", "restart", "reconnect", "enable"] {
@@ -390,7 +391,7 @@ async fn a_pending_server_cannot_be_started() {
     let details = rest.get("/api/servers/p").await;
     assert!(!details["entry"].to_string().contains(SECRET), "{details}");
 
-    // An approval requires the digest of the current entry.
+    // An approval must have the digest of the current entry.
     for body in [
         json!({}),
         json!({"digest": null}),
@@ -409,7 +410,7 @@ async fn a_pending_server_cannot_be_started() {
     refused(StatusCode::CONFLICT, "not_pending", answer);
 }
 
-/// K8, M11: errors with document 003's texts.
+/// Errors have the texts of document 003 (K8, M11).
 #[tokio::test]
 async fn a_tool_is_run_as_the_desktop_does() {
     let backend = Backend::stdio().await;
@@ -455,7 +456,7 @@ async fn a_tool_is_run_as_the_desktop_does() {
     );
 }
 
-/// B7, M9: without a configuration, requests fail until a server is added.
+/// Without a configuration, requests fail until a server is added (B7, M9).
 #[tokio::test]
 async fn a_gateway_without_servers_reports_that() {
     let gateway = Gateway::start(&json!({"mcpServers": {}})).await;
@@ -495,7 +496,7 @@ async fn a_gateway_without_servers_reports_that() {
         )
         .await;
     refused(StatusCode::INTERNAL_SERVER_ERROR, "not_saved", answer);
-    // An empty list of servers is a configuration (B1).
+    // An empty list of servers is a valid configuration (B1).
     let world = none();
     let gateway = world.run().await;
     let clients = gateway.rest().get("/api/mcp-clients").await;

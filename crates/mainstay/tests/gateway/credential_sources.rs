@@ -1,4 +1,4 @@
-//! Credentials from a source, and the error of a source without credentials.
+//! Credentials that come from a source, and the error if a source has none.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use crate::{
     gateway::{Gateway, config},
 };
 
-/// One token for every server.
+/// A source with one token for every server.
 #[derive(Debug)]
 struct OneToken(Mutex<Result<&'static str, NoCredentials>>);
 
@@ -49,7 +49,7 @@ impl CredentialSources for ForAllServers {
     }
 }
 
-/// A server that requires a token, and its gateway.
+/// A gateway, and a server that requires a token.
 struct Guarded {
     gateway: Gateway,
     source: Arc<OneToken>,

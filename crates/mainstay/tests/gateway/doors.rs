@@ -25,7 +25,7 @@ async fn gateway() -> (Gateway, Backend) {
 
 const PATHS: [&str; 2] = ["/mcp", "/servers/x/mcp"];
 
-/// The status of a POST of a ping with changed headers.
+/// The status of a POSTed ping after `change` has changed its headers.
 async fn status(client: &Http, change: impl FnOnce(&mut HeaderMap)) -> StatusCode {
     let mut headers = client.headers(ACCEPT);
     change(&mut headers);
@@ -102,7 +102,7 @@ async fn a_request_names_a_session_of_its_endpoint() {
     }
 }
 
-/// GET streams open immediately and end with their session.
+/// A GET stream opens at once. It ends together with its session.
 #[tokio::test]
 async fn the_stream_of_a_session_ends_with_it() {
     let (gateway, _backend) = gateway().await;
@@ -174,7 +174,7 @@ async fn headers_are_checked() {
     }
 }
 
-/// Q7: `Host` and `Origin` are checked before the path.
+/// `Host` and `Origin` are checked on every path (Q7).
 #[tokio::test]
 async fn strangers_are_kept_out_of_every_path() {
     let (gateway, _backend) = gateway().await;
@@ -227,8 +227,8 @@ async fn status_of(gateway: &Gateway, line: &str, headers: &[&str]) -> String {
     answer.split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
-/// `Host` and `Origin` are parsed, not searched for an allowed name. Exactly one `Host` header is
-/// allowed.
+/// `Host` and `Origin` are parsed. It is not enough that they contain an allowed name. Only one
+/// `Host` header is allowed.
 #[tokio::test]
 async fn host_and_origin_are_parsed() {
     let (gateway, _backend) = gateway().await;
@@ -313,7 +313,7 @@ async fn host_and_origin_are_parsed() {
     }
 }
 
-/// M13: the body has the members `error` and `message` only.
+/// Asserts that the body has only the members `error` and `message` (M13).
 fn is_plain(body: &Value, error: &str) {
     let members = body.as_object().expect("an object");
     assert_eq!(members.len(), 2, "{body}");
@@ -344,7 +344,7 @@ async fn the_answer_takes_the_form_that_the_client_accepts() {
     }
 }
 
-/// The transparent endpoint mirrors the form of the upstream answer.
+/// The transparent endpoint answers in the same form as its server.
 #[tokio::test]
 async fn a_transparent_answer_has_the_servers_form() {
     for (form, is_streamed) in [("json", false), ("sse", true)] {
@@ -404,7 +404,7 @@ async fn notifications_and_answers_are_accepted_without_a_body() {
     }
 }
 
-/// A body larger than `http.maxBodyBytes` gets 413. The next request works.
+/// A body larger than `http.maxBodyBytes` gets 413. The next request succeeds.
 #[tokio::test]
 async fn the_size_of_a_body_is_limited() {
     let backend = Backend::http().await;
@@ -423,7 +423,7 @@ async fn the_size_of_a_body_is_limited() {
     assert_eq!(backend.fake().runs("echo"), 2);
 }
 
-/// T1: a stop ends sessions, doors and servers within the grace period of calls.
+/// A stop ends sessions, doors and servers within the grace period of calls (T1).
 #[tokio::test]
 async fn stopping_ends_everything_even_with_a_call_in_flight() {
     let (http, stdio) = (Backend::http().await, Backend::stdio().await);
@@ -452,7 +452,7 @@ async fn stopping_ends_everything_even_with_a_call_in_flight() {
     .await;
 }
 
-/// A session on stdio lasts as long as its pipe.
+/// A session on stdio does not expire. It lasts as long as its pipe.
 #[tokio::test(start_paused = true)]
 async fn a_silent_pipe_keeps_its_session() {
     let gateway = Gateway::start(&json!({"mcpServers": {}})).await;
@@ -463,7 +463,7 @@ async fn a_silent_pipe_keeps_its_session() {
     assert_eq!(gateway.sessions(), 0);
 }
 
-/// Invariant 10: idle connections are closed.
+/// Connections that send nothing are closed (invariant 10).
 #[tokio::test(start_paused = true)]
 async fn connections_that_say_nothing_are_closed() {
     let gateway = Gateway::start(&json!({"mcpServers": {}})).await;
@@ -489,7 +489,7 @@ async fn connections_that_say_nothing_are_closed() {
     gateway.stop().await;
 }
 
-/// The README's table of addresses matches the routers.
+/// The table of addresses in the README has all routes.
 #[tokio::test]
 async fn the_readme_has_every_address() {
     let backend = Backend::http().await;
@@ -509,7 +509,7 @@ async fn the_readme_has_every_address() {
         let answer = door.send(Method::GET, door.headers("*/*"), "").await;
         assert_ne!(answer.status, StatusCode::NOT_FOUND, "{path}");
     }
-    // Top-level paths of the two routers.
+    // The first parts of the paths in the two routers.
     let rest = include_str!("../../../rest/src/lib.rs")
         .split(".route(\"")
         .skip(1);

@@ -1,4 +1,4 @@
-//! The engine without doors, embedded in a program.
+//! The engine, embedded in a program without doors.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     gateway::{self, parse, soon},
 };
 
-/// The engine with one server and a journal.
+/// Starts the engine with one server and a journal.
 async fn start_embedded(backend: &Backend) -> (Arc<Gateway>, Arc<Journal>, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default())
@@ -50,7 +50,7 @@ async fn a_tool_is_called_and_recorded() {
     soon("the end", gateway.stop()).await;
 }
 
-/// The call fails without a server, and is recorded.
+/// A call of an unknown server fails and is recorded.
 #[tokio::test]
 async fn a_call_of_an_unknown_server_is_refused_and_recorded() {
     let backend = Backend::http().await;
@@ -66,7 +66,7 @@ async fn a_call_of_an_unknown_server_is_refused_and_recorded() {
     soon("the end", gateway.stop()).await;
 }
 
-/// A request that is not a call is not recorded.
+/// A failed request that is not a call is not recorded.
 #[tokio::test]
 async fn a_list_of_an_unknown_server_is_no_call() {
     let backend = Backend::http().await;
@@ -80,7 +80,7 @@ async fn a_list_of_an_unknown_server_is_no_call() {
     soon("the end", gateway.stop()).await;
 }
 
-/// The call continues at the server, and its outcome is recorded.
+/// If the future of a call is dropped, the call continues at the server. Its outcome is recorded.
 #[tokio::test]
 async fn a_call_goes_on_when_its_future_is_dropped() {
     let backend = Backend::http().await;
@@ -97,7 +97,7 @@ async fn a_call_goes_on_when_its_future_is_dropped() {
     assert_eq!(calls[0].status, Status::Ok);
 }
 
-/// An error of the server arrives with its code and its text.
+/// An error of the server keeps its code and its text.
 #[tokio::test]
 async fn an_error_of_the_server_is_a_failure() {
     let backend = Backend::http().await;
@@ -109,7 +109,7 @@ async fn an_error_of_the_server_is_a_failure() {
     soon("the end", gateway.stop()).await;
 }
 
-/// After the stop, calls fail without reaching a server.
+/// After the stop, calls fail and reach no server.
 #[tokio::test]
 async fn nothing_is_called_after_the_stop() {
     let backend = Backend::stdio().await;

@@ -1,5 +1,5 @@
-//! Evidence of a server's health, and its effect. Only a protocol message is a sign of life; an
-//! error status, a page or a closed connection is not.
+//! Evidence of a server's health, and what follows from it. Only a message of the protocol is a
+//! sign of life. An error status, a web page or a closed connection is not.
 
 use std::{
     sync::{
@@ -22,10 +22,10 @@ use crate::{
 
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A maintenance page of a proxy.
+/// The maintenance page of a proxy.
 const PAGE: &str = "<!doctype html><title>Maintenance</title>";
 
-/// An error without a request id.
+/// An error that has no request id.
 const ERROR: &str =
     r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"not like this"}}"#;
 
@@ -34,13 +34,14 @@ fn reason_contains(server: &Value, text: &str) -> bool {
     reason.is_some_and(|reason| reason.contains(text))
 }
 
-/// A server with frequent health checks and this action on failure.
+/// Starts a server with frequent probes, and with this action when they fail.
 async fn start_with_checks(kind: BackendKind, action: &str) -> Backend {
     let backend = Backend::start(kind, &[]).await;
     backend.option("health", health_checks(PROBE_INTERVAL, action))
 }
 
-/// A gateway with this server as `x`, a client that has called the server, and a REST client.
+/// Starts a gateway with this server as `x`. Also returns a client that has called the server, and
+/// a REST client.
 async fn start_gateway(backend: &Backend) -> (Gateway, Http, Rest) {
     let gateway = Gateway::with_servers(&[("x", backend)]).await;
     let (client, rest) = (gateway.client().await, gateway.rest());
@@ -48,12 +49,12 @@ async fn start_gateway(backend: &Backend) -> (Gateway, Http, Rest) {
     (gateway, client, rest)
 }
 
-/// True if a server is shown as degraded.
+/// True if the server's status is degraded.
 fn is_degraded(server: &Value) -> bool {
     server["healthStatus"] == "degraded"
 }
 
-/// A server that is probed only after failed calls.
+/// Starts a server that is probed only after failed calls.
 async fn start_unprobed(flags: &[&str], action: &str) -> Backend {
     let mut health = health_checks(Duration::from_secs(10), action);
     health["intervalMs"] = json!(0);
@@ -63,8 +64,8 @@ async fn start_unprobed(flags: &[&str], action: &str) -> Backend {
         .option("reconnect", prompt_retry())
 }
 
-/// A server that answers every request with an error status or a page is disconnected. It
-/// reconnects after its first message.
+/// A server that answers every request with an error status or a web page is disconnected. It is
+/// connected again after its first message.
 #[tokio::test]
 async fn a_server_that_answers_with_errors_alone_is_reconnected() {
     for (kind, status, body) in [
@@ -89,7 +90,7 @@ async fn a_server_that_answers_with_errors_alone_is_reconnected() {
     }
 }
 
-/// Policies that only report change the status and the reason only.
+/// Policies that only report change nothing but the status and its reason.
 #[tokio::test]
 async fn reporting_policies_show_the_reason() {
     let backend = start_with_checks(BackendKind::Http, "event").await;
@@ -105,7 +106,7 @@ async fn reporting_policies_show_the_reason() {
         .await;
 }
 
-/// A server that refuses all clients is shown as unauthorized.
+/// A server that refuses every client has the status "unauthorized".
 #[tokio::test]
 async fn a_server_that_refuses_everybody_is_unauthorized() {
     for (kind, status) in [
@@ -126,11 +127,11 @@ async fn a_server_that_refuses_everybody_is_unauthorized() {
     }
 }
 
-/// A connection reset ends the session under every policy.
+/// If every connection is reset, the session ends under every policy.
 #[tokio::test]
 async fn a_server_that_resets_every_connection_is_reconnected() {
     for action in ["verify", "reconnect", "event"] {
-        // An event stream would reveal the reset immediately.
+        // Use no event stream, because it would show the reset at once.
         let (backend, gate) = Backend::gated(BackendKind::Http, &["--no-get"]).await;
         let backend = backend
             .option("health", health_checks(PROBE_INTERVAL, action))
@@ -144,7 +145,7 @@ async fn a_server_that_resets_every_connection_is_reconnected() {
     }
 }
 
-/// Failed calls degrade a server without probes.
+/// Without probes, failed calls make a server degraded.
 #[tokio::test]
 async fn calls_that_fail_are_evidence() {
     let backend = start_unprobed(&[], "verify").await;
@@ -161,7 +162,7 @@ async fn calls_that_fail_are_evidence() {
     client.assert_echo("x__echo").await;
 }
 
-/// One failed call among successful calls does not degrade a server.
+/// One failed call between successful calls does not make a server degraded.
 #[tokio::test]
 async fn a_failed_call_among_good_ones_degrades_no_server() {
     for threshold in [1, 3] {
@@ -184,8 +185,8 @@ async fn a_failed_call_among_good_ones_degrades_no_server() {
     }
 }
 
-/// An error without a request id is not a sign of life. Mainstay repeats the handshake, and the
-/// reason quotes the error.
+/// An error without a request id is no sign of life. Mainstay opens a new session, and the reason
+/// quotes the error.
 #[tokio::test]
 async fn an_error_that_names_no_request_is_no_sign_of_life() {
     let backend = start_with_checks(BackendKind::Http, "verify")
@@ -206,15 +207,15 @@ async fn an_error_that_names_no_request_is_no_sign_of_life() {
     client.assert_echo("x__echo").await;
 }
 
-/// A response to a request of a session, in one piece.
+/// A complete HTTP response to a request of a session.
 fn response(status: u16, body: &Value) -> RogueReply {
     RogueReply::Http(format!(
         "HTTP/1.1 {status} Scripted\r\nconnection: close\r\ncontent-type: application/json\r\nmcp-session-id: one\r\n\r\n{body}"
     ))
 }
 
-/// A server whose calls all fail is degraded in spite of `ping` answers, keeps its session, and is
-/// healthy after a successful call.
+/// A server whose calls all fail is degraded, although it answers `ping`. It keeps its session.
+/// After a successful call it is healthy again.
 #[tokio::test]
 async fn a_server_that_fails_every_call_is_degraded() {
     let is_well = Arc::new(AtomicBool::new(false));
@@ -252,7 +253,7 @@ async fn a_server_that_fails_every_call_is_degraded() {
     rest.until("x", "degraded", is_degraded).await;
     let answers_pings = |server: &Value| reason_contains(server, "answers pings");
     let mut server = rest.until("x", "seen to answer pings", answers_pings).await;
-    // An answer to `ping` is a sign of life, but not an answered call.
+    // An answer to `ping` is a sign of life, but it does not count as a successful call.
     for _ in 0..5 {
         let previous_time = server["lastSuccessAt"].clone();
         server = rest
@@ -288,8 +289,8 @@ async fn a_server_that_fails_every_call_is_degraded() {
     assert_eq!(greeting_count.load(Ordering::Relaxed), 1);
 }
 
-/// A JSON-RPC answer with the request's id proves the session, under any HTTP status. Only the
-/// error for a lost session counts like a bare 404.
+/// A JSON-RPC answer with the request's id shows that the session exists, whatever the HTTP status
+/// is. Only the error for a lost session counts like a 404 without a body.
 #[tokio::test]
 async fn an_answer_under_404_ends_no_session() {
     for (code, is_kept) in [(-32601, true), (-32001, false)] {

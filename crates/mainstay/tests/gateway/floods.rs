@@ -1,5 +1,5 @@
-//! Servers that send too many messages. Messages beyond a rate are dropped and counted, and answers
-//! arrive.
+//! Servers that send too many messages. Mainstay drops and counts the messages above a rate.
+//! Answers still arrive.
 
 use std::pin::pin;
 
@@ -13,7 +13,7 @@ use crate::{
     metrics::Scrape,
 };
 
-/// Number of lines in a flood.
+/// The number of lines in a flood, and the length of a line.
 const LINES: u32 = 20_000;
 const LINE: u32 = 102;
 
@@ -35,8 +35,8 @@ async fn messages_precede_the_result_on_a_modern_stream() {
     log_messages_are_dropped(backend, "answer").await;
 }
 
-/// Log messages beyond a rate are dropped and counted. The server's log and a message to the client
-/// report this. The answer arrives.
+/// Log messages above a rate are dropped and counted. The server's log and a message to the client
+/// say so. The answer still arrives.
 async fn log_messages_are_dropped(backend: Backend, target: &str) {
     let state = tempfile::tempdir().expect("a temporary folder");
     let options = GatewayOptions {
@@ -73,11 +73,11 @@ async fn log_messages_are_dropped(backend: Backend, target: &str) {
     let scrape = Scrape::fetch(&gateway).await;
     let dropped_count = scrape.of_server("mainstay_server_dropped_notifications_total");
     assert!(dropped_count >= f64::from(LINES / 2), "{dropped_count}");
-    // Messages arrive again after the flood.
+    // After the flood, messages arrive again.
     client.assert_echo("x__echo").await;
 }
 
-/// A flooding server and other servers answer calls.
+/// While a server floods, it and other servers answer calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_are_answered_while_a_server_floods() {
     let (flooding_backend, calm_backend) = tokio::join!(Backend::stdio(), Backend::http());
@@ -106,12 +106,13 @@ async fn calls_are_answered_while_a_server_floods() {
     }
 }
 
-/// An answer that is full of notifications is read at a limited rate. Other calls are answered.
+/// An answer with very many notifications is read at a limited rate. Other calls are answered
+/// meanwhile.
 async fn an_answer_full_of_notifications_is_read_slowly(flags: &[&str]) {
     let backend = Backend::start(BackendKind::Http, flags).await;
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    // The flood takes almost five seconds at the allowed rate.
+    // At the allowed rate, this flood takes almost five seconds.
     let flood = json!({"to": "answer", "of": "tools_changed", "bytes": 40_000 * 95});
     let mut flooding_result = pin!(client.call_text("x__flood", flood));
     let other_result = client.call_text("x__sleep", json!({"ms": 2000}));

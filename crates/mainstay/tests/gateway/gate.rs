@@ -1,5 +1,5 @@
-//! Access rules at every endpoint: refused items are not listed, and a request gets the answer for
-//! an unknown item.
+//! Access rules apply at every endpoint. Refused items are not listed, and a request for one gets
+//! the same answer as for an unknown item.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn friend_only() -> Value {
     })
 }
 
-/// A daemon with the servers `x` and `y` and these rules.
+/// A daemon with the servers `x` and `y` and with access rules.
 struct Guarded {
     gateway: Gateway,
     x: Backend,
@@ -69,7 +69,7 @@ impl Guarded {
         }
     }
 
-    /// Adds the token of a client with this name.
+    /// Adds a token for a client of this name.
     fn token(&self, name: &str) -> String {
         let (token, _) = self.tokens.add(name, None).expect("added");
         token.expose().to_owned()
@@ -82,7 +82,7 @@ impl Guarded {
         client
     }
 
-    /// Number of requests that reached the servers.
+    /// The number of requests that have reached the servers.
     fn request_count(&self) -> usize {
         let methods = [
             "tools/call",
@@ -96,7 +96,7 @@ impl Guarded {
     }
 }
 
-/// Requests for hidden names, at an endpoint with this prefix.
+/// Requests for the hidden items, with the names of an endpoint that adds this prefix.
 fn requests(prefix: &str) -> [(&'static str, Value); 6] {
     [
         (
@@ -133,7 +133,7 @@ const LISTS: [&str; 4] = [
     "resources/templates/list",
 ];
 
-/// All lists of a client's endpoint, as one text.
+/// All lists of a client, as one text.
 async fn lists(client: &Http) -> String {
     let mut text = String::new();
     for method in LISTS {
@@ -143,7 +143,7 @@ async fn lists(client: &Http) -> String {
     text
 }
 
-/// The hidden items as they appear in lists.
+/// The hidden items in the form in which lists contain them.
 fn listed_names(prefix: &str) -> [String; 4] {
     [
         format!(r#""name":"{prefix}echo""#),
@@ -202,7 +202,7 @@ async fn refused_items_are_unknown_at_mcp_endpoints() {
         }
         assert_eq!(fixture.request_count(), count, "{path}: no server is asked");
     }
-    // An unknown name gets the same answer.
+    // The answer for an unknown name is the same.
     let client = fixture.client("/mcp", &guest_token).await;
     let unknown_result = client.error("tools/call", json!({"name": "x__none"})).await;
     let refused_result = client.error("tools/call", json!({"name": "x__echo"})).await;
@@ -236,7 +236,7 @@ async fn a_refused_server_is_not_there() {
     assert_eq!(fixture.y.runs("count"), 0);
 }
 
-/// Own tools search only items that their client may use.
+/// The search of the own tools finds only items that the client may use.
 #[tokio::test]
 async fn search_omits_refused_items() {
     let fixture = Guarded::new().await;

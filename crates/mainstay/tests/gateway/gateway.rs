@@ -1,4 +1,4 @@
-//! A Mainstay in this process, and functions that wait for a condition.
+//! A Mainstay in the test's process, and functions that wait for a condition.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -25,7 +25,7 @@ use crate::{
     rest_client::{Rest, TOKEN},
 };
 
-/// Resolves the future. Panics after a time limit.
+/// Waits for the future. Panics after a time limit.
 pub fn soon<'f, T: 'f>(
     description: &'f str,
     future: impl Future<Output = T> + 'f,
@@ -33,17 +33,17 @@ pub fn soon<'f, T: 'f>(
     mainstay_testkit::soon(IN_PROCESS, description, future)
 }
 
-/// Polls a condition that no event announces.
+/// Waits until the condition is true. Polls it, because no event announces it.
 pub async fn until(description: &str, condition: impl Fn() -> bool) {
     mainstay_testkit::until(IN_PROCESS, description, condition).await;
 }
 
-/// Polls `attempt` until it returns a result.
+/// Calls `attempt` until it returns a result.
 pub async fn found<T>(description: &str, attempt: impl AsyncFnMut() -> Option<T>) -> T {
     mainstay_testkit::found(IN_PROCESS, description, attempt).await
 }
 
-/// An environment without variables, files and home.
+/// An environment without variables, files and a home folder.
 struct Nothing;
 
 impl Environment for Nothing {
@@ -76,7 +76,7 @@ pub fn parse(text: &str) -> Config {
     parsed_config.config
 }
 
-/// A configuration of these servers, in this order, with other settings.
+/// A configuration with these servers in this order, and with other settings.
 pub fn config(servers: &[(&str, &Backend)], mut settings: Value) -> Value {
     let entries = servers
         .iter()
@@ -85,7 +85,7 @@ pub fn config(servers: &[(&str, &Backend)], mut settings: Value) -> Value {
     settings
 }
 
-/// A running Mainstay with its HTTP door. It ends with the test's runtime.
+/// A running Mainstay with its HTTP door. The end of the test's runtime ends it.
 pub struct Gateway {
     daemon: Arc<Daemon>,
     door: JoinHandle<()>,
@@ -97,12 +97,13 @@ impl Gateway {
         Self::with_options(config, GatewayOptions::default()).await
     }
 
-    /// Starts with these options of the daemon.
+    /// Starts a gateway with these options of the daemon.
     pub async fn with_options(config: &Value, options: impl Into<DaemonOptions>) -> Self {
         Self::guarded(config, options, Secret::new(TOKEN), |address| address).await
     }
 
-    /// Starts with these tokens. The access rules use the address that `apparent_address` returns.
+    /// Starts a gateway with these tokens. Its access rules use the address that `apparent_address`
+    /// returns.
     pub async fn guarded(
         config: &Value,
         options: impl Into<DaemonOptions>,
@@ -118,7 +119,7 @@ impl Gateway {
         .await
     }
 
-    /// Like [`Gateway::guarded`], but with a parsed configuration.
+    /// Like [`Gateway::guarded`], with a parsed configuration.
     pub async fn run(
         config: &Config,
         options: impl Into<DaemonOptions>,
@@ -138,66 +139,66 @@ impl Gateway {
         }
     }
 
-    /// Starts with these servers, in this order.
+    /// Starts a gateway with these servers, in this order.
     pub async fn with_servers(servers: &[(&str, &Backend)]) -> Self {
         Self::with_settings(servers, json!({})).await
     }
 
-    /// Starts with these servers and settings.
+    /// Starts a gateway with these servers and settings.
     pub async fn with_settings(servers: &[(&str, &Backend)], settings: Value) -> Self {
         Self::start(&config(servers, settings)).await
     }
 
-    /// The REST door.
+    /// A client of the REST door.
     pub fn rest(&self) -> Rest {
         Rest::new(self.address)
     }
 
-    /// A client at `/mcp`, after its handshake.
+    /// Connects a client to `/mcp` and completes its handshake.
     pub async fn client(&self) -> Http {
         self.client_at("/mcp").await
     }
 
-    /// A client at this path, after its handshake.
+    /// Connects a client to this path and completes its handshake.
     pub async fn client_at(&self, path: &str) -> Http {
         let mut client = self.stranger(path);
         client.initialize(LATEST).await;
         client
     }
 
-    /// A client without a session.
+    /// A client that has no session yet.
     pub fn stranger(&self, path: &str) -> Http {
         Http::new(self.address, path)
     }
 
-    /// A client on stdio, after its handshake.
+    /// Connects a client on stdio and completes its handshake.
     pub async fn pipe(&self) -> Pipe {
         self.pipe_for_profile(ProfileName::DEFAULT).await
     }
 
-    /// A client of this profile on stdio, after its handshake.
+    /// Connects a client of this profile on stdio and completes its handshake.
     pub async fn pipe_for_profile(&self, profile: &str) -> Pipe {
         let mut pipe = Pipe::open(Arc::clone(&self.daemon), profile);
         pipe.initialize(LATEST).await;
         pipe
     }
 
-    /// A client on stdio without a handshake.
+    /// A client on stdio that has made no handshake.
     pub fn silent_pipe(&self) -> Pipe {
         Pipe::open(Arc::clone(&self.daemon), ProfileName::DEFAULT)
     }
 
-    /// The registry of servers, for state that no door shows.
+    /// The registry of servers. Tests use it for state that no door shows.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.daemon.gateway.registry
     }
 
-    /// Number of client sessions.
+    /// The number of client sessions.
     pub fn sessions(&self) -> usize {
         self.daemon.gateway.session_count.get()
     }
 
-    /// Stops the gateway. Every pipe must be closed before.
+    /// Stops the gateway. All pipes must be closed first.
     pub async fn stop(self) {
         let Ok(daemon) = Arc::try_unwrap(self.daemon) else {
             panic!("a pipe is still open");

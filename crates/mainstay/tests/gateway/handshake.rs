@@ -1,4 +1,4 @@
-//! The handshake in every legacy revision, with clients and with servers (E6, E8).
+//! Handshakes in every legacy revision, with clients and with servers (E6, E8).
 
 use fake_server::REVISIONS;
 use http::StatusCode;
@@ -11,7 +11,7 @@ use crate::{
 };
 
 over_every_transport! {
-    /// E6: the session uses the revision in the server's answer.
+    /// The session uses the revision that the server answers (E6).
     async fn a_server_of_any_revision_is_greeted_and_called(kind) {
         for revision in REVISIONS {
             let flags = ["--revision", revision, "--check-protocol-header"];
@@ -26,7 +26,7 @@ over_every_transport! {
                 .iter()
                 .map(|message| message["method"].clone())
                 .collect();
-            // HTTP+SSE has one era, so `server/discover` is skipped.
+            // HTTP+SSE exists in one era only, so Mainstay does not send `server/discover`.
             let discovers = usize::from(kind != BackendKind::Sse);
             assert_eq!(methods.iter().take_while(|method| *method == "server/discover").count(), discovers);
             let methods: Vec<_> = methods.into_iter().skip(discovers).collect();
@@ -35,7 +35,7 @@ over_every_transport! {
         }
     }
 
-    /// `/servers/<name>/mcp`: `initialize` passes unchanged in both directions.
+    /// At `/servers/<name>/mcp`, `initialize` and its answer pass unchanged.
     async fn a_transparent_session_greets_with_the_clients_own_words(kind) {
         let backend = Backend::start(kind, &["--instructions", "be kind"]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -51,8 +51,8 @@ over_every_transport! {
     }
 }
 
-/// Specification, transports: requests after the handshake have `MCP-Protocol-Version` from
-/// 2025-06-18 on.
+/// From 2025-06-18 on, requests after the handshake have the header `MCP-Protocol-Version`
+/// (specification, "Transports").
 #[tokio::test]
 async fn the_version_header_goes_upstream_from_the_revision_that_knows_it() {
     for revision in REVISIONS {
@@ -64,7 +64,7 @@ async fn the_version_header_goes_upstream_from_the_revision_that_knows_it() {
             .fake()
             .until(|requests| requests.iter().any(|request| request.verb == "GET"))
             .await;
-        // Skip `server/discover`, which has its own version, and `initialize`.
+        // Skip `initialize` and `server/discover`. The latter has a version of its own.
         for received_request in backend.fake().received().iter().skip(2) {
             let sent_version = received_request.headers.get("mcp-protocol-version");
             let sent_version = sent_version.map(|value| value.to_str().expect("ASCII"));
@@ -77,8 +77,8 @@ async fn the_version_header_goes_upstream_from_the_revision_that_knows_it() {
     }
 }
 
-/// Specification, lifecycle: a known revision is accepted. For an unknown revision the answer is
-/// the latest.
+/// Mainstay accepts a revision that it knows. For an unknown revision it answers with the latest
+/// one (specification, "Lifecycle").
 #[tokio::test]
 async fn the_aggregate_negotiates_with_its_clients() {
     let backend = Backend::http().await;
@@ -101,8 +101,8 @@ async fn the_aggregate_negotiates_with_its_clients() {
     }
 }
 
-/// The capabilities are those that Mainstay relays. The instructions are joined under the servers'
-/// names.
+/// The aggregate's capabilities are those that Mainstay relays. Its instructions are those of the
+/// servers, each with the server's name.
 #[tokio::test]
 async fn the_aggregate_says_what_it_relays_and_joins_instructions() {
     let first_backend = Backend::start(BackendKind::Http, &["--instructions", "first words"]).await;
@@ -123,7 +123,7 @@ async fn the_aggregate_says_what_it_relays_and_joins_instructions() {
     assert!(places.is_sorted() && places[0].is_some(), "{instructions}");
 }
 
-/// Specification, lifecycle: requests except pings fail before the handshake.
+/// Before the handshake, all requests except pings fail (specification, "Lifecycle").
 #[tokio::test]
 async fn on_stdio_requests_wait_for_the_handshake() {
     let backend = Backend::http().await;
@@ -135,8 +135,8 @@ async fn on_stdio_requests_wait_for_the_handshake() {
     pipe.assert_echo("x__echo").await;
 }
 
-/// Y13: the transport of a URL is detected unless the entry sets `type`. The list of servers
-/// contains the result.
+/// Mainstay detects the transport of a URL, unless the entry sets `type`. The list of servers shows
+/// the transport (Y13).
 #[tokio::test]
 async fn the_transport_behind_a_url_is_detected() {
     for (kind, transport) in [(BackendKind::Http, "http"), (BackendKind::Sse, "sse")] {
@@ -148,8 +148,8 @@ async fn the_transport_behind_a_url_is_detected() {
     }
 }
 
-/// E2, E3: every request contains the configured headers. Without the headers, the status contains
-/// the server's 401.
+/// Every request has the configured headers. Without them, the status shows the server's 401 (E2,
+/// E3).
 #[tokio::test]
 async fn a_server_that_asks_for_a_token_gets_it() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -172,7 +172,8 @@ async fn a_server_that_asks_for_a_token_gets_it() {
     }
 }
 
-/// A refused handshake needs a person, so the call fails immediately with the reason.
+/// If the server refuses the handshake, a person has to act. The call fails at once with the
+/// reason.
 #[tokio::test]
 async fn a_refused_handshake_is_passed_on() {
     let backend = Backend::start(BackendKind::Http, &["--initialize-error"]).await;

@@ -1,5 +1,5 @@
-//! Servers that run without answering, and connections that carry no data. A working server is not
-//! replaced.
+//! Servers that run but do not answer, and connections that transfer no data. A server that works
+//! must not be replaced.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,8 @@ fn impatient_reconnect(backend: Backend) -> Backend {
         .option("connectTimeoutMs", 1000)
 }
 
-/// Number of connection attempts. Over HTTP+SSE a hanging fake never reaches the handshake.
+/// The number of attempts to connect. Over HTTP+SSE, a hanging fake never gets a handshake, so
+/// count its streams.
 fn attempts(kind: BackendKind, backend: &Backend) -> usize {
     if kind == BackendKind::Sse {
         let received_requests = backend.fake().received();
@@ -39,7 +40,7 @@ fn attempts(kind: BackendKind, backend: &Backend) -> usize {
     }
 }
 
-/// Waits until tool `echo` answers.
+/// Waits until the tool `echo` answers.
 async fn until_echo(client: &Http) {
     let answered_result = async {
         while client.call("x__echo", json!({"text": "hello"})).await["isError"] == true {}
@@ -48,7 +49,7 @@ async fn until_echo(client: &Http) {
 }
 
 over_every_transport! {
-    /// A hanging server is replaced after the deadline of its call, not before.
+    /// A hanging server is replaced when its call's deadline has passed, but not earlier.
     async fn a_server_that_hangs_is_replaced_after_its_calls_deadline(kind) {
         let backend = impatient_reconnect(Backend::start(kind, &[]).await).option("timeout_s", 2);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -64,7 +65,7 @@ over_every_transport! {
         until_echo(&client).await;
     }
 
-    /// A hang is detected while calls time out one after the other.
+    /// A hang is detected although new calls keep coming and time out.
     async fn steady_calls_do_not_hide_a_hang(kind) {
         let backend = impatient_reconnect(Backend::start(kind, &[]).await).option("timeout_s", 0.4);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -82,7 +83,7 @@ over_every_transport! {
         until_echo(&clients[0]).await;
     }
 
-    /// mcpproxy#1317: a ping must not interrupt a call of a server with one request at a time.
+    /// If a server handles one request at a time, a ping must not end its call (mcpproxy#1317).
     async fn a_ping_kills_no_call_of_a_single_flight_server(kind) {
         let health = json!({
             "intervalMs": 100, "timeoutMs": 100, "jitter": 0, "hangAfterMs": 300,
@@ -97,7 +98,7 @@ over_every_transport! {
     }
 }
 
-/// A server that uses CPU time is not replaced, even after the deadline of its call.
+/// A server that uses CPU time is not replaced, even when its call's deadline has passed.
 #[tokio::test]
 async fn a_server_that_burns_cpu_is_left_alone() {
     let health = json!({"intervalMs": 100, "timeoutMs": 300, "jitter": 0, "hangAfterMs": 500});
@@ -110,7 +111,7 @@ async fn a_server_that_burns_cpu_is_left_alone() {
     let previous_pid = pid(&client, "x__pid").await;
     let result = client.call("x__busy", json!({"ms": 3000})).await;
     assert_eq!(failure(&result)["kind"], "call_timeout", "{result}");
-    // The server is still probed.
+    // Probes of the server continue.
     gateway
         .rest()
         .until("x", "late", |server| {
@@ -122,8 +123,8 @@ async fn a_server_that_burns_cpu_is_left_alone() {
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// Half-open connections: no answer and no reset. Over HTTP the session continues on new
-/// connections. Over HTTP+SSE the session ends with its stream.
+/// Half-open connections give no answer and no reset. Over HTTP the session continues on new
+/// connections. Over HTTP+SSE the session ends together with its stream.
 #[tokio::test]
 async fn half_open_connections_heal() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -162,7 +163,8 @@ async fn half_open_connections_heal() {
     }
 }
 
-/// A network that drops all packets causes an outage. The session returns with the network.
+/// If the network drops all packets, there is an outage. The session continues when the network
+/// works again.
 #[tokio::test]
 async fn a_network_that_swallows_everything_is_an_outage() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -183,7 +185,7 @@ async fn a_network_that_swallows_everything_is_an_outage() {
     }
 }
 
-/// H9: the error of a call contains the status of its server.
+/// The error of a call contains the status of its server (H9).
 #[tokio::test]
 async fn a_failed_call_says_how_its_server_is() {
     let health = json!({"intervalMs": 100, "timeoutMs": 100, "jitter": 0, "threshold": 2});
@@ -193,7 +195,7 @@ async fn a_failed_call_says_how_its_server_is() {
     let client = gateway.client().await;
     let is_degraded = |server: &Value| server["healthStatus"] == "degraded";
     gateway.rest().until("x", "degraded", is_degraded).await;
-    // A working server is not probed, so the error has the status from the call's start.
+    // A server at work is not probed, so the error has the status at the start of the call.
     let result = client.call("x__hang", json!({})).await;
     assert!(
         text(&result).contains("(server x is unhealthy)"),

@@ -1,4 +1,4 @@
-//! Servers whose headers a command gives (`headersHelper`).
+//! Servers whose headers come from a command (`headersHelper`).
 
 use std::path::Path;
 
@@ -13,13 +13,13 @@ use crate::{
 const FIRST: &str = "first-ticket-of-the-tests";
 const SECOND: &str = "second-ticket-of-the-tests";
 
-/// A server that accepts only this credential.
+/// Starts a server that accepts only this credential.
 async fn guarded(kind: BackendKind, ticket: &str) -> Backend {
     let header = format!("authorization=Bearer {ticket}");
     Backend::start(kind, &["--require-header", &header]).await
 }
 
-/// Makes the server accept another credential from now on.
+/// Changes the credential that the server accepts.
 fn take(backend: &Backend, ticket: &str) {
     let header = format!("authorization=Bearer {ticket}");
     let header = header.parse().expect("a header");
@@ -28,26 +28,26 @@ fn take(backend: &Backend, ticket: &str) {
         .edit(|script| script.require_header = Some(header));
 }
 
-/// The credential that the helper prints.
+/// Sets the credential that the helper prints.
 fn put(folder: &Path, ticket: &str) {
     let text = json!({"Authorization": format!("Bearer {ticket}")}).to_string();
     std::fs::write(folder.join("ticket"), text).expect("written");
 }
 
-/// The number of runs of the helper.
+/// The number of times that the helper has run.
 fn runs(folder: &Path) -> usize {
     let text = std::fs::read_to_string(folder.join("runs")).unwrap_or_default();
     text.lines().count()
 }
 
-/// A Mainstay whose server `x` has a helper that prints a file.
+/// Starts a gateway. Its server `x` has a helper that prints a file.
 async fn start(backend: &Backend, ticket: &str) -> (TestConfig, Gateway) {
     let world = TestConfig::new_json(&json!({"mcpServers": {}}));
     let folder = world.folder.path();
     put(folder, ticket);
     let place = folder.display();
     let command = format!("echo run >> '{place}/runs'; echo 'a note' >&2; cat '{place}/ticket'");
-    // The helper's headers win over those of the entry.
+    // The helper's headers override those of the entry.
     let members = json!({"headersHelper": command, "headers": {"authorization": "Bearer old"}});
     world.write(&json!({"mcpServers": {"x": entry_with(backend, members)}}));
     let gateway = world.run().await;
@@ -77,7 +77,7 @@ async fn a_server_gets_the_headers_of_its_command() {
         assert!(!is_old, "the static header is replaced");
         let logs = rest.get("/api/servers/x/logs").await;
         assert!(logs.to_string().contains("a note"), "{logs}");
-        // A server that takes another ticket gets it, and no call is lost.
+        // If the server accepts another credential, it gets the new one, and no call is lost.
         put(world.folder.path(), SECOND);
         take(&backend, SECOND);
         found("a call that works", async || {
@@ -104,7 +104,7 @@ async fn a_command_that_fails_is_named_and_run_again() {
     let rest = gateway.rest();
     rest.until_status("x", "connected").await;
     std::fs::remove_file(world.folder.path().join("ticket")).expect("removed");
-    // The source of the session before may still be in use, and with it the lines that it keeps.
+    // Retry, because the previous session may still use its source, which caches its headers.
     let server = found("the reason of the helper", async || {
         rest.operate("x", "restart").await;
         let server = rest.server("x").await;

@@ -14,7 +14,7 @@ use crate::{
     rest_client::prompt_retry,
 };
 
-/// Starts a Mainstay with a journal in this folder.
+/// Starts a gateway with a journal in this folder.
 async fn start_recorded(servers: &[(&str, &Backend)], folder: &TempDir) -> Gateway {
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default());
     let options = GatewayOptions {
@@ -28,7 +28,7 @@ fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// The status changes of a server, oldest first.
+/// The status changes of a server, the oldest first.
 async fn transitions(gateway: &Gateway, server: &str) -> Vec<Value> {
     let path = format!("/api/servers/{server}/history");
     let history = gateway.rest().get(&path).await;
@@ -47,7 +47,7 @@ fn statuses(transitions: &[Value]) -> Vec<&str> {
         .collect()
 }
 
-/// Waits until the history ends with these statuses.
+/// Waits until the history ends with these statuses. Returns the whole history.
 async fn until_last(gateway: &Gateway, server: &str, expected_end: &[&str]) -> Vec<Value> {
     found(&format!("the last words {expected_end:?}"), async || {
         let all_marks = transitions(gateway, server).await;
@@ -65,8 +65,8 @@ fn events(history: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// A crash is recorded with the exit code and the last stderr line. A stop by the operator has no
-/// reason.
+/// A crash is recorded with the exit code and the last line of stderr. A stop by the operator has
+/// no reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_and_a_stop_are_on_record() {
     let backend = Backend::start(BackendKind::Stdio, &["--stderr", "the last words"]).await;
@@ -105,7 +105,7 @@ async fn a_crash_and_a_stop_are_on_record() {
     gateway.stop().await;
 }
 
-/// A restarted Mainstay has the earlier history, and marks its own downtime.
+/// After a restart, Mainstay still has the earlier history, and shows the time when it did not run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_history_outlives_a_restart() {
     let (first_backend, second_backend) = (Backend::stdio().await, Backend::http().await);
@@ -118,7 +118,7 @@ async fn the_history_outlives_a_restart() {
 
     let gateway = start_recorded(&[("x", &first_backend)], &folder).await;
     let all_marks = until_last(&gateway, "x", &["connecting", "connected"]).await;
-    // The stop of Mainstay has one mark.
+    // A stop of Mainstay adds one entry about the daemon, and none for each server.
     assert_eq!(
         statuses(&all_marks),
         ["connecting", "connected", "connecting", "connected"]
@@ -131,14 +131,14 @@ async fn the_history_outlives_a_restart() {
     assert_eq!(names, [Some("gone"), Some("x")]);
     assert_eq!(history["truncated"], false);
 
-    // History of the current run.
+    // Query only the history of the current run.
     let start_mark = history["daemon"][2]["at"].as_str().expect("a time");
     let current_response = rest.get(&format!("/api/history?since={start_mark}")).await;
     let servers = current_response["servers"].as_array().expect("a list");
     assert_eq!(servers.len(), 1, "{current_response}");
     assert_eq!(servers[0]["server"], "x");
 
-    // The answer contains `truncated`.
+    // If entries are left out, the answer says so in `truncated`.
     let few_response = rest.get("/api/servers/x/history?limit=1").await;
     assert_eq!(few_response["truncated"], true, "{few_response}");
     assert_eq!(
@@ -148,7 +148,8 @@ async fn the_history_outlives_a_restart() {
     gateway.stop().await;
 }
 
-/// A removed server keeps its history until the retention limit. An unknown server has no history.
+/// A removed server keeps its history until the retention limit. A server that never existed has no
+/// history.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removed_server_has_a_history() {
     let backend = Backend::stdio().await;
@@ -172,7 +173,7 @@ async fn a_removed_server_has_a_history() {
     gateway.stop().await;
 }
 
-/// `unauthorized` is a separate member, because programs cannot parse the reason.
+/// `unauthorized` is a separate member, because a program should not parse the reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_history_says_which_server_lets_nobody_in() {
     let folder = folder();
@@ -195,7 +196,7 @@ async fn the_history_says_which_server_lets_nobody_in() {
     gateway.stop().await;
 }
 
-/// Without a journal the answer has the reason.
+/// Without a journal, the error gives the reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_journal_there_is_no_history() {
     let backend = Backend::stdio().await;

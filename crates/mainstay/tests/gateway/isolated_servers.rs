@@ -1,4 +1,4 @@
-//! `isolation: "session"`: one upstream session for each client, also at `/mcp`.
+//! `isolation: "session"`: each client has its own upstream session, also at `/mcp`.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ async fn isolated_gateway(kind: BackendKind) -> Backend {
         .option("isolation", "session")
 }
 
-/// A client that accepts every kind of question.
+/// Connects a client that accepts every kind of question.
 async fn willing_client(gateway: &Gateway, path: &str) -> Http {
     let mut client = gateway.stranger(path);
     client.initialize_with(&all_capabilities()).await;
@@ -36,7 +36,7 @@ async fn reply(client: &Http, question: &Value, result: Value) {
     assert_eq!(status, StatusCode::ACCEPTED);
 }
 
-/// The capabilities in all `initialize` requests that the server received.
+/// The capabilities in all `initialize` requests that the server has received.
 fn declared_capabilities(backend: &Backend) -> Vec<Value> {
     let greetings = backend.of_method("initialize").into_iter();
     greetings
@@ -67,13 +67,13 @@ async fn each_client_of_a_profile_has_its_own_process() {
         );
     }
     assert_eq!(clients[0].call_text("x__pid", json!({})).await, pids[0]);
-    // Servers without the setting stay shared.
+    // Servers without this setting are still shared.
     let [first_client, second_client] = &clients;
     assert_eq!(
         first_client.call_text("calm__pid", json!({})).await,
         second_client.call_text("calm__pid", json!({})).await
     );
-    // A client on stdio and the own tools use the isolated session of their client.
+    // A client on stdio has an isolated session. Own tools use the isolated session of their client.
     let mut pipe = gateway.pipe().await;
     let pipe_pid = text(&pipe.call("x__pid", json!({})).await);
     assert!(!pids.contains(&pipe_pid));
@@ -90,7 +90,8 @@ async fn each_client_of_a_profile_has_its_own_process() {
 }
 
 over_every_transport! {
-    /// The session declares the client's capabilities, and server requests reach the client.
+    /// The isolated session declares the client's capabilities. Questions of the server reach that
+    /// client.
     async fn the_client_is_asked(kind) {
         let backend = isolated_gateway(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -112,7 +113,7 @@ over_every_transport! {
         assert_eq!(declared_capabilities.iter().filter(|capabilities| **capabilities == json!({})).count(), 2, "{declared_capabilities:?}");
     }
 
-    /// With isolated sessions, resource updates, log messages and progress do not reach other clients.
+    /// Resource updates, log messages and progress of an isolated session do not reach other clients.
     async fn notifications_of_a_session_reach_only_its_client(kind) {
         let backend = isolated_gateway(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -132,17 +133,17 @@ over_every_transport! {
         assert_eq!(logged_result, "1 lines logged");
         first_client.result("resources/unsubscribe", subscribe).await;
         assert_eq!(first_client.call("x__subscriptions", json!({})).await["structuredContent"]["fake://text"], Value::Null);
-        // The other client received none of these messages.
+        // Before this message, the other client received nothing.
         second_client.call("x__change_prompts", json!({})).await;
         let message = second_stream.message().await;
         assert_eq!(message["method"], "notifications/prompts/list_changed", "{message}");
-        // The call's progress arrives with its own token.
+        // Progress of the call arrives with the client's own token.
         let params = r#"{"name":"x__progress","arguments":{"steps":2},"_meta":{"progressToken":"p"}}"#;
         let messages = first_client.exchange("tools/call", params).await;
         assert_eq!(messages.len(), 3, "{messages:?}");
     }
 
-    /// A reopened session gets the settings of the earlier session.
+    /// A session that is opened again gets the settings of the earlier one.
     async fn a_session_that_is_opened_again_is_as_it_was(kind) {
         let backend = isolated_gateway(kind).await.option("maxSessions", 1);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -160,7 +161,7 @@ over_every_transport! {
         }
     }
 
-    /// Prompts, completions and resources also use the client's session.
+    /// Prompts, completions and resources also use the isolated session.
     async fn prompts_completions_and_resources_are_of_the_session(kind) {
         let backend = isolated_gateway(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -180,7 +181,7 @@ over_every_transport! {
         assert_eq!(greetings.last().expect("one")["params"]["clientInfo"]["name"], "tests");
     }
 
-    /// `maxSessions` also counts sessions of profiles.
+    /// `maxSessions` also limits sessions of profiles.
     async fn sessions_of_profiles_are_limited(kind) {
         let backend = isolated_gateway(kind).await.option("maxSessions", 1);
         let gateway = Gateway::with_settings(&[("x", &backend)], json!({"profiles": {"p": {"servers": ["x"]}}})).await;
@@ -197,7 +198,7 @@ over_every_transport! {
     }
 }
 
-/// A server request outside of a call reaches the session's client.
+/// A question outside of a call reaches the client of the session.
 #[tokio::test]
 async fn a_question_outside_a_call_reaches_the_client() {
     let backend = isolated_gateway(BackendKind::Http).await;
@@ -225,7 +226,7 @@ async fn a_question_outside_a_call_reaches_the_client() {
     .await;
 }
 
-/// A server withdraws one request. A request of another server with the same id stays open.
+/// A server withdraws one question. A question of another server with the same id stays open.
 #[tokio::test]
 async fn a_server_takes_back_its_own_question_only() {
     let backends = [
@@ -265,7 +266,7 @@ async fn a_server_takes_back_its_own_question_only() {
     .await;
 }
 
-/// Clients without a session share an upstream session if their declarations are equal.
+/// Clients without a session share an upstream session if they declare the same capabilities.
 #[tokio::test]
 async fn clients_without_a_session_are_pooled() {
     let backend = isolated_gateway(BackendKind::Stdio).await;
@@ -293,7 +294,7 @@ async fn clients_without_a_session_are_pooled() {
     );
 }
 
-/// A server without sessions stays shared.
+/// A server that has no sessions stays shared.
 #[tokio::test]
 async fn a_server_without_sessions_is_shared() {
     let backend = Backend::start(BackendKind::Http, &["--revisions", "2026-07-28"]).await;
@@ -305,11 +306,11 @@ async fn a_server_without_sessions_is_shared() {
     for client in [&first_client, &second_client] {
         client.assert_echo("x__echo").await;
     }
-    // One request, to find out whether the server has sessions.
+    // Mainstay sends at most one `initialize`, to find out whether the server has sessions.
     assert!(backend.count("initialize") <= 1);
 }
 
-/// `isolation` at the top of the file applies to all servers.
+/// `isolation` at the top level of the file applies to all servers.
 #[tokio::test]
 async fn the_default_of_all_servers_stands_at_the_top() {
     let (backend, shared_backend) = (
@@ -332,7 +333,7 @@ async fn the_default_of_all_servers_stands_at_the_top() {
     );
 }
 
-/// An unused upstream session ends with its client.
+/// When a client ends, its upstream session ends too.
 #[tokio::test]
 async fn ended_clients_leave_nothing() {
     let backend = isolated_gateway(BackendKind::Http).await;

@@ -1,4 +1,4 @@
-//! `/servers/<name>/mcp`: one upstream session for each client session, and no renamed items
+//! `/servers/<name>/mcp`: each client session has one upstream session, and items keep their names
 //! (docs/dev/design.md, "Client sessions").
 
 use http::StatusCode;
@@ -54,7 +54,7 @@ async fn each_client_of_a_remote_server_has_its_own_session() {
         assert_eq!(backend.fake().sessions(), 3);
         first_client.assert_echo("echo").await;
         assert!(first_client.delete().await.is_success());
-        // HTTP+SSE has no DELETE. A fake notices the closed stream with its next message.
+        // HTTP+SSE has no DELETE. A fake notices the closed stream when it sends its next message.
         until("the session upstream to end", || match kind {
             BackendKind::Http => backend.fake().sessions() == 2,
             _ => backend.fake().streams() == 2,
@@ -65,7 +65,7 @@ async fn each_client_of_a_remote_server_has_its_own_session() {
 }
 
 over_every_transport! {
-    /// Lists, pages and cursors are the server's own bytes.
+    /// Lists, pages and cursors are byte for byte those of the server.
     async fn lists_are_the_servers_own_bytes(kind) {
         let flags = ["--tools", "20", "--page-size", "7"];
         let reference = Backend::start(BackendKind::Http, &flags).await;
@@ -91,7 +91,8 @@ over_every_transport! {
         assert_eq!(error["message"], "invalid cursor");
     }
 
-    /// Unknown methods, notifications and tools are forwarded.
+    /// Requests with unknown methods, unknown notifications and calls of unknown tools are
+    /// forwarded.
     async fn unknown_requests_are_forwarded(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -106,7 +107,7 @@ over_every_transport! {
         assert_eq!(backend.of_method("notifications/vendor")[0]["params"], json!({"a": 1}));
     }
 
-    /// A lost session is replaced at the next request.
+    /// After a loss, the next request opens a new session.
     async fn a_lost_session_is_opened_anew(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -118,7 +119,7 @@ over_every_transport! {
     }
 }
 
-/// E11 at the transparent endpoint: a lost session is replaced without an error.
+/// At the transparent endpoint, a lost session is replaced without an error (E11).
 #[tokio::test]
 async fn a_forgotten_session_is_opened_anew() {
     let backend = Backend::http().await;
@@ -130,8 +131,8 @@ async fn a_forgotten_session_is_opened_anew() {
     assert_eq!(backend.fake().runs("echo"), 2);
 }
 
-/// The upstream session declares the client's capabilities, except for refused server requests
-/// (E14).
+/// The upstream session declares the client's capabilities, except for questions that Mainstay
+/// refuses (E14).
 #[tokio::test]
 async fn capabilities_are_declared_as_far_as_they_are_honoured() {
     let declared_capabilities = json!({"sampling": {}, "elicitation": {}, "roots": {"listChanged": true}, "experimental": {"v": {}}});

@@ -1,4 +1,4 @@
-//! A server of 2026-07-28 that streams `subscriptions/listen` messages as `application/json`.
+//! A server of 2026-07-28 that answers `subscriptions/listen` by a stream of `application/json`.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,13 +11,13 @@ use crate::{
     rogue::{self, RogueInput, RogueReply},
 };
 
-/// Separators between JSON messages.
+/// The separators that the server puts between JSON messages.
 const SEPARATORS: [&str; 3] = ["", "\n", ",\n"];
 
 #[derive(Default)]
 struct StreamState {
     lists: usize,
-    /// The id of each subscription, and the channel for its messages.
+    /// The id of each subscription, and the sender for its messages.
     listens: Vec<(Value, mpsc::UnboundedSender<String>)>,
 }
 
@@ -54,14 +54,14 @@ impl Streaming {
         self.state.lock().expect("no panic").listens.len()
     }
 
-    /// Announces changed tools to every subscription, in two pieces.
+    /// Announces changed tools to every subscription. Sends the message in two pieces.
     fn change(&self) {
         for (id, pieces) in &self.state.lock().expect("no panic").listens {
             let method = "notifications/tools/list_changed";
             let text = notification(id, method, json!({}));
             let (first_half, second_half) = text.split_at(text.len() / 2);
             for piece in [self.separator, first_half, second_half] {
-                // The client may have closed the connection.
+                // Ignore the error: the client may have closed the connection.
                 pieces.send(piece.to_owned()).ok();
             }
         }
@@ -107,7 +107,7 @@ fn answer(state: &mut StreamState, message: &Value) -> Option<RogueReply> {
     }
 }
 
-/// An announcement on the stream causes a list request and a notification.
+/// After an announcement on the stream, Mainstay requests the list and notifies the client.
 #[tokio::test]
 async fn json_streams_are_read_incrementally() {
     for separator in SEPARATORS {
@@ -125,7 +125,7 @@ async fn json_streams_are_read_incrementally() {
     }
 }
 
-/// The same stream at the server's own endpoint.
+/// A client at the server's own endpoint receives the messages of the stream.
 #[tokio::test]
 async fn a_client_hears_what_its_server_streams_as_json() {
     for separator in SEPARATORS {

@@ -1,4 +1,4 @@
-//! Size limits for a server's lists and for the texts of its handshake.
+//! Size limits for the lists of a server and for the texts of its handshake.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -20,8 +20,8 @@ fn is_listed(server: &Value) -> bool {
 }
 
 over_every_transport! {
-    /// Pages without end are cut off at the limit. Earlier items are served, and the status names
-    /// the limit.
+    /// If pages never end, reading stops at the limit. The items before it are served, and the
+    /// status names the limit.
     async fn lists_are_read_up_to_their_bound(kind) {
         let padding = (8 * MIB).to_string();
         let flags = ["--tools", "200", "--page-size", "10", "--page-padding", &padding];
@@ -39,7 +39,7 @@ over_every_transport! {
         client.assert_echo("calm__echo").await;
     }
 
-    /// The instructions of a server are shortened before they are joined.
+    /// The instructions of each server are shortened before they are joined.
     async fn instructions_are_cut(kind) {
         let instructions = "é".repeat(60 * 1024);
         let backend = Backend::start(kind, &["--instructions", &instructions]).await;
@@ -61,7 +61,7 @@ over_every_transport! {
     }
 }
 
-/// The part of a page beyond the limit is not stored.
+/// The part of a page above the limit is not stored.
 #[tokio::test]
 async fn a_page_without_an_end_is_given_up_at_the_bound() {
     let progress = Arc::new(EndlessProgress::default());
@@ -100,7 +100,7 @@ async fn a_page_without_an_end_is_given_up_at_the_bound() {
     assert_eq!(server["toolCount"], 1, "{server}");
 }
 
-/// The limit counts a minimum size for each item.
+/// The limit counts a minimum size for each item, so very many small items also reach it.
 #[tokio::test]
 async fn very_many_very_small_items_are_cut_off() {
     let server = rogue::start_scripted(|input| {
@@ -118,7 +118,7 @@ async fn very_many_very_small_items_are_cut_off() {
         })
     });
     let gateway = Gateway::start(&json!({"mcpServers": {"x": server.await}})).await;
-    // Slow in a debug build.
+    // Wait long enough for a debug build.
     let rest = gateway.rest();
     let server = found(PROGRAMS, "x to be listed", async || {
         let server = rest.server("x").await;
@@ -131,7 +131,7 @@ async fn very_many_very_small_items_are_cut_off() {
     assert!(trouble.contains("64 MiB"), "{trouble}");
 }
 
-/// A first answer that is too large counts as a refusal.
+/// If the answer to the handshake is too large, it counts as a refusal.
 #[tokio::test]
 async fn a_greeting_beyond_its_bound_opens_no_session() {
     let large_text = (2 * MIB).to_string();

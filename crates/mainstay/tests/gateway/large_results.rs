@@ -1,4 +1,5 @@
-//! `result.maxInlineBytes`: a client gets the beginning of a large result, and a link to the whole.
+//! `result.maxInlineBytes`: a client gets the beginning of a large result, and a link to the whole
+//! result.
 
 use http::StatusCode;
 use mainstay_core::{
@@ -22,7 +23,7 @@ async fn backend() -> Backend {
         .option("result", limit_settings)
 }
 
-/// A thousand numbered lines.
+/// A text of a thousand numbered lines.
 fn poem() -> String {
     let lines: Vec<_> = (1..=1000).map(|line| format!("line \"{line}\"")).collect();
     lines.join("\n") + "\n"
@@ -38,7 +39,7 @@ async fn read(client: &crate::client::Http, uri: &str) -> Value {
     result["contents"][0].clone()
 }
 
-/// L3: the record contains the CID of the whole result, which can be read in parts.
+/// The record contains the CID of the whole result, which can be read in parts (L3).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_client_gets_the_beginning_and_a_link_to_the_whole() {
     for path in ["/mcp", "/servers/x/mcp"] {
@@ -106,8 +107,8 @@ async fn the_client_gets_the_beginning_and_a_link_to_the_whole() {
     }
 }
 
-/// A result that fits is unchanged. So is a result of a tool with `outputSchema`, which clients
-/// validate.
+/// A result that fits is not changed. Nor is the result of a tool with `outputSchema`, because
+/// clients validate it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_that_fits_is_left_alone() {
     for path in ["/mcp", "/servers/x/mcp"] {
@@ -139,7 +140,7 @@ async fn a_result_that_fits_is_left_alone() {
     assert!(tools_with_schema, "and then promised");
 }
 
-/// The resource template of the links is listed if a server's results are cut.
+/// The resource template of the links is listed only if a server's results are shortened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_template_is_listed_where_results_are_cut() {
     for (backend, expected) in [(backend().await, true), (Backend::stdio().await, false)] {
@@ -155,8 +156,7 @@ async fn the_template_is_listed_where_results_are_cut() {
     }
 }
 
-/// Calls over REST get the whole result. MCP clients do, too, if the result could not be read
-/// later.
+/// Calls over REST get the whole result. MCP clients also get it if they could not read it later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn results_are_cut_only_if_they_can_be_read_later() {
     let backend = backend().await;

@@ -1,5 +1,4 @@
-//! Limits for clients: sessions, stored client data, and request bodies. Also sessions that have
-//! ended.
+//! Limits for clients: sessions, stored data and request bodies. Also sessions that have ended.
 
 use http::{Method, StatusCode};
 use mainstay::daemon::DaemonOptions;
@@ -22,7 +21,7 @@ use crate::{
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
-/// A gateway with tokens and a persistent state directory.
+/// A gateway with tokens and a state directory. Both survive its restarts.
 struct PersistentGateway {
     all: Value,
     state: TempDir,
@@ -66,7 +65,7 @@ async fn session(gateway: &Gateway, path: &str, token: &str) -> Http {
     client
 }
 
-/// The same client at a restarted gateway.
+/// The same client, connected to a restarted gateway.
 fn client_again(client: &Http, gateway: &Gateway, path: &str) -> Http {
     let mut other_client = gateway.stranger(path);
     (other_client.token, other_client.session) = (client.token.clone(), client.session.clone());
@@ -77,7 +76,7 @@ async fn ping(client: &Http) -> StatusCode {
     client.post(PING).await.status
 }
 
-/// A client that opens too many sessions loses its own idle sessions.
+/// If a client opens too many sessions, Mainstay ends idle sessions of the same client.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_sessions_drowns_itself() {
     let house = PersistentGateway::with(json!({"maxSessions": 6, "maxSessionsPerClient": 4})).await;
@@ -98,7 +97,7 @@ async fn a_flood_of_sessions_drowns_itself() {
         assert_eq!(ping(&second_client).await, StatusCode::NOT_FOUND, "{path}");
         assert_eq!(ping(&first).await, StatusCode::OK, "{path}");
         assert_eq!(ping(&own_client).await, StatusCode::OK, "{path}");
-        // At the total limit, the client with the most sessions loses one.
+        // At the total limit, the client with the most sessions loses one session.
         let previous_sessions = gateway.sessions();
         session(&gateway, path, &third_token).await;
         session(&gateway, path, &third_token).await;
@@ -112,7 +111,7 @@ async fn a_flood_of_sessions_drowns_itself() {
     }
 }
 
-/// Sessions from an earlier run count towards the limit.
+/// Sessions that are revived after a restart also count.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_that_are_revived_count() {
     let mut house = PersistentGateway::with(json!({})).await;
@@ -132,7 +131,7 @@ async fn sessions_that_are_revived_count() {
     }
 }
 
-/// Client information is shortened before it is stored or forwarded.
+/// The information about a client is shortened before it is stored or forwarded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn client_information_is_shortened() {
     let house = PersistentGateway::with(json!({})).await;
@@ -164,7 +163,7 @@ async fn client_information_is_shortened() {
     }
 }
 
-/// A connection that posts a body piece by piece.
+/// A connection on which a body is posted piece by piece.
 struct Poster(TcpStream);
 
 impl Poster {
@@ -179,11 +178,11 @@ impl Poster {
     }
 
     async fn send(&mut self, bytes: &[u8]) {
-        // The answer may arrive before the end of the body.
+        // Ignore the error: the answer may arrive before the end of the body.
         self.0.write_all(bytes).await.ok();
     }
 
-    /// The status of the answer.
+    /// The status code in the answer.
     async fn status(&mut self) -> String {
         let mut answer = [0; 32];
         let read_result = soon("an answer", self.0.read_exact(&mut answer)).await;
@@ -207,8 +206,8 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
     assert_eq!(poster.status().await, "400");
 }
 
-/// All bodies share a limit, and each client has a part of it. Other clients and the operator
-/// continue.
+/// All bodies together have a limit, and so do those of each client. Other clients and the operator
+/// can still send.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_together_are_bounded() {
     const LARGE_BODY: usize = 390_000;
@@ -222,7 +221,7 @@ async fn bodies_together_are_bounded() {
     );
     let partial_body = vec![b' '; LARGE_BODY - 1];
     tokio::join!(first.send(&partial_body), second_poster.send(&partial_body));
-    // The first body uses up the client's part.
+    // The body that arrives first uses up the client's share.
     let holding_poster = tokio::select! {
         status = first.status() => {
             assert_eq!(status, "503");
@@ -260,7 +259,7 @@ async fn bodies_together_are_bounded() {
     soon("room", room).await;
 }
 
-/// A session that its client has deleted is not revived after a restart.
+/// If a client deletes its session, a restart does not revive it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_session_stays_deleted() {
     let house = PersistentGateway::with(json!({})).await;
@@ -286,7 +285,7 @@ async fn a_deleted_session_stays_deleted() {
             assert_eq!(get, StatusCode::NOT_FOUND, "{path}");
             assert_eq!(client.delete().await, StatusCode::NOT_FOUND, "{path}");
         }
-        // One session that this run has revived, and one of an earlier run.
+        // Delete a session that this run has revived, and then a session of an earlier run.
         let revived_client = client_again(&later_client, &gateway, path);
         assert_eq!(ping(&revived_client).await, StatusCode::OK, "{path}");
         assert_eq!(revived_client.delete().await, StatusCode::NO_CONTENT);
@@ -313,7 +312,7 @@ async fn a_deleted_session_stays_deleted() {
     }
 }
 
-/// An evicted session that its client then deletes is not revived.
+/// A session is ended to make room, and then deleted by its client. It is not revived.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_made_room_stays_deleted() {
     let house = PersistentGateway::with(json!({"maxSessionsPerClient": 1})).await;
@@ -323,7 +322,7 @@ async fn a_session_that_made_room_stays_deleted() {
     let idle_client = session(&gateway, "/mcp", &token).await;
     let newest_client = session(&gateway, "/mcp", &token).await;
     assert_eq!(ping(&evicted_client).await, StatusCode::NOT_FOUND);
-    // To another client the session is unknown.
+    // For another client, the session does not exist.
     let mut thief_client = client_again(&idle_client, &gateway, "/mcp");
     thief_client.token = Some(other_token);
     assert_eq!(thief_client.delete().await, StatusCode::NOT_FOUND);

@@ -1,4 +1,4 @@
-//! Paged lists of servers and of Mainstay (J17).
+//! Lists with pages, from servers and from Mainstay (J17).
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ over_every_transport! {
         assert_eq!(resources["resources"].as_array().map(Vec::len), Some(2));
     }
 
-    /// J17: paging stops at a limit, and earlier items are served.
+    /// If pages never end, reading stops at a limit, and the items before it are served (J17).
     async fn endless_pages_hang_nobody(kind) {
         let endless_backend = Backend::start(kind, &["--page-size", "10", "--endless-pages"]).await;
         let calm_backend = Backend::http().await;
@@ -40,7 +40,7 @@ over_every_transport! {
     }
 }
 
-/// `pageSize` sets the page size of Mainstay's lists.
+/// `pageSize` sets the size of the pages that Mainstay sends.
 #[tokio::test]
 async fn our_lists_are_paged_where_configured() {
     let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
@@ -77,7 +77,7 @@ async fn our_lists_are_paged_where_configured() {
     }
 }
 
-/// J9: a server without tools, prompts and resources connects.
+/// A server without tools, prompts and resources connects (J9).
 #[tokio::test]
 async fn a_server_that_offers_nothing_is_served() {
     let bare_backend = Backend::start(
@@ -109,7 +109,8 @@ async fn a_server_that_offers_nothing_is_served() {
     }
 }
 
-/// A refused list is an error. Only code −32601 means an empty list, whatever the text contains.
+/// An error of a list request is a failure. Only the code −32601 means that the list is empty,
+/// whatever the text says.
 #[tokio::test]
 async fn a_refused_list_is_told_from_an_unknown_method_by_its_code() {
     for (code, message, expected) in [
@@ -150,7 +151,8 @@ async fn a_refused_list_is_told_from_an_unknown_method_by_its_code() {
     }
 }
 
-/// A server with tools is healthy if another list is refused. The refusal is reported once.
+/// If a server lists its tools, it stays healthy although another list fails. The failure is
+/// reported once.
 #[tokio::test]
 async fn a_refused_list_beside_tools_degrades_no_server() {
     for (failing_method, is_well) in [
@@ -181,7 +183,7 @@ async fn a_refused_list_beside_tools_degrades_no_server() {
         let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
         let rest = gateway.rest();
         let health = if is_well { "healthy" } else { "degraded" };
-        // A server with refused tools is restarted once without `server/discover`.
+        // If the tools fail, Mainstay restarts the server once without `server/discover`.
         let has_lists = |server: &Value| {
             let is_listed = server["toolsReady"] == true && server["listsStale"] == false;
             is_listed && server["healthStatus"] == health
@@ -198,7 +200,7 @@ async fn a_refused_list_beside_tools_degrades_no_server() {
     }
 }
 
-/// Without servers, lists are empty.
+/// Without servers, all lists are empty.
 #[tokio::test]
 async fn no_server_at_all_is_an_empty_catalog() {
     let gateway = Gateway::with_servers(&[]).await;
@@ -220,7 +222,7 @@ async fn no_server_at_all_is_an_empty_catalog() {
     client.error("tools/call", json!({"name": "echo"})).await;
 }
 
-/// `includeTools` limits listing and calling at every door.
+/// Tools that `includeTools` does not name are neither listed nor callable at any door.
 #[tokio::test]
 async fn tools_beside_those_that_are_allowed_are_neither_listed_nor_called() {
     let backend = Backend::http().await;

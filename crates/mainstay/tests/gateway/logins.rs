@@ -1,4 +1,4 @@
-//! Servers to which Mainstay logs in: a refused token is refreshed, and the call is sent once more.
+//! Servers that need a login. If a token is refused, Mainstay refreshes it and sends the call again.
 
 use std::{
     sync::{
@@ -28,14 +28,14 @@ use crate::{
     gateway::{Gateway, config},
 };
 
-/// The behaviour of the token endpoint.
+/// The way in which the token endpoint answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TokenAnswer {
     Grant,
     Revoked,
 }
 
-/// An authorization server that asks nothing of a person. Its tokens are `access-1`, `access-2` and so on.
+/// An authorization server that needs no person. It issues the tokens `access-1`, `access-2` and so on.
 #[derive(Debug)]
 struct Issuer {
     origin: String,
@@ -126,12 +126,12 @@ async fn token(State(issuer): State<Arc<Issuer>>, form: String) -> Response {
     }
 }
 
-/// A Mainstay that is logged in to the server `x`, which accepts the token `access-1`.
+/// A gateway that is logged in to the server `x`. The server accepts the token `access-1`.
 struct LoggedIn {
     gateway: Gateway,
     backend: Backend,
     issuer: Arc<Issuer>,
-    /// Seconds by which the clock of the logins is ahead.
+    /// The number of seconds by which the logins' clock is ahead.
     elapsed_seconds: Arc<AtomicU64>,
     _state: tempfile::TempDir,
 }
@@ -177,14 +177,14 @@ impl LoggedIn {
         }
     }
 
-    /// Makes the server accept only this token.
+    /// Changes the token that the server accepts.
     fn accept(&self, token: &str) {
         let header = format!("authorization=Bearer {token}");
         let header = header.parse().expect("a header");
         self.backend
             .fake()
             .edit(|script| script.require_header = Some(header));
-        // A token that was just issued is not refreshed.
+        // Advance the clock, because a token that was just issued is not refreshed.
         self.elapsed_seconds.fetch_add(60, Ordering::SeqCst);
     }
 }
@@ -218,7 +218,7 @@ async fn a_revoked_grant_is_one_event_and_no_further_attempt() {
     world.accept("access-2");
     let (client, rest) = (world.gateway.client().await, world.gateway.rest());
     let parameters = json!({"name": "x__echo", "arguments": {"text": "a"}});
-    // A probe may meet the end of the login before the call.
+    // Accept any failed answer: a probe may notice the end of the login before the call.
     let answer = client.request("tools/call", parameters).await.to_string();
     for text in ["invalid_grant", "mainstay auth login x"] {
         assert!(answer.contains(text), "{answer}");

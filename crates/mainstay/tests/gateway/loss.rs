@@ -1,4 +1,4 @@
-//! Lost servers that return (G8, G9, G19, K9; W5, W14).
+//! Servers that are lost and return (G8, G9, G19, K9, W5, W14).
 
 use mainstay_doorway::json_views::servers::{Disclosure, details};
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,7 +23,7 @@ pub fn kill(pid: &str) {
     kill_process(pid, Signal::KILL).expect("it lives");
 }
 
-/// G8: a call to a lost server restarts the server.
+/// A call to a lost server starts it again (G8).
 #[tokio::test]
 async fn a_killed_server_is_back_for_the_next_call() {
     let (backend, calm_backend) = (Backend::stdio().await, Backend::stdio().await);
@@ -33,7 +33,7 @@ async fn a_killed_server_is_back_for_the_next_call() {
     for round in 1..=2 {
         let previous_pid = pid(&client, "x__pid").await;
         kill(&previous_pid);
-        // The outcome is unknown if the call was sent before Mainstay noticed the loss. The next
+        // If the call was sent before Mainstay noticed the loss, its outcome is unknown. The next
         // call succeeds.
         let mut result = client.call("x__pid", json!({})).await;
         if result["isError"] == true {
@@ -47,8 +47,8 @@ async fn a_killed_server_is_back_for_the_next_call() {
     }
 }
 
-/// A call can fail before the supervisor notices the loss. The error already contains whether the
-/// server is retried.
+/// A call may fail before the supervisor notices the loss. Its error already says whether the
+/// server is tried again.
 #[tokio::test]
 async fn a_loss_that_is_not_noticed_yet_says_whether_it_is_tried_again() {
     let auto = Backend::start(BackendKind::Http, &["--no-get"]).await;
@@ -66,7 +66,7 @@ async fn a_loss_that_is_not_noticed_yet_says_whether_it_is_tried_again() {
             let session = server.live_session().expect("it is connected");
             assert!(!server_details().retried, "{name}");
             backend.fake().expire_sessions();
-            // The runtime has one thread, so the supervisor cannot run between the answer and the
+            // The runtime has one thread, so the supervisor cannot run between the answer and this
             // check.
             let answer = session.ask(session.probe(), None).await;
             let current_details = server_details();
@@ -89,7 +89,7 @@ async fn a_loss_that_is_not_noticed_yet_says_whether_it_is_tried_again() {
     }
 }
 
-/// A lost server reconnects without a call. Its tools stay listed.
+/// A lost server reconnects even without a call. Its tools stay listed.
 #[tokio::test]
 async fn a_killed_server_comes_back_by_itself() {
     let backend = Backend::stdio().await;
@@ -105,7 +105,7 @@ async fn a_killed_server_comes_back_by_itself() {
     client.assert_echo("x__echo").await;
 }
 
-/// `autoReconnect: false`: a call fails with the reason of the loss.
+/// With `autoReconnect: false`, a call fails with the reason of the loss.
 #[tokio::test]
 async fn a_server_that_is_not_to_come_back_stays_away() {
     let backend = Backend::stdio().await.option("autoReconnect", false);
@@ -126,7 +126,7 @@ async fn a_server_that_is_not_to_come_back_stays_away() {
     if failure["kind"] == "outcome_unknown" {
         failure = lost_call().await;
     }
-    // The tool may have left the catalog before the call.
+    // The tool may already have been removed from the catalog.
     let kinds = ["server_not_connected", "tool_not_found"];
     assert!(
         kinds.contains(&failure["kind"].as_str().unwrap_or_default()),
@@ -161,7 +161,7 @@ async fn a_remote_server_that_was_away_is_found_again() {
     }
 }
 
-/// A broken GET stream is opened again in the same session.
+/// If the GET stream breaks, it is opened again in the same session.
 #[tokio::test]
 async fn a_stream_that_breaks_off_is_opened_again() {
     let backend = Backend::http().await;
@@ -179,7 +179,7 @@ async fn a_stream_that_breaks_off_is_opened_again() {
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// If the stream of a call breaks, its outcome is unknown, and the session continues.
+/// If the stream of a call breaks, the outcome of the call is unknown, and the session continues.
 #[tokio::test]
 async fn a_calls_stream_that_breaks_off_is_an_unknown_outcome() {
     let backend = Backend::start(BackendKind::Http, &["--answer", "sse"]).await;
@@ -196,7 +196,7 @@ async fn a_calls_stream_that_breaks_off_is_an_unknown_outcome() {
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// A server without GET and without session ids connects.
+/// A server works without GET and without session ids.
 #[tokio::test]
 async fn a_server_without_get_and_sessions_is_served() {
     for flags in [

@@ -2,7 +2,7 @@
 //! [`gateway`] starts a Mainstay in this process, and [`backend`] starts a server. [`client`] and
 //! [`pipe`] are clients. Tests poll conditions with a time limit.
 
-/// Makes one test for each backend transport: `name::stdio`, `name::http` and `name::sse`.
+/// Defines a test for each transport of a backend: `name::stdio`, `name::http` and `name::sse`.
 macro_rules! over_every_transport {
     ($($(#[$doc:meta])* async fn $name:ident($kind:ident) $body:block)*) => {$(
         $(#[$doc])*

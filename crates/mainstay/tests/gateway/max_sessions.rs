@@ -1,5 +1,5 @@
-//! `maxSessions`: an idle upstream session is closed for another client, and reopened at its
-//! client's next request.
+//! `maxSessions`: to make room, Mainstay closes the idle upstream session of another client. It
+//! opens that session again at the client's next request.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::{
 const PATH: &str = "/servers/x/mcp";
 const UPDATED: &str = "notifications/resources/updated";
 
-/// A server that accepts this number of sessions and the shared one.
+/// A gateway whose server may have this number of sessions in addition to the shared one.
 async fn limited_gateway(kind: BackendKind, sessions: usize) -> (Backend, Gateway) {
     let backend = Backend::start(kind, &[]).await;
     let backend = backend.option("maxSessions", sessions);
@@ -22,12 +22,12 @@ async fn limited_gateway(kind: BackendKind, sessions: usize) -> (Backend, Gatewa
     (backend, gateway)
 }
 
-/// Calls a tool that does not answer, and waits until the server receives the call.
+/// Calls a tool that does not answer. Returns when the server has received the call.
 async fn occupy_session(backend: &Backend, client: &Http) -> crate::client::Stream {
     let previous_count = backend.calls_of("sleep").len();
     let params = r#"{"name":"sleep","arguments":{"ms":60000}}"#;
     let text = client.request_text("tools/call", params);
-    // Response headers are sent after a second.
+    // The response's head arrives after a second.
     let stream = client.begin(text).await;
     until("the call to arrive", || {
         backend.calls_of("sleep").len() > previous_count
@@ -36,14 +36,14 @@ async fn occupy_session(backend: &Backend, client: &Http) -> crate::client::Stre
     stream
 }
 
-/// The failure kind in the answer to `initialize`, or null.
+/// The kind of failure in the answer to `initialize`. Null if there is none.
 async fn refusal(gateway: &Gateway) -> Value {
     let answer = gateway.stranger(PATH).post(initialize(LATEST)).await.json();
     answer["error"].clone()
 }
 
 over_every_transport! {
-    /// Many more clients than sessions complete a handshake and call a tool.
+    /// Many more clients than sessions make a handshake and call a tool.
     async fn the_longest_idle_session_makes_room(kind) {
         let (_backend, gateway) = limited_gateway(kind, 2).await;
         let mut clients = Vec::new();
@@ -58,7 +58,7 @@ over_every_transport! {
         gateway.client().await.assert_echo("x__echo").await;
     }
 
-    /// The most recently used session stays open.
+    /// The session that was used last stays open.
     async fn the_session_used_last_stays(kind) {
         let (backend, gateway) = limited_gateway(kind, 2).await;
         let (first_client, second_client) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
@@ -74,7 +74,7 @@ over_every_transport! {
         assert_eq!(backend.count("initialize"), opened_count + 2);
     }
 
-    /// A reopened session gets its settings again.
+    /// A session that is opened again gets its settings.
     async fn a_session_that_is_opened_again_is_as_it_was(kind) {
         let (backend, gateway) = limited_gateway(kind, 1).await;
         let client = gateway.client_at(PATH).await;
@@ -87,8 +87,8 @@ over_every_transport! {
         gateway.client_at(PATH).await.assert_echo("echo").await;
 
         client.assert_echo("echo").await;
-        // Notifications may be lost while the session is closed, so the client gets an update for
-        // each resource.
+        // Notifications may have been lost while the session was closed, so the client gets an
+        // update for each resource.
         let mut updates = Vec::new();
         while updates.len() < 2 {
             let message = stream.message().await;
@@ -100,7 +100,7 @@ over_every_transport! {
         assert_eq!(updates, ["fake://blob", "fake://text"]);
         let result = client.call("subscriptions", json!({})).await;
         let subscriptions = &result["structuredContent"];
-        // A fake on HTTP+SSE notices the closed session late.
+        // A fake on HTTP+SSE notices the end of a session late.
         assert!(subscriptions["fake://text"].as_u64().is_some(), "{subscriptions}");
         assert_eq!(subscriptions["fake://item/1"], Value::Null, "{subscriptions}");
         assert_eq!(client.call_text("log", json!({"level": "info", "n": 2})).await, "0 lines logged");
@@ -110,8 +110,8 @@ over_every_transport! {
         assert_eq!(backend.of_method("logging/setLevel").last().expect("one")["params"]["level"], "error");
     }
 
-    /// A session with a call in flight is not closed. The new client gets an error with a retry
-    /// time.
+    /// A session with a call in flight is never closed. The new client gets an error that says when
+    /// to retry.
     async fn only_sessions_at_work_refuse_a_newcomer(kind) {
         let (backend, gateway) = limited_gateway(kind, 2).await;
         let (first_client, second_client) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
@@ -137,7 +137,7 @@ over_every_transport! {
     }
 }
 
-/// The number of processes stays at `maxSessions`, and no call is lost.
+/// There are never more processes than `maxSessions` allows, and no call is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_is_lost_to_the_limit() {
     const CLIENTS: usize = 6;
@@ -163,14 +163,14 @@ async fn no_call_is_lost_to_the_limit() {
     });
     soon("all calls", futures_util::future::join_all(calls)).await;
     assert_eq!(backend.runs("echo"), CLIENTS * CALLS + 1);
-    // The shared session and two isolated sessions.
+    // At most the shared session and two isolated sessions exist at the same time.
     assert!(
         max_running.load(ordering) <= 3,
         "{max_running:?} sessions at once"
     );
 }
 
-/// Pooled sessions are also closed and reopened.
+/// Pooled sessions are also closed and opened again.
 #[tokio::test]
 async fn pooled_sessions_make_room_too() {
     let (_backend, gateway) = limited_gateway(BackendKind::Stdio, 1).await;
@@ -183,7 +183,7 @@ async fn pooled_sessions_make_room_too() {
     }
 }
 
-/// Stopping a server closes its isolated sessions, and prevents new sessions.
+/// A stop of a server closes its isolated sessions. No new session can open.
 #[tokio::test]
 async fn a_stopped_server_opens_no_sessions() {
     let backend = Backend::stdio().await;

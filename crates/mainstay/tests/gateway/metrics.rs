@@ -1,4 +1,4 @@
-//! `/metrics`: values after known calls, and the exposition format.
+//! `/metrics`: the values after known calls, and the format.
 
 #![expect(clippy::float_cmp, reason = "counts are whole")]
 
@@ -17,15 +17,15 @@ use crate::{
     gateway::{Gateway, found, soon},
 };
 
-/// The result of one scrape.
+/// The parsed result of one scrape.
 pub struct Scrape {
-    /// Values by metric name and labels, as written in the text.
+    /// The values by sample: the metric's name with its labels, as in the text.
     samples: BTreeMap<String, f64>,
-    /// Types by family.
+    /// The type of each family, by its name.
     families: BTreeMap<String, String>,
 }
 
-/// The exposition formats.
+/// The formats in which `/metrics` answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     OpenMetrics,
@@ -47,7 +47,7 @@ impl Format {
         }
     }
 
-    /// The suffixes that samples add to the name of a family of this type.
+    /// The suffixes that samples of this type add to the name of their family.
     fn suffixes(self, kind: &str) -> &'static [&'static str] {
         match (self, kind) {
             (_, "histogram") => &["_bucket", "_count", "_sum"],
@@ -74,8 +74,8 @@ impl Scrape {
         Self::read(&answer.text, format)
     }
 
-    /// Parses the text. Panics if a family is duplicated or lacks help and type, or if a sample is
-    /// duplicated.
+    /// Parses the text. Panics if a family occurs twice or has no help or type, or if a sample
+    /// occurs twice.
     fn read(text: &str, format: Format) -> Self {
         let body = match format {
             Format::OpenMetrics => text.strip_suffix("# EOF\n").expect("an end"),
@@ -114,12 +114,12 @@ impl Scrape {
         Self { samples, families }
     }
 
-    /// The value of a sample, or 0 if it is absent.
+    /// The value of a sample. 0 if there is no such sample.
     fn value(&self, sample: &str) -> f64 {
         self.samples.get(sample).copied().unwrap_or_default()
     }
 
-    /// A value of the tool metrics. `labels` are additional labels.
+    /// The value of a metric about a tool. `labels` has additional labels.
     fn of_tool(&self, name: &str, tool: &str, labels: &str) -> f64 {
         let tool = format!(r#"server="x",method="tools/call",tool="{tool}"{labels}"#);
         self.value(&format!("{name}{{{tool}}}"))
@@ -134,12 +134,12 @@ impl Scrape {
         self.of_tool("mainstay_call_errors_total", tool, &kind)
     }
 
-    /// A value of server `x`.
+    /// The value of a metric about the server `x`.
     pub fn of_server(&self, name: &str) -> f64 {
         self.value(&format!(r#"{name}{{server="x"}}"#))
     }
 
-    /// The values of the label `tool`.
+    /// All values of the label `tool`.
     fn tools(&self) -> Vec<&str> {
         let calls = self.samples.keys();
         let calls = calls.filter(|sample| sample.starts_with("mainstay_calls_total{"));
@@ -149,7 +149,7 @@ impl Scrape {
     }
 }
 
-/// Scrapes until the condition is true.
+/// Scrapes until the condition is true. Returns that scrape.
 async fn until(
     description: &str,
     gateway: &Gateway,
@@ -163,7 +163,7 @@ async fn until(
 }
 
 over_every_transport! {
-    /// Each call counts under its outcome.
+    /// Each call is counted with its outcome.
     async fn calls_are_counted_by_how_they_ended(kind) {
         let backend = Backend::start(kind, &[]).await.option("timeout", 1000);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -190,7 +190,7 @@ over_every_transport! {
         let refused_calls = |kind| scrape.value(&format!(r#"mainstay_refused_calls_total{{kind="{kind}"}}"#));
         assert_eq!((refused_calls("tool_not_found"), refused_calls("server_not_found")), (1.0, 1.0));
 
-        // From the buckets to the sum of durations.
+        // Check the buckets of the duration, and its sum.
         let bucket = |le| {
             let sleep_labels = r#"server="x",method="tools/call",tool="sleep""#;
             scrape.value(&format!(r#"mainstay_call_duration_seconds_bucket{{le="{le}",{sleep_labels}}}"#))
@@ -212,7 +212,8 @@ over_every_transport! {
         gateway.stop().await;
     }
 
-    /// Calls in flight have a gauge. A call counts as cancelled after its client disconnects.
+    /// A gauge has the number of calls in flight. After its client has disconnected, a call counts
+    /// as cancelled.
     async fn calls_under_way_are_a_depth(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -232,7 +233,7 @@ over_every_transport! {
     }
 }
 
-/// The number of series is limited for any number of client names and tools.
+/// The number of series stays limited, however many names of clients and tools there are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn labels_have_a_bound_and_are_no_clients() {
     let backend = Backend::start(BackendKind::Http, &["--tools", "80"]).await;
@@ -257,7 +258,7 @@ async fn labels_have_a_bound_and_are_no_clients() {
     gateway.stop().await;
 }
 
-/// A crash is counted, and process metrics exist.
+/// A crash is counted. There are metrics about processes.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn losses_and_processes_show() {
@@ -292,7 +293,7 @@ async fn losses_and_processes_show() {
     gateway.stop().await;
 }
 
-/// A removed server has no series.
+/// After a server is removed, its series are gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removed_server_vanishes() {
     let (first_backend, other_backend) = (Backend::stdio().await, Backend::http().await);
@@ -315,7 +316,7 @@ async fn a_removed_server_vanishes() {
     gateway.stop().await;
 }
 
-/// Metrics of the journal's queue and dropped records.
+/// There are metrics about the journal's queue and about dropped records.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_journal_is_watched() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -348,7 +349,7 @@ async fn the_journal_is_watched() {
     gateway.stop().await;
 }
 
-/// Without `OpenMetrics` in `Accept`, the older format has the same values.
+/// If `Accept` does not name OpenMetrics, the older format has the same values.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_formats_tell_the_same() {
     let backend = Backend::http().await;
@@ -371,7 +372,7 @@ async fn both_formats_tell_the_same() {
     gateway.stop().await;
 }
 
-/// docs/metrics.md lists every family with its type.
+/// docs/metrics.md must list every family with its type.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_family_is_documented() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
@@ -387,7 +388,7 @@ async fn every_family_is_documented() {
         .collect();
     let gateway = Gateway::with_servers(&[]).await;
     let families = Scrape::fetch(&gateway).await.families.into_iter();
-    // Compare the names that queries use.
+    // Compare the names that queries use, such as `..._total`.
     let served: BTreeMap<String, String> = families
         .map(|(name, kind)| match kind.as_str() {
             "counter" => (format!("{name}_total"), kind),
@@ -399,7 +400,7 @@ async fn every_family_is_documented() {
     gateway.stop().await;
 }
 
-/// Concurrent scrapes and calls are answered.
+/// Concurrent scrapes and calls do not delay each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scrapes_hold_nobody_up() {
     let backend = Backend::stdio().await;

@@ -1,4 +1,4 @@
-//! Invalid messages of servers. Clients get correct errors, and other servers keep working.
+//! Servers that send invalid messages. Clients get correct errors, and other servers still work.
 
 use std::{
     io,
@@ -20,7 +20,7 @@ async fn with_calm_server(trouble: &Backend) -> (Gateway, Backend, Http) {
     (gateway, calm_backend, client)
 }
 
-/// E17: garbage lines on stdout are skipped, and messages between them are read.
+/// Lines on stdout that are no messages are skipped. The messages between them are read (E17).
 #[tokio::test]
 async fn noise_on_stdout_hides_nothing() {
     let noisy_backend = Backend::start(BackendKind::Stdio, &["--noise"]).await;
@@ -42,7 +42,7 @@ async fn noise_on_stdout_hides_nothing() {
     client.assert_echo("calm__echo").await;
 }
 
-/// Nested arrays do not use up the stack.
+/// Very many nested arrays do not overflow the stack.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_batch_of_batches_without_end_ends_nothing() {
@@ -69,7 +69,7 @@ async fn lines_that_come_in_pieces_are_whole() {
 }
 
 over_every_transport! {
-    /// E16: the first answer counts. A second answer is dropped.
+    /// If a request is answered twice, the second answer is dropped (E16).
     async fn a_second_answer_is_dropped(kind) {
         let backend = Backend::start(kind, &[]).await;
         let (gateway, _calm, client) = with_calm_server(&backend).await;
@@ -85,7 +85,7 @@ over_every_transport! {
         }
     }
 
-    /// E16: an answer to no request is dropped, and the call continues.
+    /// An answer to no request is dropped, and the call continues (E16).
     async fn an_answer_to_no_request_is_dropped(kind) {
         let backend = Backend::start(kind, &[]).await;
         let (gateway, _calm, client) = with_calm_server(&backend).await;
@@ -96,8 +96,8 @@ over_every_transport! {
         client.assert_echo("calm__echo").await;
     }
 
-    /// Invariant 7: a hanging call delays no other call of its server or of other servers
-    /// (fastmcp#2019).
+    /// A hanging call delays no other call, neither of its server nor of other servers (invariant
+    /// 7, fastmcp#2019).
     async fn a_hanging_call_holds_nobody_up(kind) {
         let backend = Backend::start(kind, &[]).await.option("timeout_s", 2);
         let (_gateway, _calm, client) = with_calm_server(&backend).await;
@@ -112,7 +112,7 @@ over_every_transport! {
     }
 }
 
-/// A server that closes its stdin is restarted. Unsent messages are sent again.
+/// A server that closes its stdin is restarted, and the unsent messages are sent again.
 #[tokio::test]
 async fn a_server_that_closes_its_stdin_is_replaced() {
     let backend = Backend::start(BackendKind::Stdio, &["--close-stdin-after", "1"]).await;
@@ -126,7 +126,7 @@ async fn a_server_that_closes_its_stdin_is_replaced() {
     assert_ne!(first, second_text);
 }
 
-/// E19: server requests and notifications outside of calls reach their client or are dropped.
+/// Questions and notifications outside of calls reach their client or are dropped (E19).
 #[tokio::test]
 async fn stray_messages_of_a_server_are_harmless() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -171,7 +171,7 @@ async fn stray_messages_of_a_server_are_harmless() {
     }
 }
 
-/// A client that does not read its stream delays no other client.
+/// A client that does not read its stream does not delay other clients.
 #[tokio::test]
 async fn a_client_that_does_not_read_delays_nobody() {
     let backend = Backend::stdio().await;
@@ -182,12 +182,12 @@ async fn a_client_that_does_not_read_delays_nobody() {
     let unread_response = slow_client.begin(text).await;
     client.assert_echo("x__echo").await;
     client.assert_echo("calm__echo").await;
-    // Notifications may be dropped. The result arrives last.
+    // Notifications may be missing. The result arrives last.
     let response = unread_response.whole().await;
     assert!(response.json()["result"].is_object());
 }
 
-/// Stdout is read while a server floods it with unmatched answers.
+/// While a server floods with log messages, other calls are answered. The result of the call arrives.
 #[tokio::test]
 async fn log_floods_are_bounded_and_the_result_arrives() {
     for kind in BackendKind::ALL {
@@ -201,7 +201,7 @@ async fn log_floods_are_bounded_and_the_result_arrives() {
     }
 }
 
-/// A log buffer for assertions.
+/// A buffer that collects log lines.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -216,12 +216,12 @@ impl io::Write for Log {
     }
 }
 
-/// E16, E17, K7: dropped messages are logged with the server's name.
+/// Dropped messages are logged with the server's name (E16, E17, K7).
 #[tokio::test]
 async fn dropped_messages_are_logged() {
     let log = Log::default();
     let writer = log.clone();
-    // The subscriber is global. No other test uses this server name.
+    // The subscriber is global, so use a server name that no other test uses.
     tracing_subscriber::fmt()
         .with_ansi(false)
         .with_max_level(tracing::Level::WARN)
@@ -246,7 +246,7 @@ async fn dropped_messages_are_logged() {
         matching_lines.copied().collect::<Vec<_>>()
     };
     let unknown_lines = lines_with("unknown id");
-    // A late answer is not logged as a protocol error.
+    // Only one line: a late answer is no violation of the protocol and is not logged.
     assert_eq!(unknown_lines.len(), 1, "{lines:#?}");
     assert!(
         unknown_lines[0].contains("nobody-asked"),

@@ -1,5 +1,5 @@
-//! A raw client of 2026-07-28: no session, `_meta` in every request, and headers that repeat the
-//! body.
+//! A raw client of 2026-07-28. It has no session, sends `_meta` in every request, and repeats parts
+//! of the body in headers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +15,7 @@ pub const MODERN: &str = "2026-07-28";
 
 const ACCEPT: &str = "application/json, text/event-stream";
 
-/// The protocol's `_meta` key for this name.
+/// The `_meta` key that the protocol defines for this name.
 pub fn key(name: &str) -> String {
     format!("io.modelcontextprotocol/{name}")
 }
@@ -23,13 +23,13 @@ pub fn key(name: &str) -> String {
 /// A client of one endpoint.
 pub struct Modern {
     pub http: Http,
-    /// The `_meta` members of every request.
+    /// The members of `_meta` in every request.
     pub meta: Map<String, Value>,
     next_id: AtomicU64,
 }
 
 impl Modern {
-    /// A client without capabilities.
+    /// A client that declares no capabilities.
     pub fn at(gateway: &Gateway, path: &str) -> Self {
         let mut meta = Map::new();
         meta.insert(key("protocolVersion"), MODERN.into());
@@ -42,18 +42,18 @@ impl Modern {
         }
     }
 
-    /// Sets another member of `_meta`.
+    /// Adds a member to `_meta`.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.meta.insert(name.to_owned(), value.into());
         self
     }
 
-    /// Declares these capabilities.
+    /// Sets the capabilities that the client declares.
     pub fn able(self, capabilities: Value) -> Self {
         self.with(&key("clientCapabilities"), capabilities)
     }
 
-    /// A request and its headers.
+    /// Builds a request and its headers.
     pub fn request(&self, method: &str, mut params: Value) -> (HeaderMap, Value) {
         let headers = self.headers(method, &params);
         let mut meta = self.meta.clone();
@@ -103,12 +103,12 @@ impl Modern {
         self.send(self.request(method, params)).await
     }
 
-    /// The whole answer to a request.
+    /// Sends a request. Returns the whole response.
     pub async fn ask(&self, method: &str, params: Value) -> Response {
         self.begin(method, params).await.whole().await
     }
 
-    /// The result of a request.
+    /// Sends a request that must succeed. Returns the result.
     pub async fn result(&self, method: &str, params: Value) -> Value {
         let response = self.ask(method, params).await;
         let message = response.json();
@@ -117,7 +117,7 @@ impl Modern {
         message["result"].clone()
     }
 
-    /// The status and the error of a request.
+    /// Sends a request that must fail. Returns the status and the error.
     pub async fn error(&self, method: &str, params: Value) -> (u16, Value) {
         let response = self.ask(method, params).await;
         let message = response.json();
@@ -125,7 +125,7 @@ impl Modern {
         (response.status.as_u16(), message["error"].clone())
     }
 
-    /// The result of a tool.
+    /// Calls a tool. Returns the result.
     pub async fn call(&self, tool: &str, arguments: Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});
         self.result("tools/call", params).await

@@ -1,4 +1,4 @@
-//! Servers of 2026-07-28, and the detection of a server's era (docs/dev/wire.md).
+//! Servers of 2026-07-28, and how Mainstay detects the era of a server (docs/dev/wire.md).
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
 const MODERN: &[&str] = &["--revisions", "2026-07-28"];
 const DUAL: &[&str] = &["--revisions", "2025-06-18,2026-07-28"];
 
-/// Makes one test for each transport that exists in both eras.
+/// Defines a test for each transport that exists in both eras.
 macro_rules! over_both_transports {
     ($($(#[$doc:meta])* async fn $name:ident($kind:ident) $body:block)*) => {$(
         $(#[$doc])*
@@ -38,7 +38,7 @@ macro_rules! over_both_transports {
     )*};
 }
 
-/// Numbers of `server/discover` and of `initialize` requests.
+/// The numbers of `server/discover` and `initialize` requests.
 fn greetings(backend: &Backend) -> (usize, usize) {
     (
         backend.count("server/discover"),
@@ -46,7 +46,7 @@ fn greetings(backend: &Backend) -> (usize, usize) {
     )
 }
 
-/// Waits until the server has exactly these subscriptions.
+/// Waits until the server has exactly the expected subscriptions.
 async fn until_subscribed(client: &Http, expected: Value) {
     let subscribed_result = async {
         while client.call("x__subscriptions", json!({})).await["structuredContent"] != expected {}
@@ -54,7 +54,7 @@ async fn until_subscribed(client: &Http, expected: Value) {
     soon(&format!("subscriptions {expected}"), subscribed_result).await;
 }
 
-/// Makes the server announce a new tool until the client lists the tool.
+/// Makes the server announce a new tool, and waits until the client lists it.
 async fn until_announced(client: &Http) {
     client.call("x__change_tools", json!({})).await;
     let list_wait = async { while !client.tools().await.contains(&"x__extra".to_owned()) {} };
@@ -72,11 +72,12 @@ over_both_transports! {
         for method in ["notifications/initialized", "ping", "logging/setLevel"] {
             assert_eq!(backend.count(method), 0, "{method}");
         }
-        // A legacy session would cause a second `initialize`.
+        // With a legacy session, there would be a second `initialize`.
         assert_eq!(greetings(&backend), (1, usize::from(kind == BackendKind::Http)));
     }
 
-    /// Section 2, "Detecting a backend's era": only modern messages prove a modern server.
+    /// Only a modern message shows that a server is modern (section 2, "Detecting a backend's
+    /// era").
     async fn a_legacy_server_is_found_out_however_it_answers(kind) {
         for flags in [&[][..], &["--on-discover", "empty"], &["--on-discover", "silence"]] {
             let backend = Backend::start(kind, flags).await;
@@ -84,14 +85,14 @@ over_both_transports! {
             gateway.client().await.assert_echo("x__echo").await;
             assert_eq!(greetings(&backend), (1, 1), "{flags:?}");
             assert_eq!(backend.count("subscriptions/listen"), 0);
-            // The era is stored for the next connection.
+            // The next connection uses the stored era.
             gateway.rest().done("x", "reconnect").await;
             assert_eq!(greetings(&backend), (1, 2), "{flags:?}");
         }
     }
 
-    /// Section 6: a server of both eras gets a modern session. Over HTTP, a legacy client also gets
-    /// one legacy session.
+    /// A server of both eras gets a modern session. Over HTTP, legacy clients also share one legacy
+    /// session (section 6).
     async fn a_server_of_both_eras_is_spoken_to_in_both(kind) {
         let backend = Backend::start(kind, DUAL).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -105,7 +106,7 @@ over_both_transports! {
         assert_eq!(greetings(&backend), (1, usize::from(kind == BackendKind::Http)));
     }
 
-    /// `protocol` sets the era without detection.
+    /// `protocol` sets the era, and nothing is detected.
     async fn the_pin_wins(kind) {
         let backend = Backend::start(kind, DUAL).await.option("protocol", "2025-06-18");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -127,7 +128,7 @@ over_both_transports! {
         assert_eq!(backend.count("initialize"), 0);
     }
 
-    /// The stored era is used in the next run, which notices a changed era.
+    /// The next run uses the stored era, and notices if the era has changed.
     async fn the_next_run_knows_the_era(kind) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let backend = Backend::start(kind, &["--on-discover", "silence"]).await;
@@ -142,7 +143,7 @@ over_both_transports! {
         }
     }
 
-    /// Section 4: `server/discover` replaces `ping`.
+    /// `server/discover` replaces `ping` as the probe (section 4).
     async fn a_modern_server_is_probed_by_discover(kind) {
         let backend = Backend::start(kind, MODERN).await;
         let backend = backend.option("health", health_checks(Duration::from_millis(100), "reconnect"));
@@ -154,7 +155,7 @@ over_both_transports! {
         assert_eq!((backend.count("ping"), backend.count("initialize")), (0, 0));
     }
 
-    /// Announcements arrive before and after a reconnect.
+    /// Announcements arrive both before and after a reconnect.
     async fn the_kept_listen_is_sent_again_after_a_reconnect(kind) {
         let backend = Backend::start(kind, MODERN).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -167,8 +168,7 @@ over_both_transports! {
         until_announced(&client).await;
     }
 
-    /// All subscribed resources share one upstream listen stream, which is reopened when the set
-    /// changes.
+    /// All subscriptions share one upstream listen stream. It is opened again when they change.
     async fn resources_are_subscribed_to_in_the_kept_listen(kind) {
         let backend = Backend::start(kind, MODERN).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -194,8 +194,9 @@ over_both_transports! {
         until_subscribed(&first_client, json!({"fake://text": 1})).await;
     }
 
-    /// With one call in flight, a log message is sent before that call's answer. With several calls
-    /// on a pipe, every client that requested log messages of the server receives it.
+    /// If one call is in flight, its log message arrives before its answer. If several calls are in
+    /// flight on a pipe, every client that has requested log messages of the server gets the
+    /// message.
     async fn log_messages_of_calls_beside_others_are_heard(kind) {
         let backend = Backend::start(kind, MODERN).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -218,8 +219,8 @@ over_both_transports! {
         }
     }
 
-    /// docs/dev/wire.md: a modern server must not send requests. Its call fails without a question
-    /// to the client.
+    /// A modern server must not send requests. If it does, its call fails, and the client is not
+    /// asked (docs/dev/wire.md).
     async fn a_request_of_a_modern_server_fails_its_call(kind) {
         let backend = Backend::start(kind, MODERN).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -229,8 +230,8 @@ over_both_transports! {
         client.assert_echo("x__echo").await;
     }
 
-    /// "Custom Headers from Tool Parameters": over HTTP a tool with an invalid header is neither
-    /// listed nor callable.
+    /// Over HTTP, a tool with an invalid header is neither listed nor callable ("Custom Headers
+    /// from Tool Parameters").
     async fn an_invalid_tool_exists_only_where_there_are_no_headers(kind) {
         let backend = Backend::start(kind, &[MODERN, &["--bad-tool"]].concat()).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -249,7 +250,7 @@ over_both_transports! {
         }
     }
 
-    /// The cancellation uses the form of the server's transport.
+    /// The cancellation has the form that the server's transport requires.
     async fn a_call_is_cancelled(kind) {
         let backend = Backend::start(kind, MODERN).await.option("timeout_s", 0.3);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -261,8 +262,8 @@ over_both_transports! {
     }
 }
 
-/// Section 2: the process is restarted without `server/discover`, and the exit is not counted as a
-/// crash.
+/// If a process exits after `server/discover`, it is restarted without that request. The exit does
+/// not count as a crash (section 2).
 #[tokio::test]
 async fn a_process_that_ends_at_the_question_has_not_crashed() {
     let backend = Backend::start(BackendKind::Stdio, &["--on-discover", "exit"]).await;
@@ -279,7 +280,8 @@ async fn a_process_that_ends_at_the_question_has_not_crashed() {
     assert_eq!(greetings(&backend), (1, 2));
 }
 
-/// A server without sessions does not answer `server/discover` over HTTP.
+/// If a server does not answer `server/discover` over HTTP, Mainstay stops waiting and tries
+/// `initialize`.
 #[tokio::test]
 async fn a_question_that_hangs_over_http_is_given_up() {
     let flags = ["--stateless", "--on-discover", "silence"];
@@ -290,7 +292,7 @@ async fn a_question_that_hangs_over_http_is_given_up() {
     assert_eq!(greetings(&backend), (1, 1));
 }
 
-/// A slow process start does not count towards the timeout of `server/discover`.
+/// The timeout of `server/discover` does not include the start of a slow process.
 #[tokio::test]
 async fn a_modern_process_that_starts_slowly_is_still_modern() {
     let backend = Backend::start(
@@ -304,7 +306,8 @@ async fn a_modern_process_that_starts_slowly_is_still_modern() {
     gateway.client().await.assert_echo("x__echo").await;
 }
 
-/// Section 2: 401, 403, 429 and 5xx prove nothing. `initialize` follows except after 429.
+/// The statuses 401, 403, 429 and 5xx do not show the era. After them Mainstay sends `initialize`,
+/// except after 429 (section 2).
 #[tokio::test]
 async fn common_http_errors_are_no_evidence_of_an_era() {
     for status in ["401", "403", "429", "503"] {
@@ -325,13 +328,14 @@ async fn common_http_errors_are_no_evidence_of_an_era() {
         };
         soon("a modern session", tried_server).await;
         backend.until_count("subscriptions/listen", 1).await;
-        // This server accepts requests without client information.
+        // This server accepts requests without information about the client.
         let max_greetings = usize::from(status != "429");
         assert!(backend.count("initialize") <= max_greetings, "{status}");
     }
 }
 
-/// Without a connection, failed calls, probes and the listen stream reveal a stopped server.
+/// Without a connection, the end of a server is noticed by failed calls, by probes and by the
+/// listen stream.
 #[tokio::test]
 async fn a_server_that_has_gone_is_noticed_and_comes_back() {
     let backend = Backend::start(BackendKind::Http, MODERN)
@@ -348,7 +352,7 @@ async fn a_server_that_has_gone_is_noticed_and_comes_back() {
     until_announced(&client).await;
 }
 
-/// A broken listen stream is reopened, and the session continues.
+/// If the listen stream breaks, it is opened again, and the session continues.
 #[tokio::test]
 async fn a_listen_that_broke_off_is_opened_again() {
     let backend = Backend::start(BackendKind::Http, MODERN).await;
@@ -361,7 +365,7 @@ async fn a_listen_that_broke_off_is_opened_again() {
     assert_eq!(backend.count("server/discover"), 1);
 }
 
-/// A server that is no longer modern gets a session in its current era.
+/// If a server is no longer modern, it gets a session of its new era.
 #[tokio::test]
 async fn a_server_that_changes_its_era_is_found_out_again() {
     let backend = Backend::start(BackendKind::Http, MODERN).await;
@@ -382,8 +386,8 @@ async fn a_server_that_changes_its_era_is_found_out_again() {
     client.assert_echo("x__echo").await;
 }
 
-/// "Custom Headers from Tool Parameters": after −32020 the tool list is refreshed, and the call is
-/// sent again.
+/// After the error −32020, Mainstay reads the tool list and sends the call again ("Custom Headers
+/// from Tool Parameters").
 #[tokio::test]
 async fn headers_that_are_out_of_date_are_made_anew() {
     let backend = Backend::start(BackendKind::Http, &[MODERN, &["--no-tools"]].concat()).await;

@@ -1,4 +1,4 @@
-//! Clients of 2026-07-28 with legacy servers: requests, answers and errors (specification
+//! Clients of 2026-07-28 with legacy servers: their requests, answers and errors (specification
 //! 2026-07-28, "Streamable HTTP", "Versioning").
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -29,8 +29,8 @@ fn uncacheable_result(result: &Value) {
 }
 
 over_every_transport! {
-    /// A client without a session can use every feature of a legacy server, in the form of its own
-    /// revision.
+    /// A client without a session can use all features of a legacy server, in the form of the
+    /// client's revision.
     async fn a_legacy_server_serves_clients_without_sessions(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -63,7 +63,7 @@ over_every_transport! {
             complete_result(&completed_result);
             assert_eq!(completed_result["completion"]["values"], json!(["Ada", "Alan"]));
         }
-        // A legacy server receives no members of the modern era.
+        // Members of the modern era are not sent to a legacy server.
         for call in backend.of_method("tools/call") {
             assert_eq!(call["params"].get("_meta"), None, "{call}");
         }
@@ -96,8 +96,8 @@ async fn discovery_lists_revisions_and_capabilities() {
     }
 }
 
-/// Checks run in the specification's order: `_meta`, headers, version, method. Each error has the
-/// request id.
+/// A request is checked in the order of the specification: `_meta`, headers, version, method. Each
+/// error has the id of the request.
 #[tokio::test]
 async fn request_metadata_is_checked() {
     let (gateway, backend) = gateway().await;
@@ -115,7 +115,7 @@ async fn request_metadata_is_checked() {
         for missing_key in ["protocolVersion", "clientCapabilities"] {
             let mut client = client();
             client.meta.remove(&key(missing_key)).expect("it was there");
-            // Without a version in `_meta`, the header determines the era.
+            // If `_meta` has no version, the header decides the era.
             let mut request = client.request("tools/list", json!({}));
             request
                 .0
@@ -144,7 +144,7 @@ async fn request_metadata_is_checked() {
         assert_eq!(error["data"]["supported"], json!(["2026-07-28"]));
         let matching_result = client().result("server/discover", json!({})).await;
         assert_eq!(matching_result["supportedVersions"][0], "2026-07-28");
-        // Methods of the legacy era require a session.
+        // Legacy methods need a session.
         assert_refused(
             &client().with(&key("protocolVersion"), "2025-11-25"),
             (400, -32022),
@@ -159,7 +159,8 @@ async fn request_metadata_is_checked() {
     assert_eq!(backend.count("tools/call"), 0);
 }
 
-/// A missing, duplicate or different header gets −32020, and no server is called.
+/// If a header is missing, occurs twice, or differs from the body, the request gets −32020. No
+/// server is called.
 #[tokio::test]
 async fn headers_repeat_the_body() {
     let (gateway, backend) = gateway().await;
@@ -202,7 +203,7 @@ async fn headers_repeat_the_body() {
     assert_eq!(backend.fake().runs("echo"), 8);
 }
 
-/// The revision determines the era, because some clients send `Mcp-Method` in every revision.
+/// The revision decides the era, because some clients send `Mcp-Method` in every revision.
 #[tokio::test]
 async fn a_client_with_a_session_may_send_the_method_in_a_header() {
     let (gateway, _backend) = gateway().await;
@@ -232,7 +233,7 @@ async fn a_client_with_a_session_may_send_the_method_in_a_header() {
     }
 }
 
-/// Parameter headers are checked, also for legacy servers.
+/// Headers for parameters are checked even if the server is legacy.
 #[tokio::test]
 async fn headers_repeat_a_tools_parameters() {
     let (http, stdio) = (
@@ -313,7 +314,7 @@ async fn errors_have_the_codes_and_statuses_of_their_revision() {
             .error("tools/list", json!({"cursor": "nowhere"}))
             .await;
         assert_eq!(error["code"], -32602, "{error}");
-        // A tool error is a result.
+        // The error of a tool is a result with `isError`.
         let failed_result = client.call(&format!("{prefix}error"), json!({})).await;
         complete_result(&failed_result);
         assert_eq!(failed_result["isError"], true);
@@ -346,8 +347,8 @@ async fn other_methods_need_a_session() {
     }
 }
 
-/// A page of an allowed origin may send the headers of the revision. Foreign origins and loops are
-/// refused.
+/// A web page of an allowed origin may send the headers of the revision. Other origins and request
+/// loops are refused.
 #[tokio::test]
 async fn the_doors_guards_are_those_of_all() {
     let (gateway, backend) = gateway().await;
@@ -389,7 +390,7 @@ async fn the_doors_guards_are_those_of_all() {
     assert_eq!(backend.count("tools/call"), 0);
 }
 
-/// The error of a failed server is a tool result that names the server.
+/// If the server fails, the error is a tool result that names the server.
 #[tokio::test]
 async fn a_failed_call_is_a_result_of_its_tool() {
     let backend = Backend::stdio().await;
@@ -405,7 +406,7 @@ async fn a_failed_call_is_a_result_of_its_tool() {
     }
 }
 
-/// One endpoint and one server serve clients of both eras.
+/// Clients of both eras share an endpoint and a server.
 #[tokio::test]
 async fn clients_of_both_eras_share_an_endpoint() {
     let (gateway, _backend) = gateway().await;
@@ -420,8 +421,8 @@ async fn clients_of_both_eras_share_an_endpoint() {
     }
 }
 
-/// Between modern clients and servers, server information, hints, questions, state and streams pass
-/// unchanged.
+/// Between a modern client and a modern server, these pass unchanged: server information, hints,
+/// questions, state and streams.
 #[tokio::test]
 async fn a_modern_server_speaks_for_itself() {
     for kind in [BackendKind::Http, BackendKind::Stdio] {
@@ -438,7 +439,7 @@ async fn a_modern_server_speaks_for_itself() {
         );
         let list = client.result("tools/list", json!({})).await;
         assert_eq!(list["ttlMs"], 5000, "{kind:?}");
-        // The state passes unchanged in both directions.
+        // The state passes unchanged to the client and back to the server.
         let mut params = json!({"name": "ask_elicitation"});
         let required_result = client.result("tools/call", params.clone()).await;
         assert_eq!(required_result["resultType"], "input_required");
@@ -472,7 +473,7 @@ async fn a_modern_server_speaks_for_itself() {
             message["params"]["_meta"][key("subscriptionId")],
             request["id"]
         );
-        // The error and HTTP status of a missing capability pass unchanged.
+        // The error about a missing capability passes unchanged, with its HTTP status.
         let incapable_client = Modern::at(&gateway, "/servers/x/mcp");
         let (status, error) = incapable_client
             .error("tools/call", json!({"name": "ask_sampling"}))

@@ -1,4 +1,4 @@
-//! Server requests of legacy servers to clients without a session: the result is `input_required`,
+//! Legacy servers ask questions of clients without a session. The client gets the result `input_required`,
 //! and the call waits for the client's retry (2026-07-28, "Multi Round-Trip Requests").
 
 use std::{
@@ -28,7 +28,7 @@ async fn start_legacy(kind: BackendKind) -> Backend {
     Backend::start(kind, &["--revisions", "2025-11-25"]).await
 }
 
-/// The questions in a result that requires input.
+/// The questions in a result of type `input_required`.
 fn questions(result: &Value) -> Vec<(String, Value)> {
     assert_eq!(result["resultType"], "input_required", "{result}");
     assert!(result.get("ttlMs").is_none(), "{result}");
@@ -50,7 +50,7 @@ fn answer(question: &Value) -> Value {
     }
 }
 
-/// The parameters of the retry, with an answer to every question.
+/// The parameters of the retry. They answer every question.
 fn next_params(params: &Value, required_result: &Value) -> Value {
     let mut params = params.clone();
     for (key, question) in questions(required_result) {
@@ -60,8 +60,8 @@ fn next_params(params: &Value, required_result: &Value) -> Value {
     params
 }
 
-/// A legacy server requests roots when its session opens. The next call asks the client, and is
-/// sent after the server received the roots.
+/// A legacy server requests roots when its session opens. The next call asks the client for them. It is sent
+/// when the server has the roots.
 #[tokio::test]
 async fn roots_that_were_asked_for_before_a_call_are_told_with_it() {
     let backend = start_legacy(BackendKind::Http).await;
@@ -73,7 +73,7 @@ async fn roots_that_were_asked_for_before_a_call_are_told_with_it() {
         .publish(r#"{"jsonrpc":"2.0","id":"early","method":"roots/list"}"#);
     let params = json!({"name": "echo", "arguments": {"text": "later"}});
     let calls_before = Cell::new(0);
-    // Calls before the server's request do not ask.
+    // Repeat the call. Until the server has requested roots, a call asks nothing.
     let required_result = crate::gateway::found("a call that asks", async || {
         let result = client.result("tools/call", params.clone()).await;
         let is_asked = result["resultType"] == "input_required";
@@ -98,13 +98,13 @@ async fn roots_that_were_asked_for_before_a_call_are_told_with_it() {
         backend.of_method("tools/call").len(),
         calls_before.get() + 1
     );
-    // A second call does not ask again.
+    // The second call does not ask again.
     let result = client.result("tools/call", params).await;
     assert_eq!(result["resultType"], "complete", "{result}");
 }
 
 over_every_transport! {
-    /// Each round is a retry with a new id. The upstream call stays the same.
+    /// In each round, the client retries with a new id, but the upstream call is the same.
     async fn a_call_goes_on_over_rounds(kind) {
         let backend = start_legacy(kind).await.option("serverRequests", "forward");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -127,7 +127,7 @@ over_every_transport! {
         assert_eq!(backend.runs("ask_in_turn"), 2);
     }
 
-    /// Calls of tools, prompts and resources may require answers, to several questions at once or in two rounds.
+    /// Calls of tools, prompts and resources can ask several questions, in one round or in two.
     async fn prompts_and_resources_can_ask(kind) {
         let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -154,7 +154,8 @@ over_every_transport! {
         }
     }
 
-    /// Without the client's capability, the server gets an error, and its own result is forwarded.
+    /// If the client lacks the capability, the server gets an error. The result that it then gives is
+    /// forwarded.
     async fn a_client_without_capabilities_is_not_asked(kind) {
         let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -170,7 +171,8 @@ over_every_transport! {
         assert!(capabilities_sent.clone().all(|capabilities| capabilities.get("sampling").is_none()));
     }
 
-    /// A changed, foreign or unknown state is refused. The call of the original state still waits.
+    /// A state that was changed, belongs to another client, or is unknown is refused. The call still waits
+    /// for its own state.
     async fn a_state_that_is_not_this_calls_is_refused(kind) {
         let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -199,19 +201,19 @@ over_every_transport! {
             let (_, error) = client.error(method, wrong_params.clone()).await;
             assert_eq!(error["code"], -32602, "{wrong_params}");
         }
-        // Another endpoint refuses the state.
+        // The state is refused at another endpoint.
         let (_, error) = willing_client(&gateway, "/mcp").error("tools/call", valid_params.clone()).await;
         assert_eq!(error["code"], -32602);
         let result = client.result("tools/call", valid_params.clone()).await;
         assert!(result.to_string().contains("Ada"), "{result}");
-        // A state of a finished call does not run the call again.
+        // The state of a finished call does not start the call again.
         let (_, error) = client.error("tools/call", valid_params).await;
         assert_eq!(error["code"], -32602);
         assert_eq!(backend.runs("ask_elicitation"), 1);
         assert_eq!(backend.runs("ask_sampling"), 0);
     }
 
-    /// An unanswered question is asked again. An answer without a question is ignored.
+    /// A question without an answer is asked again. An answer without a question is ignored.
     async fn a_question_stays_until_it_is_answered(kind) {
         let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -227,7 +229,7 @@ over_every_transport! {
         assert_eq!(backend.runs("ask_elicitation"), 1);
     }
 
-    /// Calls that wait for answers do not block each other's questions.
+    /// While one call waits for an answer, other calls can ask questions.
     async fn calls_wait_beside_each_other(kind) {
         let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -244,7 +246,7 @@ over_every_transport! {
         }
     }
 
-    /// T1: a stop does not wait for answers of people.
+    /// A stop does not wait for people's answers (T1).
     async fn stopping_ends_calls_that_wait(kind) {
         let backend = start_legacy(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -257,7 +259,7 @@ over_every_transport! {
     }
 }
 
-/// A waiting call ends after a time limit, together with its state.
+/// A call that waits ends after a time limit. Its state is then invalid.
 #[tokio::test]
 async fn a_call_does_not_wait_for_ever() {
     let backend = start_legacy(BackendKind::Http).await;

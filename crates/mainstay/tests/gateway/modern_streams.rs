@@ -1,5 +1,5 @@
-//! Messages to clients without a session, in calls and on listen streams (2026-07-28, "Streamable
-//! HTTP", "Subscriptions", "Cancellation", "Logging").
+//! Messages to clients without a session, during calls and on listen streams (2026-07-28,
+//! "Streamable HTTP", "Subscriptions", "Cancellation", "Logging").
 
 use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::{
 
 const PATHS: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
 
-/// All messages about a request.
+/// Sends a request. Returns all messages about it.
 async fn messages(client: &Modern, method: &str, params: Value) -> Vec<Value> {
     let response = client.ask(method, params).await;
     assert_eq!(response.status, 200, "{}", response.text);
@@ -24,7 +24,7 @@ async fn messages(client: &Modern, method: &str, params: Value) -> Vec<Value> {
         .collect()
 }
 
-/// Opens a listen stream. Returns the stream, its id and the honoured filter.
+/// Opens a listen stream. Returns the stream, its id, and the accepted filter.
 async fn listen(client: &Modern, filter: Value) -> (Stream, Value, Value) {
     let (headers, request) =
         client.request("subscriptions/listen", json!({"notifications": filter}));
@@ -40,7 +40,7 @@ async fn listen(client: &Modern, filter: Value) -> (Stream, Value, Value) {
 }
 
 over_every_transport! {
-    /// Progress has the client's token, and arrives on the call's stream before the result.
+    /// Progress has the client's token. It arrives on the stream of the call, before the result.
     async fn progress_comes_before_the_result(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -61,7 +61,7 @@ over_every_transport! {
         }
     }
 
-    /// Log messages reach only the request that set a level.
+    /// Log messages reach only requests that set a log level.
     async fn logs_come_where_they_are_asked_for(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -79,7 +79,7 @@ over_every_transport! {
                 ("error", None, 0),
                 ("error", Some("warning"), 2),
                 ("info", Some("warning"), 0),
-                // Messages that the server sends only at level `debug`.
+                // The server sends these messages only at level `debug`.
                 ("debug", Some("debug"), 2),
                 ("debug", None, 0),
                 ("debug", Some("info"), 0),
@@ -93,7 +93,8 @@ over_every_transport! {
         }
     }
 
-    /// Closing the stream cancels the call, before and after the response headers.
+    /// If the client closes the stream, the call is cancelled, both before and after the response's
+    /// head.
     async fn closing_the_stream_cancels(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -107,7 +108,7 @@ over_every_transport! {
                 () = until("the call", || backend.calls_of("hang").len() > calls) => {}
             }
             until("the cancellation", || backend.cancelled().len() > previous_count).await;
-            // Response headers arrive after a second.
+            // The response's head arrives after a second.
             let stream = client.begin("tools/call", params).await;
             assert_eq!(stream.status, StatusCode::OK);
             drop(stream);
@@ -119,8 +120,8 @@ over_every_transport! {
         }
     }
 
-    /// The acknowledgement contains the honoured filter. Only requested messages arrive, with the
-    /// subscription id. The last listener's end unsubscribes upstream.
+    /// The acknowledgement contains the accepted filter. Only requested messages arrive, with the
+    /// subscription id. When the last listener ends, Mainstay unsubscribes at the server.
     async fn changes_are_told_to_who_listens(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -165,7 +166,7 @@ over_every_transport! {
     }
 }
 
-/// Two streams share one upstream subscription.
+/// Two streams that listen to the same resource share one upstream subscription.
 #[tokio::test]
 async fn subscriptions_are_shared() {
     let backend = Backend::http().await;
@@ -178,7 +179,7 @@ async fn subscriptions_are_shared() {
         let (mut second_stream, _, _) = listen(&client, expected).await;
         assert_eq!(backend.count("resources/subscribe"), subscribes_before + 1);
         drop(first_stream);
-        // The other stream still receives updates.
+        // The other stream still gets updates.
         let touch = json!({"uri": "fake://text"});
         client.call(&format!("{prefix}touch"), touch.clone()).await;
         assert_eq!(
@@ -193,7 +194,7 @@ async fn subscriptions_are_shared() {
     }
 }
 
-/// The end of one listener does not end another listener's subscription.
+/// When one listener ends, the subscription of another stays.
 #[tokio::test]
 async fn a_new_listener_survives_the_end_of_another() {
     let backend = Backend::http().await;
@@ -210,7 +211,7 @@ async fn a_new_listener_survives_the_end_of_another() {
     }
 }
 
-/// A stop completes the stream with a result.
+/// At a stop, the stream ends with a result.
 #[tokio::test]
 async fn stopping_completes_the_streams() {
     let backend = Backend::http().await;
@@ -258,7 +259,8 @@ async fn a_stream_needs_a_filter_and_a_client_that_reads_it() {
     }
 }
 
-/// A lost pooled session is reopened for its listeners, which get change notifications.
+/// If a pooled session is lost, Mainstay opens it again for its listeners. They are notified of
+/// changes.
 #[tokio::test]
 async fn a_lost_server_is_listened_to_again() {
     let backend = Backend::stdio().await;
@@ -278,7 +280,7 @@ async fn a_lost_server_is_listened_to_again() {
     );
 }
 
-/// SEP-414: the trace context passes unchanged.
+/// The trace context passes unchanged (SEP-414).
 #[tokio::test]
 async fn trace_context_is_passed_on() {
     let backend = Backend::start(BackendKind::Http, &[]).await;
@@ -294,8 +296,8 @@ async fn trace_context_is_passed_on() {
     }
 }
 
-/// A pipe can have concurrent modern requests and a session. A cancellation notification ends one
-/// request.
+/// A pipe can carry a session and modern requests at the same time. A cancellation notification
+/// ends one request.
 #[tokio::test]
 async fn one_pipe_serves_both_eras() {
     let backend = Backend::http().await;
@@ -329,7 +331,7 @@ async fn one_pipe_serves_both_eras() {
     let message = pipe.message().await;
     assert_eq!(message["id"], call["id"]);
     assert_eq!(message["result"]["resultType"], "complete");
-    // A listen stream and two calls. One call is cancelled first, the stream last.
+    // Open a listen stream and start two calls. Cancel one call first, and the stream last.
     let listen = ask(
         "subscriptions/listen",
         json!({"notifications": {"toolsListChanged": true}}),
@@ -362,7 +364,7 @@ async fn one_pipe_serves_both_eras() {
         }
         received_messages.push(message);
     }
-    // The session gets the message without a subscription id, the stream with one.
+    // The session gets the message without a subscription id, and the stream gets it with one.
     let changes = received_messages
         .iter()
         .filter(|message| message["method"] == "notifications/tools/list_changed");

@@ -1,4 +1,4 @@
-//! Names of tools, prompts and resources that two servers share (J4, Y4).
+//! Names of tools, prompts and resources that exist at two servers (J4, Y4).
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ async fn start_two(settings: Value) -> (Gateway, [Backend; 2]) {
     (gateway, backends)
 }
 
-/// Number of runs of `echo` at each server.
+/// The number of runs of `echo` at each server.
 fn echo_counts(backends: &[Backend; 2]) -> [u64; 2] {
     [0, 1].map(|index| backends[index].fake().runs("echo"))
 }
@@ -31,7 +31,7 @@ async fn unknown_tool(client: &Http, tool: &str) -> Value {
     error
 }
 
-/// J4: equal tool names of two servers are two tools.
+/// Two servers may have a tool of the same name. Both tools can be called (J4).
 #[tokio::test]
 async fn the_same_tool_of_two_servers_is_two_tools() {
     let (gateway, backends) = start_two(json!({})).await;
@@ -49,7 +49,7 @@ async fn the_same_tool_of_two_servers_is_two_tools() {
     );
 }
 
-/// Y4: another spelling is accepted if the match is unique.
+/// Another spelling of a name is accepted if only one tool matches (Y4).
 #[tokio::test]
 async fn other_spellings_lead_to_the_same_tool() {
     let (gateway, backends) = start_two(json!({})).await;
@@ -66,7 +66,7 @@ async fn other_spellings_lead_to_the_same_tool() {
     );
 }
 
-/// `naming` selects the form of names. A bare name that two servers share is not listed.
+/// `naming` selects the form of names. If two servers share a bare name, it is not listed.
 #[tokio::test]
 async fn naming_is_a_choice() {
     for (naming, echo, extra_tool) in [
@@ -100,7 +100,8 @@ async fn naming_is_a_choice() {
     }
 }
 
-/// The first configured server owns a shared URI. `mainstay+<server>:<uri>` selects a server.
+/// If servers share a URI, it leads to the first server of the configuration.
+/// `mainstay+<server>:<uri>` selects another one.
 #[tokio::test]
 async fn the_same_uri_of_two_servers_is_two_resources() {
     let (gateway, backends) = start_two(json!({})).await;
@@ -148,8 +149,8 @@ async fn the_same_uri_of_two_servers_is_two_resources() {
     }
 }
 
-/// The owner of a URI comes from the lists, then from the templates, then from requests to the
-/// servers.
+/// Mainstay looks for the owner of a URI first in the lists, then in the templates. Then it sends
+/// requests to the servers.
 #[tokio::test]
 async fn an_unlisted_resource_is_looked_for() {
     let bare_backend = Backend::start(BackendKind::Http, &["--no-resources"]).await;
@@ -177,7 +178,7 @@ async fn an_unlisted_resource_is_looked_for() {
     assert_eq!(other_backend.count("resources/read"), 2);
 }
 
-/// K2: an unknown tool gets −32602 with the status of its server.
+/// An unknown tool gets −32602, with the status of its server (K2).
 #[tokio::test]
 async fn an_unknown_tool_names_the_state_of_its_server() {
     let (gateway, _backends) = start_two(json!({})).await;
@@ -205,7 +206,7 @@ async fn an_unknown_tool_names_the_state_of_its_server() {
     }
 }
 
-/// A disabled tool is neither listed nor callable by any spelling.
+/// A disabled tool is not listed, and no spelling can call it.
 #[tokio::test]
 async fn a_disabled_tool_is_not_there() {
     let backend = Backend::http()
@@ -235,7 +236,8 @@ async fn a_disabled_tool_is_not_there() {
     );
 }
 
-/// J12: names longer than `maxNameLength` are shortened, stay distinct, and call the right tools.
+/// Names longer than `maxNameLength` are shortened. They stay distinct and lead to the right tools
+/// (J12).
 #[tokio::test]
 async fn long_names_are_shortened_and_found() {
     let backend = Backend::start(BackendKind::Http, &["--tools", "3"]).await;

@@ -1,5 +1,5 @@
-//! Servers that were down when Mainstay started. A call at any door triggers a connection attempt,
-//! and fails with its reason.
+//! Servers that were down when Mainstay started. A call through any door leads to an attempt to
+//! connect. If the attempt fails, the call fails with its reason.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::{
     rest_client::never_retry,
 };
 
-/// A server that is down. The next scheduled attempt is an hour away.
+/// A server that is down. The next scheduled attempt is only in an hour.
 struct Absent {
     backend: Backend,
     program: Option<(TempDir, PathBuf)>,
@@ -37,7 +37,7 @@ impl Absent {
         Self { backend, program }
     }
 
-    /// Starts the server without an announcement.
+    /// Makes the server available. Mainstay does not notice this by itself.
     async fn arrive(&self) {
         match &self.program {
             Some((_, path)) => {
@@ -57,7 +57,7 @@ impl Absent {
 }
 
 over_every_transport! {
-    /// The catalog is empty, so the tool name alone identifies the server.
+    /// The catalog is empty, so Mainstay finds the server by the prefix of the tool's name.
     async fn the_only_server_is_asked_for_by_a_call_at_mcp(kind) {
         let absent_server = Absent::start(kind).await;
         let gateway = Gateway::with_servers(&[("x", &absent_server.backend)]).await;
@@ -99,7 +99,7 @@ over_every_transport! {
     }
 }
 
-/// A server that refuses all clients is asked once a minute at most. The error has the reason.
+/// If a server refuses all clients, calls try it only once a minute. The error has the reason.
 #[tokio::test]
 async fn a_server_that_lets_nobody_in_is_not_asked_by_every_call() {
     let backend = Backend::start(BackendKind::Http, &["--status", "401"]).await;
@@ -125,7 +125,7 @@ async fn a_server_that_lets_nobody_in_is_not_asked_by_every_call() {
     assert_eq!(post_times, ["server/discover", "initialize"]);
 }
 
-/// The reason is Mainstay's own text, not the output of the program.
+/// The reason is a text of Mainstay and not the output of the program.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_program_that_repeats_its_input_is_told_to_be_no_server() {

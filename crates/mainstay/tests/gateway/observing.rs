@@ -1,4 +1,4 @@
-//! Records and events over REST: filters, statistics, and export as a file.
+//! Records and events over REST: filters, statistics, and the export as a file.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     rest_client::TOKEN,
 };
 
-/// A gateway with a journal of four calls, one of them failed.
+/// A gateway whose journal has four calls. One of them failed.
 async fn with_calls(folder: &TempDir) -> Gateway {
     let backend = Backend::stdio().await;
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default());
@@ -60,12 +60,12 @@ async fn records_are_found_by_several_values_and_exported() {
         ("?client=tests&client=others", 4),
         ("?text=The%20tool%20FAILED", 1),
         ("?text=tool_error", 1),
-        // The text with quotes, and the same text as JSON.
+        // The text contains quotes. The second query has it in the form of JSON.
         ("?text=b%2C%22C%22", 1),
         ("?text=%22text%22%3A%22d%22&server=y", 1),
         ("?text=x%2FECHO", 2),
         ("?text=&server=x", 2),
-        // The filter does not search results.
+        // Results are not searched.
         ("?text=isError", 0),
     ] {
         let page = rest.get(&format!("/api/call-records{query}")).await;
@@ -157,7 +157,7 @@ async fn statistics_are_merged_ordered_and_bounded() {
         (&"x".into(), &2.into())
     );
     assert_eq!(series("").await.len(), 3);
-    // Short buckets are widened, because an answer has at most a thousand buckets.
+    // Short buckets are widened, because an answer has at most a thousand.
     assert_eq!(series("bucketMs=60000&since=0").await.len(), 3);
     for query in ["by=client", "sort=name"] {
         let (status, answer) = rest.try_get(&format!("/api/statistics?{query}")).await;
@@ -166,7 +166,7 @@ async fn statistics_are_merged_ordered_and_bounded() {
     gateway.stop().await;
 }
 
-/// A waiting server request and its answer are events, so clients need not poll.
+/// A question that waits is an event, and so is its answer. Clients need not poll.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_of_servers_are_events() {
     let backend = Backend::stdio().await.option("serverRequests", "queue");
@@ -205,7 +205,7 @@ async fn requests_of_servers_are_events() {
         tokio::join!(client.call("x__ask", ask.clone()), answer_task);
     }
 
-    // Events of both types: the newest page and the page before.
+    // Query events of both types: the newest page, and the page before it.
     let both_events = events("type=server_request_waiting,server_request_settled").await;
     let list = both_events["events"].as_array().expect("a list").iter();
     let ids: Vec<_> = list.map(|message| message["id"].clone()).collect();

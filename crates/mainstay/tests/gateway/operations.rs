@@ -1,4 +1,4 @@
-//! Operator commands for servers over REST (O2, O3, M7, M8, M12, Y19; W7, W13, W25).
+//! Operations of the operator on servers over REST (O2, O3, M7, M8, M12, Y19, W7, W13, W25).
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::{
     rest_client::{Rest, never_retry},
 };
 
-/// Asserts the answer of a connected server (O3).
+/// Asserts that this is the answer for a connected server (O3).
 fn is_connected(answer: &Value) {
     assert_eq!(
         (&answer["success"], &answer["status"]),
@@ -21,7 +21,7 @@ fn is_connected(answer: &Value) {
     assert!(tools.contains(&json!("x/echo")), "{answer}");
 }
 
-/// Brings a server to status `failed` by a crash loop. The server works at its next start.
+/// Makes a server crash until its status is `failed`. At its next start, the server works.
 async fn bring_to_failed(gateway: &Gateway, backend: &Backend) {
     backend.leave(&gateway.client().await).await;
     let rest = gateway.rest();
@@ -30,7 +30,8 @@ async fn bring_to_failed(gateway: &Gateway, backend: &Backend) {
 }
 
 over_every_transport! {
-    /// O2: a reconnect opens a new session in `connected`, `disconnected` and `reconnecting`.
+    /// A reconnect opens a new session if the status is `connected`, `disconnected` or
+    /// `reconnecting` (O2).
     async fn a_reconnect_leads_to_a_new_session_from_every_state(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", never_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -54,7 +55,7 @@ over_every_transport! {
         client.assert_echo("x__echo").await;
     }
 
-    /// F10, W25: a start over REST starts a failed server. A call does not.
+    /// A start over REST starts a failed server. A call does not start it (F10, W25).
     async fn a_failed_server_is_started_by_hand(kind) {
         let reconnect = json!({"initialDelayMs": 100, "maxDelayMs": 100, "maxAttempts": 1, "jitter": 0});
         let backend = Backend::fickle(kind, &[]).await;
@@ -73,7 +74,7 @@ over_every_transport! {
         }
     }
 
-    /// M7, M8, Y19: document 002's routes with its preset.
+    /// The routes of document 002, with the preset of that document (M7, M8, Y19).
     async fn the_routes_of_002_do_what_they_say(kind) {
         let backend = Backend::start(kind, &[]).await.option("preset", "bounded");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -85,13 +86,13 @@ over_every_transport! {
             assert_eq!((&answer["status"], &answer["name"]), (&json!("ok"), &json!("x")), "{answer}");
             answer
         };
-        // `reconnect` without `force` leaves a connected server alone.
+        // Without `force`, `reconnect` does nothing to a connected server.
         let answer = post("reconnect", json!({})).await;
         assert!(answer["tools"].as_array().is_some_and(|tools| tools.contains(&json!("x/echo"))), "{answer}");
         assert_eq!(backend.count("initialize"), 1);
         post("reconnect", json!({"force": true})).await;
         assert_eq!(backend.count("initialize"), 2);
-        // A repeated command succeeds.
+        // The command succeeds even if there is nothing to do.
         for _ in 0..2 {
             let answer = post("disconnect", json!({})).await;
             assert_eq!(answer, json!({"status": "ok", "name": "x"}));
@@ -109,7 +110,7 @@ over_every_transport! {
         }
     }
 
-    /// W7, K10: a forced reconnect ends the calls of the old session only.
+    /// A forced reconnect ends only the calls of the old session (W7, K10).
     async fn a_forced_reconnect_ends_the_calls_in_flight(kind) {
         let (backend, calm_backend) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
         let gateway = Gateway::with_servers(&[("x", &backend), ("calm", &calm_backend)]).await;
@@ -130,7 +131,7 @@ over_every_transport! {
         client.assert_echo("x__echo").await;
     }
 
-    /// W13: concurrent commands are all answered, and one session remains.
+    /// Every one of several concurrent commands is answered. One session remains (W13).
     async fn operations_at_once_end_well(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -139,7 +140,7 @@ over_every_transport! {
         let operations = ["reconnect", "stop", "start", "restart", "reconnect", "stop"];
         let all_operations = operations.iter().cycle().take(18).map(|operation| rest.operate("x", operation));
         for (status, answer) in futures_util::future::join_all(all_operations).await {
-            // A command reports an error if a stop overtakes it.
+            // A command fails if a stop comes before its end.
             assert!(status == StatusCode::OK || answer["error"] == "connect_failed", "{status} {answer}");
         }
         is_connected(&rest.done("x", "start").await);
@@ -150,7 +151,7 @@ over_every_transport! {
     }
 }
 
-/// O2: a failed reconnect reports its reason, and the server is not connected.
+/// If a reconnect fails, the answer has the reason, and the server is not connected (O2).
 #[tokio::test]
 async fn a_reconnect_that_fails_says_why() {
     let backend = Backend::fickle(BackendKind::Http, &[])

@@ -1,5 +1,5 @@
-//! The owner of a resource that no list contains. All servers are asked concurrently for two
-//! seconds, and these requests are not recorded as calls.
+//! The owner of a resource that is in no list. Mainstay asks all servers at the same time, for at
+//! most two seconds. These requests have no records as calls.
 
 use std::{
     sync::{Arc, Mutex},
@@ -22,19 +22,19 @@ use crate::{
 
 const URI: &str = "secret://somewhere";
 
-/// A server's behaviour for `resources/read`.
+/// The way in which a server answers `resources/read`.
 #[derive(Clone, Copy)]
 enum Reads {
     /// The server has every resource.
     All(&'static str),
-    /// The server has every resource, and answers late.
+    /// The server has every resource, but answers late.
     Slowly(&'static str),
     Nothing,
     /// The server does not answer.
     Never,
 }
 
-/// A server with unlisted resources.
+/// A server whose resources are in no list.
 struct Secretive {
     entry: Value,
     received: Arc<Mutex<Vec<Value>>>,
@@ -97,7 +97,7 @@ fn answer(reads: Reads, message: &Value) -> Option<RogueReply> {
     }))
 }
 
-/// A gateway with a journal and the servers `s0`, `s1`, ….
+/// A gateway with a journal. Its servers are `s0`, `s1` and so on.
 struct RecordedServers {
     gateway: Gateway,
     servers: Vec<Secretive>,
@@ -136,7 +136,7 @@ impl RecordedServers {
         }
     }
 
-    /// The server and the status in each record.
+    /// The server and the status of each record.
     async fn records(&self) -> Vec<(Option<String>, Status)> {
         self.journal.flush().await.expect("it writes");
         let page = self.journal.records(RecordFilter::default(), 100).await;
@@ -146,7 +146,7 @@ impl RecordedServers {
             .collect()
     }
 
-    /// The lines of `/metrics` with call counts of the server.
+    /// The lines of `/metrics` that count calls of the server.
     async fn counted(&self, server: &str) -> Vec<String> {
         let door = self.gateway.stranger("/metrics");
         let answer = door.send(Method::GET, door.headers("*/*"), "").await;
@@ -162,8 +162,8 @@ impl RecordedServers {
     }
 }
 
-/// Servers that do not answer or lack the resource delay the client by at most two seconds, and
-/// have no failed calls.
+/// Servers that do not answer or lack the resource delay the client by at most two seconds. They
+/// get no failed call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_owner_is_found_beside_servers_that_hang() {
     use Reads::{All, Never, Nothing};
@@ -202,7 +202,8 @@ async fn an_owner_is_found_beside_servers_that_hang() {
     }
 }
 
-/// The first owner in configuration order wins, and is cached.
+/// If several servers have the resource, the first one of the configuration owns it. Mainstay
+/// remembers the owner.
 #[tokio::test]
 async fn the_first_of_several_owners_counts() {
     let fixture = RecordedServers::with_servers(&[
@@ -224,7 +225,7 @@ async fn the_first_of_several_owners_counts() {
     assert_eq!(reads, [1, 3, 1]);
 }
 
-/// A resource without an owner causes one refused call, and no server error.
+/// If no server has the resource, one refused call is recorded, and no failure of a server.
 #[tokio::test]
 async fn a_resource_that_nobody_has_is_refused_once() {
     for door in ["sessions", "REST"] {
@@ -245,7 +246,7 @@ async fn a_resource_that_nobody_has_is_refused_once() {
     }
 }
 
-/// Cancelling the call cancels the search at each server.
+/// If the call is cancelled, so are the requests to all servers.
 #[tokio::test]
 async fn a_search_is_cancelled_with_its_call() {
     let fixture = RecordedServers::with_servers(&[Reads::Never, Reads::Never]).await;
@@ -269,7 +270,7 @@ async fn a_search_is_cancelled_with_its_call() {
     assert_eq!(fixture.records().await, [(None, Status::Cancelled)]);
 }
 
-/// A subscription uses the same search, and is sent only to the owner.
+/// A subscription finds the owner in the same way. It is sent only to the owner.
 #[tokio::test]
 async fn a_subscription_finds_the_owner_beside_servers_that_hang() {
     use Reads::{All, Never, Nothing};

@@ -1,4 +1,4 @@
-//! Invariant 5: payloads pass unchanged except for line breaks between tokens.
+//! Payloads pass unchanged, except for line breaks between JSON tokens (invariant 5).
 
 use fake_server::{WEIRD_RESULT, WEIRD_TOOL};
 use proptest::{
@@ -14,7 +14,7 @@ use crate::{
     gateway::Gateway,
 };
 
-/// Random JSON texts with any formatting.
+/// Random JSON texts with random formatting.
 fn json_text() -> impl Strategy<Value = String> {
     let number = select(vec![
         "0",
@@ -64,7 +64,7 @@ fn object(
     })
 }
 
-/// Member names: names that MCP uses, duplicates, and others.
+/// Names of members: names of MCP, duplicates, and random names.
 fn key() -> impl Strategy<Value = String> {
     prop_oneof![known_key(), string()]
 }
@@ -90,7 +90,7 @@ fn known_key() -> impl Strategy<Value = String> {
     names.prop_map(|key| format!("\"{key}\""))
 }
 
-/// Arguments. The fake requires strings for its own keys.
+/// Random arguments. Keys that the fake uses itself have strings.
 fn arguments() -> impl Strategy<Value = String> {
     let plain_text = prop::collection::vec(plain_char(), 0..8);
     let key = plain_text.prop_map(|chars| format!("\"{}\"", String::from_iter(chars)));
@@ -98,7 +98,7 @@ fn arguments() -> impl Strategy<Value = String> {
     object(key, json_text())
 }
 
-/// A JSON string with plain characters, escapes, and unpaired surrogates.
+/// JSON strings with plain characters, escapes, and unpaired surrogates.
 fn string() -> impl Strategy<Value = String> {
     let escape_sequence = select(vec![
         r#"\""#,
@@ -133,12 +133,13 @@ fn whitespace() -> impl Strategy<Value = &'static str> {
     select(vec!["", "", "", " ", "\t", "\n", "\r\n", "  \n "])
 }
 
-/// Removes line breaks. A JSON string cannot contain a raw line break.
+/// Removes line breaks. They are only between tokens, because a JSON string cannot contain a raw
+/// one.
 fn without_line_breaks(text: &str) -> String {
     text.replace(['\r', '\n'], "")
 }
 
-/// The name of each backend on `/mcp`.
+/// The names of the backends at `/mcp`.
 const SERVERS: [(&str, BackendKind); 3] = [
     ("one", BackendKind::Stdio),
     ("two", BackendKind::Http),
@@ -158,7 +159,7 @@ async fn gateway() -> (Gateway, Vec<Backend>) {
     (Gateway::with_servers(&servers).await, backends)
 }
 
-/// A client for each endpoint of each backend, with the tool's name there.
+/// A client for each endpoint of each backend, with the name of the tool at that endpoint.
 async fn tool_clients(gateway: &Gateway, tool: &str) -> Vec<(Http, String)> {
     let mut ways = Vec::new();
     for (server, _) in SERVERS {
@@ -171,7 +172,7 @@ async fn tool_clients(gateway: &Gateway, tool: &str) -> Vec<(Http, String)> {
     ways
 }
 
-/// Arguments and structured content pass unchanged.
+/// Arguments and structured content pass byte for byte.
 #[test]
 fn arguments_and_results_pass_as_the_bytes_that_came() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -219,7 +220,7 @@ fn arguments_and_results_pass_as_the_bytes_that_came() {
     }
 }
 
-/// A tool name with escapes is decoded.
+/// Escapes in the name of a tool are decoded.
 #[tokio::test]
 async fn a_name_is_read_as_json_reads_it() {
     let (gateway, backends) = gateway().await;
@@ -230,7 +231,7 @@ async fn a_name_is_read_as_json_reads_it() {
     assert_eq!(backends[1].calls_of("echo").len(), 1);
 }
 
-/// A result that the MCP types cannot represent.
+/// A result passes unchanged even if no type of MCP can represent it.
 #[tokio::test]
 async fn a_weird_result_passes_byte_for_byte() {
     let (gateway, _backends) = gateway().await;
@@ -250,7 +251,7 @@ async fn a_weird_result_passes_byte_for_byte() {
     }
 }
 
-/// A tool definition is unchanged except for its name at `/mcp`.
+/// The definition of a tool is unchanged, except for the name at `/mcp`.
 #[tokio::test]
 async fn a_weird_definition_passes_byte_for_byte() {
     let (gateway, _backends) = gateway().await;
@@ -279,7 +280,7 @@ async fn a_weird_definition_passes_byte_for_byte() {
     }
 }
 
-/// Ids are returned in the client's spelling.
+/// The id in an answer is spelled as in the client's request.
 #[tokio::test]
 async fn ids_come_back_as_they_were_written() {
     let (gateway, _backends) = gateway().await;
@@ -306,7 +307,7 @@ async fn ids_come_back_as_they_were_written() {
     }
 }
 
-/// Unknown members of requests and of `_meta` reach the server.
+/// Unknown members of a request and of its `_meta` reach the server.
 #[tokio::test]
 async fn unknown_members_of_a_request_reach_the_server() {
     let (gateway, backends) = gateway().await;

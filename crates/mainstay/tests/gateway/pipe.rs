@@ -21,12 +21,12 @@ pub struct Pipe {
     output: Lines<BufReader<DuplexStream>>,
     server: JoinHandle<()>,
     next_id: u64,
-    /// Messages that arrived during [`Pipe::answer`] for another request.
+    /// Messages that arrived while [`Pipe::answer`] waited for an answer.
     pub other_messages: Vec<Value>,
 }
 
 impl Pipe {
-    /// A client of the profile of this name.
+    /// Opens a connection to a profile. Makes no handshake.
     pub fn open(daemon: Arc<Daemon>, profile: &str) -> Self {
         let (input, far_input) = io::duplex(64 * 1024);
         let (far_output, output) = io::duplex(64 * 1024);
@@ -53,7 +53,7 @@ impl Pipe {
             .expect("it reads");
     }
 
-    /// The next line, as raw text. `None` at the end.
+    /// The next line as raw text. `None` at the end of the output.
     pub async fn line(&mut self) -> Option<String> {
         soon("a line", self.output.next_line())
             .await
@@ -74,7 +74,7 @@ impl Pipe {
         response["result"].clone()
     }
 
-    /// Sends a request without waiting for the response. Returns the id.
+    /// Sends a request, and does not wait for the response. Returns the id of the request.
     pub async fn begin(&mut self, method: &str, params: &str) -> Value {
         self.next_id += 1;
         let id = self.next_id;
@@ -84,7 +84,7 @@ impl Pipe {
         id.into()
     }
 
-    /// The response to a request that was sent, as raw text.
+    /// Waits for the response to a request that was sent. Returns its raw text.
     pub async fn answer(&mut self, id: &Value) -> String {
         let id_text = id.to_string();
         loop {
@@ -96,7 +96,7 @@ impl Pipe {
         }
     }
 
-    /// The response to a request, as raw text.
+    /// Sends a request. Returns the raw text of the response.
     pub async fn ask(&mut self, method: &str, params: &str) -> String {
         let id = self.begin(method, params).await;
         self.answer(&id).await
@@ -113,13 +113,13 @@ impl Pipe {
         self.result("tools/call", params).await
     }
 
-    /// Asserts that a server works: its `echo` answers.
+    /// Asserts that an `echo` tool answers.
     pub async fn assert_echo(&mut self, tool: &str) {
         let result = self.call(tool, json!({"text": "hello"})).await;
         assert_eq!(result["content"][0]["text"], "hello");
     }
 
-    /// Closes the input. Returns the remaining messages after the gateway has ended.
+    /// Closes the input, and waits until the gateway has ended. Returns the remaining messages.
     pub async fn close(mut self) -> Vec<Value> {
         drop(self.input);
         let mut rest = Vec::new();

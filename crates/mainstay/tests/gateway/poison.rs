@@ -1,5 +1,5 @@
-//! Calls that crash their server. After three crashes in a row the call is refused, and the server
-//! stays available for other calls.
+//! Calls that crash their server. After three crashes in a row, Mainstay refuses the call. The
+//! server stays available for other calls.
 
 use futures_util::future::join_all;
 use mainstay_core::record::{State, Status};
@@ -13,20 +13,20 @@ use crate::{
     rest_client::Rest,
 };
 
-/// The failure kind of a call that crashes the server or is refused.
+/// Makes a call that crashes the server or is refused. Returns the kind of its failure.
 async fn crash(client: &Http, arguments: Value) -> Value {
     let result = client.call("x__crash", arguments).await;
     failure(&result)["kind"].clone()
 }
 
-/// Calls tool `crash` with these arguments three times.
+/// Calls the tool `crash` three times with the same arguments.
 async fn crash_three_times(client: &Http) {
     for _ in 0..3 {
         assert_eq!(crash(client, json!({})).await, "outcome_unknown");
     }
 }
 
-/// The data of the events of this type.
+/// The data of all events of this type.
 async fn event_data(rest: &Rest, kind: &str) -> Vec<Value> {
     let recent_response = rest.get("/api/events/recent").await;
     let events = recent_response["events"].as_array().expect("a list").iter();
@@ -34,7 +34,7 @@ async fn event_data(rest: &Rest, kind: &str) -> Vec<Value> {
     matching_events.map(|event| event["data"].clone()).collect()
 }
 
-/// Waits for an event of this type.
+/// Waits for an event of this type. Returns the data of all of them.
 async fn until_event(rest: &Rest, kind: &str) -> Vec<Value> {
     found(kind, async || {
         let events = event_data(rest, kind).await;
@@ -43,7 +43,7 @@ async fn until_event(rest: &Rest, kind: &str) -> Vec<Value> {
     .await
 }
 
-/// Three of six such calls reach the server, and other calls wait for at most one start.
+/// The first three of six such calls reach the server. Other calls wait for at most one start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_crashes_its_server_is_refused_and_the_server_stays() {
     let backend = Backend::stdio().await;
@@ -116,7 +116,8 @@ async fn rest_metrics(fixture: &Recorded) -> String {
     answer.text
 }
 
-/// A call that is in flight at every crash is not refused, because it is also answered in between.
+/// A call that is in flight at every crash is not refused, because it is answered between the
+/// crashes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frequent_call_is_not_blamed_for_the_crashes_of_another() {
     let backend = Backend::stdio().await;
@@ -163,7 +164,7 @@ async fn a_tool_that_crashes_with_any_arguments_is_refused_with_any() {
     );
 }
 
-/// Calls that waited for a start are also refused after the third crash.
+/// After the third crash, calls that wait for a start are also refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_that_wait_for_the_server_are_refused_too() {
     let backend = Backend::stdio().await;
@@ -176,7 +177,7 @@ async fn calls_that_wait_for_the_server_are_refused_too() {
     assert_eq!(backend.count("initialize"), 4);
 }
 
-/// A restart by the operator allows the call again. The event reports this.
+/// After a restart by the operator the call is allowed again. An event says so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_allows_the_call_again() {
     let backend = Backend::stdio().await;

@@ -1,5 +1,5 @@
-//! Health checks (docs/dev/requirements.md, "Health checks"; Y2): their times, requests and
-//! effects.
+//! Probes of servers: when they are sent, which requests they are, and what follows
+//! (docs/dev/requirements.md, "Health checks"; Y2).
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ fn failures(server: &Value) -> u64 {
 }
 
 over_every_transport! {
-    /// A probe is a request in the current session (toolhive#5890: second `initialize`;
-    /// kuadrant#1419: probe without a session is refused, and the tools vanish).
+    /// A probe uses the current session (toolhive#5890: a second `initialize`; kuadrant#1419: a
+    /// probe without a session is refused, and the tools disappear).
     async fn a_probe_is_a_request_of_the_live_session(kind) {
         let backend = Backend::start(kind, &[]).await.option("health", health_checks(PROBE_INTERVAL, "reconnect"));
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -41,7 +41,7 @@ over_every_transport! {
         }
     }
 
-    /// H13: an error for `ping` counts as an answer.
+    /// An error as the answer to `ping` is also an answer (H13).
     async fn a_server_that_knows_no_ping_is_well(kind) {
         let mut health = health_checks(PROBE_INTERVAL, "reconnect");
         health["threshold"] = json!(1);
@@ -53,7 +53,7 @@ over_every_transport! {
         assert_eq!(backend.count("initialize"), 1);
     }
 
-    /// H14: a server with recent answers is not probed.
+    /// A server that has just answered is not probed (H14).
     async fn a_server_with_traffic_is_not_asked(kind) {
         let interval = Duration::from_millis(1500);
         let backend = Backend::start(kind, &[]).await.option("health", health_checks(interval, "verify"));
@@ -66,8 +66,8 @@ over_every_transport! {
         backend.until_count("ping", 1).await;
     }
 
-    /// `threshold` failed probes degrade a server, and its tools stay (toolhive#3221: one failed
-    /// probe removes a server).
+    /// After `threshold` failed probes the server is degraded, but its tools stay (toolhive#3221:
+    /// one failed probe removes a server).
     async fn failed_probes_remove_no_server(kind) {
         let backend = Backend::start(kind, &["--ignore-ping"]).await.option("health", health_checks(PROBE_INTERVAL, "verify"));
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -85,17 +85,17 @@ over_every_transport! {
         assert_eq!(client.tools().await, tools);
         client.assert_echo("x__echo").await;
         assert_eq!(backend.count("initialize"), 1);
-        // An answered call ends the degradation.
+        // The server is no longer degraded after it has answered a call.
         let server = rest.until("x", "well again", |server| failures(server) == 0).await;
         assert!(server["degradedSince"].is_null(), "{server}");
     }
 }
 
-/// A server that sends a message every 100 ms is still probed while degraded.
+/// A degraded server that sends a message every 100 ms is still probed.
 #[tokio::test]
 async fn a_degraded_server_that_never_stops_talking_is_looked_at() {
     let mut health = health_checks(Duration::from_millis(200), "verify");
-    // Only the timed-out call schedules a probe.
+    // With this interval, only the call that timed out causes a probe.
     health["intervalMs"] = json!(3_600_000);
     health["threshold"] = json!(1);
     let backend = Backend::start(BackendKind::Http, &["--ignore-ping"]).await;
@@ -119,11 +119,10 @@ async fn a_degraded_server_that_never_stops_talking_is_looked_at() {
     }
 }
 
-/// Y2: each action at the threshold.
+/// The effect of each action when the threshold is reached (Y2).
 #[tokio::test]
 async fn each_policy_does_what_it_says() {
-    // The server is silent for longer than `hangAfterMs`, which two of the policies treat as a
-    // hang.
+    // The server is silent for longer than `hangAfterMs`. Two of the policies treat this as a hang.
     for (action, reconnects) in [
         ("event", false),
         ("log", false),
@@ -149,7 +148,7 @@ async fn each_policy_does_what_it_says() {
     }
 }
 
-/// Y2: timeouts alone do not reconnect a server under `verify`. Under `reconnect` they do.
+/// If only probes time out, `verify` does not reconnect the server, and `reconnect` does (Y2).
 #[tokio::test]
 async fn late_answers_alone_are_evidence_for_one_policy() {
     let flags = ["--ignore-ping"];
@@ -169,7 +168,7 @@ async fn late_answers_alone_are_evidence_for_one_policy() {
     assert_eq!(verifying_backend.count("initialize"), 1);
 }
 
-/// `off`, `false` and an interval of 0 disable probes.
+/// `off`, `false` and the interval 0 switch probes off.
 #[tokio::test]
 async fn without_health_checks_nobody_is_asked() {
     let mut silent_backends = Vec::new();
@@ -195,8 +194,8 @@ async fn without_health_checks_nobody_is_asked() {
     );
 }
 
-/// H4: a 404 from a health URL is reported as a wrong URL. An error from the server itself still
-/// counts.
+/// If the health URL answers 404, the URL counts as wrong. Errors of the server itself still count
+/// (H4).
 #[tokio::test]
 async fn a_wrong_health_url_is_not_a_death() {
     for (status, is_well) in [(404, true), (405, true), (204, true), (500, false)] {
@@ -232,8 +231,8 @@ async fn a_wrong_health_url_is_not_a_death() {
     }
 }
 
-/// Configured headers may contain secrets, so a health URL gets them only at the server's own
-/// origin.
+/// A health URL gets the configured headers only at the server's own origin, because headers may
+/// contain secrets.
 #[tokio::test]
 async fn a_health_url_elsewhere_gets_no_headers_of_the_server() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -259,7 +258,7 @@ async fn a_health_url_elsewhere_gets_no_headers_of_the_server() {
     assert!(head.starts_with("GET /health HTTP/1.1\r\n"), "{head}");
     assert!(!head.contains("topsecret"), "{head}");
 
-    // A health URL at the server's origin.
+    // This health URL is at the server's origin.
     let url = format!("http://{}/health", backend.fake().address());
     let backend = backend.option("healthCheckUrl", url);
     let _gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -274,7 +273,7 @@ async fn a_health_url_elsewhere_gets_no_headers_of_the_server() {
     .await;
 }
 
-/// 1mcp#547: a server without its tools is not healthy.
+/// A server without its tools is not healthy (1mcp#547).
 #[tokio::test]
 async fn a_server_without_its_tools_is_not_green() {
     let backend = Backend::http().await;
@@ -300,7 +299,7 @@ async fn a_server_without_its_tools_is_not_green() {
     assert!(reason.contains("it lists no tools; it had "), "{reason}");
     let health = rest.get("/api/health").await;
     assert_eq!(health["servers"][0]["status"], "unhealthy", "{health}");
-    // The server stays degraded after a reconnect without tools.
+    // After a reconnect without tools, the server is still degraded.
     rest.done("x", "reconnect").await;
     assert_eq!(rest.server("x").await["healthStatus"], "degraded");
     backend.fake().edit(|script| script.no_tools = false);

@@ -1,4 +1,4 @@
-//! Profiles: the servers and items that each endpoint exposes.
+//! Profiles select the servers and items of each endpoint.
 
 use http::StatusCode;
 use mainstay::daemon::DaemonOptions;
@@ -16,7 +16,7 @@ use crate::{
 const TOOLS: &str = "notifications/tools/list_changed";
 const PROMPTS: &str = "notifications/prompts/list_changed";
 
-/// A gateway with these profiles and the servers `x` and `y`.
+/// A gateway with the servers `x` and `y` and these profiles.
 async fn gateway(first_backend: &Backend, second_backend: &Backend, profiles: Value) -> Gateway {
     Gateway::with_settings(
         &[("x", first_backend), ("y", second_backend)],
@@ -25,7 +25,7 @@ async fn gateway(first_backend: &Backend, second_backend: &Backend, profiles: Va
     .await
 }
 
-/// The client's tools as raw JSON texts.
+/// The tools in the client's list, as raw JSON.
 async fn items(client: &Http) -> Vec<String> {
     let answer = client.ask("tools/list", "{}").await;
     let list = raw(raw(&answer, "result"), "tools");
@@ -34,7 +34,7 @@ async fn items(client: &Http) -> Vec<String> {
 }
 
 over_every_transport! {
-    /// A tool that the profile hides cannot be called by any spelling.
+    /// If a profile hides a tool, no spelling can call it.
     async fn a_denied_tool_has_no_callable_spelling(kind) {
         let (first_backend, second_backend) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
         let profiles = json!({"safe": {"servers": ["y"], "tools": {"deny": ["*/echo"]}}});
@@ -63,13 +63,13 @@ over_every_transport! {
             assert!(answer.contains("-32602"), "{spelling}: {answer}");
         }
         assert_eq!((first_backend.runs("echo"), second_backend.runs("echo")), (first_runs, second_runs));
-        // The error does not contain the status of a server that the profile lacks.
+        // The error does not reveal the status of a server outside of the profile.
         let error = safe_client.error("tools/call", json!({"name": "x__echo"})).await;
         assert!(!error.to_string().contains("connected"), "{error}");
         assert_eq!(safe_client.call("y__count", json!({})).await["isError"], Value::Null);
     }
 
-    /// Prompts and resources follow the profile's servers.
+    /// Prompts and resources are those of the profile's servers.
     async fn prompts_and_resources_follow_the_servers(kind) {
         let (first_backend, second_backend) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
         let gateway = gateway(&first_backend, &second_backend, json!({"one": {"servers": ["y"]}})).await;
@@ -77,7 +77,7 @@ over_every_transport! {
         let prompts = names(&first_client.result("prompts/list", json!({})).await["prompts"]);
         assert!(prompts.iter().all(|prompt| prompt.starts_with("y__")), "{prompts:?}");
         let resources = first_client.result("resources/list", json!({})).await;
-        // The resource of the other server is hidden.
+        // The resource of the other server is not listed.
         assert_eq!(resources["resources"][0]["uri"], "fake://text");
         first_client.result("resources/read", json!({"uri": "fake://text"})).await;
         first_client.result("resources/read", json!({"uri": "fake://item/3"})).await;
@@ -104,7 +104,7 @@ over_every_transport! {
         }
     }
 
-    /// A client is notified only if its own list changed.
+    /// Each client is notified only if its own list has changed.
     async fn only_changed_lists_are_announced(kind) {
         let (first_backend, second_backend) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
         let profiles = json!({
@@ -121,10 +121,10 @@ over_every_transport! {
             streams.push((name, client.listen().await));
         }
         let mut pipe = gateway.pipe_for_profile("x").await;
-        // Adds tool `extra`.
+        // This call adds the tool `extra`.
         all_client.call("x__change_tools", json!({})).await;
         assert_eq!(all_client.listen().await.message().await["method"], TOOLS);
-        // These lists change only for profiles with `y`.
+        // These lists change only in profiles with `y`.
         all_client.call("y__change_prompts", json!({})).await;
         for (name, stream) in &mut streams {
             let expected = if *name == "x" { TOOLS } else { PROMPTS };
@@ -134,7 +134,7 @@ over_every_transport! {
     }
 }
 
-/// Each profile has its own names. One tool has a configured name and description.
+/// Each profile has its own naming. In one of them, a tool has a configured name and description.
 #[tokio::test]
 async fn each_profile_has_names_of_its_own() {
     let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
@@ -156,7 +156,7 @@ async fn each_profile_has_names_of_its_own() {
     assert!(tools.contains(&"odd".to_owned()) && !tools.contains(&"x/weird".to_owned()));
     assert!(tools.contains(&"y/weird".to_owned()));
 
-    // Invariant 5: only the name and the description differ.
+    // Only the name and the description differ (invariant 5).
     let plain_items = items(&bare_client).await;
     let plain_items = plain_items
         .iter()
@@ -174,7 +174,8 @@ async fn each_profile_has_names_of_its_own() {
     assert_eq!(*renamed_tool, expected);
 }
 
-/// `meta` hides the servers' tools, and its instructions name the replacement.
+/// With `meta`, the servers' tools are not listed. The instructions name the own tools that replace
+/// them.
 #[tokio::test]
 async fn meta_lists_no_tools_of_servers() {
     let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
@@ -193,7 +194,7 @@ async fn meta_lists_no_tools_of_servers() {
         .await;
 }
 
-/// `/mcp` can use a configured profile. REST shows all servers.
+/// A configured profile can be the one of `/mcp`. REST still shows all servers.
 #[tokio::test]
 async fn the_default_profile_is_one_of_them() {
     let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
@@ -237,7 +238,7 @@ async fn an_unknown_profile_is_not_found() {
     }
 }
 
-/// A session is valid only at its endpoint, also after a restart.
+/// A session is valid only at its own endpoint, even after a restart.
 #[tokio::test]
 async fn a_session_is_of_one_profile() {
     let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
@@ -271,7 +272,8 @@ async fn a_session_is_of_one_profile() {
     }
 }
 
-/// Discovery and listen streams of clients without a session use the profile (2026-07-28).
+/// For clients without a session, discovery and listen streams also depend on the profile
+/// (2026-07-28).
 #[tokio::test]
 async fn a_modern_client_has_the_profile_too() {
     let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
@@ -307,7 +309,7 @@ async fn a_modern_client_has_the_profile_too() {
     assert_eq!(stream.message().await["method"], PROMPTS);
 }
 
-/// Issue 5: profiles are added, changed and removed by a reload (A28).
+/// A reload adds, changes and removes profiles (issue 5, A28).
 #[tokio::test]
 async fn a_reload_brings_and_takes_profiles() {
     let (first_backend, second_backend) = (
@@ -332,7 +334,7 @@ async fn a_reload_brings_and_takes_profiles() {
     let profiles = json!({"new": {"tools": {"deny": ["x/echo"]}, "naming": "slash"}});
     file.write_with(&servers, json!({"profiles": profiles}));
     reload(&gateway).await;
-    // The prompts and resources of the added server are announced first.
+    // Skip the announcements of the added server's prompts and resources.
     while stream.message().await["method"] != TOOLS {}
     client.error("tools/call", json!({"name": "x/echo"})).await;
     client.assert_echo("y/echo").await;
@@ -347,13 +349,13 @@ async fn a_reload_brings_and_takes_profiles() {
         "{}",
         removed_response.text
     );
-    // The profile at `/mcp` and the servers are unchanged.
+    // The profile at `/mcp` and the servers have not changed.
     all_client.call("x__change_prompts", json!({})).await;
     assert_eq!(unaffected_stream.message().await["method"], PROMPTS);
     assert_eq!(first_backend.count("initialize"), 1);
 }
 
-/// A reload can remove the last server and add a profile.
+/// A reload can remove the last server, and add a profile.
 #[tokio::test]
 async fn a_reload_without_servers_has_profiles() {
     let x_backend = Backend::http().await;

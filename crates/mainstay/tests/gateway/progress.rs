@@ -1,4 +1,4 @@
-//! Progress: tokens and order (K16).
+//! Progress notifications: their tokens and their order (K16).
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn params(tool: &str, token: &Value) -> String {
         .to_string()
 }
 
-/// Asserts that five progress notifications with the client's token arrive in order before the
+/// Asserts that five progress notifications with the client's token arrive in order, and then the
 /// result.
 fn check(messages: &[Value], token: &Value) {
     assert_eq!(messages.len(), 6, "{messages:?}");
@@ -47,7 +47,7 @@ over_every_transport! {
             messages.push(value(&answer));
             check(&messages, token);
         }
-        // Each upstream call has its own token, although the clients' tokens are equal.
+        // Each upstream call has a token of its own, although the clients use the same token.
         let calls = backend.of_method("tools/call");
         let sent: Vec<_> = calls.iter().map(|call| call["params"]["_meta"]["progressToken"].to_string()).collect();
         let shared_steps = sent.iter().take(5).chain(sent.iter().skip(10));
@@ -56,7 +56,7 @@ over_every_transport! {
         assert!(calls.iter().all(|call| call["params"]["_meta"]["other"] == 1));
     }
 
-    /// Concurrent calls with equal tokens get their own progress.
+    /// Each of two concurrent calls with the same token gets its own progress.
     async fn progress_finds_its_call(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -69,7 +69,7 @@ over_every_transport! {
         }
     }
 
-    /// Without a token, progress is neither requested nor sent.
+    /// If the client sends no token, Mainstay requests no progress and sends none.
     async fn progress_is_not_forced_on_anyone(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -84,7 +84,7 @@ over_every_transport! {
     }
 }
 
-/// Several messages in one chunk of an event stream are read in order.
+/// If several messages arrive in one chunk of an event stream, they are read in order.
 #[tokio::test]
 async fn messages_of_one_write_are_told_apart() {
     let backend = Backend::start(BackendKind::Http, &["--coalesce", "--answer", "sse"]).await;
@@ -102,7 +102,7 @@ async fn messages_of_one_write_are_told_apart() {
     );
 }
 
-/// Invariant 5: only the token of a notification changes.
+/// Only the token of a progress notification changes (invariant 5).
 #[tokio::test]
 async fn a_progress_notification_keeps_its_other_bytes() {
     let entry = crate::rogue::start(|id| {

@@ -1,4 +1,4 @@
-//! Server requests to clients with sessions (E14, Y8).
+//! Questions of servers to clients with sessions (E14, Y8).
 
 use http::StatusCode;
 use mainstay::daemon::DaemonOptions;
@@ -13,7 +13,7 @@ use crate::{
 
 pub const SAMPLING: &str = "sampling/createMessage";
 
-/// A client that accepts every kind of question.
+/// Connects a client that accepts every kind of question.
 pub async fn willing_client(gateway: &Gateway, path: &str) -> Http {
     let mut client = gateway.stranger(path);
     let all_capabilities =
@@ -22,7 +22,7 @@ pub async fn willing_client(gateway: &Gateway, path: &str) -> Http {
     client
 }
 
-/// Calls the server's `ask`. Returns the stream and the question.
+/// Calls the server's tool `ask`. Returns the stream of the call, and the question.
 pub async fn open_question(client: &Http, tool: &str, method: &str) -> (Stream, Value) {
     let params = json!({"name": tool, "arguments": {"method": method}}).to_string();
     let mut stream = client
@@ -41,7 +41,7 @@ async fn reply(client: &Http, question: &Value, result: Value) {
     );
 }
 
-/// The first question arrives before the server's stream is open.
+/// The first question comes before the server's stream is open. It is sent when the stream opens.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_is_heard_on_a_stream_that_opens_late() {
     let flags = ["--answer", "json", "--get-delay", "300"];
@@ -60,7 +60,7 @@ async fn a_question_is_heard_on_a_stream_that_opens_late() {
 }
 
 over_every_transport! {
-    /// Each isolated session belongs to one client, which gets all questions.
+    /// The client of an isolated session gets all questions of that session.
     async fn the_client_of_an_isolated_session_is_asked(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -76,7 +76,8 @@ over_every_transport! {
         assert!(greetings.iter().any(offers_sampling), "{greetings:?}");
     }
 
-    /// A refusal passes unchanged. Questions of two calls get their own answers.
+    /// A refusal of the client passes unchanged. Each of two calls gets the answer to its own
+    /// question.
     async fn answers_reach_the_call_that_asked(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -97,7 +98,7 @@ over_every_transport! {
         }
     }
 
-    /// A shared session forwards questions only with `serverRequests: "forward"`.
+    /// A shared session forwards questions only if `serverRequests` is "forward".
     async fn a_shared_session_asks_where_it_is_told_to(kind) {
         let backend = Backend::start(kind, &[]).await.option("serverRequests", "forward");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -115,7 +116,7 @@ over_every_transport! {
         assert!(text(&answer).contains("-32601"), "{answer}");
     }
 
-    /// E14: `serverRequests: "reject"`, as in document 002.
+    /// With `serverRequests: "reject"`, as in document 002, questions are refused (E14).
     async fn a_server_that_is_not_to_ask_is_refused(kind) {
         let backend = Backend::start(kind, &[]).await.option("serverRequests", "reject");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -129,7 +130,7 @@ over_every_transport! {
         client.assert_echo("echo").await;
     }
 
-    /// The deadline of a call does not advance during a question.
+    /// The time of a question does not count for the deadline of its call.
     async fn a_pending_question_stops_the_calls_deadline(kind) {
         let backend = Backend::start(kind, &[]).await.option("timeout", 1000);
         let other_backend = Backend::http().await.option("timeout", 1000);
@@ -137,7 +138,7 @@ over_every_transport! {
         let client = willing_client(&gateway, "/servers/x/mcp").await;
         let other_backend = gateway.client().await;
         let (mut stream, question) = open_question(&client, "ask", SAMPLING).await;
-        // The same time passes twice elsewhere.
+        // Wait by two calls to another server. Each takes the same time as the deadline.
         for _ in 0..2 {
             let result = other_backend.call("other__sleep", json!({"ms": 60_000})).await;
             assert_eq!(failure(&result)["kind"], "call_timeout", "{result}");
@@ -145,12 +146,12 @@ over_every_transport! {
         reply(&client, &question, json!({"model": "patient"})).await;
         let answer = stream.message().await;
         assert!(text(&answer["result"]).contains("patient"), "{answer}");
-        // Without a question the deadline applies.
+        // Without a question, the deadline applies.
         let result = client.call("sleep", json!({"ms": 60_000})).await;
         assert_eq!(failure(&result)["kind"], "call_timeout", "{result}");
     }
 
-    /// If the client disconnects, its question is refused.
+    /// If the client disconnects, Mainstay refuses its question.
     async fn a_client_that_goes_refuses_what_it_was_asked(kind) {
         let backend = Backend::start(kind, &[]).await.option("serverRequests", "forward");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -159,14 +160,15 @@ over_every_transport! {
         client.delete().await;
         let is_refused = || backend.received().iter().any(|message| message["error"]["message"] == "the client has gone");
         soon("a refusal", async { while !is_refused() { tokio::task::yield_now().await } }).await;
-        // An answer after the disconnect has no effect.
+        // A late answer of the client has no effect.
         let late_response = json!({"jsonrpc": "2.0", "id": question["id"], "result": {}});
         let other_client = willing_client(&gateway, "/mcp").await;
         assert_eq!(other_client.post(late_response.to_string()).await.status, StatusCode::ACCEPTED);
         other_client.assert_echo("x__echo").await;
     }
 
-    /// Mainstay answers `roots/list` with the configured roots if the client does not declare `roots`.
+    /// If the client does not declare `roots`, Mainstay answers `roots/list` with the configured
+    /// roots.
     async fn configured_roots_answer_for_clients_without(kind) {
         let roots = json!([{"uri": "file:///srv/data", "name": "data"}]);
         let backend = Backend::start(kind, &[]).await.option("roots", roots);
@@ -177,7 +179,7 @@ over_every_transport! {
     }
 }
 
-/// On a shared pipe, a question is forwarded only if one client alone can have caused it.
+/// On a shared pipe, Mainstay forwards a question only if exactly one client can have caused it.
 #[tokio::test]
 async fn a_question_that_two_clients_may_have_caused_is_refused() {
     let backend = Backend::stdio().await.option("serverRequests", "forward");
@@ -197,7 +199,7 @@ async fn a_question_that_two_clients_may_have_caused_is_refused() {
     );
     assert!(answer.contains("/servers/x/mcp each client"), "{answer}");
     assert_eq!(result, "slept 1500 ms");
-    // A cancelled call may still run at the server and ask.
+    // The server may still run a cancelled call, and may ask because of it.
     let hang_call =
         first_client.begin(first_client.request_text("tools/call", r#"{"name":"x__hang"}"#));
     tokio::select! {
@@ -215,7 +217,7 @@ async fn a_question_that_two_clients_may_have_caused_is_refused() {
     assert!(!answer.contains("in flight"), "{answer}");
 }
 
-/// Y8: a question without a client waits for an answer over REST.
+/// A question that no client can get waits for an answer over REST (Y8).
 #[tokio::test]
 async fn unroutable_server_requests_are_answered_by_hand() {
     let backend = Backend::http().await.option("serverRequests", "queue");
@@ -233,7 +235,7 @@ async fn unroutable_server_requests_are_answered_by_hand() {
             (&json!("x"), &json!(SAMPLING))
         );
         assert!(request["params"].is_object(), "{request}");
-        // A single call in flight is the cause.
+        // Only one call is in flight, so it is the cause.
         assert_eq!(request["cause"]["name"], "ask", "{request}");
         let path = format!("/api/server-requests/{}", request["id"]);
         let invalid_reply = rest.post(&path, json!({"result": 1})).await;
@@ -262,8 +264,8 @@ async fn unroutable_server_requests_are_answered_by_hand() {
     assert!(answer.contains("not today"), "{answer}");
 }
 
-/// Questions on a shared connection do not name a call, so each call in flight waits for the
-/// answer.
+/// On a shared connection, a question does not name its call. The deadlines of all calls in flight
+/// wait for the answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_waits_for_a_person_beside_calls_of_other_clients() {
     for kind in [BackendKind::Stdio, BackendKind::Sse] {
@@ -299,7 +301,7 @@ async fn a_call_waits_for_a_person_beside_calls_of_other_clients() {
             let requests = waiting_questions(2).await;
             reply(&requests[0], "the first").await;
             waiting_questions(1).await;
-            // This call began later, so its deadline is later.
+            // This call began later, so its deadline comes later.
             let hang_result = clients[2].call("x__hang", json!({})).await;
             assert_eq!(
                 failure(&hang_result)["kind"],
@@ -318,7 +320,7 @@ async fn a_call_waits_for_a_person_beside_calls_of_other_clients() {
     }
 }
 
-/// After a restart of Mainstay, a revived session keeps the client's capabilities.
+/// After a restart of Mainstay, a revived session still has the client's capabilities.
 #[tokio::test]
 async fn a_client_can_be_asked_after_a_restart_of_ours() {
     let backend = Backend::http().await.option("serverRequests", "forward");

@@ -1,4 +1,4 @@
-//! Questions of a lost server are refused immediately, and answers to them fail (G12).
+//! Questions of a server that is lost are refused at once. Answers to them fail (G12).
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -11,13 +11,13 @@ use crate::{
     rest_client::Rest,
 };
 
-/// Lists over REST the server requests that wait for an answer.
+/// The questions that wait for an answer over REST.
 async fn waiting_requests(rest: &Rest) -> Vec<Value> {
     let requests = rest.get("/api/server-requests").await;
     requests["requests"].as_array().expect("a list").clone()
 }
 
-/// The outcome of each finished server request, oldest first.
+/// The outcomes of all ended questions, the oldest first.
 async fn outcomes(rest: &Rest) -> Vec<Value> {
     let recent_response = rest
         .get("/api/events/recent?type=server_request_settled")
@@ -28,7 +28,7 @@ async fn outcomes(rest: &Rest) -> Vec<Value> {
         .collect()
 }
 
-/// Waits for a server request, runs `end`, and asserts that the request is refused.
+/// Waits for a question and runs `end`. Asserts that the question is then refused.
 async fn assert_refused(rest: &Rest, end: impl AsyncFnOnce()) {
     let request = found("a request", async || waiting_requests(rest).await.pop()).await;
     let previous_count = outcomes(rest).await.len();
@@ -65,7 +65,7 @@ over_every_transport! {
         let (client, other_client, rest) = (gateway.client().await, gateway.client().await, gateway.rest());
         let leave_client = async || {
             backend.leave(&other_client).await;
-            // A failed call reveals the loss of a server over HTTP.
+            // Over HTTP, the loss of a server is noticed only by a failed call.
             other_client.call("x__echo", json!({})).await;
         };
         tokio::join!(ask(&client), assert_refused(&rest, leave_client));
@@ -80,7 +80,7 @@ over_every_transport! {
         tokio::join!(ask(&client), assert_refused(&rest, end));
     }
 
-    /// A server request of an isolated session ends with the session.
+    /// A question of an isolated session ends together with the session.
     async fn a_request_ends_with_its_isolated_session(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("serverRequests", "queue");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -92,7 +92,7 @@ over_every_transport! {
         assert_refused(&rest, async || { client.delete().await; }).await;
     }
 
-    /// The client receives a cancellation for its open question.
+    /// The client gets a cancellation of its open question.
     async fn a_client_is_told_that_its_answer_would_reach_nobody(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("serverRequests", "forward");
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -115,7 +115,7 @@ over_every_transport! {
     }
 }
 
-/// Withdraws the server's request, whose id the fake assigns.
+/// Withdraws the server's question. Its id is one of those that the fake assigns.
 fn take_back(backend: &Backend) {
     for number in 0..20 {
         let id = format!("fake-{number}");
@@ -125,8 +125,8 @@ fn take_back(backend: &Backend) {
     }
 }
 
-/// A withdrawn server request is cancelled at the client under the client's id, also on shared
-/// sessions.
+/// If a server withdraws a question, the client gets a cancellation with the client's own id. This
+/// also works in shared sessions.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_withdrawn_server_request_needs_no_answer() {
     for kind in [BackendKind::Http, BackendKind::Sse] {

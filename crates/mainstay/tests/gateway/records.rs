@@ -1,4 +1,4 @@
-//! Records of calls at every door, with every outcome (docs/dev/requirements.md, "Records").
+//! The records of calls, for every door and every outcome (docs/dev/requirements.md, "Records").
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::{
     sse::Sse,
 };
 
-/// A gateway with a journal, and its records.
+/// A gateway, and the journal with its records.
 pub struct Recorded {
     pub gateway: Gateway,
     pub journal: Arc<Journal>,
@@ -39,7 +39,7 @@ impl Recorded {
         Self::with_journal(backend, json!({}), settings).await
     }
 
-    /// Starts with these settings at the top of the configuration.
+    /// Starts a gateway with a journal, and with these top-level settings.
     async fn with_journal(
         backend: &Backend,
         settings_json: Value,
@@ -61,7 +61,7 @@ impl Recorded {
         }
     }
 
-    /// All records, newest first.
+    /// All records, the newest first.
     async fn all(&self) -> Vec<Record> {
         self.journal.flush().await.expect("it writes");
         let page = self.journal.records(RecordFilter::default(), 100).await;
@@ -73,7 +73,7 @@ impl Recorded {
         self.all().await.swap_remove(0)
     }
 
-    /// The only record.
+    /// The only record. Fails if there are more.
     pub async fn one(&self) -> Record {
         let mut all_records = self.all().await;
         assert_eq!(all_records.len(), 1, "{all_records:?}");
@@ -85,7 +85,7 @@ impl Recorded {
         String::from_utf8(object).expect("UTF-8")
     }
 
-    /// Asserts the record of a successful `echo` call with this door and path.
+    /// Asserts that the only record is of a successful `echo` call through this door and path.
     async fn check(&self, door: Door, path: &str) {
         let record = self.one().await;
         assert_eq!(record.origin.door, door, "{path}");
@@ -115,7 +115,7 @@ async fn echo() -> Backend {
     Backend::start(BackendKind::Stdio, &[]).await
 }
 
-/// MCP over HTTP, with a session.
+/// A call through MCP over HTTP, with a session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn call_of_a_session_is_recorded() {
     for (path, name) in [("/mcp", "x__echo"), ("/servers/x/mcp", "echo")] {
@@ -131,7 +131,7 @@ async fn call_of_a_session_is_recorded() {
     }
 }
 
-/// The record contains the profile.
+/// The record of a call has the client's profile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn call_of_a_profile_is_recorded() {
     let backend = echo().await;
@@ -146,7 +146,7 @@ async fn call_of_a_profile_is_recorded() {
     assert_eq!(profile.as_deref(), Some("some"));
 }
 
-/// MCP over HTTP, without a session.
+/// A call through MCP over HTTP, without a session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn call_without_a_session_is_recorded() {
     for (path, name) in [("/mcp", "x__echo"), ("/servers/x/mcp", "echo")] {
@@ -189,7 +189,7 @@ async fn calls_over_http_sse_are_recorded() {
     fixture.check(Door::McpSse, "/sse").await;
 }
 
-/// L7, M13: the record of a call over REST.
+/// REST returns the record of a call (L7, M13).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rest_tells_of_calls() {
     let backend = echo().await;
@@ -233,7 +233,7 @@ async fn rest_tells_of_calls() {
     );
 }
 
-/// A REST caller finds its calls by trace id, also refused calls.
+/// A REST caller finds its calls by trace id. This includes refused calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_over_rest_are_of_their_callers_trace() {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -276,7 +276,7 @@ async fn calls_over_rest_are_of_their_callers_trace() {
     assert_eq!(sent_result[1]["params"].get("_meta"), None);
 }
 
-/// L1: calls with an unknown name are recorded, for each kind of name and each door.
+/// Calls with unknown names are recorded, for each kind of name and for each door (L1).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_with_unknown_names_are_recorded() {
     let arguments = r#"{"text":"hé"}"#;
@@ -351,7 +351,7 @@ async fn calls_with_unknown_names_are_recorded() {
     }
 }
 
-/// Calls over REST (L5), and calls of commands, recognised by their user agent.
+/// Calls over REST are recorded (L5). Those of commands are recognised by their user agent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_of_rest_and_commands_are_recorded() {
     for (agent, door) in [("curl/8", Door::Rest), (api::USER_AGENT, Door::Cli)] {
@@ -406,7 +406,7 @@ async fn resource_reads_and_prompt_gets_are_recorded() {
     );
     let error = missing_record.error.as_ref().expect("an error");
     assert!(error.text.contains("-32002"), "{error:?}");
-    // No server has the resource. The search requests are not recorded.
+    // No server has the resource. The requests that look for it have no records.
     assert_eq!(
         (unknown_record.status, unknown_record.state),
         (Status::Refused, State::NotSent)
@@ -415,7 +415,7 @@ async fn resource_reads_and_prompt_gets_are_recorded() {
     assert_eq!(error.kind, "resource_not_found");
 }
 
-/// L2: a tool result with `isError` is recorded as failed.
+/// The record of a tool result with `isError` has the status of an error (L2).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failed_tool_results_are_recorded() {
     let backend = echo().await;
@@ -433,7 +433,7 @@ async fn failed_tool_results_are_recorded() {
     assert_eq!(error.text, text(&result));
 }
 
-/// Records of a timeout, a cancellation, and a lost server.
+/// A timeout, a cancellation and a lost server each have a record.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unanswered_calls_are_recorded() {
     let backend = echo().await.option("timeout", 1000);
@@ -483,7 +483,7 @@ async fn unanswered_calls_are_recorded() {
     assert_eq!(kinds, ["outcome_unknown", "cancelled", "call_timeout"]);
 }
 
-/// A call to a server that cannot start is recorded as not sent.
+/// If the server cannot start, the call's record says that it was not sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unsent_calls_are_recorded() {
     let backend = Backend::start(BackendKind::Http, &[]).await;
@@ -506,7 +506,7 @@ async fn unsent_calls_are_recorded() {
     assert!(record.error.is_some());
 }
 
-/// In strict mode the record is written before the answer.
+/// In strict mode, the record is written before the call is answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strict_records_precede_the_answer() {
     let backend = echo().await;
@@ -539,7 +539,7 @@ async fn strict_records_precede_the_answer() {
     );
 }
 
-/// L7: records of a revived session have the client's name.
+/// Records of a revived session have the name of the client (L7).
 #[tokio::test]
 async fn a_session_that_goes_on_says_whose_it_is() {
     let folder = tempfile::tempdir().expect("a temporary folder");

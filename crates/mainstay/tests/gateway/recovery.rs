@@ -1,4 +1,5 @@
-//! Lost connections that are restored, for every transport and kind of loss (G8, G11, K9; W5, W26).
+//! Connections are lost and restored, for every transport and every kind of loss (G8, G11, K9, W5,
+//! W26).
 
 use std::time::{Duration, Instant};
 
@@ -30,8 +31,8 @@ fn contains_words(value: &Value, expected_text: &str) -> bool {
         .is_some_and(|text| text.contains(expected_text))
 }
 
-/// The failure of a call without a session. If the first call was sent on a dying connection, the
-/// second call is used.
+/// The failure of a call without a session. If a call was sent on a dying connection, the next call
+/// is used.
 async fn not_connected(client: &Http) -> Value {
     let matching_result = async {
         loop {
@@ -45,7 +46,7 @@ async fn not_connected(client: &Http) -> Value {
 }
 
 over_every_transport! {
-    /// G8, G9: concurrent calls to a lost server share one immediate attempt.
+    /// If a server is lost, concurrent calls share one immediate attempt (G8, G9).
     async fn calls_share_one_attempt(kind) {
         let backend = Backend::start(kind, &["--handshake-delay", "300"]).await.option("reconnect", never_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -56,7 +57,7 @@ over_every_transport! {
         assert_eq!(backend.runs("echo"), 10);
     }
 
-    /// K9: the error contains the attempt number and the time of the next attempt.
+    /// The error has the number of the attempt, and the time of the next one (K9).
     async fn a_failed_attempt_says_when_the_next_one_comes(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", never_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -72,7 +73,8 @@ over_every_transport! {
         client.assert_echo("x__echo").await;
     }
 
-    /// sparfenyuk/mcp-proxy#247, #75: the process is dead, and answers are 200 with an empty error.
+    /// A server whose process is dead must not appear healthy (sparfenyuk/mcp-proxy#247, #75: the
+    /// answer is 200 with an empty error).
     async fn a_dead_backend_is_not_reported_healthy(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", never_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -89,7 +91,8 @@ over_every_transport! {
         assert!(contains_words(&health["servers"][0]["message"], "reconnecting: "), "{health}");
     }
 
-    /// envoy ai-gateway#1924: a flapping server must not change the clients' tool lists.
+    /// A server that comes and goes must not change the tool lists of clients (envoy
+    /// ai-gateway#1924).
     async fn a_flapping_backend_does_not_flicker(kind) {
         let backend = Backend::start(kind, &[]).await.option("reconnect", prompt_retry());
         let calm_backend = Backend::http().await;
@@ -107,13 +110,13 @@ over_every_transport! {
             soon("it to be back", restored_count).await;
             client.assert_echo("x__echo").await;
         }
-        // No announcement came before this one.
+        // This announcement is the first one.
         client.call("calm__change_prompts", json!({})).await;
         assert_eq!(stream.message().await["method"], "notifications/prompts/list_changed");
         assert_eq!(client.tools().await, tools);
     }
 
-    /// G11: after a system sleep a connected server is probed in its session.
+    /// After a sleep of the machine, a connected server is probed in its session (G11).
     async fn after_a_sleep_a_server_is_asked(kind) {
         let backend = Backend::start(kind, &[]).await;
         let clock = SleepClock::manual();
@@ -128,13 +131,13 @@ over_every_transport! {
     }
 }
 
-/// A call reconnects a server immediately, even if its last session lasted a second.
+/// A call reconnects a server at once, even if its last session lasted only a second.
 #[tokio::test]
 async fn a_call_does_not_wait_for_the_schedule() {
     let backend = Backend::stdio().await.option("reconnect", never_retry());
     let gateway = Gateway::with_servers(&[("x", &backend)]).await;
     let client = gateway.client().await;
-    // Load only lengthens a start, so the minimum of several pauses is used.
+    // Measure several pauses and take the shortest, because load can only lengthen a start.
     let mut shortest_pause = Duration::MAX;
     for _ in 0..5 {
         let first = pid(&client, "x__pid").await;
@@ -144,7 +147,7 @@ async fn a_call_does_not_wait_for_the_schedule() {
         let start = Instant::now();
         assert_ne!(pid(&client, "x__pid").await, first);
         shortest_pause = shortest_pause.min(start.elapsed());
-        // Below the delay between attempts.
+        // This is shorter than the delay between attempts.
         if shortest_pause < Duration::from_millis(800) {
             return;
         }
@@ -152,7 +155,7 @@ async fn a_call_does_not_wait_for_the_schedule() {
     panic!("{shortest_pause:?}");
 }
 
-/// K9: a call waits for a hanging handshake until its own deadline.
+/// If a handshake hangs, a call waits for it until the call's own deadline (K9).
 #[tokio::test]
 async fn a_call_waits_within_its_own_deadline() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -179,7 +182,7 @@ async fn a_call_waits_within_its_own_deadline() {
         assert_eq!(failure(&result)["status"], "reconnecting", "{result}");
         assert!(elapsed >= Duration::from_millis(900), "{elapsed:?}");
         backend.fake().edit(|script| script.hang_at_start = false);
-        // Under load the handshake may be answered before the deadline.
+        // Under load, the handshake may be answered before the deadline.
         let is_over =
             |server: &Value| server["nextRetryMs"].is_u64() || server["status"] == "connected";
         rest.until("x", "waiting or back", is_over).await;
@@ -187,7 +190,8 @@ async fn a_call_waits_within_its_own_deadline() {
     }
 }
 
-/// mcphub#970, #1111: a short network failure must not last forever. The next attempt is shown.
+/// After a short failure of the network the server returns. Until then, the next attempt is shown
+/// (mcphub#970, #1111).
 #[tokio::test]
 async fn a_network_blip_is_shown_and_heals() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -214,7 +218,7 @@ async fn a_network_blip_is_shown_and_heals() {
     }
 }
 
-/// A reset idle connection fails no call.
+/// If an idle connection is reset, no call fails.
 #[tokio::test]
 async fn connections_that_were_reset_cost_no_call() {
     let (backend, gate) = Backend::gated(BackendKind::Http, &["--no-get"]).await;
@@ -244,7 +248,7 @@ async fn an_sse_stream_that_drops_is_a_new_session() {
     }
 }
 
-/// `Retry-After`: the next attempt is not earlier, and the reason contains the time.
+/// The next attempt respects `Retry-After`. The reason contains the time.
 #[tokio::test]
 async fn a_server_that_says_when_is_not_asked_before() {
     let flags = "--status 503 --status-on-all --status-times 1 --retry-after 2";
@@ -273,7 +277,7 @@ async fn a_server_that_says_when_is_not_asked_before() {
     }
 }
 
-/// A host name that does not resolve is retried.
+/// If a host name does not resolve, Mainstay tries again.
 #[tokio::test]
 async fn a_name_that_nobody_knows_is_tried_again() {
     let mut lost_backend = Backend::http().await.option("reconnect", prompt_retry());
@@ -293,7 +297,7 @@ async fn a_name_that_nobody_knows_is_tried_again() {
     gateway.client().await.assert_echo("calm__echo").await;
 }
 
-/// G11: after a system sleep a waiting attempt starts immediately.
+/// After a sleep of the machine, a waiting attempt starts at once (G11).
 #[tokio::test]
 async fn after_a_sleep_a_waiting_server_is_tried() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -318,7 +322,7 @@ async fn after_a_sleep_a_waiting_server_is_tried() {
     }
 }
 
-/// W26: connections that died during a five-second sleep without a reset.
+/// Connections die without a reset during a sleep of five seconds (W26).
 #[tokio::test]
 async fn after_a_sleep_dead_connections_are_replaced() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -339,7 +343,7 @@ async fn after_a_sleep_dead_connections_are_replaced() {
         gate.strand();
         clock.sleep(Duration::from_secs(5));
         if kind == BackendKind::Http {
-            // A probe on a new connection finds the session alive.
+            // A probe on a new connection shows that the session still exists.
             backend.until_count("ping", 1).await;
         } else {
             backend.until_count("initialize", 2).await;
@@ -351,8 +355,8 @@ async fn after_a_sleep_dead_connections_are_replaced() {
     }
 }
 
-/// metamcp#264: a stored error skips its server forever. Here a start by hand and the next run
-/// retry.
+/// An error must not disable a server forever (metamcp#264). A manual start tries again, and so
+/// does the next run.
 #[tokio::test]
 async fn an_error_is_not_for_ever() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -383,8 +387,8 @@ async fn an_error_is_not_for_ever() {
     gateway.rest().until_status("x", "connected").await;
 }
 
-/// mcpproxy#310: 23 million retries. After a refusal, calls retry once a minute, and a person can
-/// retry immediately.
+/// After a refusal, calls try again only once a minute (mcpproxy#310: 23 million retries). A person
+/// can try again at once.
 #[tokio::test]
 async fn a_refusal_is_not_tried_again_at_once() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -409,14 +413,14 @@ async fn a_refusal_is_not_tried_again_at_once() {
     }
 }
 
-/// A missing or non-executable program is retried.
+/// If a program is missing or not executable, Mainstay tries again.
 #[tokio::test]
 async fn a_program_that_comes_later_is_started() {
     for has_program in [false, true] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let program = folder.path().join("server");
         if has_program {
-            // The file is not executable yet.
+            // The file exists, but is not executable yet.
             std::fs::write(&program, "").expect("written");
         }
         let mut backend = Backend::stdio().await.option("reconnect", prompt_retry());
@@ -437,7 +441,7 @@ async fn a_program_that_comes_later_is_started() {
     }
 }
 
-/// A call starts the program before the scheduled attempt.
+/// A call starts the program before the next scheduled attempt.
 #[tokio::test]
 async fn a_call_starts_a_program_that_has_come() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -462,7 +466,7 @@ async fn a_call_starts_a_program_that_has_come() {
     client.assert_echo("x__echo").await;
 }
 
-/// An error response to `initialize` is retried.
+/// After an error in answer to `initialize`, Mainstay tries again.
 #[tokio::test]
 async fn a_handshake_that_fails_is_tried_again() {
     let backend = Backend::start(BackendKind::Http, &["--initialize-error"]).await;
@@ -483,7 +487,7 @@ async fn a_handshake_that_fails_is_tried_again() {
     gateway.client().await.assert_echo("x__echo").await;
 }
 
-/// A refusing server is retried at long intervals, with status `error`.
+/// A server that refuses Mainstay is tried again at long intervals. Its status is `error`.
 #[tokio::test]
 async fn a_server_that_lets_us_in_again_is_connected() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -503,7 +507,7 @@ async fn a_server_that_lets_us_in_again_is_connected() {
     }
 }
 
-/// toolhive#5786: a recovered server must be visible in existing sessions.
+/// When a server has recovered, existing sessions see its tools again (toolhive#5786).
 #[tokio::test]
 async fn a_backend_that_recovers_is_announced() {
     let backend = Backend::http().await.option("reconnect", prompt_retry());
@@ -518,8 +522,8 @@ async fn a_backend_that_recovers_is_announced() {
     client.assert_echo("x__echo").await;
 }
 
-/// mcphub#405: a restart invalidates all clients. Here a session continues at its endpoint with its
-/// stream. Unknown ids and ids of other endpoints are refused.
+/// A restart of Mainstay must not end the sessions of clients (mcphub#405). A session and its
+/// stream continue at the same endpoint. Unknown ids, and ids of other endpoints, are refused.
 #[tokio::test]
 async fn a_restart_of_ours_costs_no_client_its_session() {
     let backend = Backend::http().await;
@@ -572,7 +576,7 @@ async fn a_restart_of_ours_costs_no_client_its_session() {
         client.assert_echo(tool).await;
         let mut stream = client.listen().await;
         if *path == "/mcp" {
-            // The client's list may have changed during the restart.
+            // The client is notified, because its list may have changed during the restart.
             assert_eq!(
                 stream.message().await["method"],
                 "notifications/tools/list_changed"

@@ -1,5 +1,5 @@
-//! Redaction in records, logs and server states: secrets with known names or forms, and configured
-//! secrets that a server repeats.
+//! Redaction in records, logs and the status of servers. Secrets are recognised by their names, by
+//! their forms, or because they are configured and a server repeats them.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
     rogue,
 };
 
-/// A token with characters that encodings change.
+/// A token with characters that encodings change, and its encoded forms.
 const SECRET: &str = "top/secret+token?1";
 const FORMS: [&str; 5] = [
     SECRET,
@@ -57,7 +57,7 @@ impl StoredCalls {
         }
     }
 
-    /// All stored data of calls, from the records and their objects.
+    /// Everything that is stored about calls: the records and their objects.
     async fn stored_text(&self) -> String {
         self.journal.flush().await.expect("it writes");
         let page = self.journal.records(RecordFilter::default(), 100).await;
@@ -71,7 +71,7 @@ impl StoredCalls {
                 .await;
             text.push_str(&details.to_string());
             for payload in [record.arguments, record.result].into_iter().flatten() {
-                // A call without arguments stores no object.
+                // A call without arguments has no object for them.
                 let Some(cid) = payload.cid else { continue };
                 let object = self.journal.object(cid).await.expect("kept");
                 assert_eq!(
@@ -92,7 +92,8 @@ fn assert_hides(text: &str) {
     }
 }
 
-/// Default rules. Client and server still exchange the original texts.
+/// The default rules redact what is stored. The client and the server still exchange the original
+/// texts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_hide_what_is_known_to_be_secret() {
     let text_sent = "password: hunter2, Bearer abcdef, ghp_0123456789abcdefghijkl";
@@ -122,7 +123,7 @@ async fn records_hide_what_is_known_to_be_secret() {
                 is_kept,
                 "{secret}: {records_text}"
             );
-            // A search for the secret finds no record.
+            // A search for the secret must not find the record.
             let path = format!("/api/call-records?text={secret}");
             let found_page = fixture.gateway.rest().get(&path).await;
             assert_eq!(found_page["total_count"], u64::from(is_kept), "{secret}");
@@ -132,7 +133,8 @@ async fn records_hide_what_is_known_to_be_secret() {
     }
 }
 
-/// Name-value pairs, command-line options, and headers with several words.
+/// Redaction recognises pairs of a name and a value, command-line options, and headers with several
+/// words.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_hide_secrets_in_every_form() {
     let backend = Backend::start(BackendKind::Stdio, &[]).await;
@@ -162,7 +164,7 @@ fn entry(mut server: Value) -> Value {
     server
 }
 
-/// A server repeats the request headers in its answer. The client gets the original answer, and no
+/// A server repeats request headers in its answer. The client gets the answer unchanged, but no
 /// secret is stored.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_that_a_server_says_back_is_not_recorded() {
@@ -199,7 +201,7 @@ async fn a_secret_that_a_server_says_back_is_not_recorded() {
     ];
     for (index, answer) in answers.into_iter().enumerate() {
         let server = entry(rogue::start(answer).await);
-        // Configured secrets are redacted even if the default rules are off.
+        // Configured secrets are redacted even without the default rules.
         let no_defaults = Redact {
             defaults: false,
             ..Redact::default()
@@ -210,7 +212,8 @@ async fn a_secret_that_a_server_says_back_is_not_recorded() {
             .exchange("tools/call", r#"{"name":"x__act"}"#)
             .await
             .concat();
-        // Mainstay's own error text quotes the error page.
+        // The last answer is an error page. Mainstay quotes it in its own error text, and redacts
+        // the secret there.
         assert_eq!(messages.contains(SECRET), index < 3, "{messages}");
         let records_text = fixture.stored_text().await;
         assert!(
@@ -224,7 +227,7 @@ async fn a_secret_that_a_server_says_back_is_not_recorded() {
     }
 }
 
-/// The secret is in neither the server's state nor events and logs.
+/// The secret does not appear in the server's status, in events or in logs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_that_a_server_says_back_is_not_shown() {
     let server = entry(rogue::start_unwilling(&quoting_server()).await);
@@ -258,7 +261,7 @@ async fn a_secret_that_a_server_says_back_is_not_shown() {
     }
 }
 
-/// A configured environment variable that the process prints.
+/// A process prints a variable that its entry sets. Its log must not have the value.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_variable_that_a_process_prints_is_not_logged() {
     let script = "echo \"cannot log in with $FOO, nor $(printf %s \"$FOO\" | base64)\" >&2; exit 3";

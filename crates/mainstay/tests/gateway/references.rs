@@ -1,4 +1,4 @@
-//! References to files and variables: size limits, and no blocking reads.
+//! References to files and variables have size limits, and reading them never blocks.
 
 use std::{
     os::unix::{fs::symlink, net::UnixListener},
@@ -23,12 +23,12 @@ fn fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, mode, 0).expect("a FIFO can be made");
 }
 
-/// Unreadable paths, each with a part of the error.
+/// Paths that cannot be read, each with a part of the error.
 fn unreadable_paths(folder: &Path) -> Vec<(PathBuf, &'static str)> {
     let path = |name: &str| folder.join(name);
     fifo(&path("fifo"));
     symlink(path("fifo"), path("link")).expect("linked");
-    // The socket file remains after the listener is dropped.
+    // The file of a socket remains when the listener is dropped.
     drop(UnixListener::bind(path("socket")).expect("bound"));
     std::fs::write(path("large"), vec![b'x'; MIB + 1]).expect("written");
     std::fs::write(path("binary"), b"\xff\xfe").expect("written");
@@ -45,7 +45,7 @@ fn unreadable_paths(folder: &Path) -> Vec<(PathBuf, &'static str)> {
     ]
 }
 
-/// An entry that sends the value of a reference in a header.
+/// An entry that sends the reference's value to the server in a header.
 fn sending_entry(url: &Value, value: &str) -> Value {
     json!({"url": url, "headers": {"x-value": value}})
 }
@@ -54,7 +54,7 @@ fn file(path: &Path) -> String {
     format!("${{file:{}}}", path.display())
 }
 
-/// An unreadable reference fails only its own server.
+/// A reference that cannot be read fails only its own server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unreadable_reference_fails_only_its_server() {
     let (backend, other_backend) = (Backend::http().await, Backend::http().await);
@@ -86,7 +86,8 @@ async fn an_unreadable_reference_fails_only_its_server() {
     );
 }
 
-/// Variables that double in each line stop at the size limit of an entry.
+/// Each variable contains the one before it twice. The expansion stops at the size limit of an
+/// entry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_entry_expands_to_a_mebibyte_at_most() {
     let (backend, other_backend) = (Backend::http().await, Backend::http().await);
@@ -120,7 +121,8 @@ async fn an_entry_expands_to_a_mebibyte_at_most() {
     assert!(other_backend.received().is_empty());
 }
 
-/// References of a pending entry are read at the approval, which reports read errors.
+/// References of a pending entry are read only at the approval. If that fails, the approval reports
+/// the error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn references_of_pending_servers_are_not_read() {
     let backend = Backend::http().await;
@@ -164,7 +166,7 @@ async fn references_of_pending_servers_are_not_read() {
     })
     .await;
 
-    // A malformed reference is refused immediately.
+    // A malformed reference is refused at once.
     for reference in ["${", "${vault:x}", "${keyring:x y}", "${A:-${B}}"] {
         let mut entry = sending_entry(&backend.entry["url"], reference);
         entry["name"] = "wrong".into();
@@ -173,7 +175,7 @@ async fn references_of_pending_servers_are_not_read() {
     }
 }
 
-/// A configuration that is too large or not a regular file is refused.
+/// A configuration that is too large, or is no regular file, is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_configuration_that_is_no_file_changes_nothing() {
     let backend = Backend::http().await;

@@ -1,4 +1,4 @@
-//! Every refused call has one record and one count, at each door and for each reason.
+//! Every refused call has one record and is counted once, for each door and each reason.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ use crate::{
     sse::Sse,
 };
 
-/// The client that has `y` switched off.
+/// The client for which `y` is switched off.
 const LIMITED_CLIENT: &str = "limited";
 
-/// The door of a call.
+/// The door through which a call is made.
 #[derive(Clone, Copy, Debug)]
 enum CallDoor {
-    /// A session over HTTP at this path.
+    /// A client with a session over HTTP, at this path.
     Mcp(&'static str),
-    /// Like `Mcp`, for the client [`LIMITED_CLIENT`].
+    /// Like `Mcp`, as the client [`LIMITED_CLIENT`].
     Limited,
     /// Like `Mcp`, in a batch.
     Batch,
@@ -35,31 +35,31 @@ enum CallDoor {
     SseNotification,
     StdioNotification,
     ModernNotification,
-    /// Like `Mcp`, with the chain header of one of Mainstay's own servers.
+    /// Like `Modern` at `/mcp`, with a `mainstay-chain` header that lists 100 Mainstays.
     Loop,
-    /// A request with an unknown session id or without one.
+    /// A request with an unknown session id, or without a session id.
     UnknownSession,
     NoSession,
     /// HTTP+SSE.
     Sse,
     Stdio,
-    /// Stdio, before `initialize`.
+    /// Stdio, before the client has sent `initialize`.
     StdioUngreeted,
     /// A client without a session, at this path.
     Modern(&'static str),
-    /// Like `Modern`, with headers that differ from the body.
+    /// Like `Modern`, with headers that contradict the body.
     Mismatched,
     /// Like `Modern`, over stdio.
     ModernStdio,
-    /// A REST request to this path, with the content as its body.
+    /// A REST request to this path. The content is the body.
     Rest(&'static str),
 }
 
-/// One refused call.
+/// A call that is refused.
 struct Case {
     door: CallDoor,
     method: &'static str,
-    /// JSON text: `params`, or the body.
+    /// `params` or the body, as JSON.
     content: &'static str,
     server: Option<&'static str>,
     name: &'static str,
@@ -67,7 +67,8 @@ struct Case {
     arguments: Option<&'static str>,
 }
 
-/// A table of cases: door, method, params, then the record's server, name, kind and arguments.
+/// A table of cases. Each row has the door, the method and the params. After `=>` it has the
+/// server, name, kind and arguments that the record must have.
 macro_rules! cases {
     ($($door:expr, $method:literal, $content:literal => $server:expr, $name:literal, $kind:literal, $arguments:expr;)*) => {
         [$(Case {
@@ -77,7 +78,7 @@ macro_rules! cases {
     };
 }
 
-/// A gateway with servers: `x` and `y` are connected, `down` is stopped, `failed` cannot start,
+/// A gateway with six servers: `x` and `y` are connected, `down` is stopped, `failed` cannot start,
 /// `off` is disabled, and `wait` is pending.
 struct Refusing {
     gateway: Gateway,
@@ -137,14 +138,14 @@ impl Refusing {
         }
     }
 
-    /// All records, newest first.
+    /// All records, the newest first.
     async fn records(&self) -> Vec<Record> {
         self.journal.flush().await.expect("it writes");
         let page = self.journal.records(RecordFilter::default(), 500).await;
         page.expect("it reads").calls
     }
 
-    /// Sum of the counters for calls and refused calls.
+    /// The sum of the counters of calls and of refused calls.
     async fn call_count(&self) -> f64 {
         let door = self.gateway.stranger("/metrics");
         let answer = door.send(Method::GET, door.headers("text/plain"), "").await;
@@ -156,7 +157,7 @@ impl Refusing {
         values.map(|line| value(line).expect("a value")).sum()
     }
 
-    /// Sends the call of a case.
+    /// Makes the call of a case.
     async fn make(&self, case: &Case) {
         let Case {
             method, content, ..
@@ -254,7 +255,7 @@ impl Refusing {
         }
     }
 
-    /// Sends a call, and returns a mismatch in its record or count.
+    /// Makes a call. Returns an error if its record or its count is wrong.
     async fn check(&self, case: &Case) -> Result<(), String> {
         let (records_before, counts_before) = (self.records().await, self.call_count().await);
         soon("an answer", self.make(case)).await;
@@ -308,7 +309,7 @@ impl Refusing {
     }
 }
 
-/// A client with the control token.
+/// Connects a client with the control token.
 async fn operator(gateway: &Gateway) -> Http {
     let mut client = gateway.stranger("/mcp");
     client.token = Some(crate::rest_client::TOKEN.to_owned());
@@ -477,7 +478,7 @@ async fn own_tools_record_refused_calls() {
             "{content}"
         );
     }
-    // Tools without a call to a server leave no record.
+    // Own tools that call no server leave no record.
     let previous_count = fixture.records().await.len();
     let client = fixture.gateway.client().await;
     client.call("search_tools", json!({"query": "echo"})).await;
@@ -488,7 +489,7 @@ async fn own_tools_record_refused_calls() {
     assert_eq!(fixture.records().await.len(), previous_count);
 }
 
-/// Refused calls in REST records, in statistics, and in a client's own records.
+/// REST records, statistics, and the client's own tools show refused calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refused_calls_are_readable_at_every_door() {
     let fixture = Refusing::start().await;
@@ -520,7 +521,7 @@ async fn refused_calls_are_readable_at_every_door() {
     ] {
         assert_eq!(newest_call[member], expected, "{newest_call}");
     }
-    // Invented names share one series for each server, and one without a server.
+    // Invented names share one series for each server, and one series without a server.
     fixture.journal.close().await;
     let statistics = fixture.rest.get("/api/statistics").await;
     let series = statistics["tools"].as_array().expect("a list");
@@ -572,7 +573,7 @@ async fn a_client_reads_its_own_refused_calls() {
     assert_eq!(own_calls(&other_client).await, ["nobody", "echo", "one"]);
 }
 
-/// Each call of a refused batch is recorded, up to the batch limit.
+/// If a batch is refused, each of its calls is recorded, up to the limit of a batch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_of_refused_batches_are_recorded() {
     const MAX_MESSAGES: usize = 100;
@@ -608,7 +609,7 @@ async fn calls_of_refused_batches_are_recorded() {
     );
 }
 
-/// Calls beyond the limit of requests in flight are recorded.
+/// Calls above the limit of requests in flight are recorded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_beyond_the_conversation_limit_are_recorded() {
     const MAX_UNANSWERED: usize = 1024;

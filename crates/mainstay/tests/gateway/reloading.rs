@@ -1,5 +1,5 @@
-//! Reloads while calls run (invariant 11; W4). `tests/cli` covers signals, the watched file and the
-//! command.
+//! Reloads while calls are in flight (invariant 11, W4). `tests/cli` covers signals, file changes
+//! and the command.
 
 use http::StatusCode;
 use mainstay_gateway::GatewayOptions;
@@ -14,7 +14,7 @@ use crate::{
     rest_client::{never_retry, prompt_retry},
 };
 
-/// A configuration file for reloads.
+/// A configuration file for the tests of reloads.
 pub struct File(TempDir);
 
 impl File {
@@ -28,7 +28,7 @@ impl File {
         self.write_with(servers, json!({}));
     }
 
-    /// Writes the servers, and settings at the top.
+    /// Writes a configuration with these servers and these top-level settings.
     pub fn write_with(&self, servers: &[(&str, &Backend)], settings: Value) {
         self.write_text(&config(servers, settings).to_string());
     }
@@ -60,8 +60,8 @@ pub async fn reload(gateway: &Gateway) -> Value {
 }
 
 over_every_transport! {
-    /// Unchanged servers keep their sessions and calls while other servers are added, removed and
-    /// changed.
+    /// A reload adds, removes and changes servers. The other servers keep their sessions and their
+    /// calls.
     async fn unchanged_servers_keep_their_connections_and_calls(kind) {
         let (unchanged_backend, removed_backend, new_backend) = (
             Backend::start(kind, &[]).await,
@@ -99,7 +99,7 @@ over_every_transport! {
     }
 }
 
-/// Changed limits do not restart the session.
+/// A reload applies new limits without a new session.
 #[tokio::test]
 async fn new_limits_hold_without_a_new_session() {
     let backend = Backend::http().await;
@@ -139,13 +139,13 @@ async fn a_dry_run_changes_nothing() {
     assert_eq!(first_backend.count("initialize"), 1);
     assert_eq!(second_backend.received(), Vec::<Value>::new());
     gateway.client().await.assert_echo("one__echo").await;
-    // The dry run changed nothing.
+    // The dry run has changed nothing, so the plan is the same.
     assert_eq!(reload(&gateway).await["plan"], answer["plan"]);
     gateway.client().await.assert_echo("two__echo").await;
     assert_eq!(first_backend.fake().sessions(), 0);
 }
 
-/// Invariant 11: an invalid file changes nothing.
+/// An invalid file changes nothing (invariant 11).
 #[tokio::test]
 async fn a_bad_file_changes_nothing_and_says_why() {
     let backend = Backend::http().await;
@@ -178,7 +178,7 @@ async fn a_bad_file_changes_nothing_and_says_why() {
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// Concurrent reloads run one after the other, and start an added server once.
+/// Concurrent reloads run one after the other. They start an added server only once.
 #[tokio::test]
 async fn two_reloads_at_once_are_one_after_the_other() {
     let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
@@ -202,7 +202,7 @@ async fn two_reloads_at_once_are_one_after_the_other() {
     );
 }
 
-/// W4: removing a reconnecting server ends its attempts.
+/// If a server is removed while it reconnects, its attempts end (W4).
 #[tokio::test]
 async fn a_server_may_be_removed_while_it_reconnects() {
     for (kind, schedule) in [

@@ -1,4 +1,4 @@
-//! Every kind of request at both endpoints, over each transport (J1, J15, K1–K3).
+//! Every kind of request, at both endpoints and over each transport (J1, J15, K1–K3).
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ over_every_transport! {
             client.assert_echo(&format!("{prefix}echo")).await;
             let sum = client.call_text(&format!("{prefix}add"), json!({"a": 2, "b": 40})).await;
             assert_eq!(sum, "42");
-            // K1: `arguments` are optional.
+            // `arguments` may be absent (K1).
             let pid = client.result("tools/call", json!({"name": format!("{prefix}pid")})).await;
             assert!(text(&pid).parse::<u32>().is_ok());
         }
@@ -63,7 +63,7 @@ over_every_transport! {
             let params = json!({"name": greet, "arguments": {"name": "Ada"}});
             let prompt = client.result("prompts/get", params).await;
             assert_eq!(prompt["messages"][0]["content"]["text"], "Please greet Ada.");
-            // The server's error is unchanged.
+            // The error of the server passes unchanged.
             let error = client.error("prompts/get", json!({"name": greet})).await;
             assert_eq!((&error["code"], &error["message"]), (&json!(-32602), &json!("missing argument: name")));
         }
@@ -81,8 +81,8 @@ over_every_transport! {
         }
     }
 
-    /// Specification, logging: each client has its own level. The server's level is the most
-    /// verbose of them.
+    /// Each client has its own log level. The server gets the most verbose of them (specification,
+    /// "Logging").
     async fn log_messages_are_filtered_by_the_level_of_each_client(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -98,14 +98,14 @@ over_every_transport! {
         assert_eq!(log_count(&terse_client, "info").await, 0);
         assert_eq!(log_count(&terse_client, "error").await, 2);
         assert_eq!(log_count(&verbose, "info").await, 2);
-        // No client requested `debug`.
+        // Neither client has requested `debug`.
         assert_eq!(log_count(&verbose, "debug").await, 0);
 
         let error = terse_client.error("logging/setLevel", json!({"level": "loud"})).await;
         assert_eq!(error["code"], -32602);
     }
 
-    /// A client at the transparent endpoint sets the level of its own session.
+    /// At the transparent endpoint, a client sets the level of its own upstream session.
     async fn a_transparent_client_sets_its_own_level(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -119,7 +119,7 @@ over_every_transport! {
         assert_eq!((count(&client).await, count(&other_client).await), (0, 2));
     }
 
-    /// Pings are answered without a request to the peer's peer (invariant 7).
+    /// Mainstay answers pings itself. It does not forward them (invariant 7).
     async fn pings_are_answered_locally(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -133,7 +133,8 @@ over_every_transport! {
         assert_eq!(backend.count("ping"), 0);
     }
 
-    /// E14: a server request for a person is refused, and the connection stays usable.
+    /// If no person can answer a question, the server gets a refusal, and the connection can still
+    /// be used (E14).
     async fn a_servers_request_is_refused_and_the_connection_lives_on(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -147,7 +148,7 @@ over_every_transport! {
         }
     }
 
-    /// E15, K13: concurrent calls are answered in the server's order.
+    /// Answers to concurrent calls may come in any order (E15, K13).
     async fn answers_out_of_order_reach_their_calls(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -165,7 +166,7 @@ over_every_transport! {
         assert!(answers.iter().enumerate().all(|(n, answer)| *answer == n.to_string()));
     }
 
-    /// K15: large arguments and results pass unchanged.
+    /// Large arguments and results pass unchanged (K15).
     async fn large_messages_pass_whole(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -196,14 +197,14 @@ async fn completion_values(client: &Http, reference: Value, name: &str, prefix: 
     result["completion"]["values"].clone()
 }
 
-/// Number of log messages that a call with this level produces.
+/// The number of log messages that a call produces at this level.
 async fn log_count(client: &Http, level: &str) -> usize {
     let params = json!({"name": "x__log", "arguments": {"n": 2, "level": level}});
     let messages = client.exchange("tools/call", &params.to_string()).await;
     messages.len() - 1
 }
 
-/// A log message outside of calls reaches every client with a matching level.
+/// A log message outside of calls reaches every client whose level includes it.
 #[tokio::test]
 async fn log_messages_outside_of_calls_reach_those_who_want_them() {
     let backend = Backend::http().await;
@@ -223,7 +224,7 @@ async fn log_messages_outside_of_calls_reach_those_who_want_them() {
         backend.fake().publish(&message.to_string());
     }
     assert_eq!(stream.message().await["params"]["data"], "loud");
-    // A client without a level gets all messages.
+    // A client that has set no level gets all messages.
     assert_eq!(second_stream.message().await["params"]["data"], "quiet");
     assert_eq!(second_stream.message().await["params"]["data"], "loud");
 }

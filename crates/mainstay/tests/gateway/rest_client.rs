@@ -1,4 +1,4 @@
-//! A client of the REST door, like the commands.
+//! A client of the REST door, as the commands use it.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -53,7 +53,7 @@ impl Rest {
         self.send(Method::POST, path, body.to_string()).await
     }
 
-    /// Posts with trace headers.
+    /// Posts a body with these trace headers.
     pub async fn post_of(&self, trace: HeaderMap, path: &str, body: Value) -> (StatusCode, Value) {
         let body = body.to_string();
         self.send_with(trace, Method::POST, path, body).await
@@ -72,7 +72,7 @@ impl Rest {
         self.send(Method::DELETE, path, String::new()).await
     }
 
-    /// The names of all servers, in their order.
+    /// The names of all servers, in order.
     pub async fn names(&self) -> Vec<String> {
         let servers = self.get("/api/servers").await;
         let servers = servers["servers"].as_array().expect("a list").iter();
@@ -86,14 +86,14 @@ impl Rest {
         self.post(&path, json!({})).await
     }
 
-    /// Runs an operation that must succeed.
+    /// Runs an operation that must succeed. Returns the answer.
     pub async fn done(&self, server: &str, operation: &str) -> Value {
         let (status, answer) = self.operate(server, operation).await;
         assert_eq!(status, StatusCode::OK, "{operation}: {answer}");
         answer
     }
 
-    /// The entry of a server.
+    /// A server in the list of servers.
     pub async fn server(&self, name: &str) -> Value {
         let servers = self.get("/api/servers").await;
         let servers = servers["servers"].as_array().expect("a list");
@@ -101,7 +101,7 @@ impl Rest {
         server.expect("a server of this name").clone()
     }
 
-    /// Waits until the condition is true for a server. Returns the server.
+    /// Waits until the condition is true for this server. Returns the server.
     pub async fn until(
         &self,
         name: &str,
@@ -125,24 +125,24 @@ impl Rest {
         .await
     }
 
-    /// Waits until a server has this status, and returns the server.
+    /// Waits until this server has this status. Returns the server.
     pub async fn until_status(&self, name: &str, status: &str) -> Value {
         self.until(name, status, |server| server["status"] == status)
             .await
     }
 }
 
-/// Retry settings without an attempt during a test.
+/// Retry settings so slow that no attempt happens during a test.
 pub fn never_retry() -> Value {
     json!({"initialDelayMs": 3_600_000, "maxDelayMs": 3_600_000})
 }
 
-/// Retry settings with almost immediate attempts.
+/// Retry settings with almost no delay.
 pub fn prompt_retry() -> Value {
     json!({"initialDelayMs": 100, "maxDelayMs": 200, "jitter": 0})
 }
 
-/// Health checks with this interval and this action.
+/// Settings of probes with this interval and this action.
 pub fn health_checks(interval: Duration, action: &str) -> Value {
     let interval = u64::try_from(interval.as_millis()).expect("a short time");
     json!({"intervalMs": interval, "timeoutMs": interval, "jitter": 0, "action": action})

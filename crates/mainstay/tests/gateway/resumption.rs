@@ -1,5 +1,5 @@
-//! Interrupted event streams that are resumed, of clients and of servers (specification 2025-11-25,
-//! transports, "Resumability and Redelivery"; SEP-1699).
+//! Event streams of clients and servers are interrupted and resumed (specification 2025-11-25,
+//! "Transports", "Resumability and Redelivery"; SEP-1699).
 
 use std::{
     collections::HashSet,
@@ -19,7 +19,7 @@ use crate::{
 
 const PATHS: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
 
-/// Calls `progress` with this number of steps.
+/// Calls the tool `progress`, which reports this number of steps.
 async fn call_progress(client: &Http, tool: &str, steps: u64, interval_ms: u64) -> Stream {
     let params = json!({
         "name": tool,
@@ -36,7 +36,7 @@ async fn event(stream: &mut Stream) -> SseEvent {
     stream.event().await.expect("the stream goes on")
 }
 
-/// The steps in the progress up to the result.
+/// Reads the stream to the result. Returns the steps in the progress notifications.
 async fn steps(stream: &mut Stream) -> Vec<u64> {
     let mut steps = Vec::new();
     loop {
@@ -61,8 +61,8 @@ async fn resume_stream(client: &Http, last_event: &str) -> Stream {
     stream
 }
 
-/// The first event has an id and a retry time, and ids are unique. Clients of earlier revisions get
-/// no priming event.
+/// The first event has an id and a retry time, and all ids are unique. Clients of earlier revisions
+/// do not get this event.
 #[tokio::test]
 async fn streams_are_primed_where_the_revision_knows_it() {
     let backend = Backend::http().await;
@@ -97,7 +97,7 @@ async fn streams_are_primed_where_the_revision_knows_it() {
 }
 
 over_every_transport! {
-    /// A resumed stream sends each missed message once, in order.
+    /// A resumed stream sends each missed message once and in order.
     async fn a_call_whose_stream_broke_is_resumed(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -111,14 +111,14 @@ over_every_transport! {
             drop(stream);
             let mut rest = resume_stream(&client, &last_id).await;
             assert_eq!(steps(&mut rest).await, [3, 4, 5, 6]);
-            // A client that resumes from the priming event gets all messages again.
+            // A client that resumes from the first event gets all messages again.
             let mut full_stream = resume_stream(&client, &primer).await;
             assert_eq!(steps(&mut full_stream).await, [1, 2, 3, 4, 5, 6]);
         }
         assert_eq!(backend.runs("progress"), 2);
     }
 
-    /// The result is stored for a disconnected client.
+    /// If the client is disconnected, its result is stored.
     async fn a_result_is_kept_for_a_client_that_was_away(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -128,15 +128,15 @@ over_every_transport! {
             let mut stream = call_progress(&client, &format!("{prefix}progress"), 1, 100).await;
             let primer = event(&mut stream).await.id();
             drop(stream);
-            // The earlier call has ended before this answer.
+            // The earlier call ended before this answer.
             assert_eq!(steps(&mut other_stream).await, [1, 2]);
             let mut rest = resume_stream(&client, &primer).await;
-            // Only messages of the resumed stream.
+            // The resumed stream has only its own messages.
             assert_eq!(steps(&mut rest).await, [1]);
         }
     }
 
-    /// The GET stream is resumed.
+    /// The GET stream of a session can be resumed.
     async fn a_sessions_own_stream_is_resumed(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -161,7 +161,8 @@ over_every_transport! {
     }
 }
 
-/// A client can resume a stream before Mainstay notices the dead connection, which then ends.
+/// A client may resume a stream before Mainstay notices that the connection is dead. The old
+/// connection then ends.
 #[tokio::test]
 async fn a_connection_that_resumes_takes_the_place_of_the_one_before() {
     let backend = Backend::http().await;
@@ -184,7 +185,8 @@ async fn a_connection_that_resumes_takes_the_place_of_the_one_before() {
     );
 }
 
-/// Dropped events and events of other sessions are refused with an error.
+/// Events that were dropped, or that belong to other sessions, cannot be resumed. The client gets
+/// an error.
 #[tokio::test]
 async fn dropped_events_cannot_be_resumed() {
     let backend = Backend::http().await;
@@ -208,7 +210,7 @@ async fn dropped_events_cannot_be_resumed() {
             "{reason}"
         );
     }
-    // An unknown event id opens an ordinary stream.
+    // With an id that has never existed, the client gets a new stream.
     for id in ["", "x", "1", "-", "00000000-s1-0", "00000000-x1-0"] {
         let mut fresh_stream = resume_stream(&client, id).await;
         assert_ne!(event(&mut fresh_stream).await.id(), id);
@@ -217,14 +219,16 @@ async fn dropped_events_cannot_be_resumed() {
     assert_eq!(client.resume(&primer).await.status, StatusCode::NOT_FOUND);
 }
 
-/// A server that closes its streams, and records the requested event ids with times.
+/// A server that closes its streams. It records the event ids from which Mainstay resumes, with the
+/// times.
 struct Polling {
     entry: Value,
     requests: Arc<Mutex<Vec<(Instant, String)>>>,
 }
 
 impl Polling {
-    /// `answer` gets the call's id and the requested event number, which is 0 for the call.
+    /// Starts the server. `answer` gets the id of the call and the number of the event to resume
+    /// from. The number is 0 for the call itself.
     async fn start(answer: fn(&Value, u64) -> String) -> Self {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let call = Mutex::new(Value::Null);
@@ -252,7 +256,7 @@ impl Polling {
         Gateway::start(&json!({"mcpServers": {"x": self.entry}})).await
     }
 
-    /// The requested event ids, each with the time since the last request.
+    /// The event ids from which Mainstay resumed, each with the time since the request before.
     fn requests(&self) -> Vec<(String, Duration)> {
         let requests = self.requests.lock().expect("no panic");
         let mut previous_time = None;
@@ -277,12 +281,12 @@ fn final_response(id: &Value) -> String {
     rogue::http("text/event-stream", &rogue::event(&response))
 }
 
-/// A server's stream that ends early is resumed after the server's retry time, repeatedly
-/// (conformance: `sse-retry`).
+/// If a server's stream ends early, Mainstay resumes it after the server's retry time, as often as
+/// needed (conformance: `sse-retry`).
 #[tokio::test]
 async fn a_servers_stream_is_resumed_when_it_says() {
     const RETRIES: [u128; 2] = [500, 300];
-    // Load only lengthens a pause, so the minimum of several pauses is used.
+    // Measure several pauses and take the shortest, because load can only lengthen a pause.
     let mut shortest_pauses = [u128::MAX; 2];
     for _ in 0..5 {
         let server = Polling::start(|id, event| match event {
@@ -310,7 +314,8 @@ async fn a_servers_stream_is_resumed_when_it_says() {
     panic!("{shortest_pauses:?} ms for {RETRIES:?}");
 }
 
-/// Mainstay retries a resumption after a 503. After a refusal the call's outcome is unknown.
+/// After a 503, Mainstay tries again to resume. After a refusal, the outcome of the call is
+/// unknown.
 #[tokio::test]
 async fn a_stream_that_cannot_be_resumed_ends_its_call() {
     const BUSY_RESPONSE: &str =
@@ -348,8 +353,8 @@ async fn a_stream_that_cannot_be_resumed_ends_its_call() {
     assert_eq!(server.requests().len(), 2);
 }
 
-/// SEP-1699: at the transparent endpoint, Mainstay closes the client's connection when the server
-/// does, with the same retry time. At `/mcp` only Mainstay reconnects.
+/// If the server closes the stream of a call, Mainstay does the same at the transparent endpoint,
+/// with the same retry time. At `/mcp` only Mainstay reconnects (SEP-1699).
 #[tokio::test]
 async fn a_server_that_has_its_client_poll_has_it_poll_us() {
     let server = Polling::start(|id, event| {
@@ -376,7 +381,7 @@ async fn a_server_that_has_its_client_poll_has_it_poll_us() {
     }
 }
 
-/// A client that resumes early makes Mainstay resume the upstream stream early.
+/// If the client resumes early, Mainstay resumes the upstream stream early as well.
 #[tokio::test]
 async fn a_client_that_returns_has_the_server_asked_at_once() {
     let server = Polling::start(|id, event| {
@@ -398,7 +403,7 @@ async fn a_client_that_returns_has_the_server_asked_at_once() {
             assert_eq!(event(&mut stream).await.retry, Some(3_600_000));
             assert_eq!(stream.event().await, None);
         }
-        // At `/mcp` the client's stream stays open. The client can still disconnect and resume.
+        // At `/mcp` the stream of the client stays open, but the client may disconnect and resume.
         drop(stream);
         let mut rest = found("the server to be asked", async || {
             let rest = resume_stream(&client, &primer.id()).await;
@@ -409,14 +414,14 @@ async fn a_client_that_returns_has_the_server_asked_at_once() {
     }
 }
 
-/// A network failure during a call loses nothing if the server's events have ids.
+/// If the network fails during a call, nothing is lost, provided that the server's events have ids.
 #[tokio::test]
 async fn a_servers_stream_that_breaks_off_is_resumed() {
     let server = Polling::start(|id, event| {
         if event > 0 {
             return final_response(id);
         }
-        // `content-length` exceeds the body.
+        // `content-length` is larger than the body, so the response breaks off.
         "HTTP/1.1 200 OK\r\ncontent-length: 5000\r\ncontent-type: text/event-stream\r\n\r\nid: e1\nretry: 100\ndata: \n\n".to_owned()
     })
     .await;
@@ -425,7 +430,7 @@ async fn a_servers_stream_that_breaks_off_is_resumed() {
     assert_eq!(client.call_text("x__act", json!({})).await, "resumed");
 }
 
-/// A slow client gets its result from a resumable stream.
+/// A client that reads slowly gets its result from a stream that can be resumed.
 #[tokio::test]
 async fn a_slow_reader_of_a_resumable_stream_gets_its_result() {
     let backend = Backend::start(BackendKind::Stdio, &[]).await;
@@ -440,8 +445,7 @@ async fn a_slow_reader_of_a_resumable_stream_gets_its_result() {
     loop {
         let message = stream.message().await;
         match message["params"]["data"].as_str() {
-            // Notifications outside of calls are dropped beyond a rate, and a message reports the
-            // number.
+            // Above a rate, notifications outside of calls are dropped. A message has their number.
             Some(text) => lines.extend(text.strip_prefix("line ").map(|line| {
                 let number: u64 = line.parse().expect("a number");
                 number

@@ -1,4 +1,4 @@
-//! A Streamable HTTP server that answers calls with arbitrary bytes.
+//! A Streamable HTTP server that can answer calls with any bytes.
 
 use std::{
     net::Ipv4Addr,
@@ -18,8 +18,8 @@ use tokio::{
 
 use crate::client::value;
 
-/// Starts a server with one tool, `act`, and returns its entry. `answer` maps a call's id to the
-/// HTTP response, which ends with the connection.
+/// Starts a server with one tool, `act`, and returns its entry. `answer` gets the id of a call, and
+/// returns the HTTP response. The connection ends after the response.
 pub async fn start(answer: fn(&Value) -> String) -> Value {
     start_resumable(move |request| match request {
         RogueRequest::Call(id) => answer(id),
@@ -28,18 +28,18 @@ pub async fn start(answer: fn(&Value) -> String) -> Value {
     .await
 }
 
-/// A request that a test answers.
+/// A request that the test answers.
 pub enum RogueRequest<'a> {
     /// A call of `act` with this id.
     Call(&'a Value),
-    /// A request to resume after this event.
+    /// A request to resume a stream after this event.
     Rest(&'a str),
 }
 
 const METHOD_NOT_ALLOWED_RESPONSE: &str =
     "HTTP/1.1 405 Method Not Allowed\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// Starts a server whose streams can be resumed.
+/// Starts a server with resumable streams. Returns its entry.
 pub async fn start_resumable(
     answer: impl Fn(RogueRequest) -> String + Send + Sync + 'static,
 ) -> Value {
@@ -53,10 +53,10 @@ pub async fn start_resumable(
     .await
 }
 
-/// The input of a scripted server.
+/// A request to a scripted server.
 pub enum RogueInput<'a> {
     Message(&'a Value),
-    /// A request to resume after this event.
+    /// A request to resume a stream after this event.
     Rest(&'a str),
 }
 
@@ -64,17 +64,18 @@ pub enum RogueInput<'a> {
 pub enum RogueReply {
     /// A complete HTTP response.
     Http(String),
-    /// A complete HTTP response after this time.
+    /// A complete HTTP response, after this delay.
     Late(Duration, String),
     /// No response.
     Never,
-    /// The chunks of a response, which ends with the channel.
+    /// The chunks of a response. It ends when the channel is closed.
     Pieces(mpsc::UnboundedReceiver<String>),
-    /// The beginning of the response, then `x` without end. Counts the bytes read.
+    /// The beginning of a response. An endless sequence of `x` follows. Counts the bytes that were
+    /// sent.
     Endless(String, Arc<EndlessProgress>),
 }
 
-/// The progress of an endless response.
+/// The progress of a response without end.
 #[derive(Debug, Default)]
 pub struct EndlessProgress {
     pub bytes: AtomicUsize,
@@ -83,7 +84,7 @@ pub struct EndlessProgress {
 }
 
 /// Starts a server that follows `script`, and returns its entry. If `script` returns `None`, the
-/// server answers like one with the tool `act`.
+/// server answers as if it had one tool, `act`.
 pub async fn start_scripted(
     script: impl Fn(RogueInput) -> Option<RogueReply> + Send + Sync + 'static,
 ) -> Value {
@@ -105,7 +106,7 @@ async fn start_with(script: Script) -> Value {
     json!({"type": "http", "url": format!("http://{address}/mcp")})
 }
 
-/// Starts a server that refuses every request with this text, and returns its entry.
+/// Starts a server that refuses every request with this text. Returns its entry.
 pub async fn start_unwilling(reason: &str) -> Value {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
@@ -128,7 +129,7 @@ pub async fn start_unwilling(reason: &str) -> Value {
                 line.clear();
             }
             let mut body = vec![0; length];
-            // Errors of the connection end the request.
+            // Ignore the error: a broken connection ends the request.
             stream.read_exact(&mut body).await.ok();
             let id = serde_json::from_slice::<Value>(&body).unwrap_or_default()["id"].take();
             let mut error = error.clone();
@@ -141,7 +142,7 @@ pub async fn start_unwilling(reason: &str) -> Value {
     json!({"type": "http", "url": format!("http://{address}/mcp")})
 }
 
-/// Serves one request. `None` if the connection breaks.
+/// Handles one request. `None` if the connection breaks.
 async fn serve(stream: TcpStream, script: Script) -> Option<()> {
     let mut stream = BufReader::new(stream);
     let (mut length, mut last_event) = (0, None);
@@ -216,7 +217,7 @@ fn respond(message: &Value) -> String {
 const ACCEPTED_RESPONSE: &str =
     "HTTP/1.1 202 Accepted\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// The answer to `initialize` of a server with these capabilities.
+/// The result of `initialize` from a server with these capabilities.
 pub fn greeting(id: &Value, capabilities: &Value) -> String {
     let answer = json!({
         "protocolVersion": "2025-11-25",
@@ -237,7 +238,7 @@ pub fn error(id: &Value, code: i64, message: &str) -> String {
     http("application/json", &answer.to_string())
 }
 
-/// A response without `content-length`.
+/// An HTTP response without `content-length`.
 pub fn http(kind: &str, body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: {kind}\r\n\r\n{body}")
 }

@@ -1,4 +1,4 @@
-//! `isolation: "shared"` at `/servers/<name>/mcp`: one upstream session for all clients.
+//! `isolation: "shared"` at `/servers/<name>/mcp`: all clients share one upstream session.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ async fn start_shared(kind: BackendKind) -> Backend {
 }
 
 over_every_transport! {
-    /// More clients than `maxSessions` share one upstream session.
+    /// More clients than `maxSessions` can use the upstream session.
     async fn clients_share_the_one_session(kind) {
         let backend = start_shared(kind).await.option("maxSessions", 1);
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -34,8 +34,8 @@ over_every_transport! {
         assert_eq!(backend.count("initialize"), 1);
     }
 
-    /// Subscriptions and log levels are stored for each client, which gets only matching
-    /// notifications.
+    /// Subscriptions and log levels are stored for each client. A client gets only the
+    /// notifications that match its own.
     async fn settings_of_a_shared_session_are_stored_per_client(kind) {
         let backend = start_shared(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -60,7 +60,8 @@ over_every_transport! {
         assert_eq!(backend.count("initialize"), 1);
     }
 
-    /// Each client negotiates its own revision. A lost session is replaced for all clients.
+    /// Each client negotiates its own revision. If the session is lost, a new one serves all
+    /// clients.
     async fn the_session_is_the_servers_own(kind) {
         let backend = start_shared(kind).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -74,7 +75,7 @@ over_every_transport! {
     }
 }
 
-/// A client without a session shares the upstream session.
+/// Clients without a session also use the shared upstream session.
 #[tokio::test]
 async fn clients_without_a_session_share_it() {
     let backend = start_shared(BackendKind::Stdio).await;
@@ -100,7 +101,7 @@ async fn clients_without_a_session_share_it() {
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// Unknown requests are forwarded, and list pages are the server's own.
+/// Unknown requests are forwarded. The pages of lists are those of the server.
 #[tokio::test]
 async fn requests_are_forwarded_as_they_are() {
     let backend = Backend::start(BackendKind::Http, &["--tools", "20", "--page-size", "7"]).await;

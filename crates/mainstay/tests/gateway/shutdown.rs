@@ -1,5 +1,5 @@
-//! Shutdown of Mainstay: calls in flight can finish, new calls are refused, and unknown outcomes
-//! are recorded.
+//! The shutdown of Mainstay. Calls in flight may finish, new calls are refused, and unknown
+//! outcomes are recorded.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     modern::Modern,
 };
 
-/// A gateway with a journal and this grace period for calls.
+/// Starts a gateway with a journal, and with this grace period for calls in milliseconds.
 async fn start_recorded(servers: &[(&str, &Backend)], grace: u64) -> (Gateway, TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default());
@@ -30,7 +30,7 @@ async fn start_recorded(servers: &[(&str, &Backend)], grace: u64) -> (Gateway, T
     (gateway, folder)
 }
 
-/// Tool, status and failure kind of each record, ordered by end.
+/// The tool, status and kind of failure of each record, in the order in which the calls ended.
 async fn recorded_calls(folder: &TempDir) -> Vec<(String, Status, Option<String>)> {
     let journal = mainstay_journal_store::open(folder.path(), &config::Journal::default())
         .expect("it ended well");
@@ -65,7 +65,7 @@ over_every_transport! {
         let request = |params: &Value| client.request_text("tools/call", &params.to_string());
         let refused_requests = async {
             until_closing(&machine).await;
-            // A client may drop its session on other statuses.
+            // The status is 200, because other statuses could make the client drop its session.
             let response = client.post(request(&echo)).await;
             assert_eq!(response.status, StatusCode::OK, "{}", response.text);
             assert_eq!(response.headers[header::RETRY_AFTER], "5");
@@ -82,7 +82,7 @@ over_every_transport! {
             let (status, body) = rest.post("/api/mcp-tools/call", json!({"tool": "x/echo"})).await;
             assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
             assert_eq!(body["error"], "shutting_down", "{body}");
-            // Other requests are answered.
+            // Other requests are still answered.
             assert_eq!(client.result("ping", json!({})).await, json!({}));
         };
         let (sleep_response, ()) = tokio::join!(client.post(request(&sleep)), async {
@@ -93,7 +93,7 @@ over_every_transport! {
         assert_eq!(backend.of_method("tools/call").len(), 1);
         let refused_row = |tool: &str| (tool.to_owned(), Status::Refused, Some("shutting_down".to_owned()));
         let sleep_response = ("sleep".to_owned(), Status::Ok, None);
-        // The long call may be recorded before or after the other calls.
+        // The record of the long call may come before or after those of the other calls.
         let mut records = recorded_calls(&folder).await;
         records.sort_by(|(first_record, ..), (second_record, ..)| first_record.cmp(second_record));
         assert_eq!(
@@ -102,7 +102,7 @@ over_every_transport! {
         );
     }
 
-    /// A call that outlasts the grace period has an unknown outcome.
+    /// If a call does not end within the grace period, its outcome is unknown.
     async fn calls_that_do_not_end_are_unknown(kind) {
         let backend = Backend::start(kind, &[]).await;
         let (gateway, folder) = start_recorded(&[("x", &backend)], 300).await;
@@ -132,7 +132,7 @@ over_every_transport! {
     }
 }
 
-/// A waiting call fails as not sent.
+/// A call that waits for its server fails, and its state is `not_sent`.
 #[tokio::test]
 async fn calls_that_were_not_sent_say_so() {
     let backend = Backend::start(BackendKind::Stdio, &["--handshake-delay", "60000"]).await;
@@ -158,7 +158,7 @@ async fn calls_that_were_not_sent_say_so() {
     assert_eq!(recorded_calls(&folder).await, [refused_row]);
 }
 
-/// Requests before the end of stdin are answered.
+/// All requests before the end of stdin are answered.
 #[tokio::test]
 async fn the_end_of_stdin_waits_for_the_answers() {
     let backend = Backend::stdio().await;

@@ -1,4 +1,4 @@
-//! `mainstay mcp`: one client on stdio owns all servers, and receives their requests by default.
+//! `mainstay mcp`: one client on stdio owns all servers. By default it gets their questions.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::{
 
 const SAMPLING: &str = "sampling/createMessage";
 
-/// A Mainstay for one client on stdio, as `mainstay mcp` starts it.
+/// A gateway for one client on stdio, as `mainstay mcp` starts it.
 async fn start_for_sole_client(servers: &[(&str, &Backend)]) -> Gateway {
     let options = mainstay_gateway::GatewayOptions {
         sole_client: true,
@@ -40,7 +40,7 @@ fn capabilities() -> Value {
     json!({"sampling": {}, "roots": {"listChanged": true}})
 }
 
-/// The next request of the server.
+/// The next question of the server.
 async fn question(pipe: &mut Pipe) -> Value {
     loop {
         let message = pipe.message().await;
@@ -56,7 +56,7 @@ async fn reply(pipe: &mut Pipe, question: &Value, result: Value) {
 }
 
 over_every_transport! {
-    /// The shared session declares the client's capabilities, and server requests reach the client.
+    /// The shared session declares the client's capabilities, and the client gets the servers' questions.
     async fn the_servers_ask_the_one_client(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = start_for_sole_client(&[("x", &backend)]).await;
@@ -71,7 +71,7 @@ over_every_transport! {
             let answer = value(&pipe.answer(&id).await);
             assert!(text(&answer["result"]).contains(method), "{answer}");
         }
-        // Capabilities that the client did not declare are not declared upstream.
+        // Capabilities that the client has not declared are not declared to the server.
         let refused_result = text(&pipe.call("x__ask", json!({"method": "elicitation/create"})).await);
         assert!(refused_result.contains("-32601"), "{refused_result}");
         let greetings = backend.of_method("initialize");
@@ -91,7 +91,7 @@ over_every_transport! {
     }
 }
 
-/// A server request outside of a call reaches the client.
+/// The client also gets a question that the server asks outside of a call.
 #[tokio::test]
 async fn a_question_outside_a_call_reaches_the_one_client() {
     let backend = Backend::http().await;
@@ -118,8 +118,7 @@ async fn a_question_outside_a_call_reaches_the_one_client() {
     .await;
 }
 
-/// Another client with capabilities gets an isolated session if the server has sent a request
-/// outside of calls.
+/// If a server has asked a question outside of calls, other clients with capabilities get isolated sessions.
 #[tokio::test]
 async fn another_client_is_asked_for_its_own_roots() {
     let backend = Backend::http().await;
@@ -172,7 +171,7 @@ async fn another_client_is_asked_for_its_own_roots() {
     assert_eq!(greetings.len(), 2, "{greetings:?}");
     assert_eq!(greetings[1]["params"]["capabilities"], capabilities);
 
-    // The roots of the client's session reach no other client.
+    // A change of roots in the isolated session is not announced in other sessions.
     let changed_text = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
     guest_client.post(changed_text.to_owned()).await;
     let method = "notifications/roots/list_changed";
@@ -181,7 +180,7 @@ async fn another_client_is_asked_for_its_own_roots() {
     assert_eq!(backend.of_method(method).len(), 1);
 }
 
-/// Changed roots are announced to the servers.
+/// If the client's roots change, the servers are notified.
 #[tokio::test]
 async fn changed_roots_are_passed_on() {
     let backend = Backend::stdio().await;
@@ -195,7 +194,7 @@ async fn changed_roots_are_passed_on() {
         .await;
 }
 
-/// A client without a session declares its capabilities in its first request.
+/// A client without a session declares its capabilities by its first request.
 #[tokio::test]
 async fn a_client_without_a_session_declares_by_its_first_request() {
     let backend = Backend::stdio().await;
@@ -217,8 +216,8 @@ async fn a_client_without_a_session_declares_by_its_first_request() {
     );
 }
 
-/// After a time limit, servers start without the client's capabilities. A later `initialize`
-/// applies to handshakes from then on.
+/// After a time limit, servers start without the client's capabilities. A later `initialize` affects only
+/// handshakes after it.
 #[tokio::test]
 async fn a_client_that_speaks_late_is_declared_late() {
     for greets_after in ["0", "500"] {
@@ -237,8 +236,8 @@ async fn a_client_that_speaks_late_is_declared_late() {
     }
 }
 
-/// A client gets the stored lists until a server has started, if an earlier client had the same capabilities. A
-/// client with other capabilities waits for new lists.
+/// A client with the same capabilities as an earlier client gets the stored lists until a server has
+/// started. A client with other capabilities waits for new lists.
 #[tokio::test]
 async fn stored_lists_depend_on_client_capabilities() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -263,7 +262,7 @@ async fn stored_lists_depend_on_client_capabilities() {
     backend.offer(1);
     let second_list = list_tools(&capabilities()).await;
     assert!(second_list.contains("x__tool_1"), "{second_list}");
-    // Lists for both sets of capabilities are stored.
+    // Lists are now stored for both sets of capabilities.
     assert_eq!(list_tools(&json!({})).await, second_list);
     backend.fake().edit(|script| script.hang_at_start = true);
     for client_capabilities in [json!({}), capabilities()] {

@@ -1,5 +1,5 @@
-//! HTTP+SSE for clients of revision 2024-11-05 (specification, "Transports"). A stream is a
-//! session, and each POST has a message.
+//! HTTP+SSE for clients of revision 2024-11-05 (specification, "Transports"). One stream is one
+//! session. Each POST contains one message.
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::{Value, json};
@@ -15,17 +15,17 @@ const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
-/// A client whose stream is open.
+/// A client with an open stream.
 pub struct Sse {
     stream: Stream,
-    /// The URL for POST requests.
+    /// The URL to which the client posts messages.
     message: String,
     post: Http,
     next_id: u64,
 }
 
 impl Sse {
-    /// Opens a stream, and reads the URL for POST requests from its first event.
+    /// Opens a stream. Reads the URL for POST requests from its first event.
     async fn open(gateway: &Gateway, path: &str) -> Self {
         let mut stream = gateway.stranger(path).listen().await;
         let message = stream.next().await.expect("an endpoint");
@@ -37,7 +37,7 @@ impl Sse {
         }
     }
 
-    /// A client after its handshake.
+    /// Connects a client and completes its handshake.
     pub async fn greeted(gateway: &Gateway, path: &str) -> Self {
         let mut client = Self::open(gateway, path).await;
         client.initialize(LATEST).await;
@@ -57,18 +57,18 @@ impl Sse {
         assert_eq!(response.status, StatusCode::ACCEPTED, "{}", response.text);
     }
 
-    /// Posts a message that has no answer.
+    /// Posts a message that needs no answer.
     pub async fn tell(&self, notification: &str) {
         self.accepted(notification).await;
     }
 
-    /// Posts a request, and waits for the next message.
+    /// Posts a request. Returns the next message of the stream.
     pub async fn ask(&mut self, request: &str) -> Value {
         self.accepted(request).await;
         self.stream.message().await
     }
 
-    /// Posts a call. Returns its id.
+    /// Posts a call. Returns the id of the call.
     pub async fn begin(&mut self, tool: &str, params: Value) -> Value {
         self.next_id += 1;
         let mut params = params;
@@ -79,7 +79,7 @@ impl Sse {
         self.next_id.into()
     }
 
-    /// All messages up to the response to this request.
+    /// Reads the stream to the response of this request. Returns all messages.
     async fn until_answered(&mut self, id: &Value) -> Vec<Value> {
         let mut messages = Vec::new();
         loop {
@@ -132,7 +132,7 @@ async fn the_first_event_says_where_to_post() {
     }
 }
 
-/// Waiting messages share a memory limit, small messages included.
+/// All waiting messages together have a memory limit. It also counts small messages.
 #[tokio::test]
 async fn messages_that_wait_are_bounded_together() {
     let backend = Backend::http().await;
@@ -144,7 +144,7 @@ async fn messages_that_wait_are_bounded_together() {
         let params = json!({"name": "x__hang", "arguments": arguments});
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
     };
-    // Buffers grow in powers of two: six times 64 KiB.
+    // Buffers grow in powers of two, so six calls take six times 64 KiB.
     for id in 0..6 {
         client.accepted(call(id)).await;
     }
@@ -156,7 +156,7 @@ async fn messages_that_wait_are_bounded_together() {
         response.text
     );
     assert_eq!(response.headers[header::RETRY_AFTER], "5");
-    // A finished call releases its memory.
+    // When a call has ended, its memory is available again.
     for id in 0..6 {
         client.tell(&cancelled(&id.into())).await;
     }
@@ -182,7 +182,7 @@ async fn any_revision_is_spoken() {
 }
 
 over_every_transport! {
-    /// The messages about a call arrive in order, with the result last.
+    /// The messages about a call arrive in order, the result last.
     async fn progress_and_logs_come_before_the_result(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -200,7 +200,7 @@ over_every_transport! {
         }
     }
 
-    /// List change notifications arrive on the stream.
+    /// Notifications about changed lists arrive on the stream.
     async fn changes_are_announced(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -221,11 +221,11 @@ over_every_transport! {
         let upstream = backend.until_called("hang").await;
         client.accepted(cancelled(&id)).await;
         backend.until_cancelled(&upstream).await;
-        // A cancelled request has no answer (specification, "Cancellation").
+        // A cancelled request is not answered (specification, "Cancellation").
         client.assert_echo("x__echo").await;
     }
 
-    /// Closing the stream ends its calls, its URL and the upstream session.
+    /// When the stream closes, its calls, its URL and the upstream session end.
     async fn a_stream_that_closes_ends_its_session(kind) {
         for (path, prefix) in PATHS {
             let backend = Backend::start(kind, &[]).await;
@@ -253,7 +253,7 @@ over_every_transport! {
     }
 }
 
-/// A server request arrives on the stream, and a POST has the answer.
+/// A question of a server arrives on the stream. The client answers by a POST.
 #[tokio::test]
 async fn a_server_may_ask() {
     let backend = Backend::http().await;
@@ -273,7 +273,7 @@ async fn a_server_may_ask() {
     assert!(answers[0].to_string().contains("model"), "{answers:?}");
 }
 
-/// Answers can arrive in any order.
+/// Calls that share a stream may be answered in any order.
 #[tokio::test]
 async fn many_calls_share_the_stream() {
     let backend = Backend::http().await;
@@ -296,8 +296,8 @@ async fn many_calls_share_the_stream() {
     }
 }
 
-/// Specification, lifecycle: requests except pings fail before the handshake, and a second
-/// handshake fails.
+/// Before the handshake, all requests except pings fail. A second handshake also fails
+/// (specification, "Lifecycle").
 #[tokio::test]
 async fn requests_wait_for_the_handshake() {
     let backend = Backend::http().await;
@@ -406,8 +406,8 @@ async fn unusable_entries_are_refused_with_a_reason() {
             let answer = send(path, Method::GET, &set(name, text), "").await;
             assert_eq!(answer.status, expected, "{name}: {text}");
         }
-        // A 405 tells a client that the endpoint does not support Streamable HTTP (specification,
-        // "Backwards Compatibility").
+        // The status 405 tells a client that this endpoint does not support Streamable HTTP
+        // (specification, "Backwards Compatibility").
         for (request_path, method, allowed_method) in [
             (path, Method::POST, "GET"),
             (path, Method::DELETE, "GET"),
@@ -422,7 +422,7 @@ async fn unusable_entries_are_refused_with_a_reason() {
             );
             assert_eq!(answer.headers[header::ALLOW], allowed_method);
         }
-        // Unknown id, missing id, and id of another endpoint.
+        // The session id is unknown, is missing, or belongs to another endpoint.
         let id = message.split_once('?').expect("a query").1;
         let other_path = if path == "/sse" {
             "/servers/y/sse/message"
@@ -456,7 +456,7 @@ async fn unusable_entries_are_refused_with_a_reason() {
             StatusCode::NOT_FOUND
         );
 
-        // The stream received none of these messages.
+        // None of these messages has reached the stream.
         client.accepted(PING).await;
         assert_eq!(
             client.stream.message().await,
@@ -465,7 +465,8 @@ async fn unusable_entries_are_refused_with_a_reason() {
     }
 }
 
-/// A client that does not read may lose notifications, but no result, and delays no other client.
+/// A client that does not read may lose notifications, but no result. It does not delay other
+/// clients.
 #[tokio::test]
 async fn a_client_that_does_not_read_loses_no_result() {
     let backend = Backend::http().await;
@@ -492,7 +493,7 @@ async fn a_client_that_does_not_read_loses_no_result() {
     assert!(steps.is_sorted());
 }
 
-/// T1: shutdown closes streams with a final chunk.
+/// At a shutdown, each stream ends with a final chunk (T1).
 #[tokio::test]
 async fn stopping_closes_the_streams() {
     let backend = Backend::http().await;

@@ -1,5 +1,5 @@
-//! Servers that stop answering. After two unanswered calls in a row, calls are refused until the
-//! server answers. A working server is excluded.
+//! Servers that stop answering. After two unanswered calls in a row, Mainstay refuses calls until
+//! the server answers again. A server at work is an exception.
 
 use mainstay_core::record::{State, Status};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::{
     records::Recorded,
 };
 
-/// A server with a short call timeout, which is probed only after an unanswered call.
+/// Starts a server with a short timeout for calls. It is probed only after an unanswered call.
 async fn start_unprobed(kind: BackendKind, flags: &[&str]) -> Backend {
     let backend = Backend::start(kind, flags).await;
     let health = json!({"intervalMs": 0});
@@ -23,8 +23,9 @@ async fn kind_of_failure(client: &Http, tool: &str) -> Value {
     failure(&result)["kind"].clone()
 }
 
-/// Repeats calls until a call is refused. A call does not count if the server sent a message
-/// meanwhile.
+/// Repeats a call until Mainstay refuses it. Asserts that two or three calls were unanswered
+/// before. More than two are possible, because a call does not count if the server sent a message
+/// during it.
 async fn until_refused(client: &Http, tool: &str) {
     for unanswered_count in 1.. {
         let kind = kind_of_failure(client, tool).await;
@@ -43,8 +44,8 @@ async fn is_degraded(gateway: &Gateway) -> Value {
 }
 
 over_every_transport! {
-    /// The third call is refused and recorded with its reason. A message of the server allows calls
-    /// again in the same session.
+    /// The third call is refused and recorded with the reason. After a message of the server, calls
+    /// are allowed again in the same session.
     async fn calls_to_a_server_that_does_not_answer_are_refused(kind) {
         let backend = start_unprobed(kind, &[]).await;
         let fixture = Recorded::with_backend(&backend).await;
@@ -79,7 +80,7 @@ over_every_transport! {
         fixture.gateway.rest().until("x", "healthy", is_healthy).await;
     }
 
-    /// If the probe is answered, calls to a hanging tool continue.
+    /// If the server answers the probe, Mainstay does not refuse further calls of a hanging tool.
     async fn a_tool_that_hangs_refuses_no_calls(kind) {
         let backend = start_unprobed(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -116,7 +117,7 @@ over_every_transport! {
         assert!(server.get("failingCalls").is_none(), "{server}");
     }
 
-    /// Presets of other documents do not refuse calls, and a policy can disable refusals.
+    /// The presets of other documents refuse no calls. A policy can also switch refusals off.
     async fn other_policies_go_on_calling(kind) {
         let backend = start_unprobed(kind, &[]).await;
         let backend = backend.option("health", json!({"intervalMs": 0, "unansweredCalls": 0}));
@@ -147,7 +148,7 @@ async fn an_isolated_session_refuses_calls_as_well() {
     soon("the server to answer again", answered_result).await;
 }
 
-/// A server that uses CPU time is not refused after timeouts.
+/// If a server uses CPU time, its calls are not refused after timeouts.
 #[tokio::test]
 async fn a_server_that_computes_refuses_no_calls() {
     let backend = start_unprobed(BackendKind::Stdio, &[]).await;
@@ -165,8 +166,8 @@ async fn kind_of_failure_of(client: &Http, busy_ms: u64) -> Value {
     failure(&result)["kind"].clone()
 }
 
-/// A health URL does not prove that calls are answered, so a protocol probe is sent while calls are
-/// refused.
+/// A health URL does not show that calls are answered. While calls are refused, Mainstay sends
+/// probes of the protocol.
 #[tokio::test]
 async fn a_health_url_keeps_no_server_from_being_called_again() {
     let backend = Backend::start(BackendKind::Http, &["--health", "200"]).await;

@@ -1,4 +1,4 @@
-//! Servers that fail to start or start slowly do not delay other servers (invariant 7; C6, C14,
+//! Servers that fail to start, or start slowly, do not delay other servers (invariant 7, C6, C14,
 //! Y12).
 
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use crate::{
     rest_client::never_retry,
 };
 
-/// Far below the handshake timeout of 30 s.
+/// The time limit of what should be immediate. It is far below the 30 s of a handshake.
 const IMMEDIATE_LIMIT: Duration = Duration::from_secs(10);
 
-/// The error of a call to a server that was never connected.
+/// The error of a call to a server that has never connected.
 async fn refusal(client: &Http, server: &str) -> Value {
     let name = format!("{server}__echo");
     client
@@ -24,7 +24,8 @@ async fn refusal(client: &Http, server: &str) -> Value {
         .await
 }
 
-/// A gateway with the working server `calm` and the server `trouble`, and a client of `calm`.
+/// A gateway with the working server `calm` and the server `trouble`. Also returns a client that
+/// has called `calm`.
 async fn with_calm_server(trouble: &Backend) -> (Gateway, Backend, Http) {
     let calm_backend = Backend::http().await;
     let servers = [("trouble", trouble), ("calm", &calm_backend)];
@@ -37,7 +38,7 @@ async fn with_calm_server(trouble: &Backend) -> (Gateway, Backend, Http) {
     (gateway, calm_backend, client)
 }
 
-/// Waits until the error contains all of these texts.
+/// Waits until the error of a call contains all of these texts. Returns the error.
 async fn until_refused_with(client: &Http, texts: &[&str]) -> Value {
     found(&format!("an error with {texts:?}"), async || {
         let error = refusal(client, "trouble").await;
@@ -51,9 +52,9 @@ async fn until_refused_with(client: &Http, texts: &[&str]) -> Value {
 }
 
 over_every_transport! {
-    /// cline#13639, docker#336: a hanging server must not block the start.
+    /// A hanging server must not delay the start of Mainstay (cline#13639, docker#336).
     async fn a_server_that_hangs_at_start_delays_nobody(kind) {
-        // A call to the hanging server waits until its own deadline.
+        // A call to the hanging server waits until the call's own deadline.
         let hanging_backend = Backend::start(kind, &["--hang-at-start"]).await.option("timeout_s", 1);
         let (_gateway, _calm, client) = with_calm_server(&hanging_backend).await;
         let error = refusal(&client, "trouble").await;
@@ -62,7 +63,8 @@ over_every_transport! {
         assert!(message.contains("'trouble' is connecting"), "{message}");
     }
 
-    /// mcpproxy#760: a fixed timeout kills servers with slow starts. Here it is configurable.
+    /// The time limit of a start can be configured, because some servers start slowly
+    /// (mcpproxy#760: a fixed limit kills them).
     async fn a_slow_handshake_has_the_time_that_it_is_given(kind) {
         let slow_backend = Backend::start(kind, &["--handshake-delay", "1500"]).await.option("connectTimeoutMs", 10_000);
         let (gateway, _calm, client) = with_calm_server(&slow_backend).await;
@@ -71,7 +73,7 @@ over_every_transport! {
         assert_eq!(slow_backend.count("initialize"), 1);
     }
 
-    /// E7: a connection attempt has a timeout, and the error names it.
+    /// An attempt to connect has a time limit. The error contains the limit (E7).
     async fn a_handshake_has_a_time_limit(kind) {
         let hanging_backend = Backend::start(kind, &["--hang-at-start"]).await.option("connectTimeoutMs", 400);
         let (gateway, _calm, client) = with_calm_server(&hanging_backend).await;
@@ -84,8 +86,8 @@ over_every_transport! {
     }
 }
 
-/// supergateway#139: a crash in `initialize` blocks the client for 60 s. Here the error has the
-/// reason and the last stderr lines.
+/// If a server crashes during `initialize`, a call fails with the reason and the last lines of
+/// stderr (supergateway#139: the client waits for 60 s).
 #[tokio::test]
 async fn a_server_that_crashes_at_start_says_why() {
     let crashing_backend = Backend::start(
@@ -109,7 +111,7 @@ async fn a_server_that_crashes_at_start_says_why() {
     client.assert_echo("calm__echo").await;
 }
 
-/// C6: a missing program is reported and retried.
+/// If the program is missing, the error says so, and Mainstay tries again (C6).
 #[tokio::test]
 async fn a_command_that_is_not_there_says_so() {
     let mut missing_backend = Backend::stdio().await;
@@ -132,7 +134,7 @@ async fn a_command_that_is_not_there_says_so() {
     until_refused_with(&client, &["/no/such/folder"]).await;
 }
 
-/// A server that is started later is connected.
+/// A server that refuses connections is connected when it has started.
 #[tokio::test]
 async fn a_server_that_refuses_connections_says_so() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -157,7 +159,7 @@ async fn a_server_that_answers_with_an_error_page_says_so() {
     }
 }
 
-/// Y12: a process exit right after the handshake is a loss.
+/// If a process exits right after the handshake, the session counts as lost (Y12).
 #[tokio::test]
 async fn a_server_that_exits_after_the_handshake_is_lost() {
     let backend = Backend::start(BackendKind::Stdio, &["--exit-after-initialize"]).await;
@@ -166,7 +168,7 @@ async fn a_server_that_exits_after_the_handshake_is_lost() {
     client.assert_echo("calm__echo").await;
 }
 
-/// The first list request waits up to `startup.waitMs` for a slow server.
+/// The first list request waits for a slow server, at most `startup.waitMs`.
 #[tokio::test]
 async fn the_first_list_waits_for_a_slow_starter() {
     let slow_backend = Backend::start(BackendKind::Stdio, &["--slow-start", "700"]).await;
@@ -179,13 +181,13 @@ async fn the_first_list_waits_for_a_slow_starter() {
     pipe.assert_echo("slow__echo").await;
 }
 
-/// After that time, list requests do not wait.
+/// When that time has passed, list requests no longer wait.
 #[tokio::test]
 async fn later_lists_wait_for_nobody() {
     let hanging_backend = Backend::start(BackendKind::Http, &["--hang-at-start"]).await;
     let (gateway, _calm, client) = with_calm_server(&hanging_backend).await;
     let start = Instant::now();
-    // With a wait of 300 ms each, these take 18 s.
+    // If each request waited for 300 ms, these would take 18 s.
     for _ in 0..60 {
         client.tools().await;
     }
@@ -193,7 +195,7 @@ async fn later_lists_wait_for_nobody() {
     assert!(start.elapsed() < IMMEDIATE_LIMIT, "{:?}", start.elapsed());
 }
 
-/// E17: output during the start delays nothing.
+/// Output during the start delays nothing (E17).
 #[tokio::test]
 async fn floods_at_start_hold_nobody_up() {
     let flags = ["--flood-stdout", "3000000", "--flood-stderr", "3000000"];
@@ -205,7 +207,7 @@ async fn floods_at_start_hold_nobody_up() {
     client.assert_echo("trouble__echo").await;
 }
 
-/// A disabled server is neither started nor listed, and its calls fail.
+/// A disabled server is not started and not listed. Calls of its tools fail.
 #[tokio::test]
 async fn a_disabled_server_is_left_alone() {
     let disabled_backend = Backend::stdio().await.option("disabled", true);
@@ -243,10 +245,10 @@ async fn a_disabled_server_is_left_alone() {
     );
 }
 
-/// `/readyz` succeeds after every server's first attempt.
+/// `/readyz` succeeds when every server has made its first attempt.
 #[tokio::test]
 async fn readiness_holds_for_hundreds_of_servers() {
-    // Refused connections end the first attempt immediately.
+    // A refused connection ends the first attempt at once.
     let entry = json!({"url": "http://127.0.0.1:1/mcp", "reconnect": never_retry()});
     let servers: serde_json::Map<String, Value> = (0..300)
         .map(|number| (format!("s{number}"), entry.clone()))

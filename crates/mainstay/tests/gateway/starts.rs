@@ -1,5 +1,5 @@
-//! Many concurrent and slow starts. A working start is not interrupted, and a hanging start blocks
-//! no other.
+//! Many starts at the same time, and slow starts. A start that shows signs of work is not
+//! interrupted. A hanging start delays no other start.
 
 use mainstay_core::{ids::ServerName, lifecycle::SessionState};
 use mainstay_gateway::GatewayOptions;
@@ -12,7 +12,7 @@ use crate::{
     rest_client::never_retry,
 };
 
-/// Servers `s0`, `s1`, … with these flags and without retries.
+/// Servers with these flags and without retries, named `s0`, `s1` and so on.
 async fn servers<'f, F: AsRef<[&'f str]>>(
     flags: impl IntoIterator<Item = F>,
 ) -> Vec<(String, Backend)> {
@@ -35,7 +35,7 @@ async fn start(servers: &[(String, Backend)], settings: Value, options: GatewayO
     Gateway::with_options(&config(&servers, settings), options).await
 }
 
-/// A server's state, and the number of its starts.
+/// The state of a server, and the number of its starts.
 fn state(gateway: &Gateway, name: &str) -> (SessionState, u64) {
     let name = ServerName::new(name).expect("a name");
     let server = gateway.registry().named(&name).expect("it is configured");
@@ -45,15 +45,15 @@ fn state(gateway: &Gateway, name: &str) -> (SessionState, u64) {
 
 const CONNECTED_STATE: (SessionState, u64) = (SessionState::Connected, 1);
 
-/// The start timeout measures inactivity, because the first start by `npx` or `uvx` downloads
-/// packages.
+/// The time limit of a start counts only inactivity, because the first start by `npx` or `uvx`
+/// downloads packages.
 #[tokio::test]
 async fn a_start_at_work_is_not_cut_short() {
     for load_flag in ["--burn", "--download", "--churn"] {
         let servers = servers([[load_flag, "4000"].as_slice()]).await;
         let settings = json!({"connectTimeoutMs": 1500});
         let gateway = start(&servers, settings, GatewayOptions::default()).await;
-        // CPU time, which takes longer on a busy machine.
+        // Wait long: the start uses CPU time, which takes longer on a busy machine.
         let is_up = || state(&gateway, "s0").0 == SessionState::Connected;
         mainstay_testkit::until(PROGRAMS, load_flag, is_up).await;
         assert_eq!(state(&gateway, "s0"), CONNECTED_STATE, "{load_flag}");
@@ -61,7 +61,7 @@ async fn a_start_at_work_is_not_cut_short() {
     }
 }
 
-/// A working start has a longer timeout.
+/// A start that shows signs of work also has a limit, but a longer one.
 #[tokio::test]
 async fn a_start_at_work_has_a_limit() {
     let servers = servers([["--download", "60000"].as_slice()]).await;
@@ -103,7 +103,7 @@ async fn a_start_says_what_it_does() {
     );
 }
 
-/// A start holds its slot until the handshake, so that starts do not compete for the processors.
+/// A start holds its slot until the handshake, so that starts do not compete for CPU time.
 #[tokio::test]
 async fn a_slot_is_held_until_the_handshake() {
     let servers = servers([["--download", "4000"].as_slice(), &[]]).await;
@@ -117,7 +117,7 @@ async fn a_slot_is_held_until_the_handshake() {
     assert_eq!(state(&gateway, first), CONNECTED_STATE);
 }
 
-/// Idle processes release their slots before the timeout.
+/// Hanging processes that are idle release their slots before the time limit.
 #[tokio::test]
 async fn forty_that_hang_delay_nobody() {
     let hanging_servers = std::iter::repeat_n(["--hang-at-start"].as_slice(), 40);
@@ -134,10 +134,10 @@ async fn forty_that_hang_delay_nobody() {
     assert_eq!(hanging_servers.count(), 40);
 }
 
-/// A start that works for a second.
+/// Flags of a server that works for a second before it is ready.
 const SLOW_FLAGS: &[&str] = &["--download", "1000"];
 
-/// Number of connected servers among the first `servers`.
+/// The number of connected servers among the first `servers`.
 fn connected_count(gateway: &Gateway, servers: usize) -> usize {
     let names = (0..servers).map(|number| format!("s{number}"));
     names
@@ -145,7 +145,7 @@ fn connected_count(gateway: &Gateway, servers: usize) -> usize {
         .count()
 }
 
-/// A server that a client calls starts before the queued servers.
+/// If a client calls a server, it starts before the servers in the queue.
 #[tokio::test]
 async fn a_called_server_starts_before_queued_servers() {
     let slow_servers = std::iter::repeat_n(SLOW_FLAGS, 8);
@@ -161,7 +161,7 @@ async fn a_called_server_starts_before_queued_servers() {
     );
 }
 
-/// A called server starts even if other processes use all CPU time.
+/// If a client calls a server, it starts even while other processes use all CPU time.
 #[tokio::test]
 async fn a_called_server_starts_under_cpu_load() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -180,7 +180,7 @@ async fn a_called_server_starts_under_cpu_load() {
     gateway.stop().await;
 }
 
-/// Servers with stored catalogs start first.
+/// Servers with a stored catalog start first.
 #[tokio::test]
 async fn servers_with_stored_lists_start_first() {
     let folder = tempfile::tempdir().expect("a temporary folder");

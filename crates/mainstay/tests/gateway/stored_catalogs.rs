@@ -1,4 +1,5 @@
-//! Stored catalogs: the tools of disconnected servers, also after a restart (G13, G17).
+//! Stored catalogs list the tools of servers that are not connected, also after a restart (G13,
+//! G17).
 
 use http::{Method, StatusCode};
 use mainstay_gateway::GatewayOptions;
@@ -20,12 +21,12 @@ async fn run(config_json: &Value, folder: &TempDir) -> Gateway {
     Gateway::with_options(config_json, options).await
 }
 
-/// List requests wait longer for a first attempt than these tests run.
+/// Settings with which list requests wait for a first attempt longer than a test runs.
 fn patient_settings() -> Value {
     json!({"startup": {"waitMs": 600_000}})
 }
 
-/// Stored lists are served immediately, but `/readyz` waits for an attempt in this run.
+/// Stored lists are served at once, but `/readyz` waits for an attempt in the present run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kept_lists_do_not_make_a_second_run_ready() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -63,7 +64,7 @@ async fn until_listed(client: &Http, tool: &str) {
 }
 
 over_every_transport! {
-    /// While a server starts or is down, clients get the stored lists, and the server is marked
+    /// While a server starts or is down, clients get the stored lists. The server is then marked
     /// `listsStale`.
     async fn the_next_run_lists_what_the_last_one_knew(kind) {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -91,7 +92,7 @@ over_every_transport! {
         client.assert_echo("x__echo").await;
     }
 
-    /// A reconnect is announced only if a list changed.
+    /// A reconnect is announced only if a list has changed.
     async fn a_reconnect_is_announced_if_the_lists_differ(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", prompt_retry());
         let calm_backend = Backend::http().await;
@@ -108,7 +109,7 @@ over_every_transport! {
     }
 }
 
-/// A stored catalog is served while its server hangs in the handshake.
+/// While a server hangs in its handshake, its stored catalog is served.
 #[tokio::test]
 async fn a_server_that_hangs_at_start_is_listed_as_it_was() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -126,7 +127,7 @@ async fn a_server_that_hangs_at_start_is_listed_as_it_was() {
     }
 }
 
-/// A new server with the same name does not inherit the catalog.
+/// Another server with the same name does not get the stored catalog.
 #[tokio::test]
 async fn another_server_of_the_same_name_begins_without() {
     let folder = tempfile::tempdir().expect("a temporary folder");

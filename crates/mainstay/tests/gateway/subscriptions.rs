@@ -1,5 +1,5 @@
-//! Resource subscriptions: routing, counting and delivery (specification, resources,
-//! "Subscriptions").
+//! Subscriptions to resources: how they are routed, counted and delivered (specification,
+//! "Resources", "Subscriptions").
 
 use mainstay_testkit::{glances, limits::GLANCE};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ async fn assert_update(stream: &mut Stream, uri: &str) {
     );
 }
 
-/// Changes a list, and asserts that the list change is the next message.
+/// Changes a list, and asserts that each stream gets only the notification about it.
 async fn assert_no_update(client: &Http, streams: &mut [&mut Stream]) {
     client.call("x__change_prompts", json!({})).await;
     for stream in streams {
@@ -68,7 +68,7 @@ over_every_transport! {
         assert_no_update(plain_client, &mut [first, second_stream, third_stream]).await;
     }
 
-    /// Subscribers share one upstream subscription, which the last unsubscribe ends.
+    /// All subscribers share one upstream subscription. It ends when the last of them unsubscribes.
     async fn subscriptions_are_counted(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -80,7 +80,7 @@ over_every_transport! {
         assert_eq!(backend.count(SUBSCRIBE), 1);
 
         unsubscribe(&first_client, "fake://text").await;
-        // Unsubscribing twice has no effect.
+        // The second unsubscribe has no effect.
         unsubscribe(&first_client, "fake://text").await;
         unsubscribe(&first_client, "fake://blob").await;
         first_client.call("x__touch", json!({"uri": "fake://text"})).await;
@@ -92,13 +92,14 @@ over_every_transport! {
         assert_eq!(first_client.call_text("x__touch", json!({"uri": "fake://text"})).await, "0 sessions told");
         assert_no_update(&first_client, &mut [&mut stream]).await;
 
-        // Repeat from a clean state.
+        // The same works a second time.
         subscribe(&first_client, "fake://text").await;
         assert_eq!(backend.count(SUBSCRIBE), 2);
         assert_eq!(backend.count(UNSUBSCRIBE), 1);
     }
 
-    /// An unsubscribe and a following subscribe reach the server in order, or not at all.
+    /// An unsubscribe and the next subscribe reach the server in this order, or neither of them
+    /// does.
     async fn a_client_that_subscribes_again_gets_updates(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -126,7 +127,7 @@ over_every_transport! {
         assert_eq!(second_client.call("x__subscriptions", json!({})).await["structuredContent"], json!({}));
     }
 
-    /// Subscriptions are restored after a reconnect.
+    /// After a reconnect, Mainstay subscribes again.
     async fn subscriptions_survive_a_lost_server(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -134,13 +135,13 @@ over_every_transport! {
         let mut stream = client.listen().await;
         subscribe(&client, "fake://text").await;
         client.result("logging/setLevel", json!({"level": "error"})).await;
-        // Wait for the level, which is sent in the background, before the crash.
+        // The level is sent in the background. Wait for it before the crash.
         backend.until_count("logging/setLevel", 1).await;
         client.call("x__crash", json!({})).await;
         client.assert_echo("x__echo").await;
         backend.until_count(SUBSCRIBE, 2).await;
         backend.until_count("logging/setLevel", 2).await;
-        // Repeat, because the session may be lost again with the connections of the crash.
+        // Repeat the change, because the connections of the crash may end the session once more.
         let touch_task = async {
             let mut glances = glances(GLANCE);
             loop {
@@ -171,7 +172,7 @@ over_every_transport! {
     }
 }
 
-/// A failed subscription is not stored.
+/// If the server refuses a subscription, it is not stored.
 #[tokio::test]
 async fn a_refused_subscription_is_none() {
     let backend = Backend::http().await;
@@ -188,7 +189,7 @@ async fn a_refused_subscription_is_none() {
     assert_eq!(backend.count(UNSUBSCRIBE), 0);
 }
 
-/// A subscription is sent to the resource's server.
+/// A subscription is sent to the server that has the resource.
 #[tokio::test]
 async fn subscriptions_are_routed() {
     let (first_backend, second_backend) = (

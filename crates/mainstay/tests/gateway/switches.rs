@@ -22,7 +22,7 @@ async fn switch(gateway: &Gateway, client: &str, switch: Value) {
     assert_eq!(answer["client"], client, "{answer}");
 }
 
-/// A client with this name.
+/// Connects a client that states this name.
 async fn client(gateway: &Gateway, name: &str) -> Http {
     let mut client = gateway.stranger("/mcp");
     let greeting_text = initialize(LATEST).replace("\"tests\"", &format!("\"{name}\""));
@@ -94,7 +94,7 @@ async fn a_switch_is_one_clients() {
         (calls, read_count)
     );
     first_client.call("y__count", json!({})).await;
-    // Switches do not apply to REST calls.
+    // REST calls are not affected by switches.
     let (status, _) = gateway
         .rest()
         .post(
@@ -116,7 +116,7 @@ async fn a_switch_is_one_clients() {
         gateway.rest().get("/api/switches").await,
         json!({"clients": {}})
     );
-    // The other client received none of these messages.
+    // Before this message, the other client received nothing.
     other_client.call("x__change_resources", json!({})).await;
     let first = other_stream.message().await;
     assert_eq!(
@@ -125,7 +125,7 @@ async fn a_switch_is_one_clients() {
     );
 }
 
-/// A client without a session is identified by its client information (2026-07-28).
+/// A client without a session is known by its client information (2026-07-28).
 #[tokio::test]
 async fn switches_hold_for_clients_without_a_session() {
     let x_backend = Backend::http().await;
@@ -163,7 +163,7 @@ async fn switches_hold_for_clients_without_a_session() {
     first_client.call("x__echo", json!({"text": "hello"})).await;
 }
 
-/// A36: switches are stored, and apply to revived sessions.
+/// Switches are stored. They also apply to revived sessions (A36).
 #[tokio::test]
 async fn a_restart_forgets_no_switch() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -196,7 +196,8 @@ async fn a_restart_forgets_no_switch() {
     assert!(!has_tool(&client(&gateway, "one").await, "x__echo").await);
 }
 
-/// An unknown name is refused. A removed item can be switched on.
+/// Switching an unknown name off is refused. An item that has been removed can still be switched
+/// on.
 #[tokio::test]
 async fn only_existing_items_can_be_switched_off() {
     let x_backend = Backend::http().await;

@@ -1,4 +1,4 @@
-//! The tasks extension of 2026-07-28 on the aggregate (SEP-2663).
+//! The extension for tasks (2026-07-28) at the aggregate (SEP-2663).
 
 use fake_server::gate::GateMode;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ const TASKS: &[&str] = &["--revisions", "2026-07-28", "--tasks"];
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// A client at the aggregate that declares the extension.
+/// A client of the aggregate that declares the extension.
 fn task_client(gateway: &Gateway) -> Modern {
     Modern::at(gateway, "/mcp").able(json!({"extensions": {EXTENSION: {}}}))
 }
@@ -23,7 +23,7 @@ fn id(task: &Value) -> String {
     task["taskId"].as_str().expect("a task's name").to_owned()
 }
 
-/// Waits until the task has this status, and returns the task.
+/// Waits until the task has this status. Returns the task.
 async fn until_status(client: &Modern, id: &str, status: &str) -> Value {
     let reached_result = async {
         loop {
@@ -37,8 +37,8 @@ async fn until_status(client: &Modern, id: &str, status: &str) -> Value {
     soon(&format!("status {status}"), reached_result).await
 }
 
-/// The client sees Mainstay's task ids, and each server its own. An id is valid on every
-/// connection.
+/// Clients see only task ids of Mainstay, and each server sees only its own. An id can be used on
+/// any connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_is_led_to_its_server() {
     for kind in [BackendKind::Stdio, BackendKind::Http] {
@@ -97,8 +97,8 @@ async fn a_task_is_answered_and_cancelled() {
     assert_eq!(failed_task["error"]["code"], -32603);
 }
 
-/// Section 5: unknown ids, requests without the extension, and unknown methods fail without a
-/// request to the server.
+/// Unknown ids, requests without the extension, and unknown methods are refused. The server gets no
+/// request (section 5).
 #[tokio::test]
 async fn invalid_task_requests_are_refused() {
     let backend = Backend::start(BackendKind::Http, TASKS).await;
@@ -166,8 +166,8 @@ async fn the_extension_is_offered_where_a_server_has_it() {
     }
 }
 
-/// A listen stream has updates of the listed tasks of all servers. Unknown ids are not
-/// acknowledged. Upstream streams end with the client's stream.
+/// A listen stream can have updates of tasks of all servers. Unknown ids are not acknowledged. The
+/// upstream streams end together with the client's stream.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_listener_gets_task_updates() {
     let (first_backend, second_backend) = (
@@ -211,7 +211,7 @@ async fn a_listener_gets_task_updates() {
     }
 }
 
-/// Task changes during a disconnect are reported afterwards.
+/// If a task changes while its server is disconnected, the change is reported later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn missed_task_changes_are_reported() {
     let (backend, gate) = Backend::gated(BackendKind::Http, TASKS).await;

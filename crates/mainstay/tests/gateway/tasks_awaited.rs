@@ -1,5 +1,5 @@
-//! Servers that turn calls into tasks (SEP-2663), for clients without tasks: Mainstay polls each
-//! task to its end.
+//! Servers that turn calls into tasks (SEP-2663), with clients that do not support tasks. Mainstay
+//! polls each task until it ends.
 
 use fake_server::gate::GateMode;
 use http::StatusCode;
@@ -22,7 +22,7 @@ async fn both_kinds() -> [Backend; 2] {
     ]
 }
 
-/// Number of calls that declared the task extension.
+/// The number of received calls that declare the task extension.
 fn task_count(backend: &Backend) -> usize {
     let declares = |call: &&Value| {
         let capabilities = &call["params"]["_meta"][key("clientCapabilities")];
@@ -32,7 +32,7 @@ fn task_count(backend: &Backend) -> usize {
     calls.iter().filter(declares).count()
 }
 
-/// A client with a session that accepts forms.
+/// Connects a client that accepts forms.
 async fn client_with_forms(gateway: &Gateway, path: &str) -> Http {
     let mut client = gateway.stranger(path);
     client
@@ -41,7 +41,7 @@ async fn client_with_forms(gateway: &Gateway, path: &str) -> Http {
     client
 }
 
-/// The answer is the result of the task, and the call ran once.
+/// The client gets the result of the task as the answer to its call. The call runs once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_of_any_age_gets_the_result() {
     for backend in both_kinds().await {
@@ -64,7 +64,7 @@ async fn a_client_of_any_age_gets_the_result() {
     }
 }
 
-/// A server that does not need a task answers directly.
+/// If a server needs no task for a call, it answers directly.
 #[tokio::test]
 async fn a_task_that_need_not_be_is_none() {
     let backend = Backend::start(BackendKind::Http, TASKS).await;
@@ -76,7 +76,8 @@ async fn a_task_that_need_not_be_is_none() {
     assert_eq!(backend.count("tasks/get"), 0);
 }
 
-/// A client of a revision with tasks gets an error that names the extension (SEP-2663).
+/// If the client's revision has tasks, the client gets an error that names the extension
+/// (SEP-2663).
 #[tokio::test]
 async fn a_client_that_could_declare_tasks_gets_an_error() {
     let backend = Backend::start(BackendKind::Http, TASKS).await;
@@ -90,7 +91,7 @@ async fn a_client_that_could_declare_tasks_gets_an_error() {
     assert_eq!(task_count(&backend), 0);
 }
 
-/// Each question of a task reaches its client once.
+/// The client gets each question of a task once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_asks_its_client() {
     let answer = json!({"action": "accept", "content": {"name": "Ada"}});
@@ -111,7 +112,7 @@ async fn a_task_asks_its_client() {
         );
         assert_eq!(backend.count("tasks/update"), 1);
         assert_eq!(task_count(&backend), 1);
-        // The first attempt without the extension was refused.
+        // The server has refused the first attempt, which did not declare the extension.
         let record = fixture.latest().await;
         assert_eq!(
             (record.attempts, &record.earlier[..]),
@@ -121,7 +122,7 @@ async fn a_task_asks_its_client() {
     }
 }
 
-/// A waiting client gets progress notifications (K16).
+/// A client that waits for a task gets progress notifications (K16).
 #[tokio::test]
 async fn a_task_at_work_is_progress() {
     let backend = Backend::start(BackendKind::Http, TASKS).await;
@@ -151,7 +152,7 @@ async fn a_task_at_work_is_progress() {
     );
 }
 
-/// A cancellation or a timeout cancels the task.
+/// A cancellation or a timeout of the call cancels the task.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_ends_early_ends_its_task() {
     for kind in [BackendKind::Stdio, BackendKind::Http] {
@@ -184,7 +185,7 @@ async fn a_call_that_ends_early_ends_its_task() {
     }
 }
 
-/// If the server dies, the outcome is unknown, and the call is not repeated (invariant 6).
+/// If the server dies, the outcome of the task is unknown. The call is not repeated (invariant 6).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_is_lost_is_an_unknown_outcome() {
     let backend = Backend::start(BackendKind::Stdio, TASKS).await;
@@ -204,7 +205,7 @@ async fn a_task_that_is_lost_is_an_unknown_outcome() {
     assert_eq!(task_count(&backend), 1);
 }
 
-/// A task outlives a lost connection.
+/// A task survives a lost connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_outlives_its_connection() {
     let (backend, gate) = Backend::gated(BackendKind::Http, TASKS).await;

@@ -1,5 +1,5 @@
-//! Access by client tokens at MCP paths and by the control token over REST, and the effect of token
-//! changes on open sessions (Q2, Q7).
+//! Client tokens open MCP paths, and the control token also opens REST. Changes of tokens affect
+//! open sessions (Q2, Q7).
 
 use http::{Method, StatusCode, header};
 use mainstay::daemon::DaemonOptions;
@@ -22,7 +22,7 @@ use crate::{
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
-/// All MCP paths, and the path of an unknown server, which must not differ.
+/// All MCP paths. The path of an unknown server must behave like the others.
 const PATHS: [&str; 9] = [
     "/mcp",
     "/mcp/meta",
@@ -69,7 +69,7 @@ impl TestConfig {
         client
     }
 
-    /// Adds a token.
+    /// Adds a client token of this name.
     fn token(&self, name: &str) -> String {
         let (token, _) = self.tokens.add(name, None).expect("added");
         token.expose().to_owned()
@@ -85,7 +85,7 @@ async fn until_end(mut stream: Stream) {
     stream.rest().await;
 }
 
-/// After the first client token is added, every MCP path requires a token.
+/// When the first client token is added, every MCP path begins to demand a token.
 #[tokio::test]
 async fn with_a_clients_token_every_mcp_path_asks_for_one() {
     let world = TestConfig::new().await;
@@ -122,7 +122,7 @@ async fn with_a_clients_token_every_mcp_path_asks_for_one() {
         let status = client.send(Method::GET, headers, "").await.status;
         assert_eq!(status, StatusCode::OK, "{path}");
     }
-    // A browser sends preflight requests without a token.
+    // Browsers send preflight requests without a token.
     let client = world.gateway.stranger("/mcp");
     let mut headers = client.headers("*/*");
     headers.insert(header::ORIGIN, "http://localhost:1".parse().expect("ASCII"));
@@ -132,11 +132,11 @@ async fn with_a_clients_token_every_mcp_path_asks_for_one() {
     let mut client = world.client("/mcp", &token);
     client.initialize("2025-11-25").await;
     client.assert_echo("x__echo").await;
-    // The client on stdio started Mainstay, and needs no token.
+    // The client on stdio has started Mainstay, so it needs no token.
     world.gateway.pipe().await.assert_echo("x__echo").await;
 }
 
-/// A 401 is sent before the body arrives.
+/// The 401 comes before the body has arrived.
 #[tokio::test]
 async fn the_body_of_a_stranger_is_not_read() {
     let world = TestConfig::new().await;
@@ -157,7 +157,7 @@ async fn the_body_of_a_stranger_is_not_read() {
     );
 }
 
-/// `http.requireToken`, and addresses beyond loopback.
+/// `http.requireToken` decides if a token is demanded. Its default depends on the address.
 #[tokio::test]
 async fn the_configuration_and_the_address_say_who_is_asked() {
     for (settings, is_exposed, has_token, expected) in [
@@ -183,7 +183,7 @@ async fn the_configuration_and_the_address_say_who_is_asked() {
             },
         )
         .await;
-        // An admitted request lacks a session.
+        // The status of an accepted request. It is an error because there is no session.
         assert_eq!(
             ping(&gateway.stranger("/mcp")).await,
             expected,
@@ -211,7 +211,7 @@ async fn the_configuration_and_the_address_say_who_is_asked() {
     }
 }
 
-/// A session is unknown to other tokens.
+/// For clients with another token, the session does not exist.
 #[tokio::test]
 async fn a_session_is_its_principals_alone() {
     let world = TestConfig::new().await;
@@ -250,7 +250,7 @@ async fn a_session_is_its_principals_alone() {
     }
 }
 
-/// After a restart, the seal in the session id identifies the token.
+/// After a restart, the seal in the session id shows to which token the session belongs.
 #[tokio::test]
 async fn a_session_is_its_principals_after_a_restart() {
     let backend = Backend::http().await;
@@ -282,7 +282,7 @@ async fn a_session_is_its_principals_after_a_restart() {
     }
 }
 
-/// A suspended call is bound to its client (2026-07-28, "Multi Round-Trip Requests", "Server
+/// A suspended call belongs to its client (2026-07-28, "Multi Round-Trip Requests", "Server
 /// Requirements").
 #[tokio::test]
 async fn a_parked_call_is_its_principals_alone() {
@@ -317,7 +317,7 @@ async fn a_parked_call_is_its_principals_alone() {
     );
 }
 
-/// Removing a token ends its sessions and streams, also on open connections.
+/// When a token is removed, its sessions and streams end, even on open connections.
 #[tokio::test]
 async fn a_removed_token_opens_nothing_any_more() {
     let world = TestConfig::new().await;
@@ -346,7 +346,7 @@ async fn a_removed_token_opens_nothing_any_more() {
         let answer = String::from_utf8_lossy(&buffer[..length]).into_owned();
         answer.split(' ').nth(1).unwrap_or("closed").to_owned()
     };
-    // The request is admitted, but lacks a session.
+    // The token is accepted. The status is 400, because the request has no session.
     assert_eq!(status().await, "400");
 
     let rest = world.gateway.rest();
@@ -372,7 +372,7 @@ async fn a_removed_token_opens_nothing_any_more() {
     );
 }
 
-/// The first token ends sessions that were opened without a token.
+/// When the first token is added, the sessions without a token end.
 #[tokio::test]
 async fn the_first_token_ends_what_was_opened_without() {
     let world = TestConfig::new().await;
@@ -383,7 +383,7 @@ async fn the_first_token_ends_what_was_opened_without() {
     until_end(stream).await;
 }
 
-/// Q2: a client token opens only MCP. The control token opens everything.
+/// A client token opens only MCP. The control token opens everything (Q2).
 #[tokio::test]
 async fn clients_tokens_do_not_open_rest() {
     let world = TestConfig::new().await;
@@ -412,7 +412,7 @@ async fn clients_tokens_do_not_open_rest() {
     operator.assert_echo("x__echo").await;
 }
 
-/// Q7: a token's value is in the answer to its creation only.
+/// Only the answer to the creation of a token contains its value (Q7).
 #[tokio::test]
 async fn tokens_are_made_and_listed_over_rest() {
     let world = TestConfig::new().await;
@@ -467,7 +467,7 @@ async fn tokens_are_made_and_listed_over_rest() {
     }
 }
 
-/// A rotation replaces the control token and ends its sessions.
+/// A rotation replaces the control token, and ends the sessions of the old one.
 #[tokio::test]
 async fn a_rotated_control_token_takes_over_at_once() {
     let world = TestConfig::new().await;
@@ -490,7 +490,8 @@ async fn a_rotated_control_token_takes_over_at_once() {
     until_end(events).await;
 }
 
-/// A36: the token's name selects the switches, not the client's stated name.
+/// For a client with a token, the name of the token selects the switches. The name that the client
+/// states does not count (A36).
 #[tokio::test]
 async fn a_client_with_a_token_has_the_switches_of_its_name() {
     let world = TestConfig::new().await;

@@ -1,5 +1,4 @@
-//! OTLP traces: a span for each call with a child span for the request to the server, in the
-//! client's trace.
+//! OTLP traces. Each call has a span in the client's trace. The request to the server has a child span.
 
 use std::{
     io,
@@ -34,7 +33,7 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// A collector with scripted answers.
+/// A collector that answers with these statuses.
 struct Collector {
     address: SocketAddr,
     requests: mpsc::UnboundedReceiver<(HeaderMap, Value)>,
@@ -52,7 +51,7 @@ impl Collector {
         Self::start_with_statuses(&[status]).await
     }
 
-    /// The last status repeats. Refusals have a `Retry-After` of an hour.
+    /// Starts a collector. It repeats the last status. A refusal has a `Retry-After` of an hour.
     async fn start_with_statuses(statuses: &[StatusCode]) -> Self {
         let (statuses, answered_count) = (statuses.to_vec(), Arc::new(AtomicUsize::new(0)));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
@@ -76,7 +75,7 @@ impl Collector {
                         let (head, body) = request.into_parts();
                         let body = body.collect().await?.to_bytes();
                         let body = serde_json::from_slice(&body).expect("JSON");
-                        // The test may have ended.
+                        // Ignore the error: the test may have ended.
                         sender.send((head.headers, body)).ok();
                         let mut response = Response::new(Full::new(Bytes::from("{}")));
                         *response.status_mut() = status;
@@ -109,7 +108,7 @@ impl Collector {
         soon("spans", self.requests.recv()).await.expect("it runs")
     }
 
-    /// The spans of the next `calls` calls.
+    /// Waits for the spans of the next calls. `calls` is their number.
     async fn spans(&mut self, calls: usize) -> Vec<Value> {
         let mut spans = Vec::<Value>::new();
         while spans.iter().filter(|span| span["kind"] == 2).count() < calls {
@@ -122,7 +121,7 @@ impl Collector {
     }
 }
 
-/// An attribute of a span, or null.
+/// The value of a span's attribute. Null if there is none.
 fn attribute(span: &Value, key: &str) -> Value {
     let attributes = span["attributes"].as_array().expect("attributes");
     let matching_attribute = attributes.iter().find(|attribute| attribute["key"] == key);
@@ -143,7 +142,7 @@ fn nanos(span: &Value, member: &str) -> u128 {
     text.parse().expect("a number")
 }
 
-/// The `_meta` of the only call that a server received.
+/// The `_meta` of the call that the server has received. Fails if there are several.
 fn received_meta(backend: &Backend) -> Value {
     let calls = backend.of_method("tools/call");
     assert_eq!(calls.len(), 1, "{calls:?}");
@@ -151,8 +150,8 @@ fn received_meta(backend: &Backend) -> Value {
 }
 
 over_every_transport! {
-    /// The spans form a chain: client, call, request to the server. The server receives the id of the request's
-    /// span (SEP-414).
+    /// Each span is the parent of the next: client, call, request to the server. The server gets the id of
+    /// the request's span (SEP-414).
     async fn a_call_is_part_of_its_clients_trace(kind) {
         let mut collector = Collector::start(StatusCode::OK).await;
         let backend = Backend::start(kind, &[]).await;
@@ -199,7 +198,7 @@ over_every_transport! {
         gateway.stop().await;
     }
 
-    /// Trace headers apply if `_meta` has no trace. Without tracing they are forwarded.
+    /// If `_meta` has no trace, the trace headers count. If traces are off, they are forwarded.
     async fn without_traces_the_clients_context_goes_on(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -223,7 +222,7 @@ over_every_transport! {
     }
 }
 
-/// HTTP headers can name the parent. A request without a parent starts a trace.
+/// HTTP headers can set the parent of a span. Without a parent, a new trace begins.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn trace_headers_set_the_parent() {
     let mut collector = Collector::start(StatusCode::OK).await;
@@ -261,7 +260,7 @@ async fn trace_headers_set_the_parent() {
     gateway.stop().await;
 }
 
-/// The status of failed spans.
+/// The span of a failed call has an error status.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failures_are_the_status() {
     let mut collector = Collector::start(StatusCode::OK).await;
@@ -290,13 +289,14 @@ async fn failures_are_the_status() {
         "{refused_span}"
     );
     assert_eq!(attribute(refused_span, "error.type"), code);
-    // Errors from the server are answers. The timeout is not.
+    // An error from the server is an answer, so the span of the request has no error status. A timeout is an
+    // error.
     assert_eq!(span("error", 3)["status"], Value::Null);
     assert_eq!(attribute(span("sleep", 3), "error.type"), "call_timeout");
     gateway.stop().await;
 }
 
-/// The parent's flag determines sampling. Without a parent, `sampleRatio` does.
+/// The sampling flag of the parent decides. Without a parent, `sampleRatio` decides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unsampled_traces_are_not_exported() {
     let mut collector = Collector::start(StatusCode::OK).await;
@@ -311,24 +311,23 @@ async fn unsampled_traces_are_not_exported() {
         .await;
     assert_eq!(received_meta(&backend)["traceparent"], unsampled_text);
     client.assert_echo("x__echo").await;
-    // A sampled parent.
+    // The parent of this call is sampled.
     client
         .result("tools/call", call(json!({"traceparent": TRACEPARENT})))
         .await;
-    // Shutdown sends the remaining spans.
+    // The shutdown sends the remaining spans.
     gateway.stop().await;
     let spans = collector.spans(1).await;
     assert_eq!(span_of_kind(&spans, 2)["parentSpanId"], PARENT);
     assert!(collector.requests.try_recv().is_err());
 }
 
-/// A collector that is down or refuses spans does not delay calls, and `/metrics` counts the
-/// losses.
+/// If the collector is down or refuses spans, calls are not delayed. `/metrics` counts the lost spans.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_collector_costs_no_call() {
     let refusing_collector = Collector::start(StatusCode::BAD_REQUEST).await;
     let refusing_settings = refusing_collector.settings(&json!({}));
-    // A port without a listener.
+    // Nothing listens at this port any more.
     let idle_listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
     let dead_text = format!("http://{}", idle_listener.local_addr().expect("an address"));
     drop(idle_listener);
@@ -358,7 +357,7 @@ async fn a_bad_collector_costs_no_call() {
     }
 }
 
-/// A collector that never answers does not delay calls.
+/// If the collector never answers, calls are not delayed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_collector_that_hangs_costs_no_call() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
@@ -371,7 +370,7 @@ async fn a_collector_that_hangs_costs_no_call() {
     let (mut collector, _) = soon("a connection", listener.accept()).await.expect("one");
     let mut request = vec![0; 64 * 1024];
     let mut filled_bytes = 0;
-    // `resourceSpans` is an array of objects with nested arrays.
+    // `resourceSpans` is an array of objects with nested arrays, so a request ends with these brackets.
     while !request[..filled_bytes].ends_with(b"]}]}]}") {
         let length = soon("spans", collector.read(&mut request[filled_bytes..]))
             .await
@@ -382,7 +381,7 @@ async fn a_collector_that_hangs_costs_no_call() {
     for _ in 0..20 {
         client.assert_echo("x__echo").await;
     }
-    // Shutdown waits up to ten seconds for the collector. Calls did not wait.
+    // The shutdown waits for the collector, at most ten seconds. Calls have not waited.
     let read_attempt = collector.try_read(&mut request);
     let read_attempt = read_attempt.expect_err("nothing was said, and it is open");
     assert_eq!(read_attempt.kind(), io::ErrorKind::WouldBlock);
@@ -391,7 +390,7 @@ async fn a_collector_that_hangs_costs_no_call() {
     assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
 }
 
-/// Refused spans are sent once more at shutdown.
+/// The shutdown sends refused spans once more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refused_spans_are_sent_once_more_at_shutdown() {
     let answers = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK];
@@ -405,7 +404,7 @@ async fn refused_spans_are_sent_once_more_at_shutdown() {
     assert_eq!(repeated_spans, refused_spans);
 }
 
-/// The spans of a call are redacted like its record.
+/// Spans of a call are redacted in the same way as its record.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn spans_hide_what_records_hide() {
     let mut collector = Collector::start(StatusCode::OK).await;

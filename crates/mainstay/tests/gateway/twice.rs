@@ -1,5 +1,5 @@
-//! A call is sent twice only if the first attempt did not run, or if a second run is harmless
-//! (invariant 6; G18, Y21). The fakes count runs.
+//! Mainstay sends a call a second time only if the first attempt did not run, or if a second run
+//! does no harm (invariant 6, G18, Y21). The fakes count the runs.
 
 use mainstay_core::record::{State, Status};
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::{
 };
 
 over_every_transport! {
-    /// Each run crashes the server. A read-only tool runs exactly twice.
+    /// Each run of the tool crashes the server. A tool that only reads runs exactly twice.
     async fn a_tool_that_only_reads_is_tried_once_more(kind) {
         let backend = Backend::start(kind, &["--hint", "readOnlyHint"]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -24,7 +24,7 @@ over_every_transport! {
         assert_eq!(backend.runs("crash"), 2);
     }
 
-    /// A tool without hints runs once. The error advises to check before a retry.
+    /// A tool without hints runs once. The error advises to check the outcome before a retry.
     async fn a_tool_that_may_change_something_is_not(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -39,7 +39,7 @@ over_every_transport! {
         assert_eq!(backend.runs("crash"), 1);
     }
 
-    /// `idempotentHint` allows a second run only with `callRetry`.
+    /// With `idempotentHint`, a call is sent again only if `callRetry` is set.
     async fn an_idempotent_tool_is_tried_again_where_we_are_told_so(kind) {
         for (call_retry, runs) in [(false, 1), (true, 2)] {
             let backend = Backend::start(kind, &["--hint", "idempotentHint"]).await.option("callRetry", call_retry);
@@ -49,7 +49,7 @@ over_every_transport! {
         }
     }
 
-    /// An unsent call is sent after the reconnect.
+    /// If a call was not sent, it is sent after the reconnect.
     async fn a_call_that_was_not_sent_is_sent(kind) {
         let backend = Backend::start(kind, &[]).await.option("reconnect", prompt_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -61,7 +61,7 @@ over_every_transport! {
         }
     }
 
-    /// The transparent endpoint follows the same rule.
+    /// The rule also holds at the transparent endpoint.
     async fn a_private_session_has_the_same_rule(kind) {
         for (flags, runs) in [(&[][..], 1), (&["--hint", "readOnlyHint"], 2)] {
             let backend = Backend::start(kind, flags).await;
@@ -75,7 +75,7 @@ over_every_transport! {
     }
 }
 
-/// A read-only call succeeds after the loss of its server.
+/// A call that only reads succeeds although its server dies.
 #[tokio::test]
 async fn a_reading_call_survives_the_death_of_its_server() {
     let backend = Backend::start(BackendKind::Stdio, &["--hint", "readOnlyHint"]).await;
@@ -105,7 +105,7 @@ async fn a_reading_call_survives_the_death_of_its_server() {
     assert!(Some(lost_attempt.ended) < record.duration, "{record:?}");
 }
 
-/// The lost attempt is recorded if the server does not return.
+/// If the server does not return, the lost attempt is recorded.
 #[tokio::test]
 async fn the_attempt_before_a_server_was_lost_for_good_is_on_record() {
     let backend = Backend::start(BackendKind::Stdio, &["--hint", "readOnlyHint"]).await;
@@ -124,7 +124,8 @@ async fn the_attempt_before_a_server_was_lost_for_good_is_on_record() {
     assert_ne!(record.status, Status::Ok);
 }
 
-/// 502, 503 and 504 may come from a proxy, so the outcome is unknown. 429 is an answer.
+/// The statuses 502, 503 and 504 may come from a proxy, so the outcome is unknown. 429 is an answer
+/// of the server.
 #[tokio::test]
 async fn a_gateway_error_is_an_unknown_outcome() {
     for (status, kind, hint, sent_count) in [
@@ -142,7 +143,8 @@ async fn a_gateway_error_is_an_unknown_outcome() {
             let client = gateway.client().await;
             client.assert_echo("x__echo").await;
             backend.fake().edit(|script| {
-                // The list request that checks the session follows the call.
+                // After the call, Mainstay checks the session by a list request. With 500, only the
+                // call fails.
                 let times = if status == 500 { 1 } else { 9 };
                 (script.status, script.status_times) = (Some(status), Some(times));
             });

@@ -1,4 +1,4 @@
-//! A configuration file with a gateway, and checks of REST answers.
+//! A gateway with a configuration file, and checks of REST answers.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{backend::Backend, gateway::Gateway, rest_client::TOKEN};
 /// A secret that no answer may contain.
 pub const SECRET: &str = "s3cret-of-the-tests";
 
-/// A configuration file, and a gateway that reads it.
+/// A configuration file. Gateways can be started that read it.
 pub struct TestConfig {
     pub folder: TempDir,
     name: &'static str,
@@ -33,7 +33,7 @@ impl TestConfig {
         Self::new("servers.json", &config.to_string())
     }
 
-    /// Replaces the configuration in the file.
+    /// Writes a new configuration to the file.
     pub fn write(&self, config: &Value) {
         std::fs::write(self.file(), config.to_string()).expect("written");
     }
@@ -54,7 +54,7 @@ impl TestConfig {
         self.run_with(GatewayOptions::default()).await
     }
 
-    /// Starts with other daemon options.
+    /// Starts a gateway with these options.
     pub async fn run_with(&self, options: GatewayOptions) -> Gateway {
         self.run_with_tokens(options, Tokens::from(Secret::new(TOKEN)))
             .await
@@ -80,7 +80,7 @@ pub fn none() -> TestConfig {
     TestConfig::new_json(&json!({"mcpServers": {}}))
 }
 
-/// A backend's entry with additional members.
+/// The entry of a backend, with these additional members.
 pub fn entry_with(backend: &Backend, members: Value) -> Value {
     let mut entry = backend.entry.clone();
     let Value::Object(members) = members else {
@@ -90,7 +90,7 @@ pub fn entry_with(backend: &Backend, members: Value) -> Value {
     entry
 }
 
-/// The answer of a request that must succeed.
+/// The answer to a request. Fails if the status is not 200.
 pub fn ok((status, answer): (StatusCode, Value)) -> Value {
     assert_eq!(status, StatusCode::OK, "{answer}");
     answer

@@ -1,4 +1,4 @@
-//! Chains of Mainstays (X2): two work, loops and five are refused.
+//! Chains of Mainstays (X2): a chain of two works. Loops and chains of five are refused.
 
 use std::{fs, net::TcpListener};
 
@@ -13,7 +13,7 @@ const MAINSTAY: &str = env!("CARGO_BIN_EXE_mainstay");
 async fn one_that_would_launch_itself_is_refused_at_depth_one() {
     let world = TestHome::new();
     let config = world.path().join("servers.json");
-    // Records the chain of each launch.
+    // A script that records the chain at each launch.
     let script = "echo \"$MAINSTAY_CHAIN\" >> launches; exec \"$0\" mcp --config \"$1\"";
     let launch_entry =
         json!({"command": "sh", "args": ["-c", script, MAINSTAY, config], "cwd": world.path()});
@@ -52,8 +52,8 @@ async fn two_with_different_configurations_work() {
     world.assert_deserted();
 }
 
-/// X2: with document 001's preset, a client behind two Mainstays sees one slow call when the server
-/// dies.
+/// With the preset of document 001, a client reaches its server through two Mainstays. If the
+/// server dies, the client notices only one slow call (X2).
 #[tokio::test]
 async fn a_server_that_dies_behind_two_costs_one_slow_call() {
     let world = TestHome::new();
@@ -81,7 +81,7 @@ async fn a_server_that_dies_behind_two_costs_one_slow_call() {
 #[tokio::test]
 async fn two_work_over_http_and_itself_is_refused() {
     let world = TestHome::new();
-    // The port stays free for a moment.
+    // The port is free for a moment after the listener is dropped.
     let free_listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = free_listener
         .local_addr()
@@ -95,7 +95,7 @@ async fn two_work_over_http_and_itself_is_refused() {
     let mut mainstay = world
         .serve(&config, &address, "reached through itself")
         .await;
-    // The entry is an error, because retries would be refused.
+    // The entry has the status `error`, because another attempt would also be refused.
     let (code, stdout, stderr) = world.run(&["get", "me", "--json"], &[]).await;
     assert_eq!(code, Some(0), "{stderr}");
     let own_entry: Value = serde_json::from_str(&stdout).expect("JSON");

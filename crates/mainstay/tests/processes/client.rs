@@ -1,4 +1,4 @@
-//! Ends of a `mainstay mcp` by its client.
+//! A client ends its `mainstay mcp` in different ways. No process remains.
 
 use std::process::Stdio;
 
@@ -17,7 +17,7 @@ async fn start_mcp(world: &TestHome) -> Running {
     mainstay
 }
 
-/// A client closes stdin (specification, "Shutdown").
+/// The client closes stdin (specification, "Shutdown").
 #[tokio::test]
 async fn a_client_that_closes_its_end_leaves_nobody() {
     let world = TestHome::new();
@@ -27,7 +27,7 @@ async fn a_client_that_closes_its_end_leaves_nobody() {
     world.assert_deserted();
 }
 
-/// A crashed client closes all pipes.
+/// The client crashes. This closes all pipes.
 #[tokio::test]
 async fn a_client_that_crashes_leaves_nobody() {
     let world = TestHome::new();
@@ -36,7 +36,7 @@ async fn a_client_that_crashes_leaves_nobody() {
     world.until_deserted().await;
 }
 
-/// metamcp#162: clients kill only the process that they started.
+/// The client kills the process that it started, and no other (metamcp#162).
 #[tokio::test]
 async fn a_client_that_kills_us_leaves_nobody() {
     let world = TestHome::new();
@@ -46,7 +46,7 @@ async fn a_client_that_kills_us_leaves_nobody() {
     world.until_deserted().await;
 }
 
-/// The client's terminal is closed.
+/// The terminal of the client is closed.
 #[tokio::test]
 async fn a_terminal_that_goes_away_leaves_nobody() {
     let world = TestHome::new();

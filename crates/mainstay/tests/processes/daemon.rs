@@ -1,4 +1,4 @@
-//! Ends of a daemon.
+//! The daemon ends in different ways. No process remains.
 
 use std::os::unix::process::ExitStatusExt as _;
 
@@ -12,14 +12,14 @@ use crate::world::{TestHome, families, family, leader};
 
 const STUBBORN_FLAGS: [&str; 2] = ["--ignore-sigterm", "--ignore-stdin-eof"];
 
-/// supergateway#108, docker#318: grandchildren outlive the gateway.
+/// After an orderly stop, no grandchildren remain (supergateway#108, docker#318).
 #[tokio::test]
 async fn an_orderly_stop_leaves_nobody() {
     let world = TestHome::new();
     let servers = json!({"one": family(&[]), "two": family(&[])});
     let mut mainstay = world.serve_ready(&servers).await;
     let processes = world.until("two families", families(2)).await;
-    // Their environment has the identifying variables, and none of Mainstay's settings.
+    // Their environment has the variables that identify them, but no settings of Mainstay.
     for process in processes
         .iter()
         .filter(|process| process.server().is_some())
@@ -37,7 +37,7 @@ async fn an_orderly_stop_leaves_nobody() {
     world.assert_deserted();
 }
 
-/// Guardian and daemon have the program's name in `ps`, `top` and `pidof`.
+/// `ps`, `top` and `pidof` show the guardian and the daemon by the name of the program.
 #[tokio::test]
 async fn guardian_and_daemon_have_the_programs_name() {
     let world = TestHome::new();
@@ -48,18 +48,19 @@ async fn guardian_and_daemon_have_the_programs_name() {
     }
 }
 
-/// Mainstay disables huge pages for itself to save memory. Servers keep the system's setting.
+/// To save memory, Mainstay switches huge pages off for itself. Servers keep the setting of the
+/// system.
 #[tokio::test]
 async fn only_servers_have_huge_pages() {
     assert_eq!(huge_pages_of_all().await, [false, false, true]);
-    // Disabling cannot be undone, so servers inherit it.
+    // If huge pages are off before Mainstay starts, servers inherit that.
     disable_transparent_huge_pages(true).expect("Linux can");
     let inherited_bytes = huge_pages_of_all().await;
     disable_transparent_huge_pages(false).expect("Linux can");
     assert_eq!(inherited_bytes, [false, false, false]);
 }
 
-/// Huge page settings of guardian, daemon and server.
+/// The settings for huge pages of the guardian, the daemon and a server.
 async fn huge_pages_of_all() -> [bool; 3] {
     let world = TestHome::new();
     let mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
@@ -73,7 +74,7 @@ async fn huge_pages_of_all() -> [bool; 3] {
     })
 }
 
-/// Core dumps are disabled for the daemon, whose memory has secrets. Servers keep their limit.
+/// The daemon writes no core dumps, because its memory has secrets. Servers keep their limit.
 #[tokio::test]
 async fn the_daemon_leaves_no_core_dump() {
     let world = TestHome::new();
@@ -94,7 +95,7 @@ async fn the_daemon_leaves_no_core_dump() {
     assert_eq!(server, own_limit);
 }
 
-/// MCPJungle#271: servers outlive a killed gateway. Here the guardian ends the servers.
+/// If the daemon is killed, its guardian ends the servers (MCPJungle#271: servers survive).
 #[tokio::test]
 async fn a_killed_daemon_leaves_nobody() {
     let world = TestHome::new();
@@ -106,7 +107,7 @@ async fn a_killed_daemon_leaves_nobody() {
     world.assert_deserted();
 }
 
-/// metamcp#162: children outlive a killed parent. Here the daemon ends with its guardian.
+/// If the guardian is killed, the daemon stops in order (metamcp#162: children survive).
 #[tokio::test]
 async fn a_killed_guardian_ends_the_daemon_in_order() {
     let world = TestHome::new();
@@ -119,7 +120,7 @@ async fn a_killed_guardian_ends_the_daemon_in_order() {
     assert!(!world.path().join("state/daemon.json").exists());
 }
 
-/// Servers end by themselves if guardian and daemon are killed.
+/// If both the guardian and the daemon are killed, servers end by themselves.
 #[tokio::test]
 async fn servers_die_with_guardian_and_daemon() {
     let world = TestHome::new();
@@ -128,7 +129,7 @@ async fn servers_die_with_guardian_and_daemon() {
         .serve_ready(&json!({"one": server, "two": server}))
         .await;
     let daemon = world.daemon_of(&mainstay);
-    // Stop the daemon, so that it cannot react.
+    // Stop the daemon first, so that it cannot react to the death of its guardian.
     daemon.signal(Signal::STOP);
     mainstay.signal(Signal::KILL);
     daemon.signal(Signal::KILL);
@@ -136,7 +137,7 @@ async fn servers_die_with_guardian_and_daemon() {
     world.until_deserted().await;
 }
 
-/// A second SIGINT kills servers that ignore SIGTERM.
+/// A second SIGINT kills even servers that ignore SIGTERM.
 #[tokio::test]
 async fn a_second_signal_leaves_nobody_at_once() {
     let world = TestHome::new();
@@ -156,7 +157,7 @@ async fn a_second_signal_leaves_nobody_at_once() {
     world.assert_deserted();
 }
 
-/// The daemon has no guardian.
+/// A second SIGINT also works if the daemon has no guardian.
 #[tokio::test]
 async fn a_second_signal_without_a_guardian_leaves_nobody() {
     let world = TestHome::new();
@@ -171,7 +172,7 @@ async fn a_second_signal_without_a_guardian_leaves_nobody() {
     world.until_deserted().await;
 }
 
-/// systemd signals every process, so the daemon gets the signal twice. Both count as one.
+/// systemd sends a signal to every process, so the daemon gets it twice. It counts as one signal.
 #[tokio::test]
 async fn one_signal_to_everyone_stops_in_order() {
     let world = TestHome::new();

@@ -1,4 +1,4 @@
-//! Ends of one server.
+//! A server ends in different ways. None of its processes remains.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -19,8 +19,8 @@ use serde_json::json;
 
 use crate::world::{Someone, TestHome, families, family, leader, zombies_of};
 
-/// A crashed server's children are killed before its restart (metamcp#162: from 50 to 2,018
-/// processes).
+/// If a server crashes, its children are killed before it starts again (metamcp#162: 50 to 2,018
+/// processes remain).
 #[tokio::test]
 async fn a_crash_takes_the_grandchildren_along() {
     let world = TestHome::new();
@@ -40,7 +40,7 @@ async fn a_crash_takes_the_grandchildren_along() {
         test_kill_process(process.pid).expect_err(&process.words);
     }
     world.until("its second family", families(1)).await;
-    // The guardian reaps adopted processes (docker#318).
+    // The guardian reaps the processes that it has adopted (docker#318).
     let guardian = mainstay.pid();
     world
         .until("no zombies", |_| zombies_of(guardian) == 0)
@@ -50,7 +50,8 @@ async fn a_crash_takes_the_grandchildren_along() {
     world.assert_deserted();
 }
 
-/// A crash also kills daemons that left their group, session and environment.
+/// After a crash, even daemons are killed that have left the group, the session and the environment
+/// of their server.
 #[tokio::test]
 async fn a_crash_takes_daemons_without_an_environment_along() {
     let world = TestHome::new();
@@ -87,8 +88,8 @@ impl Listener for Nobody {
     fn ask(&self, _: ServerQuestion) {}
 }
 
-/// W1, invariant 9: the end of a session is reported after its processes have ended, so processes
-/// of two sessions never overlap.
+/// The end of a session is reported when its processes have ended, so processes of two sessions
+/// never overlap (W1, invariant 9).
 #[tokio::test]
 async fn twenty_rapid_restarts_never_overlap() {
     let world = TestHome::new();
@@ -146,7 +147,7 @@ async fn twenty_rapid_restarts_never_overlap() {
                 .all(|process| process.server() == Some(&format!("it:{epoch}"))),
             "{processes:#?}"
         );
-        // Every second session is stopped regularly.
+        // Kill every second session, and stop the others in order.
         if epoch.0.is_multiple_of(2) {
             leader(&processes).signal(Signal::KILL);
             let loss = soon(PROGRAMS, "its end", running_server).await;

@@ -1,4 +1,4 @@
-//! A home for each test, with its processes, which are identified by their environment.
+//! A home for each test. Its processes are recognised by their environment.
 
 use std::{collections::HashMap, fs, path::Path, process::Stdio};
 
@@ -46,7 +46,7 @@ impl Someone {
         .filter(|_| !state.starts_with(['Z', 'X']))
     }
 
-    /// Value that identifies the server start of a process.
+    /// The value that identifies the server, and its start, to which the process belongs.
     pub fn server(&self) -> Option<&str> {
         self.environment.get("MAINSTAY_SERVER").map(String::as_str)
     }
@@ -56,7 +56,7 @@ impl Someone {
     }
 }
 
-/// Number of zombies.
+/// The number of zombies among the children of a process.
 pub fn zombies_of(parent: Pid) -> usize {
     let stats = fs::read_dir("/proc").expect("Linux").flatten();
     let stats = stats.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
@@ -75,14 +75,14 @@ impl TestHome {
         self.0.path()
     }
 
-    /// Writes a configuration of these servers. Returns its path.
+    /// Writes a configuration of these servers. Returns the path of the file.
     pub fn config(&self, name: &str, servers: &Value) -> String {
         let path = self.path().join(name);
         fs::write(&path, json!({"mcpServers": servers}).to_string()).expect("written");
         path.to_str().expect("UTF-8").to_owned()
     }
 
-    /// All processes of this home, by process id.
+    /// All processes that use this home, in the order of their ids.
     pub fn everyone(&self) -> Vec<Someone> {
         let home = self.path().to_str().expect("UTF-8");
         let ids = fs::read_dir("/proc").expect("Linux").flatten();
@@ -103,7 +103,7 @@ impl TestHome {
         assert!(remaining_processes.is_empty(), "{remaining_processes:#?}");
     }
 
-    /// Waits until the processes satisfy the condition.
+    /// Waits until the condition holds for the processes. Returns the processes.
     pub async fn until(
         &self,
         description: &str,
@@ -144,7 +144,7 @@ impl TestHome {
         command
     }
 
-    /// Runs a command to its end. Returns exit code, stdout and stderr.
+    /// Runs a command until it ends. Returns its exit code, stdout and stderr.
     pub async fn run(
         &self,
         arguments: &[&str],
@@ -165,7 +165,7 @@ impl TestHome {
         )
     }
 
-    /// Starts `serve`, and waits for this text on stderr.
+    /// Starts `serve`, and waits for a line on stderr with this text.
     pub async fn serve(&self, config: &str, listen: &str, ready_text: &str) -> Running {
         let command = self.command(&["serve", "--config", config, "--listen", listen]);
         let mut mainstay = Running::start(command);
@@ -179,7 +179,7 @@ impl TestHome {
         self.serve(&config, "127.0.0.1:0", "ready:").await
     }
 
-    /// The only child of this guardian.
+    /// The only child of this guardian, which is the daemon.
     pub fn daemon_of(&self, guardian: &Running) -> Someone {
         let mut processes = self.everyone();
         processes.retain(|process| {
@@ -192,7 +192,7 @@ impl TestHome {
 }
 
 impl Drop for TestHome {
-    /// Kill the remaining processes, also after a failed test.
+    /// Kills the remaining processes. This also happens if the test fails.
     fn drop(&mut self) {
         for process in self.everyone() {
             kill_process(process.pid, Signal::KILL).ok();
@@ -200,8 +200,8 @@ impl Drop for TestHome {
     }
 }
 
-/// A server with three descendants: one in its group, one in another session, and one that has also
-/// left its parent. All hold its stdout.
+/// A server with three descendants. One is in its group, one is in another session, and one has
+/// also left its parent. All of them hold its stdout.
 pub fn family(flags: &[&str]) -> Value {
     let script = "sleep 1001 & setsid sleep 1002 & (setsid sleep 1003 &); exec \"$0\" \"$@\"";
     let mut args = vec![json!("-c"), json!(script), json!(fake_server::binary())];
@@ -209,7 +209,7 @@ pub fn family(flags: &[&str]) -> Value {
     json!({"command": "sh", "args": args})
 }
 
-/// True if this number of families is complete.
+/// Returns a condition: this number of families has all of its processes.
 pub fn families(count: usize) -> impl Fn(&[Someone]) -> bool {
     move |processes| {
         let count_with = |prefix: &str| {

@@ -1,4 +1,4 @@
-//! A browser and a daemon over real sockets.
+//! A browser and a daemon that communicate over real sockets.
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -21,7 +21,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// A daemon with a state directory.
+/// A daemon with a state directory and an HTTP door.
 pub struct BrowserDaemon {
     daemon: Daemon,
     door: JoinHandle<()>,
@@ -31,7 +31,7 @@ pub struct BrowserDaemon {
 }
 
 impl BrowserDaemon {
-    /// Starts on a free port.
+    /// Starts a daemon on a free port.
     pub fn new(state: impl Into<PathBuf>, config: &Config) -> Self {
         Self::at(([127, 0, 0, 1], 0).into(), state, config)
     }
@@ -64,7 +64,7 @@ impl BrowserDaemon {
         }
     }
 
-    /// A browser that is signed in by a link of `mainstay ui`.
+    /// A browser that has signed in with a link of `mainstay ui`.
     pub async fn signed_in(&self) -> Browser {
         let mut browser = self.browser();
         let code = self.code().await;
@@ -73,7 +73,7 @@ impl BrowserDaemon {
         browser
     }
 
-    /// A one-time code for `mainstay ui`.
+    /// Requests a one-time code, as `mainstay ui` does.
     pub async fn code(&self) -> String {
         let bearer = format!("Bearer {}", self.control());
         let headers = [("authorization", bearer.as_str())];
@@ -90,7 +90,7 @@ impl BrowserDaemon {
         code
     }
 
-    /// Ends the daemon.
+    /// Stops the daemon.
     pub async fn end(self) {
         within(self.daemon.stop(Some(self.door))).await;
     }
@@ -112,7 +112,7 @@ impl BrowserAnswer {
         value.map(|value| value.to_str().expect("text"))
     }
 
-    /// The status and the error word.
+    /// The status and the error code of a refusal.
     pub fn refused(&self) -> (u16, String) {
         let word_text = self.json()["error"].as_str().map(str::to_owned);
         (self.status.as_u16(), word_text.unwrap_or_default())
@@ -122,9 +122,9 @@ impl BrowserAnswer {
 #[derive(Clone)]
 pub struct Browser {
     address: SocketAddr,
-    /// The cookie as browsers send it.
+    /// The cookie, in the form in which browsers send it.
     pub cookie: Option<String>,
-    /// The page key from the sign-in.
+    /// The page key that the sign-in has returned.
     pub page_key: Option<String>,
 }
 
@@ -133,7 +133,7 @@ impl Browser {
         format!("http://{}", self.address)
     }
 
-    /// Sends one request on a new connection. Returns the head and the body of the answer.
+    /// Sends one request on a new connection. Returns the head and the unread body of the answer.
     pub async fn open(
         &self,
         method: Method,
@@ -182,7 +182,7 @@ impl Browser {
         self.send(Method::GET, path, &headers, "").await
     }
 
-    /// Sends a change with the page's headers.
+    /// Sends a change with the headers that the page sends.
     pub async fn change(&self, method: Method, path: &str, body: &Value) -> BrowserAnswer {
         let origin = self.origin();
         let key = self.page_key.clone().unwrap_or_default();
@@ -195,7 +195,7 @@ impl Browser {
         self.send(method, path, &headers, body.to_string()).await
     }
 
-    /// Signs in, and stores the cookie and the page key of the answer.
+    /// Signs in. Stores the cookie and the page key of the answer.
     pub async fn sign_in(&mut self, credentials: &Value) -> BrowserAnswer {
         let answer = self.change(Method::POST, "/api/session", credentials).await;
         if let Some(cookie) = answer.header("set-cookie") {
@@ -207,7 +207,7 @@ impl Browser {
         answer
     }
 
-    /// An open stream of events.
+    /// Opens a stream of events.
     pub async fn events(&self) -> Incoming {
         let key = self.page_key.clone().unwrap_or_default();
         let headers = [("sec-fetch-site", "same-origin"), ("x-page-key", &key)];

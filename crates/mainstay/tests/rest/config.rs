@@ -1,4 +1,4 @@
-//! The configuration as text: reading, checking, saving.
+//! The configuration as text over REST: it is read, checked and saved.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::world::{RestDaemon, fake, fake_entry, until};
 const TEXT: &str = "/api/config/text";
 const CHECK_PATH: &str = "/api/config/check";
 
-/// A configuration with comments, an unusual order, and secrets.
+/// A configuration with comments, secrets, and an unusual order.
 fn commented_config() -> String {
     format!(
         "// mine\n{{\n  \"mcpServers\": {{\n    // \"old\": {{\"env\": {{\"API_KEY\": \"s3cret-old\"}}}},\n    \"one\": {{\n      \
@@ -42,7 +42,7 @@ async fn a_text_is_edited_with_its_comments_and_secrets() {
         "{text}"
     );
 
-    // Saving the same text changes no byte.
+    // Saving the same text changes no byte of the file.
     let (status, answer) = world
         .put(TEXT, &json!({"text": text, "digest": digest}))
         .await;
@@ -77,7 +77,7 @@ async fn a_text_is_edited_with_its_comments_and_secrets() {
         "{written_text}"
     );
 
-    // The digest no longer matches.
+    // The digest is now out of date.
     let (status, answer) = world
         .put(TEXT, &json!({"text": text, "digest": digest}))
         .await;
@@ -129,7 +129,7 @@ async fn a_text_that_cannot_be_used_is_refused_as_a_whole() {
         let (status, _) = world.put(TEXT, &body).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
     }
-    // In a broken file, secrets cannot be recognised.
+    // If a file cannot be parsed, its secrets cannot be recognised, so no text is returned.
     fs::write(&world.file, "{ s3cret").expect("written");
     let (status, answer) = world.send(Method::GET, TEXT, None).await;
     assert_eq!(
@@ -150,7 +150,7 @@ async fn a_configuration_is_checked_before_it_is_saved() {
         let (status, answer) = world.post(CHECK_PATH, &body).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
         assert!(!answer.to_string().contains("s3cret"), "{answer}");
-        // A PUT of an invalid text has the same findings.
+        // A PUT of the invalid text returns the same findings.
         if answer["valid"] == false {
             let (path, mut change) = match &body["text"] {
                 Value::Null => ("/api/config", body["config"].clone()),
@@ -184,7 +184,8 @@ async fn a_configuration_is_checked_before_it_is_saved() {
         "{same_answer}"
     );
 
-    // A problem after a secret has the position in the edited text.
+    // If a problem comes after a secret on its line, the finding has the position in the edited
+    // text.
     let line = "      \"env\": {\"KEY\": \"${secret:/mcpServers/one/env/KEY}\"}, \"args\": 7,";
     let odd_text = text.replace("// for now", "\"args\": 7,\n");
     let error_findings = check(json!({"text": odd_text})).await;
@@ -245,7 +246,7 @@ async fn a_configuration_is_checked_before_it_is_saved() {
     assert_eq!(odd_text["valid"], false);
     assert!(odd_text["findings"][0].get("line").is_none(), "{odd_text}");
 
-    // The checks changed nothing.
+    // None of these checks has changed anything.
     assert_eq!(world.text(), commented_config());
     assert_eq!(
         world.get("/api/servers").await["servers"][0]["pid"],
@@ -278,8 +279,8 @@ async fn a_configuration_is_checked_before_it_is_saved() {
     world.end().await;
 }
 
-/// Check, PUT, `mainstay validate` and reload have the same finding. After the reload, the server
-/// shows the problem.
+/// The check, the PUT, `mainstay validate` and the reload have the same finding. After the reload,
+/// the server shows it as well.
 #[tokio::test]
 async fn a_bad_entry_is_judged_the_same_everywhere() {
     let servers = |args: Value| {
@@ -343,7 +344,7 @@ async fn a_bad_entry_is_judged_the_same_everywhere() {
     world.end().await;
 }
 
-/// An entry with placeholders keeps its secrets when saved.
+/// An entry that is saved with placeholders keeps its secrets.
 #[tokio::test]
 async fn an_entry_that_comes_back_keeps_its_secrets() {
     let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
@@ -371,7 +372,7 @@ async fn an_entry_that_comes_back_keeps_its_secrets() {
         ),
         (&json!(false), &json!(false))
     );
-    // Once more, under another name.
+    // Save the entry once more, under another name.
     let mut entry = details["entry"].clone();
     entry["autoStart"] = true.into();
     entry["persist"] = true.into();
@@ -398,7 +399,7 @@ async fn an_entry_that_comes_back_keeps_its_secrets() {
     world.end().await;
 }
 
-/// A stale digest does not overwrite another client's change.
+/// A change with an old digest does not overwrite the change of another client.
 #[tokio::test]
 async fn an_entry_replaces_the_one_that_was_read_and_no_other() {
     let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
@@ -420,11 +421,11 @@ async fn an_entry_replaces_the_one_that_was_read_and_no_other() {
     let early_entry = read_entry(true).await;
     assert!(early_entry["digest"].is_string(), "{early_entry}");
     assert!(put(early_entry.clone(), 1000).await);
-    // The digest no longer matches.
+    // The digest is now out of date.
     let written_text = world.text();
     assert!(!put(early_entry.clone(), 2000).await);
     assert_eq!(world.text(), written_text);
-    // Changes elsewhere in the file are accepted.
+    // If only other parts of the file have changed, the change is accepted.
     let late_entry = read_entry(true).await;
     let other_text = written_text.replace("// mine", "// ours").replace(
         "    \"one\"",
@@ -433,19 +434,19 @@ async fn an_entry_replaces_the_one_that_was_read_and_no_other() {
     assert_ne!(other_text, written_text);
     fs::write(&world.file, other_text).expect("written");
     assert!(put(late_entry, 3000).await);
-    // The digest is that of the file's entry.
+    // The digest is that of the entry in the file, not that of the entry in use.
     let late_entry = read_entry(true).await;
     let other_text = world.text().replace("3000", "3500");
     assert_ne!(other_text, world.text());
     fs::write(&world.file, &other_text).expect("written");
     assert!(!put(late_entry, 4000).await);
     assert_eq!(world.text(), other_text);
-    // The digest is optional.
+    // The digest may be left out.
     let mut entry = early_entry;
     entry["digest"] = Value::Null;
     assert!(put(entry, 5000).await);
 
-    // The same for an ephemeral change.
+    // The same holds for a change that is not written to the file.
     let early_entry = read_entry(false).await;
     assert!(put(early_entry.clone(), 6000).await);
     assert!(!put(early_entry, 7000).await);
@@ -495,7 +496,7 @@ async fn profiles_are_shown_with_what_they_have() {
             "tools": 1, "builtin": ["records"], "entry": file["profiles"]["review"],
         })
     );
-    // Start from the current configuration.
+    // Change the configuration that is in use now.
     let mut config = world.get("/api/config").await;
     config["profiles"]["second"] = json!({});
     let (status, _) = world.put("/api/config", &config).await;

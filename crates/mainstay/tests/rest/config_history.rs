@@ -10,7 +10,7 @@ use crate::world::{RestDaemon, fake, fake_entry};
 const HISTORY: &str = "/api/config/history";
 const UNDO_PATH: &str = "/api/config/undo";
 
-/// A configuration with unusual spacing and order, with comments, and with a secret.
+/// A configuration with comments, a secret, and unusual spacing and order.
 fn commented_config() -> String {
     format!(
         "// mine\n{{\n  \"mcpServers\": {{\n    \"one\": {{ \"command\": \"{}\",   \"env\": {{\"API_KEY\": 's3cret'}} }},\n  }},\n}}\n",
@@ -18,7 +18,7 @@ fn commented_config() -> String {
     )
 }
 
-/// Number, author and reason of each version.
+/// The number, author and reason of each version.
 async fn versions(world: &RestDaemon) -> Vec<(u64, String, String)> {
     let answer = world.get(HISTORY).await;
     let versions = answer["versions"].as_array().expect("versions").iter();
@@ -111,7 +111,8 @@ async fn a_version_is_shown_without_its_secrets() {
     world.end().await;
 }
 
-/// The content of an externally changed file is stored before it is replaced.
+/// If somebody has changed the file by hand, its content is stored as a version before it is
+/// replaced.
 #[tokio::test]
 async fn a_file_that_was_changed_by_hand_is_replaced_by_force_alone() {
     let world = RestDaemon::with_file("servers.jsonc", &commented_config()).await;
@@ -148,7 +149,7 @@ async fn a_file_that_was_changed_by_hand_is_replaced_by_force_alone() {
         let file = fs::read_to_string(folder.join(name)).expect("a version");
         assert!(file.ends_with(&edited_text), "{file}");
     }
-    // An invalid version cannot be restored.
+    // A version with an invalid text cannot be restored.
     let broken_version = versions(&world).await[1].0;
     let (status, answer) = undo(&world, json!({"version": broken_version})).await;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! A server's log over REST: the last lines, and a stream that can be resumed (M12).
+//! The log of a server over REST: its last lines, and a stream that can be resumed (M12).
 
 use axum::{Router, body::Body};
 use fake_server::binary;
@@ -17,7 +17,7 @@ use tower_service::Service as _;
 
 use crate::TOKEN;
 
-/// A daemon with one server that prints `one`, and then lines on command.
+/// A daemon with one server. Tests make it write lines to its log.
 struct LogDaemon {
     daemon: Daemon,
     router: Router,
@@ -73,14 +73,14 @@ impl LogDaemon {
         (status, json)
     }
 
-    /// Makes the server print this text.
+    /// Adds this text to the server's log.
     fn print(&self, text: &str) {
         let server = self.daemon.gateway.registry.server("fake").expect("known");
         server.log.note(text);
     }
 }
 
-/// A reader of a stream of events.
+/// A reader of an event stream.
 struct Events {
     body: Body,
     unread: String,
@@ -99,7 +99,7 @@ impl Events {
         }
     }
 
-    /// The id and the text of the next line. `None` at the end.
+    /// The id and the text of the next line. `None` at the end of the stream.
     async fn next(&mut self) -> Option<(String, String)> {
         loop {
             let (name, id, data) = self.event().await?;
@@ -109,7 +109,7 @@ impl Events {
         }
     }
 
-    /// The name, the id and the data of the next event. `None` at the end.
+    /// The name, the id and the data of the next event. `None` at the end of the stream.
     async fn event(&mut self) -> Option<(String, String, Value)> {
         loop {
             if let Some(end) = self.unread.find("\n\n") {
@@ -163,7 +163,7 @@ async fn the_last_lines_are_told() {
     within(world.daemon.stop(None)).await;
 }
 
-/// A resumed stream sends each line once. It ends with the daemon.
+/// A resumed stream has each line once. The stream ends when the daemon stops.
 #[tokio::test]
 async fn a_stream_is_resumed_where_it_broke_off() {
     let world = LogDaemon::new().await;
@@ -184,14 +184,14 @@ async fn a_stream_is_resumed_where_it_broke_off() {
         assert_eq!(repeated_events.next().await.expect("a line").1, expected);
     }
     drop(repeated_events);
-    // Stored lines, followed by new ones.
+    // The stream has the stored lines first, and then new ones.
     let mut resumed_events = Events::open(&world, "fake/logs?follow=true", Some(&id)).await;
     for expected in ["line", "line", "line", "tail_end"] {
         let (name, _, data) = resumed_events.event().await.expect("an event");
         assert_eq!(name, expected, "{data}");
         assert!(name == "line" || data["complete"] == true, "{data}");
     }
-    // The exact number of lines, and one less.
+    // Request exactly the number of lines, one line less, and none.
     let (_, all_lines) = world.json("fake/logs?tail=100").await;
     let count = all_lines["lines"].as_array().expect("a list").len();
     for (tail, is_complete) in [(count, true), (count - 1, false), (0, false)] {
@@ -205,11 +205,11 @@ async fn a_stream_is_resumed_where_it_broke_off() {
             (&*name, end),
             ("tail_end", json!({"complete": is_complete}))
         );
-        // Resume after this event.
+        // The stream can be resumed from this event.
         let mut later_events = Events::open(&world, "fake/logs?follow=true", Some(&event_id)).await;
         assert_eq!(later_events.event().await.expect("an event").0, "tail_end");
     }
-    // An id of another run is ignored.
+    // The id comes from another run, so it is ignored.
     let mut other_events = Events::open(&world, "fake/logs?follow=true&tail=1", Some("1-1")).await;
     assert_eq!(other_events.next().await.expect("a line").1, "five");
     let LogDaemon { daemon, .. } = world;

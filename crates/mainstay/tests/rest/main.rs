@@ -1,4 +1,4 @@
-//! The REST door without a socket, and the web page's session over a socket.
+//! Tests of the REST door without a socket, and of browser sessions over a socket.
 
 mod browser;
 mod config;

@@ -13,7 +13,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 async fn the_page_is_loaded_by_everybody_and_framed_by_nobody() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let world = BrowserDaemon::new(folder.path(), &Config::default());
-    // MCP paths require a token.
+    // With a client token, MCP paths demand a token. The page does not.
     world.tokens.add("laptop", None).expect("added");
     let browser = world.browser();
     let index = browser.get("/").await;
@@ -72,7 +72,7 @@ async fn the_page_is_loaded_by_everybody_and_framed_by_nobody() {
         let policy = answer.header("permissions-policy").expect("a policy");
         assert!(policy.contains("camera=()") && !policy.contains('*'));
     }
-    // Other paths do not have the page's `Content-Security-Policy`.
+    // The page's `Content-Security-Policy` is not sent for other paths.
     for path in ["/api/servers", "/healthz", "/no-such-page", "/index.html"] {
         let answer = browser.get(path).await;
         assert_eq!(answer.header("content-security-policy"), None, "{path}");

@@ -1,4 +1,4 @@
-//! `POST /api/import/preview`: pasted texts as entries.
+//! `POST /api/import/preview`: converts pasted text to entries.
 
 use http::StatusCode;
 use serde_json::json;
@@ -36,7 +36,7 @@ async fn a_pasted_text_becomes_entries_that_can_be_added() {
         new_entry["notes"],
         json!(["odd: not known to Mainstay, which ignores it"])
     );
-    // A preview stores nothing.
+    // The preview has stored nothing.
     assert!(!world.text().contains("new"));
     let mut entry = new_entry["entry"].clone();
     entry["name"] = new_entry["name"].clone();

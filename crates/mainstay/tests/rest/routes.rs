@@ -1,4 +1,4 @@
-//! Routes: access, answers and refusals.
+//! The routes of REST: who may use them, what they answer, and what they refuse.
 
 use std::{
     fmt::Write as _,
@@ -27,7 +27,7 @@ use crate::TOKEN;
 
 const MAX_BODY: usize = 4096;
 
-/// A daemon with the servers `fake` and `down`, whose program is missing.
+/// A daemon with the servers `fake` and `down`. The program of `down` does not exist.
 struct World {
     daemon: Daemon,
     router: Router,
@@ -65,7 +65,7 @@ impl World {
         reachable_server.call_timeout = Duration::from_secs(1);
         reachable_server.withheld.disabled = ["count".to_owned()].into();
         let mut down_server = server("down", Launch::Stdio(stdio));
-        // Without retries, the status is stable.
+        // Without retries, the status does not change during the test.
         down_server.policy = Preset::Manual.policy();
         let config = Config {
             servers: vec![reachable_server, down_server],
@@ -165,7 +165,7 @@ async fn nothing_under_api_opens_without_the_token() {
     world.end().await;
 }
 
-/// M1, Y3: document 002's list of clients.
+/// The list of clients has the form of document 002 (M1, Y3).
 #[tokio::test]
 async fn clients_are_told_of_as_002_has_it() {
     let world = World::new().await;
@@ -234,7 +234,7 @@ async fn the_lists_have_their_members() {
     world.end().await;
 }
 
-/// M3, M5; K1, K3: arguments and results pass unchanged.
+/// Arguments and results pass unchanged (M3, M5, K1, K3).
 #[tokio::test]
 async fn requests_get_the_servers_answers() {
     let world = World::new().await;
@@ -288,7 +288,7 @@ async fn requests_get_the_servers_answers() {
     world.end().await;
 }
 
-/// M13: refusals have the form `{"error": CODE, …}`.
+/// Every refusal has the form `{"error": CODE, …}` (M13).
 #[tokio::test]
 async fn refusals_have_one_shape() {
     let world = World::new().await;
@@ -364,7 +364,7 @@ async fn refusals_have_one_shape() {
     world.end().await;
 }
 
-/// Q1: writes require the JSON content type, which makes browsers send a preflight.
+/// A write must have the content type of JSON, because browsers then send a preflight first (Q1).
 #[tokio::test]
 async fn writes_say_that_they_are_json() {
     let world = World::new().await;
@@ -403,7 +403,7 @@ async fn writes_say_that_they_are_json() {
             assert_eq!(answer.json()["error"], "unsupported_media_type");
         }
     }
-    // No write had an effect. Without a body no type is required.
+    // None of these writes had an effect. A request without a body needs no content type.
     let servers = world.get("/api/servers").await.json();
     assert_eq!(servers["servers"][0]["status"], "connected");
     let bare_request = request(Method::POST, "/api/servers/fake/stop");
@@ -414,7 +414,7 @@ async fn writes_say_that_they_are_json() {
     world.end().await;
 }
 
-/// An optional body may be empty with any headers.
+/// If the body is optional, it may be empty, whatever the headers are.
 #[tokio::test]
 async fn an_empty_body_is_none() {
     let world = World::new().await;
@@ -424,7 +424,7 @@ async fn an_empty_body_is_none() {
         ("/api/servers/fake/disable", StatusCode::OK),
         ("/api/servers/fake/enable", StatusCode::OK),
         ("/api/servers/fake/approve", StatusCode::CONFLICT),
-        // The configuration has no file.
+        // The request is accepted, but the configuration has no file.
         ("/api/reload", StatusCode::BAD_REQUEST),
         ("/api/mcp-tools/call", StatusCode::BAD_REQUEST),
     ] {
@@ -441,7 +441,7 @@ async fn an_empty_body_is_none() {
     world.end().await;
 }
 
-/// A disconnect does not cancel the call.
+/// If the caller disconnects, the call continues.
 #[tokio::test]
 async fn a_dropped_request_goes_on() {
     let world = World::new().await;
@@ -462,7 +462,7 @@ async fn a_dropped_request_goes_on() {
         () = request_sent => {}
     }
     let World { daemon, fake, .. } = world;
-    // The stop waits for the call.
+    // The stop waits until the call has ended.
     within(daemon.stop(None)).await;
     assert_eq!(fake.runs("sleep"), 1);
     assert_eq!(fake.count("notifications/cancelled"), 0);
@@ -515,7 +515,7 @@ impl Stream {
     }
 }
 
-/// I8, I13: a stream starts with a snapshot, and can be resumed after an event.
+/// A stream of events begins with a snapshot. It can be resumed after an event (I8, I13).
 #[tokio::test]
 async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
     let world = World::new().await;
@@ -524,7 +524,7 @@ async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
     assert_eq!(name, "snapshot");
     let mut servers = world.get("/api/servers").await.json();
     assert_eq!(snapshot["servers"][0]["name"], "fake");
-    // Ignore the uptime.
+    // The uptime has changed in between.
     servers["servers"][0]["uptimeMs"] = snapshot["servers"][0]["uptimeMs"].clone();
     assert_eq!(snapshot, servers);
 
@@ -552,7 +552,7 @@ async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
     for (path, last_id) in [
         ("/api/events".to_owned(), Some(first.as_str())),
         (format!("/api/events?after={first}"), None),
-        // `Last-Event-ID` takes precedence over the URL.
+        // `Last-Event-ID` overrides the parameter of the URL.
         (format!("/api/events?after={place}"), Some(first.as_str())),
     ] {
         let mut stream = Stream::open(&world, &path, last_id).await;
@@ -569,14 +569,14 @@ async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
     let wrong_response = world.get("/api/events?after=x").await;
     assert_eq!(wrong_response.status, StatusCode::BAD_REQUEST);
 
-    // If events are missing, the stream says so and starts with a snapshot.
+    // If events are missing, the stream says so and begins with a snapshot.
     let mut stream = Stream::open(&world, "/api/events", Some("00000000000000001")).await;
     let (_, name, _) = stream.next().await.expect("an event");
     assert_eq!(name, "missed");
     let (_, name, _) = stream.next().await.expect("an event");
     assert_eq!(name, "snapshot");
 
-    // T2: a stream ends with the daemon.
+    // A stream ends when the daemon stops (T2).
     let end = async { while stream.next().await.is_some() {} };
     within(async { tokio::join!(world.end(), end) }).await;
 }
@@ -604,7 +604,7 @@ async fn streams_of_events_are_bounded() {
     world.end().await;
 }
 
-/// The schema is the committed file.
+/// The served schema is the file in the repository.
 #[tokio::test]
 async fn the_schema_of_the_configuration_is_served() {
     let world = World::new().await;
@@ -624,7 +624,7 @@ async fn the_schema_of_the_configuration_is_served() {
     world.end().await;
 }
 
-/// Figures count ended calls. The daemon samples the counters itself.
+/// The figures count calls that have ended. The daemon itself samples the counters.
 #[tokio::test]
 async fn figures_are_of_all_calls_that_ended() {
     let world = World::new().await;
@@ -654,7 +654,7 @@ async fn figures_are_of_all_calls_that_ended() {
         (&2.into(), &1.into())
     );
     let number = |name: &str| recent_figures[name].as_f64().unwrap_or_default();
-    // The minimum period is five seconds.
+    // The figures cover at least five seconds.
     assert!(
         (0.0..=0.4).contains(&number("callsPerSecond")),
         "{recent_figures}"
@@ -676,14 +676,14 @@ async fn figures_are_of_all_calls_that_ended() {
     world.end().await;
 }
 
-/// The time of the last message is current without a supervisor check.
+/// The time of the last message is exact. It does not depend on a check by the supervisor.
 #[tokio::test]
 async fn a_server_that_answers_a_call_was_heard_just_now() {
     let world = World::new().await;
     let body = json!({"tool": "fake/weird"}).to_string();
     let previous_time = SystemTime::now();
     world.post("/api/mcp-tools/call", body).await;
-    // Allow for rounding to milliseconds.
+    // The answer has milliseconds, so allow for rounding.
     let previous_time = previous_time - Duration::from_millis(2);
     let server = world.get("/api/servers").await.json()["servers"][0].clone();
     let last_success = server["lastSuccessAt"].as_str().expect("a time");

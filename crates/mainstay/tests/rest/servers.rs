@@ -1,4 +1,4 @@
-//! `GET /api/servers`: the next step as text and code.
+//! `GET /api/servers`: the next step as a text and as a code, and other facts.
 
 use std::{pin::pin, time::SystemTime};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::world::{RestDaemon, fake, fake_entry};
 
-/// The time of an unanswered call, and of a cancelled one.
+/// The list shows since when a call waits, unless the call was cancelled.
 #[tokio::test]
 async fn a_server_that_owes_an_answer_says_since_when() {
     let world = RestDaemon::with_servers(json!({"one": fake_entry(&[])})).await;
@@ -32,7 +32,7 @@ async fn a_server_that_owes_an_answer_says_since_when() {
             answer = &mut call => panic!("{answer:?}"),
             time = question_wait => u128::from(time),
         };
-        // Clocks may differ slightly.
+        // The two clocks may differ slightly.
         assert!(
             (started_at.saturating_sub(5)..=now_millis() + 5).contains(&question_time),
             "{started_at} {question_time}"
@@ -88,7 +88,7 @@ async fn failed_attempts_do_not_change_the_time_of_the_outage() {
     world.end().await;
 }
 
-/// Code and text of the next step.
+/// The code and the text of the next step.
 fn step(server: &Value) -> (&str, &str) {
     let text = |key: &str| server[key].as_str().unwrap_or_default();
     (text("nextAction"), text("nextStep"))
@@ -162,7 +162,8 @@ async fn the_next_step_is_told_in_words_and_as_a_code() {
     world.end().await;
 }
 
-/// The event buffer grows with the number of servers. A late client gets all events, or a gap mark.
+/// The number of events that are kept grows with the number of servers. A client that reads late
+/// gets all events, or a mark of a gap.
 #[tokio::test]
 async fn events_are_kept_for_as_many_servers_as_there_are() {
     let mut disabled_entry = fake_entry(&[]);

@@ -1,4 +1,4 @@
-//! The web page's session: sign-in, sign-out, and access by cookie.
+//! The browser session of the web page: signing in, signing out, and access by the cookie.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ fn world() -> (tempfile::TempDir, BrowserDaemon) {
     (folder, world)
 }
 
-/// True if the cookie opens the API.
+/// True if the browser's cookie opens the API.
 async fn is_signed_in(browser: &Browser) -> bool {
     let (session, servers) = (
         browser.get("/api/session").await,
@@ -62,7 +62,7 @@ async fn a_browser_signs_in_works_and_signs_out() {
     let body = json!({"name": "laptop"});
     let answer = browser.change(Method::POST, "/api/tokens", &body).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
-    // A signed-in browser can create links.
+    // A browser that is signed in can create a link for another one.
     let link = browser
         .change(Method::POST, "/api/session/links", &Value::Null)
         .await
@@ -82,7 +82,7 @@ async fn a_browser_signs_in_works_and_signs_out() {
         "{cookie}"
     );
     assert!(cookie.contains("; Max-Age=0"), "{cookie}");
-    // After the sign-out, the old cookie is refused.
+    // The old cookie is refused after the sign-out.
     assert!(!is_signed_in(&browser).await);
     until_end(stream).await;
     assert!(is_signed_in(&other_client).await);
@@ -106,7 +106,7 @@ async fn a_code_signs_one_browser_in() {
     let mut thief_client = world.browser();
     let answer = thief_client.sign_in(&json!({"code": code})).await;
     assert_refused(&answer, INVALID_CODE, "used");
-    // A new sign-in ends the browser's old session.
+    // If a browser signs in again, its old session ends.
     let former_browser = browser.clone();
     let code = world.code().await;
     browser.sign_in(&json!({"code": code})).await;
@@ -135,7 +135,7 @@ async fn the_control_token_signs_in_and_no_other() {
     world.end().await;
 }
 
-/// Requests from other origins cannot sign in, including forms.
+/// Pages of other origins cannot sign a browser in, not even by a form.
 #[tokio::test]
 async fn no_other_page_signs_a_browser_in() {
     let (_folder, world) = world();
@@ -163,7 +163,7 @@ async fn no_other_page_signs_a_browser_in() {
     }
     let answer = send(vec![json(), ("sec-fetch-site", "same-site".to_owned())]).await;
     assert_refused(&answer, NOT_OUR_PAGE, "another port");
-    // The code is still unused.
+    // The refused requests have not used up the code.
     let answer = send(vec![json(), ("origin", browser.origin())]).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
     world.end().await;
@@ -207,7 +207,7 @@ async fn every_request_needs_the_page_key_of_its_session() {
         }
     }
     assert!(world.tokens.clients().is_empty() && is_signed_in(&browser).await);
-    // A bearer token needs no page key. A cookie does not replace an invalid token.
+    // A bearer token needs no page key. If a bearer token is invalid, the cookie does not help.
     let mut headers = vec![
         ("content-type", "application/json"),
         ("authorization", &bearer),
@@ -222,7 +222,7 @@ async fn every_request_needs_the_page_key_of_its_session() {
         .send(Method::POST, "/api/tokens", &headers, body)
         .await;
     assert_refused(&answer, UNAUTHORIZED, "a bad bearer");
-    // A bearer token has no browser session.
+    // A request with a bearer token has no browser session.
     let headers = [("authorization", bearer.as_str())];
     let answer = browser
         .send(Method::GET, "/api/session", &headers, "")
@@ -231,7 +231,7 @@ async fn every_request_needs_the_page_key_of_its_session() {
     world.end().await;
 }
 
-/// A download uses a one-time ticket in place of the page key.
+/// A download link contains a ticket for one use, because it cannot contain the page key.
 #[tokio::test]
 async fn a_download_has_a_ticket() {
     let (_folder, world) = world();
@@ -244,7 +244,7 @@ async fn a_download_has_a_ticket() {
     assert_eq!(ticket.status, StatusCode::OK, "{}", ticket.text);
     let address = ticket.json()["path"].as_str().expect("a path").to_owned();
     assert!(address.starts_with(&format!("{path}&ticket=")), "{address}");
-    // A cookie alone gets no ticket. A ticket belongs to its session.
+    // Without the page key, a browser gets no ticket. A ticket works only in its own session.
     let headers = [("content-type", "application/json")];
     let refused_response = browser.send(
         Method::POST,
@@ -268,7 +268,7 @@ async fn a_download_has_a_ticket() {
     world.end().await;
 }
 
-/// Pages at other ports send the cookie, but lack the page key.
+/// Browsers also send the cookie from pages at other ports. Such a page has no page key.
 #[tokio::test]
 async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
     let (_folder, world) = world();
@@ -294,12 +294,12 @@ async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
             .await;
         assert_refused(&answer, NOT_OUR_PAGE, header.1);
     }
-    // The cookie is bound to the port.
+    // The name of the cookie contains the port, so it works only there.
     let cookie = browser.cookie.clone().expect("a cookie");
     let mut renamed_browser = browser.clone();
     renamed_browser.cookie = Some(cookie.replace(&format!("mainstay-{port}"), "mainstay-1"));
     assert!(is_signed_in(&browser).await && !is_signed_in(&renamed_browser).await);
-    // A preflight of an allowed origin does not allow the page key header.
+    // An allowed origin may not send the header of the page key.
     let preflight = [
         ("origin", "http://localhost:1"),
         ("access-control-request-method", "POST"),
@@ -325,7 +325,7 @@ async fn pages_of_other_ports_can_do_nothing_with_the_cookie() {
 #[tokio::test]
 async fn the_cookie_opens_no_mcp_path() {
     let (_folder, world) = world();
-    // MCP paths require a token here.
+    // With a client token, MCP paths demand a token.
     world.tokens.add("laptop", None).expect("added");
     let browser = world.signed_in().await;
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
@@ -362,7 +362,7 @@ async fn sessions_outlive_the_daemon_until_the_token_is_rotated() {
 
     let world = BrowserDaemon::at(address, folder.path(), &Config::default());
     assert!(is_signed_in(&browser).await);
-    // Codes end with the daemon.
+    // A code is no longer valid after a restart of the daemon.
     let answer = world.browser().sign_in(&json!({"code": code})).await;
     assert_refused(&answer, INVALID_CODE, "of the last run");
     other_browser
@@ -384,7 +384,7 @@ async fn sessions_outlive_the_daemon_until_the_token_is_rotated() {
     assert_refused(&answer, INVALID_CODE, "of the last token");
     world.end().await;
 
-    // Restoring the old file does not revive an ended session.
+    // A session that has ended stays invalid, even if an old file is restored.
     fs::write(&path, text).expect("written");
     let world = BrowserDaemon::at(address, folder.path(), &Config::default());
     assert!(!is_signed_in(&browser).await && !is_signed_in(&other_browser).await);
@@ -406,7 +406,7 @@ async fn a_session_that_has_expired_opens_nothing() {
     assert!(!is_signed_in(&browser).await);
     world.end().await;
 
-    // An unreadable file signs all browsers out. New sign-ins work.
+    // If the file cannot be read, all browsers are signed out. They can sign in again.
     fs::write(&path, "{").expect("written");
     let world = BrowserDaemon::at(address, folder.path(), &Config::default());
     assert!(!is_signed_in(&browser).await);

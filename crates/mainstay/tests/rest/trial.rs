@@ -1,4 +1,4 @@
-//! `POST /api/servers/try`: starts a server once without storing it.
+//! `POST /api/servers/try`: starts a server once, and does not store it.
 
 use std::{fs, path::Path};
 
@@ -14,7 +14,7 @@ use crate::{
     world::{RestDaemon, fake, fake_entry, request, until},
 };
 
-/// True if the process runs. A zombie counts as ended.
+/// True if this process runs. A zombie does not count.
 fn is_running(pid: &str) -> bool {
     let stat = fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat"));
     let state = stat.ok().and_then(|stat| {
@@ -24,7 +24,7 @@ fn is_running(pid: &str) -> bool {
     state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
-/// A fake that writes its process id into this file, and never answers.
+/// An entry of a fake that never answers. It writes its process id into this file.
 fn silent_entry(file: &Path) -> Value {
     let script = format!(
         "echo $$ > '{}'; exec '{}' --hang-at-start",
@@ -91,7 +91,7 @@ async fn a_trial_lists_the_tools_and_leaves_nothing() {
     let mut stderr = stderr.filter_map(Value::as_str);
     let grandchild = stderr.find_map(|line| line.strip_prefix("grandchild "));
     assert!(!is_running(grandchild.expect("its id")));
-    // The configured server still runs, and the file is unchanged.
+    // The configured server has not been restarted, and the file is unchanged.
     let after = world.get("/api/servers").await["servers"].clone();
     assert_eq!(after.as_array().map(Vec::len), Some(1));
     assert_eq!(after[0]["pid"], previous_response["pid"]);
@@ -130,7 +130,7 @@ async fn a_server_that_does_not_start_says_why() {
         (&run["tools"], &run["resourceCount"]),
         (&json!([]), &json!(0))
     );
-    // Disabled entries and URLs can be tried.
+    // Entries that are disabled and entries with a URL can also be tried.
     for (entry, reason) in [
         (
             json!({"command": "no-such-tool-anywhere", "enabled": false}),
@@ -189,7 +189,7 @@ async fn an_entry_that_is_invalid_is_not_tried() {
     world.end().await;
 }
 
-/// Trials are limited, and end when their caller disconnects.
+/// The number of concurrent trials is limited. A trial ends when its caller disconnects.
 #[tokio::test]
 async fn trials_are_bounded_and_end_with_their_callers() {
     let world = RestDaemon::with_servers(json!({})).await;
@@ -228,7 +228,7 @@ async fn trials_are_bounded_and_end_with_their_callers() {
     world.end().await;
 }
 
-/// A disconnect and a shutdown end a trial over a socket.
+/// If the connection closes, the trial ends. It also ends when the daemon stops.
 #[tokio::test]
 async fn a_closed_connection_ends_a_trial_and_so_does_the_daemon() {
     let world = RestDaemon::with_servers(json!({})).await;
@@ -267,7 +267,7 @@ async fn a_closed_connection_ends_a_trial_and_so_does_the_daemon() {
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
-/// A server named `try` has its own routes.
+/// A server may be named `try`. Its own routes still work.
 #[tokio::test]
 async fn a_server_called_try_has_its_routes() {
     let world = RestDaemon::with_servers(json!({"try": fake_entry(&[])})).await;

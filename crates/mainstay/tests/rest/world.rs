@@ -24,18 +24,18 @@ pub struct RestDaemon {
     pub file: PathBuf,
 }
 
-/// The program of the fake.
+/// The path of the fake server's program.
 pub fn fake() -> String {
     binary().to_str().expect("UTF-8").to_owned()
 }
 
-/// An entry of the fake with these flags.
+/// An entry that starts the fake with these flags.
 pub fn fake_entry(flags: &[&str]) -> Value {
     json!({"command": fake(), "args": flags})
 }
 
 impl RestDaemon {
-    /// Starts with these servers.
+    /// Starts a daemon with these servers.
     pub async fn with_servers(servers: Value) -> Self {
         Self::with_file(
             "servers.json",
@@ -121,7 +121,7 @@ pub fn request(method: Method, path: &str, body: Option<&Value>) -> Request<Body
     .expect("a request")
 }
 
-/// Polls a condition that no event announces.
+/// Waits until the condition is true. Polls it, because no event announces it.
 pub async fn until(description: &str, condition: impl Fn() -> bool) {
     mainstay_testkit::until(PROGRAMS, description, condition).await;
 }

@@ -170,7 +170,7 @@ pub const ACTIONS: [&str; 7] = [
     "disable",
 ];
 
-/// The arguments of an action of `/server`.
+/// The usage text for the arguments of an action of `/server`.
 pub fn operands(action: &str) -> &'static str {
     match action {
         "health" => "[NAME]",
@@ -179,7 +179,7 @@ pub fn operands(action: &str) -> &'static str {
     }
 }
 
-/// Options that are completed, and the type of their value.
+/// The options of a command that are completed, and the type of their value.
 pub fn options(name: Name) -> &'static [(&'static str, Option<Value>)] {
     match name {
         Name::Events => &[
@@ -205,24 +205,24 @@ pub fn options(name: Name) -> &'static [(&'static str, Option<Value>)] {
     }
 }
 
-/// The value of an option.
+/// The kind of an option's value, which determines its completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
     Server,
     Free,
 }
 
-/// The command of this name, without its slash.
+/// Finds the command of this name. The name has no slash.
 pub fn find(word: &str) -> Option<&'static ShellCommand> {
     COMMANDS.iter().find(|command| command.word == word)
 }
 
-/// The name that was probably meant.
+/// The most similar command name, if one is similar enough.
 pub fn nearest(word: &str) -> Option<&'static str> {
     suggest::nearest(word, COMMANDS.iter().map(|command| command.word))
 }
 
-/// All commands, a line each.
+/// The help with one line for each command.
 pub fn overview() -> String {
     let listed = COMMANDS.iter().filter(|command| command.word != "exit");
     let mut lines: Vec<String> = listed

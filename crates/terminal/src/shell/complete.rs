@@ -1,4 +1,4 @@
-//! Completions at a position of a line. Pure, over a snapshot of names.
+//! Computes completions at a position of a line from a snapshot of names. Pure.
 
 use mainstay_command_line::completion_names::{Argument, CompletionNames, CompletionTarget};
 
@@ -10,13 +10,13 @@ use super::{
 /// A completion for the typed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The offset in the line at which it is inserted, in bytes.
+    /// The start of the replaced part of the line, in bytes.
     pub from: usize,
     pub until: usize,
-    /// The text as it is inserted.
+    /// The text to insert.
     pub text: String,
     pub about: String,
-    /// True if a blank follows it.
+    /// True if a blank is inserted after the text.
     pub is_whole: bool,
 }
 
@@ -32,7 +32,7 @@ struct Typed<'l> {
 /// A name and its description.
 type Choice<'k> = (&'k str, &'k str);
 
-/// The completions at an offset of the line, in bytes. None inside JSON.
+/// The completions at an offset of the line, in bytes. Empty inside JSON.
 pub fn complete(line: &str, place: usize, names: &CompletionNames) -> Vec<Candidate> {
     let Some(text) = line.get(..place) else {
         return Vec::new();
@@ -58,7 +58,7 @@ pub fn complete(line: &str, place: usize, names: &CompletionNames) -> Vec<Candid
     of_command(command.name, &words, last, names)
 }
 
-/// The completions of a command's arguments after these words.
+/// The completions of an argument of a command, after these words.
 fn of_command(
     name: Name,
     words: &[&str],
@@ -110,7 +110,7 @@ fn target_names(offers: &[CompletionTarget]) -> impl Iterator<Item = Choice<'_>>
     names.map(|offer| (offer.name.as_str(), offer.about.as_str()))
 }
 
-/// The choices that begin with the typed text, or else those that contain it.
+/// The choices that begin with the typed text. If there are none, the choices that contain it.
 fn fitting<'k>(
     typed: &str,
     choices: impl Iterator<Item = Choice<'k>>,
@@ -176,7 +176,7 @@ impl Typed<'_> {
     }
 }
 
-/// The words of an unfinished line. The last one is before the cursor, and may be empty. `None` inside JSON.
+/// The words of an unfinished line. The last word ends at the cursor and may be empty. `None` inside JSON.
 fn typed(text: &str) -> Option<Vec<Typed<'_>>> {
     let mut words = Vec::new();
     let mut current = String::new();
@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    /// The results of completing the line, with `|` for the cursor.
+    /// The line after each possible completion. `|` marks the cursor.
     fn after(line: &str) -> Vec<String> {
         let place = line.find('|').expect("a cursor");
         let line = line.replace('|', "");

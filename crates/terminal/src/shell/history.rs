@@ -1,5 +1,5 @@
-//! The history of typed lines, in the state directory for the next shell. A line that may contain a secret is
-//! not stored.
+//! The history of typed lines. It is in the state directory, so that the next shell has it too. Lines that
+//! may contain a secret are not stored.
 
 use std::{
     io::{self, Write as _},
@@ -13,22 +13,22 @@ use mainstay_platform::{
     state::{StateDir, open_private, private_dir, private_options, read_private, write_private},
 };
 
-/// Lines in the history at most.
+/// The maximum number of lines in the history.
 const MOST: usize = 1000;
 
-/// The file in the state directory. It may grow to twice as many lines before it is rewritten.
+/// The file in the state directory. It is rewritten when it has twice as many lines.
 const FILE: &str = "shell-history";
 
 #[derive(Debug)]
 pub struct LineHistory {
     lines: Vec<String>,
     redactor: Option<Redactor>,
-    /// `None` if nothing can be stored.
+    /// The path of the file. `None` if nothing can be stored.
     file: Option<PathBuf>,
 }
 
 impl LineHistory {
-    /// The lines of earlier shells, if they can be read.
+    /// Loads the lines of earlier shells, if they can be read.
     pub fn open() -> Self {
         let file = match locate() {
             Ok(file) => Some(file),
@@ -76,7 +76,7 @@ impl LineHistory {
     }
 }
 
-/// The redaction rules of records. `None` if they cannot be read; then no line is stored.
+/// The redaction rules of records. `None` if they are unusable. In that case no line is stored.
 fn redactor() -> Option<Redactor> {
     Redactor::new(&config::Journal::default().redact, Instant::now).ok()
 }
@@ -108,14 +108,14 @@ fn append(file: &Path, line: &str) -> io::Result<()> {
     file.write_all(format!("{line}\n").as_bytes())
 }
 
-/// The line in its stored form, which is one line.
+/// The line with line breaks replaced by blanks. `None` if it must not be stored.
 fn worth_keeping(line: &str, last: Option<&String>, redactor: Option<&Redactor>) -> Option<String> {
     let line = line.trim().replace(['\n', '\r'], " ");
     let is_new = !line.is_empty() && last != Some(&line);
     (is_new && !holds_secret(&line, redactor?)).then_some(line)
 }
 
-/// True if the redaction rules would hide a part of the line, in its words or in JSON.
+/// True if the redaction rules would hide a part of the line, or of JSON in it.
 fn holds_secret(line: &str, redactor: &Redactor) -> bool {
     let hides = |text: &str| redactor.redact(text, None) != text;
     let json = line.find('{').map(|at| &line[at..]);

@@ -48,7 +48,7 @@ impl LineError {
     }
 }
 
-/// The commands in a text that may be pasted: each begins on a new line with a slash.
+/// Splits pasted text into commands. A line that begins with a slash or `#` begins a new command.
 pub fn commands(text: &str) -> Vec<&str> {
     let mut commands = Vec::new();
     let mut from = 0;
@@ -79,8 +79,8 @@ pub fn parse(line: &str) -> Result<Option<ParsedLine>, LineError> {
     }))
 }
 
-/// Splits a text into words. A word may have quoted parts. A value that begins with a bracket ends with its
-/// JSON, if it is valid.
+/// Splits a text into words. A word may have quoted parts. A value that begins with a bracket ends where
+/// its JSON ends, if the JSON is valid.
 pub fn words(text: &str) -> Result<Vec<LineWord>, LineError> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
@@ -92,7 +92,7 @@ pub fn words(text: &str) -> Result<Vec<LineWord>, LineError> {
     Ok(words)
 }
 
-/// The first word, and the rest.
+/// Parses the first word. Returns the word and the rest of the text.
 fn word(text: &str) -> Result<(LineWord, &str), LineError> {
     if text.starts_with('{') {
         let end = json_end(text).map_err(|error| {
@@ -125,7 +125,7 @@ fn word(text: &str) -> Result<(LineWord, &str), LineError> {
                 word.push(escaped.unwrap_or('\\'));
                 &next[escaped.map_or(0, char::len_utf8)..]
             }
-            // Text that begins with a bracket and is no JSON is plain text.
+            // A value that begins with a bracket but is no JSON is read as plain text.
             '{' | '[' if is_value && let Ok(end) = json_end(rest) => {
                 word.push_str(&rest[..end]);
                 &rest[end..]
@@ -144,7 +144,8 @@ fn word(text: &str) -> Result<(LineWord, &str), LineError> {
     Ok((word, rest))
 }
 
-/// Reads up to the closing quote, and returns the rest. Only quotes and backslashes are escaped.
+/// Reads to the closing quote, and returns the rest of the text. A backslash escapes only quotes and
+/// backslashes.
 fn quoted<'t>(text: &'t str, word: &mut String) -> Result<&'t str, LineError> {
     let mut chars = text.char_indices();
     while let Some((at, c)) = chars.next() {

@@ -1,4 +1,4 @@
-//! `mainstay shell`: a prompt and scripts with the commands of the program.
+//! `mainstay shell`: runs the program's commands from a prompt or a script.
 
 mod commands;
 mod complete;
@@ -45,7 +45,7 @@ use self::{
     watch::{Names, WatchTasks},
 };
 
-/// Time between two checks that the terminal still exists.
+/// The interval of checks that the terminal still exists.
 const TERMINAL_LOOK: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
@@ -81,7 +81,7 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// True if it starts servers of its own.
+    /// True if the shell starts servers of its own.
     pub fn starts_servers(&self) -> bool {
         self.config.is_some() || self.clients.are_given()
     }
@@ -111,7 +111,7 @@ impl RunCommand for Shell {
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
         if !has_own_servers {
             let daemon = DaemonArgs::at(self.url.clone(), self.json);
-            // Without a daemon the shell cannot work.
+            // Fail early: without a daemon the shell is useless.
             let client = daemon.find()?;
             client.servers().await?;
             return self.serve_person(host, daemon, &mut signals).await;
@@ -167,7 +167,7 @@ struct Session<'s> {
     signals: &'s mut Signals,
 }
 
-/// The end of a line.
+/// The effect of a line on the shell.
 enum End {
     Done(Exit),
     Quit,
@@ -221,7 +221,7 @@ impl Session<'_> {
                 input = prompt.line() => input,
                 () = terminal_gone() => break Ok(Exit::DONE),
                 signal = self.signals.next() => {
-                    // This Ctrl-C came too late for its command.
+                    // Ignore a Ctrl-C that arrives after its command has ended.
                     if signal.is_interrupt() {
                         continue;
                     }
@@ -259,7 +259,7 @@ impl Session<'_> {
         outcome
     }
 
-    /// Runs a line, and prints its errors. A signal cancels the call.
+    /// Runs a line, and prints its errors. A signal cancels the command.
     async fn carry_out(&mut self, text: &str, history: &[String], is_interactive: bool) -> End {
         let line = match line::parse(text) {
             Ok(Some(line)) => line,
@@ -289,7 +289,7 @@ impl Session<'_> {
             has_own_servers: self.has_own_servers,
             history,
         };
-        // These commands print by themselves.
+        // These commands print their output themselves, line by line.
         let is_stream = line
             .words
             .iter()
@@ -327,8 +327,8 @@ impl Session<'_> {
     }
 }
 
-/// Waits until the terminal is gone. Otherwise a process that outlives its terminal without a signal would
-/// poll it forever.
+/// Waits until the terminal has gone. Without this check, a process that gets no signal from its closed
+/// terminal would poll the terminal forever.
 async fn terminal_gone() {
     let mut looks = interval(TERMINAL_LOOK);
     while !is_gone() {

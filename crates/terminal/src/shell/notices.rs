@@ -1,4 +1,5 @@
-//! Notices of the daemon: above the line that is typed, or on stderr while a command runs.
+//! Notices of the daemon. They appear above the line that a person types, or on stderr while a command
+//! runs.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -8,21 +9,21 @@ use parking_lot::Mutex;
 use reedline::ExternalPrinter;
 use tokio::{sync::Notify, time::sleep};
 
-/// Maximum number of rows that wait to be shown above the prompt. Further rows are dropped and counted.
+/// The maximum number of rows that wait for the prompt. Further rows are dropped and counted.
 const MOST: usize = 200;
 
-/// Time between two checks of the editor for a row.
+/// The interval at which the editor checks for a new row.
 pub const LOOK: Duration = Duration::from_millis(30);
 
 #[derive(Clone, Default)]
 pub struct Notices {
     state: Arc<Mutex<NoticeState>>,
-    /// Notified of a row to show.
+    /// Notified when a row waits.
     waiting: Arc<Notify>,
 }
 
 struct NoticeState {
-    /// The printer while a line is typed.
+    /// The printer of the line editor, for rows above the typed line.
     printer: ExternalPrinter<String>,
     is_typing: bool,
     rows: VecDeque<String>,
@@ -41,17 +42,17 @@ impl Default for NoticeState {
 }
 
 impl Notices {
-    /// The printer for the line editor.
+    /// The printer to pass to the line editor.
     pub fn printer(&self) -> ExternalPrinter<String> {
         self.state.lock().printer.clone()
     }
 
-    /// Notices that follow are shown above the line that is typed.
+    /// Shows later notices above the typed line.
     pub fn typing_begins(&self) {
         self.state.lock().is_typing = true;
     }
 
-    /// Notices that follow are printed on stderr.
+    /// Prints later notices on stderr.
     pub fn typing_ends(&self) {
         let mut state = self.state.lock();
         state.is_typing = false;
@@ -73,13 +74,13 @@ impl Notices {
 
     /// Shows a line, escaped.
     pub fn tell(&self, line: &str) {
-        // The lock is held while a line is written, so that the line does not get into the next prompt.
+        // Hold the lock during the write, so that the line does not end up in the next prompt.
         let mut state = self.state.lock();
         if !state.is_typing {
             screen::complain(line);
             return;
         }
-        // The editor counts rows.
+        // Send rows, not lines, because the editor counts rows.
         for row in output::rows(&display::line(line)) {
             if state.rows.len() < MOST {
                 state.rows.push_back(row);
@@ -90,13 +91,14 @@ impl Notices {
         self.waiting.notify_one();
     }
 
-    /// Gives rows to the editor, one at each of its checks. With several it would lose count and clear the
-    /// screen.
+    /// Passes rows to the editor, one for each of its checks. If several rows waited, the editor would
+    /// count wrongly and clear the screen.
     pub async fn hand_over(self) {
         loop {
             self.waiting.notified().await;
             while let Some((sender, row)) = self.next() {
-                // The channel has room, because only this function sends, and the last row was taken.
+                // The channel has room: only this function sends, and the editor has read the previous
+                // row.
                 sender(row);
                 loop {
                     sleep(LOOK).await;

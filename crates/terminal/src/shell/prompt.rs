@@ -1,4 +1,4 @@
-//! The line editor, on a thread of its own because it blocks.
+//! The line editor. It has its own thread because it blocks.
 
 use std::{
     borrow::Cow,
@@ -41,16 +41,16 @@ pub enum Input {
     Failed(io::Error),
 }
 
-/// Time that the editor may take to end, and the pause between two checks.
+/// The time limit for the end of the editor's thread, and the interval of checks.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_millis(500);
 const GLANCE: Duration = Duration::from_millis(5);
 
 /// The thread that edits lines.
 pub struct Prompt {
-    /// Each message requests a line.
+    /// Each message requests one line.
     requests: mpsc::Sender<()>,
     inputs: async_mpsc::Receiver<Input>,
-    /// Stops the editing of a line.
+    /// True to stop the editing of a line.
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
     notices: Notices,
@@ -71,7 +71,7 @@ impl Prompt {
                 let input = match editor.read_line(&Plain) {
                     Ok(Signal::Success(line)) => Input::Line(line),
                     Ok(Signal::CtrlC) => Input::Cleared,
-                    // These include the break signal, and signals of later versions.
+                    // These are the break signal and signals of later versions of the crate.
                     Ok(_) => Input::End,
                     Err(error) => Input::Failed(error),
                 };
@@ -89,7 +89,7 @@ impl Prompt {
         })
     }
 
-    /// Shows the prompt, and waits for a line. Notices are shown above it.
+    /// Shows the prompt, and waits for a line. Notices appear above the prompt during the wait.
     pub async fn line(&mut self) -> Input {
         self.notices.typing_begins();
         if self.requests.send(()).is_err() {
@@ -97,11 +97,12 @@ impl Prompt {
         }
         let input = self.inputs.recv().await;
         self.notices.typing_ends();
-        // The thread has panicked.
+        // No input means that the thread has panicked.
         input.unwrap_or(Input::End)
     }
 
-    /// Restores the terminal. If the terminal is gone, the thread blocks forever, and ends with the process.
+    /// Ends the thread, which restores the terminal. If the terminal has gone, the thread may block until
+    /// the process ends.
     pub fn end(self) {
         let Self {
             requests,
@@ -143,7 +144,7 @@ fn editor(lines: &[String], names: Names, notices: &Notices) -> reedline::Result
         KeyCode::BackTab,
         ReedlineEvent::MenuPrevious,
     );
-    // Colours would have to respect NO_COLOR, so the selection is shown in reverse.
+    // Show the selection in reverse. Colours would have to respect NO_COLOR.
     let chosen = Style::new().reverse();
     let menu = ColumnarMenu::default()
         .with_name(MENU)
@@ -170,8 +171,8 @@ fn editor(lines: &[String], names: Names, notices: &Notices) -> reedline::Result
         .use_bracketed_paste(true))
 }
 
-/// The key bindings, without the menu of completions if it would be empty: the next Enter would only close
-/// it.
+/// The key bindings of Emacs. They open the menu of completions only if it has entries, because Enter in an
+/// empty menu would only close the menu.
 struct Keys {
     emacs: Emacs,
     names: Names,
@@ -182,7 +183,7 @@ impl EditMode for Keys {
     fn parse_event(&mut self, event: ReedlineRawEvent) -> ReedlineEvent {
         let event = self.emacs.parse_event(event);
         match event {
-            // An empty menu is closed first.
+            // Close an empty menu first, so that Enter submits the line.
             ReedlineEvent::Enter if !self.any_fits() => {
                 ReedlineEvent::Multiple(vec![ReedlineEvent::Esc, ReedlineEvent::Submit])
             }
@@ -230,10 +231,10 @@ impl Completer for FromNames {
 /// A prompt without colours.
 struct Plain;
 
-/// The line as it was last shown, and the offset of the cursor.
+/// The last displayed line, and the offset of the cursor.
 type Line = Arc<Mutex<(String, usize)>>;
 
-/// Stores the line when it is shown, and colours nothing.
+/// A highlighter that stores each displayed line for [`Keys`], and adds no colours.
 struct Seen(Line);
 
 impl Highlighter for Seen {

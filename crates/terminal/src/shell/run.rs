@@ -1,4 +1,4 @@
-//! Runs a line: by the program's commands, with the shell's daemon.
+//! Runs a line as a command of the program, with the shell's daemon.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use mainstay_command_line::{
@@ -13,7 +13,7 @@ use super::{
     line::{LineWord, ParsedLine},
 };
 
-/// Lines that `/history` shows.
+/// The default number of lines of `/history`.
 const LINES: usize = 50;
 
 /// The result of a line.
@@ -33,12 +33,12 @@ impl From<Exit> for LineOutcome {
 pub struct Runner<'s> {
     pub host: &'s dyn Host,
     pub daemon: DaemonArgs,
-    /// True if the shell has servers of its own, so that no file may be changed.
+    /// True if the shell has started its own servers. Commands must then not change any file.
     pub has_own_servers: bool,
     pub history: &'s [String],
 }
 
-/// The command of a line. The error suggests the name that was probably meant.
+/// The command of a line. The error suggests a similar name.
 pub fn command(line: &ParsedLine) -> Result<&'static ShellCommand, CommandError> {
     commands::find(&line.command).ok_or_else(|| {
         let near = commands::nearest(&line.command);
@@ -102,7 +102,7 @@ impl Runner<'_> {
         Ok(exit.into())
     }
 
-    /// Runs another command of the program, with the shell's daemon.
+    /// Runs another command of the program with the shell's daemon.
     async fn typed(
         &self,
         command: &ShellCommand,
@@ -141,7 +141,7 @@ impl Runner<'_> {
         };
         let words = [ephemeral, names].concat();
         let running = self.host.typed(typed, &words, self.daemon.clone());
-        // A missing argument is reported for the action.
+        // Report a missing argument with the usage of the action.
         let running = running.map_err(|error| match unread(command, &error) {
             CommandError::Usage { message, .. } => CommandError::Usage {
                 message,
@@ -174,7 +174,7 @@ impl Runner<'_> {
         self.typed(command, Typed::Call, &words).await
     }
 
-    /// Prints the last lines of the history.
+    /// Prints the latest lines of the history.
     fn lines(&self, most: usize) -> Result<Exit, CommandError> {
         let first = self.history.len().saturating_sub(most);
         for line in &self.history[first..] {
@@ -197,18 +197,18 @@ fn help(words: &[&str]) -> Result<Exit, CommandError> {
     Ok(Exit::DONE)
 }
 
-/// True for options that select a daemon, because the shell has one already.
+/// True for options that select a daemon. The shell refuses them, because it already has a daemon.
 fn is_of_the_daemon(word: &str) -> bool {
     let option = word.split_once('=').map_or(word, |(option, _)| option);
     matches!(option, "--config" | "--url")
 }
 
-/// The words `first -- words`, so that none of the words is an option.
+/// The words `first -- words`. The dashes prevent that a word is parsed as an option.
 fn after_dashes<'w>(first: &[&'w str], words: &[&'w str]) -> Vec<&'w str> {
     [first, &["--"], words].concat()
 }
 
-/// The error that another command does not accept the words.
+/// The error about words that another command does not accept.
 fn unread(command: &ShellCommand, error: &clap::Error) -> CommandError {
     if let Some(missing) = missing(error) {
         return usage(command, missing);
@@ -228,7 +228,7 @@ fn missing(error: &clap::Error) -> Option<String> {
         return None;
     };
     let bare_names = names.iter().map(|name| {
-        // `<NAME>...`
+        // The name has the form `<NAME>` or `<NAME>...`.
         let name = name.trim_end_matches('.');
         name.trim_matches(['<', '>']).to_owned()
     });

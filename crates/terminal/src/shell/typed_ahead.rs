@@ -1,5 +1,5 @@
-//! Input that is typed while a command runs: it is not echoed into the command's output, and appears at the
-//! next prompt.
+//! Input that a person types while a command runs. It is not echoed into the command's output, and appears
+//! at the next prompt.
 
 #[cfg(unix)]
 mod imp {
@@ -7,12 +7,12 @@ mod imp {
 
     use rustix::termios::{InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-    /// The earlier mode of the terminal, which is restored on drop.
+    /// The earlier mode of the terminal. Dropping this value restores it.
     pub struct TypedAhead(Termios);
 
     impl TypedAhead {
-        /// Disables echo and the translation of keys: otherwise Enter would arrive as another key. Ctrl-C
-        /// stays a signal.
+        /// Disables echo, and the translation of keys, which would turn Enter into another key. Ctrl-C
+        /// still sends a signal.
         pub fn keep() -> io::Result<Self> {
             let before = tcgetattr(io::stdin())?;
             let mut modes = before.clone();
@@ -25,7 +25,7 @@ mod imp {
 
     impl Drop for TypedAhead {
         fn drop(&mut self) {
-            // Without a terminal there is nothing to restore.
+            // Ignore the error: without a terminal there is nothing to restore.
             tcsetattr(io::stdin(), OptionalActions::Now, &self.0).ok();
         }
     }

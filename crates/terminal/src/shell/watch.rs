@@ -1,5 +1,5 @@
-//! Follows the daemon in the background: reports events of its servers, and updates the names for completion
-//! when they may have changed. The prompt never waits for it.
+//! Follows the daemon in the background. Reports events of its servers, and updates the names for completion
+//! when they may have changed. The prompt never waits for this.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -17,13 +17,13 @@ use tokio::{
 
 use super::notices::Notices;
 
-/// Time between two searches for a daemon that is gone.
+/// The interval between two searches for a daemon that has gone.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Time in which several changes are read together.
+/// The delay before a new read of the names, so that several changes cause one read.
 const DEBOUNCE: Duration = Duration::from_millis(100);
 
-/// Time limit for lists. After it the old lists stay.
+/// The time limit of reading the lists. If it passes, the old lists stay.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// The names for completion.
@@ -87,7 +87,7 @@ struct Watcher {
 impl Watcher {
     async fn run(mut self) {
         loop {
-            // Commands report the reason, so the error only means that the daemon cannot be followed now.
+            // Ignore the error, because commands report the reason.
             let followed = match self.daemon.find() {
                 Ok(client) => self.follow(&client).await,
                 Err(error) => Err(error),
@@ -101,7 +101,7 @@ impl Watcher {
         }
     }
 
-    /// Returns when the stream ends.
+    /// Follows one stream of events, and returns when the stream ends.
     async fn follow(&mut self, client: &Client) -> Result<(), CommandError> {
         let mut stream = client.follow_events(self.place.as_deref()).await?;
         let is_back = std::mem::take(&mut self.is_gone);
@@ -133,12 +133,12 @@ impl Watcher {
     }
 }
 
-/// Servers that are known to be down.
+/// The servers that are down as far as the shell knows.
 #[derive(Debug, Default)]
 struct Outages(HashSet<String>);
 
 impl Outages {
-    /// The notices about the current state of the servers.
+    /// Replaces the outages by the current state of the servers. Returns the notices about it.
     fn begin(&mut self, servers: &api::Servers) -> Vec<String> {
         self.0.clear();
         let mut notices = Vec::new();
@@ -155,13 +155,13 @@ impl Outages {
         notices
     }
 
-    /// The notice about an event: a loss, a return, the end of all attempts, or a health problem. The user's
-    /// own commands print their results, so starts are only reported while a line is typed.
+    /// The notice about an event: a loss, a return, the end of all attempts, or a health problem. While a
+    /// command runs, starts are not reported, because the command prints its own result.
     fn notice_about(&mut self, event: &api::Event, is_typing: bool) -> Option<String> {
         let (word, detail) = happened::words(event);
         let server = event.server.as_deref().unwrap_or("configuration");
         let kind = serde_json::json!({"type": event.kind, "data": event.data});
-        // An event of a later version is shown unchanged.
+        // Show an event of a later version unchanged.
         let kind = serde_json::from_value(kind).ok();
         let is_news = match &kind {
             Some(EventKind::ServerConnected {}) => {
@@ -169,7 +169,7 @@ impl Outages {
                 is_typing
             }
             Some(EventKind::ServerReconnected { .. }) => {
-                // A session that was renewed on demand is not reported.
+                // Do not report a session that was replaced on request.
                 self.0.remove(server) || is_typing
             }
             Some(
@@ -187,7 +187,7 @@ impl Outages {
                 self.0.insert(server.to_owned());
                 true
             }
-            // The first attempt of each outage, if its start was not reported.
+            // Report the first attempt of each outage, unless the outage was already reported.
             Some(EventKind::ServerReconnecting { .. }) => self.0.insert(server.to_owned()),
             Some(
                 EventKind::ServerHealthDegraded { .. }
@@ -289,7 +289,7 @@ mod tests {
             notice(&refused, false).as_deref(),
             Some("the configuration was refused: no JSON")
         );
-        // A server that was never connected.
+        // The server was never connected.
         assert_eq!(
             notice(&reconnecting(1), true).as_deref(),
             Some("fs reconnecting: refused; attempt 1 in 1.0 s")

@@ -36,7 +36,7 @@ impl ServerAction {
         }
     }
 
-    /// An explanation, if the name alone is not clear.
+    /// An explanation of the action, if its name alone is not clear.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Start => "",

@@ -1,4 +1,4 @@
-//! The columns of the table: those that fit a width, and their texts.
+//! The columns of the table: which columns fit a width, and the texts of numbers.
 
 use super::rows::Row;
 
@@ -12,22 +12,22 @@ pub enum TopColumn {
     P95,
     Processes,
     Memory,
-    /// Calls of the last seconds as bars.
+    /// The calls of the last seconds, as bars.
     Spark,
     Detail,
 }
 
-/// A column and its width. A blank follows each.
+/// A column and its width without the blank that follows.
 pub type Placed = (TopColumn, u16);
 
-/// Width of the marker of the selected row, and a blank.
+/// The width of the marker of the selected row and a blank.
 pub const MARKER: u16 = 2;
 
 const LEAST_NAME: u16 = 8;
 const STATE: u16 = 12;
 const LEAST_SPARK: u16 = 6;
 
-/// Least width of the detail column beside all numbers.
+/// The minimum width of the detail column if all numbers are shown.
 const LEAST_DETAIL: u16 = 30;
 
 impl TopColumn {
@@ -46,12 +46,12 @@ impl TopColumn {
         }
     }
 
-    /// True for numbers, which are right-aligned.
+    /// True for columns with numbers. Numbers are right-aligned.
     pub const fn is_number(self) -> bool {
         !matches!(self, Self::Name | Self::State | Self::Spark | Self::Detail)
     }
 
-    /// The text of a column that is one number. Other columns are drawn separately.
+    /// The text of a column with a single number. Other columns are drawn separately.
     pub fn number(self, row: &Row) -> String {
         let Some(figures) = &row.figures else {
             return String::new();
@@ -77,7 +77,7 @@ pub fn placed(width: u16, longest_name: u16) -> Vec<Placed> {
     let name = longest_name.clamp(LEAST_NAME, (width / 5).clamp(LEAST_NAME, 32));
     let mut columns = vec![(TopColumn::Name, name), (TopColumn::State, STATE)];
     let mut left = width.saturating_sub(MARKER + name + 1 + STATE + 1);
-    // The most important column comes first. The order on the screen is another one.
+    // The columns in order of importance. Their order on the screen differs.
     let numbers = [
         (TopColumn::Rate, 7),
         (TopColumn::Errors, 4),
@@ -153,7 +153,7 @@ fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Bars of the last seconds, the newest on the right: as many as fit.
+/// The bars of the last seconds, as many as fit. The newest is on the right.
 pub fn spark(row: &Row, width: u16, is_unicode: bool) -> String {
     let levels: &[char] = if is_unicode {
         &[' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']

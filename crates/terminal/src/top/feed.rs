@@ -1,5 +1,5 @@
-//! The daemon's side of the screen: its stream of events, its answers, and the lines of the pane. If the
-//! daemon is gone, the feed searches for it, and may find another one at another address.
+//! The connection of the screen to the daemon: the stream of events, the answers, and the lines of the pane.
+//! If the daemon has gone, the feed searches for a daemon, which may have another address.
 
 use std::{future::Future, panic::resume_unwind, sync::Arc, time::Duration};
 
@@ -19,31 +19,32 @@ use super::{
     questions::DaemonQuestion,
 };
 
-/// The first pause before a daemon that is gone is tried again. The pause doubles up to the longest one.
+/// The first and the longest pause between attempts to reach a daemon that has gone. Each pause is twice as
+/// long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Time limit of a question, after which it may be asked again.
+/// The time limit of a question. After it, the question may be asked again.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Time between two queries for the calls in the pane.
+/// The interval between two queries for the calls in the pane.
 const CALLS_EVERY: Duration = Duration::from_secs(2);
 
-/// Events that wait for the screen. A slow reader blocks the daemon's streams, which then report that events
-/// were missed.
+/// The maximum number of events that wait for the screen. If the screen is slow, the daemon's streams block,
+/// and later report that events were missed.
 const QUEUE: usize = 256;
 
 pub struct Feed {
     sender: mpsc::Sender<TopEvent>,
     receiver: mpsc::Receiver<TopEvent>,
     tasks: JoinSet<()>,
-    /// The daemon, while it is connected.
+    /// The client of the daemon while there is a connection.
     client: Arc<Mutex<Option<Client>>>,
     following: Option<AbortHandle>,
 }
 
 impl Feed {
-    /// Follows this daemon, and later the one at this URL or of the state directory.
+    /// Follows this daemon. Later follows the daemon at this URL or of the state directory.
     pub fn start(client: Client, url: Option<String>) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let shared = Arc::new(Mutex::new(Some(client.clone())));
@@ -77,7 +78,7 @@ impl Feed {
             let answer = timeout(ANSWER, answer(&client, &question)).await;
             let event = match answer {
                 Ok(Ok(event)) => event,
-                // If the daemon is gone, the stream reports the reason.
+                // Do not report the reason here. If the daemon has gone, the stream reports it.
                 Ok(Err(_)) | Err(_) => TopEvent::NoAnswer(question),
             };
             sender.send(event).await.ok();
@@ -92,7 +93,7 @@ impl Feed {
         });
     }
 
-    /// Follows a topic of a server, instead of the earlier one.
+    /// Follows a topic of a server, and stops following the previous one.
     pub fn follow(&mut self, generation: u64, topic: Topic, name: String) {
         self.unfollow();
         self.following = self.work(move |client, sender| async move {
@@ -100,7 +101,7 @@ impl Feed {
             let followed = match topic {
                 Topic::Log => log(&client, &name, &pane).await,
                 Topic::Calls => calls(&client, &name, &pane).await,
-                // The event stream has these.
+                // The event stream already delivers these.
                 Topic::Events | Topic::Status => Ok(()),
             };
             if let Err(error) = followed {
@@ -116,7 +117,7 @@ impl Feed {
         }
     }
 
-    /// Runs work with the daemon, if it is connected.
+    /// Runs work with the daemon's client. Does nothing without a connection.
     fn work<W: Future<Output = ()> + Send + 'static>(
         &mut self,
         work: impl FnOnce(Client, mpsc::Sender<TopEvent>) -> W,
@@ -126,7 +127,7 @@ impl Feed {
     }
 }
 
-/// Follows the events of a daemon, and of its successors.
+/// Follows the events of a daemon, and then those of its successors.
 async fn connected(
     first: Client,
     url: Option<String>,
@@ -158,12 +159,12 @@ async fn connected(
         }
         sleep(pause).await;
         pause = (pause * 2).min(LAST_PAUSE);
-        // A new daemon may have another port and another token.
+        // Look the daemon up again, because a new daemon may have another port and another token.
         found = connect::running(url.clone());
     }
 }
 
-/// Sends the servers, the recent events, and all later ones, until the daemon ends the stream.
+/// Sends the servers, the recent events, and all later events until the daemon ends the stream.
 async fn events(
     client: &Client,
     sender: &mpsc::Sender<TopEvent>,
@@ -179,7 +180,7 @@ async fn events(
                 TopEvent::Happened(client.recent_events(None).await?.events)
             }
             Told::Event(event) => TopEvent::Happened(vec![event]),
-            // The servers follow.
+            // Skip this notice. The daemon sends all servers next.
             Told::Missed => continue,
         };
         sender.send(event).await.ok();
@@ -197,7 +198,7 @@ async fn answer(client: &Client, question: &DaemonQuestion) -> Result<TopEvent, 
     })
 }
 
-/// The result of an action, in words.
+/// Runs an action. Returns a sentence about its result.
 async fn operate(client: &Client, name: &str, action: ServerAction) -> Result<String, String> {
     let keeping = Keeping {
         persist: true,
@@ -212,7 +213,7 @@ async fn operate(client: &Client, name: &str, action: ServerAction) -> Result<St
     let failed = |error: String| format!("cannot {} {name}: {error}", action.verb());
     let operated = operated.map_err(|error| failed(error.to_string()))?;
     match operated.error {
-        // The server is enabled in the configuration; only the start failed.
+        // The configuration enables the server, and only the start has failed.
         Some(error) if action == ServerAction::Enable => {
             Err(format!("{name} is enabled, but does not start: {error}"))
         }
@@ -222,7 +223,7 @@ async fn operate(client: &Client, name: &str, action: ServerAction) -> Result<St
     }
 }
 
-/// The receiver of a pane's lines.
+/// The destination of a pane's lines.
 struct PaneLines {
     sender: mpsc::Sender<TopEvent>,
     generation: u64,
@@ -235,7 +236,7 @@ impl PaneLines {
             lines,
             is_whole,
         };
-        // Without a reader the program ends.
+        // Ignore the error: without a receiver the program is ending.
         self.sender.send(event).await.ok();
     }
 }
@@ -263,7 +264,7 @@ async fn calls(client: &Client, name: &str, pane: &PaneLines) -> Result<(), Clie
     loop {
         looks.tick().await;
         let records = client.call_records(&query).await?;
-        // The newest is the last line, as in a log.
+        // Reverse the order, so that the newest call is the last line, as in a log.
         let lines = records.calls.iter().rev().map(PaneLine::of_call);
         pane.tell(lines.collect(), true).await;
     }

@@ -4,7 +4,7 @@ pub use imp::{JobControl, ask_to_stop, stop_ourselves};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Job {
-    /// SIGTSTP. It no longer stops the process by itself.
+    /// SIGTSTP. While `top` listens for it, it does not stop the process.
     Stop,
     /// SIGCONT, after the process was stopped.
     Continue,
@@ -42,9 +42,9 @@ mod imp {
         }
     }
 
-    /// Sends the signal of Ctrl-Z to the whole process group.
+    /// Sends SIGTSTP to the whole process group, as Ctrl-Z in a terminal does.
     pub fn ask_to_stop() {
-        // The call cannot fail for our own group.
+        // Ignore the error: a process may always signal its own group.
         kill_current_process_group(Signal::TSTP).ok();
     }
 

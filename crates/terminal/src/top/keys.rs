@@ -1,4 +1,4 @@
-//! Keys that mean something.
+//! The keys that `top` uses.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 

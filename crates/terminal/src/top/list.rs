@@ -1,4 +1,4 @@
-//! The list of servers: the rows that are shown, their order, and the selected one.
+//! The list of servers: the visible rows, their order, and the selected row.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,7 @@ use mainstay_api::{Server, ServerFigures};
 
 use super::rows::{self, Row, Sort, States};
 
-/// Time after which an unmoved selection is at rest.
+/// The time after which a selection counts as resting.
 const REST: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
@@ -21,13 +21,13 @@ pub struct List {
     pub states: States,
     /// The text of the filter.
     pub text: String,
-    /// Indices of the rows that match the filter, in order.
+    /// The indices of the rows that match the filter, in the chosen order.
     pub visible: Vec<usize>,
     /// The name of the selected server. It survives sorting, filtering and a restart.
     pub selected: Option<String>,
-    /// The first row on the screen. The view keeps the selection visible.
+    /// The first row on the screen. The view keeps the selected row visible.
     pub first: usize,
-    /// Number of rows that fit the screen, as the view last found.
+    /// The number of rows that fit on the screen, set by the view.
     pub page: usize,
     selected_at: Instant,
 }
@@ -48,13 +48,13 @@ impl List {
         }
     }
 
-    /// The selected row.
+    /// The selected row. `None` if there is none.
     pub fn row(&self) -> Option<&Row> {
         let selected = self.selected.as_ref()?;
         self.rows.iter().find(|row| row.name == *selected)
     }
 
-    /// The index of the selected row among the shown ones.
+    /// The index of the selected row among the visible rows.
     pub fn place(&self) -> Option<usize> {
         let selected = self.selected.as_ref()?;
         self.visible
@@ -62,14 +62,14 @@ impl List {
             .position(|index| self.rows[*index].name == *selected)
     }
 
-    /// The selected server, after the selection is at rest.
+    /// The selected server, if the selection has not changed for the time [`REST`].
     pub fn resting(&self, now: Instant) -> Option<&String> {
         self.selected
             .as_ref()
             .filter(|_| now >= self.selected_at + REST)
     }
 
-    /// Replaces all servers.
+    /// Replaces all servers. Keeps the figures of servers that remain.
     pub fn set_all(&mut self, servers: Vec<Server>, now: Instant) {
         let rows = std::mem::take(&mut self.rows).into_iter();
         let mut before: HashMap<String, Row> = rows.map(|row| (row.name.clone(), row)).collect();
@@ -84,8 +84,8 @@ impl List {
         self.arrange(now);
     }
 
-    /// Replaces one server. Returns false if it is not in the list: the place of a new server is only known
-    /// with all servers.
+    /// Replaces one server. Returns false if the server is not in the list. Its place is then unknown until
+    /// all servers are loaded.
     #[must_use]
     pub fn set(&mut self, server: Server, now: Instant) -> bool {
         let row = Row::new(server, now);
@@ -98,7 +98,7 @@ impl List {
         is_listed
     }
 
-    /// Sets the figures. Returns true if they belong to exactly the servers in the list.
+    /// Sets the figures. Returns true if they belong to exactly the servers of the list.
     #[must_use]
     pub fn set_figures(&mut self, figures: Vec<ServerFigures>, now: Instant) -> bool {
         let by_name = |figures: ServerFigures| (figures.name.clone(), figures);
@@ -114,7 +114,7 @@ impl List {
         is_complete && figures.is_empty()
     }
 
-    /// Sorts and filters the rows. Selects the nearest row if the selected one is gone.
+    /// Sorts and filters the rows. If the selected server has gone, selects the row at its place.
     pub fn arrange(&mut self, now: Instant) {
         let place = self.place();
         self.visible = rows::visible(
@@ -125,13 +125,13 @@ impl List {
             &self.text,
         );
         let exists = |name: &String| self.rows.iter().any(|row| row.name == *name);
-        // A selected server that the filter hides stays selected, and is visible again without the filter.
+        // If only the filter hides the selected server, it stays selected.
         if self.selected.as_ref().is_none_or(|name| !exists(name)) {
             self.choose(place.unwrap_or(0), now);
         }
     }
 
-    /// Selects the row at this index, or the last one.
+    /// Selects the visible row at this index, or the last row.
     pub fn choose(&mut self, place: usize, now: Instant) {
         let place = place.min(self.visible.len().saturating_sub(1));
         let chosen = self
@@ -144,7 +144,7 @@ impl List {
         }
     }
 
-    /// Moves the selection by this number of rows.
+    /// Moves the selection down by this number of rows.
     pub fn step(&mut self, by: isize, now: Instant) {
         let place = match self.place() {
             Some(place) => place.saturating_add_signed(by),

@@ -1,5 +1,5 @@
-//! `mainstay top`: a live screen of the servers. `model` decides, `view` draws, `feed` talks to the daemon,
-//! and the loop here connects them.
+//! `mainstay top`: a live screen of the servers. `model` decides, `view` draws, `feed` communicates with
+//! the daemon, and the loop in this file connects them.
 
 mod action;
 mod columns;
@@ -53,10 +53,11 @@ Examples:
 
 Press ? for the keys.";
 
-/// Time between two updates of countdowns.
+/// The interval between two updates of countdowns.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Time between two pictures without a key press: a slow line carries a few in a second.
+/// The minimum time between two frames without a key press. A slow connection can transmit a few frames in
+/// a second.
 const PICTURE: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Args)]
@@ -71,7 +72,7 @@ pub struct Top {
     pub json: bool,
 }
 
-/// The events of the loop.
+/// The inputs of the loop.
 enum Next {
     Input(Option<io::Result<Input>>),
     Event(TopEvent),
@@ -100,7 +101,7 @@ impl RunCommand for Top {
                 hint: Some("\"mainstay top --json\" prints what it shows, once".to_owned()),
             });
         }
-        // An error before the first frame is printed like the error of any other command.
+        // Query before the screen opens, so that an error is printed like that of any other command.
         let servers = client.servers().await?;
         let model = Model::new(servers, Instant::now());
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
@@ -158,7 +159,7 @@ async fn show(
                 continue;
             }
             Next::Input(Some(Ok(_))) => continue,
-            // The terminal is gone.
+            // The input ends when the terminal has gone.
             Next::Input(None | Some(Err(_))) => return Ok(Exit::DONE),
             Next::Signal(signal) => {
                 drop(screen);
@@ -219,7 +220,7 @@ fn is_unicode() -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
         .find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()));
-    // Without a locale assume UTF-8, which today's terminals support.
+    // Without a locale assume UTF-8, which most terminals support.
     locale.is_none_or(|locale| {
         let locale = locale.to_lowercase();
         locale.contains("utf-8") || locale.contains("utf8")

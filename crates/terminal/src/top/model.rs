@@ -1,4 +1,4 @@
-//! The model of the screen, and its reaction to events. Pure: no waiting, reading or drawing.
+//! The model of the screen, and its reactions to events. Pure: it never waits, reads or draws.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -17,13 +17,14 @@ use super::{
     rows::{Row, States},
 };
 
-/// Time for which a notice is shown.
+/// The time for which a notice is visible.
 const NOTICE: Duration = Duration::from_secs(8);
 
-/// Height of the screen below which a pane leaves no room for servers.
+/// The minimum height of the screen for a pane. On a lower screen, no room for servers would
+/// remain.
 pub const LEAST_FOR_PANE: u16 = 12;
 
-/// Events that are kept for the pane.
+/// The maximum number of events that are kept for the pane.
 const EVENTS: usize = 2000;
 
 /// An event for the model.
@@ -31,9 +32,9 @@ const EVENTS: usize = 2000;
 pub enum TopEvent {
     Key(KeyPress),
     Tick,
-    /// The daemon is connected, with all of its servers. It may be another daemon than before.
+    /// The daemon is connected. Has all of its servers. The daemon may not be the previous one.
     Connected(Servers),
-    /// The stream of events has ended, or could not begin.
+    /// The stream of events has ended, or could not be opened.
     Gone {
         reason: String,
         again_in: Duration,
@@ -41,10 +42,10 @@ pub enum TopEvent {
     Servers(Servers),
     Server(Box<Server>),
     Figures(Figures),
-    /// A question was not answered.
+    /// A question got no answer.
     NoAnswer(DaemonQuestion),
     Happened(Vec<Happened>),
-    /// Lines of a pane, with the generation of its request.
+    /// Lines of a pane. The generation is that of the request for them.
     Pane {
         generation: u64,
         lines: Vec<PaneLine>,
@@ -52,7 +53,7 @@ pub enum TopEvent {
     },
     Operated {
         name: String,
-        /// A sentence for success or failure.
+        /// A sentence about the success or the failure.
         outcome: Result<String, String>,
     },
 }
@@ -65,7 +66,7 @@ pub enum Effect {
         name: String,
         action: ServerAction,
     },
-    /// Follow the topic of a pane, instead of the earlier one.
+    /// Follow the topic of a pane, and stop following the previous topic.
     Follow {
         generation: u64,
         topic: Topic,
@@ -77,17 +78,17 @@ pub enum Effect {
     Quit,
 }
 
-/// The meaning of keys.
+/// The mode that decides what keys do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyMode {
     Browse,
-    /// The text of the filter is typed.
+    /// The user types the text of the filter.
     Filter,
     Confirm {
         name: String,
         action: ServerAction,
     },
-    /// The help, from this line on.
+    /// The help, scrolled to this line.
     Help {
         first: usize,
     },
@@ -117,11 +118,11 @@ pub struct Model {
     pub pane: Option<Pane>,
     pub events: VecDeque<Happened>,
     pub notice: Option<Notice>,
-    /// True if the picture has changed since it was drawn.
+    /// True if the picture has changed since the last frame.
     pub is_dirty: bool,
-    /// Operations in progress, by server.
+    /// The operations in progress, by server.
     pub at_work: HashMap<String, ServerAction>,
-    /// True if the screen is high enough for a pane, as last drawn.
+    /// True if the screen was high enough for a pane at the last frame.
     pub has_room_for_pane: bool,
     questions: DaemonQuestions,
     generation: u64,
@@ -148,10 +149,10 @@ impl Model {
         model
     }
 
-    /// Handles an event. The effects must be performed in order.
+    /// Handles an event. The caller must perform the effects in order.
     pub fn update(&mut self, event: TopEvent, now: Instant) -> Vec<Effect> {
         let before = std::mem::replace(&mut self.now, now);
-        // Time alone changes little.
+        // A tick rarely changes the picture. The changes are detected below.
         self.is_dirty |= !matches!(event, TopEvent::Tick | TopEvent::NoAnswer(_));
         match event {
             TopEvent::Key(key) => return self.press(key),
@@ -159,7 +160,7 @@ impl Model {
             TopEvent::Connected(servers) => {
                 self.link = DaemonLink::Up;
                 self.questions.begin();
-                // The daemon repeats its recent events.
+                // Clear the events, because the daemon repeats its recent events.
                 self.events.clear();
                 self.set_servers(servers);
                 if let Some(pane) = &mut self.pane {
@@ -193,7 +194,7 @@ impl Model {
             }
             TopEvent::NoAnswer(question) => {
                 self.questions.close(&question);
-                // A server that is gone is in no list.
+                // Query all servers, because this server may have been removed.
                 if let DaemonQuestion::Server(_) = question {
                     self.questions.want_all(now);
                 }
@@ -244,7 +245,7 @@ impl Model {
         Vec::new()
     }
 
-    /// Seconds until a daemon that is gone is tried again.
+    /// The seconds until the next attempt to reach a daemon that has gone.
     pub fn again_in(&self) -> Option<u64> {
         match &self.link {
             DaemonLink::Up => None,
@@ -278,7 +279,7 @@ impl Model {
             self.notice = None;
             self.is_dirty = true;
         }
-        // Redraw when a countdown has reached another second.
+        // Redraw when a countdown shows another second.
         let seconds = |now: Instant, row: &Row| row.countdown(now);
         self.is_dirty |= self
             .list
@@ -295,7 +296,7 @@ impl Model {
         effects
     }
 
-    /// Makes the pane follow the selected server after the selection is at rest.
+    /// Makes the pane follow the selected server when the selection is at rest.
     fn follow(&mut self) -> Option<Effect> {
         let pane = self.pane.as_mut()?;
         let name = self.list.resting(self.now)?;
@@ -307,12 +308,12 @@ impl Model {
         pane.begin(target);
         self.is_dirty = true;
         if pane.topic == Topic::Status {
-            // The status is already in the row.
+            // The row already has the status.
             pane.is_loaded = true;
             return Some(Effect::Unfollow);
         }
         if pane.topic == Topic::Events {
-            // Events come without a query.
+            // The model already has the events.
             let is_about = |event: &&Happened| event.server.as_ref() == Some(name);
             let about_server = self.events.iter().filter(is_about);
             pane.add(about_server.map(PaneLine::of_event).collect(), true);
@@ -344,7 +345,8 @@ impl Model {
         Vec::new()
     }
 
-    /// Only a clear yes confirms. Keys that are pressed by mistake neither confirm nor cancel.
+    /// Handles a key in the confirmation. Only an explicit yes confirms. Other keys may be typed by
+    /// mistake, and neither confirm nor cancel.
     fn answer(&mut self, key: KeyPress) -> Vec<Effect> {
         let is_yes = match key {
             KeyPress::Char('y' | 'Y') => true,
@@ -376,7 +378,7 @@ impl Model {
             _ => return,
         }
         self.list.arrange(self.now);
-        // Operate only on a visible server.
+        // Select a visible server, so that an action never applies to a hidden one.
         if self.list.place().is_none() {
             self.list.choose(0, self.now);
         }
@@ -446,7 +448,7 @@ impl Model {
         );
     }
 
-    /// Moves the selection by this number of pages.
+    /// Moves the selection down by this number of pages.
     fn page(&mut self, by: isize) {
         let rows = self.list.page.cast_signed();
         self.list.step(by * rows, self.now);

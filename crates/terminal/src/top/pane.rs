@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use mainstay_api::{CallRecord, Event, LogLine};
 use mainstay_command_line::{happened, output, time};
 
-/// Lines that are kept: more than fit a screen.
+/// The maximum number of lines in the pane. More than fit on a screen.
 pub const LINES: usize = 300;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum Topic {
     Log,
     Events,
     Calls,
-    /// The complete status, which may not fit the server's line.
+    /// The complete status. It may be longer than the server's line.
     Status,
 }
 
@@ -38,7 +38,7 @@ impl Topic {
         }
     }
 
-    /// The text of an empty pane.
+    /// The text that an empty pane shows.
     pub const fn nothing(self) -> &'static str {
         match self {
             Self::Log => "it has not said anything",
@@ -64,14 +64,14 @@ impl PaneLine {
         }
     }
 
-    /// A remark of Mainstay.
+    /// A line with a remark of Mainstay itself.
     pub fn remark(text: &str) -> Self {
         Self::new(text, true)
     }
 
     pub fn of_log(line: &LogLine) -> Self {
         let (at, source) = (time::local(&line.time), &line.source);
-        // Tabs would look like columns.
+        // Replace tabs, because they would look like columns.
         let text = line.text.replace('\t', "  ");
         Self::new(&format!("{at} {source:8} {text}"), false)
     }
@@ -110,7 +110,7 @@ pub struct Pane {
     /// The topic and server of the lines. `None` until the selection is at rest.
     pub followed: Option<(Topic, String)>,
     pub lines: VecDeque<PaneLine>,
-    /// True if an answer has come.
+    /// True if the first answer has arrived.
     pub is_loaded: bool,
 }
 
@@ -130,7 +130,7 @@ impl Pane {
         self.is_loaded = false;
     }
 
-    /// Adds lines, or replaces all of them.
+    /// Adds lines. If `is_whole`, replaces all lines.
     pub fn add(&mut self, lines: Vec<PaneLine>, is_whole: bool) {
         if is_whole {
             self.lines.clear();

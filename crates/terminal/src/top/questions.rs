@@ -1,4 +1,5 @@
-//! The questions to the daemon, and their times. No question is repeated before it is answered.
+//! The questions to the daemon, and the times at which they are due. No question is repeated before
+//! it is answered.
 
 use std::{
     collections::HashSet,
@@ -7,16 +8,18 @@ use std::{
 
 use super::rows::{Mood, Row};
 
-/// Time between two queries for figures.
+/// The interval between two queries for figures.
 const FIGURES_EVERY: Duration = Duration::from_secs(1);
 
-/// Time between two queries for all servers, even without an event about a change.
+/// The interval between two queries for all servers while no event reports a change.
 const SERVERS_EVERY: Duration = Duration::from_secs(10);
 
-/// Time between two queries for a server that is connecting, because its progress is no event.
+/// The interval between two queries for a connecting server. They are needed because no event
+/// reports its progress.
 const START_EVERY: Duration = Duration::from_secs(2);
 
-/// Number of changed servers above which one request asks for all.
+/// The maximum number of changed servers that are queried one by one. For more servers, one query
+/// asks for all.
 const SINGLE_REQUESTS: usize = 8;
 
 /// A question to the daemon.
@@ -30,9 +33,9 @@ pub enum DaemonQuestion {
 /// Open and due questions.
 #[derive(Debug)]
 pub struct DaemonQuestions {
-    /// Questions without an answer.
+    /// Questions that wait for an answer.
     open: HashSet<DaemonQuestion>,
-    /// Servers that may have changed since they were queried.
+    /// Servers that may have changed since their last query.
     changed: HashSet<String>,
     figures_at: Option<Instant>,
     servers_at: Instant,
@@ -50,35 +53,35 @@ impl DaemonQuestions {
         }
     }
 
-    /// Starts anew: the daemon is connected, and may be another one.
+    /// Resets the questions for a new connection, which may lead to another daemon.
     pub fn begin(&mut self) {
         self.open.clear();
         self.changed.clear();
         self.figures_at = None;
     }
 
-    /// Drops open questions: the daemon is gone.
+    /// Drops open questions after the daemon has gone.
     pub fn give_up(&mut self) {
         self.open.clear();
     }
 
-    /// Closes a question that was answered, or will not be.
+    /// Closes a question that was answered or that failed.
     pub fn close(&mut self, question: &DaemonQuestion) {
         self.open.remove(question);
     }
 
-    /// Notes that all servers are up to date.
+    /// Records that all servers are up to date.
     pub fn know_all(&mut self, now: Instant) {
         self.servers_at = now;
         self.changed.clear();
     }
 
-    /// Makes the next query ask for all servers.
+    /// Makes a query for all servers due at once.
     pub fn want_all(&mut self, now: Instant) {
         self.servers_at = now.checked_sub(SERVERS_EVERY).unwrap_or(now);
     }
 
-    /// Makes the next query ask for this server.
+    /// Makes a query for this server due.
     pub fn mark_changed(&mut self, server: String) {
         self.changed.insert(server);
     }

@@ -1,4 +1,4 @@
-//! One server as a row: its data, escaped, and values that are derived from it.
+//! One server as a row: its escaped data, and values derived from them.
 
 use std::{
     cmp::Reverse,
@@ -9,13 +9,13 @@ use std::{
 use mainstay_api::{Server, ServerFigures};
 use mainstay_command_line::{output, pending, trouble};
 
-/// Seconds of calls that a sparkline can show.
+/// The number of seconds of calls that a sparkline can show.
 pub const SPARKLINE_SECONDS: usize = 60;
 
-/// The state of a server, in the groups that people look for; the worst first.
+/// The state of a server, in the groups that people look for. The worst group comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mood {
-    /// The server is enabled, and no attempt will follow.
+    /// The server is enabled and down, and no attempt will follow.
     Broken,
     /// The server is not connected, and an attempt is in progress or will follow.
     Trying,
@@ -24,7 +24,7 @@ pub enum Mood {
     /// The server waits for approval.
     Pending,
     Well,
-    /// Its operator has stopped it.
+    /// An operator has stopped the server.
     Down,
 }
 
@@ -52,17 +52,17 @@ impl Mood {
 /// The data of one server. All of its text is escaped.
 #[derive(Debug)]
 pub struct Row {
-    /// Legal names need no escape, so this name is also used in requests.
+    /// The name. Legal names need no escape, so requests use the same text.
     pub name: String,
     pub word: String,
     pub mood: Mood,
     pub is_enabled: bool,
-    /// The reason that the server is not well, and the next step. For a healthy server, a note.
+    /// The reason why the server is not well, and the next step. For a healthy server, a note.
     reason: String,
     attempt: Option<u32>,
     /// The time of the next attempt.
     pub retry_at: Option<Instant>,
-    /// Time since the connection, and the time at which that was reported.
+    /// The time since the connection, and the time of that report.
     up: Option<(Duration, Instant)>,
     pub crashes: u32,
     pub tools: usize,
@@ -70,18 +70,18 @@ pub struct Row {
     pub transport: String,
     pub in_flight: u64,
     pub figures: Option<ServerFigures>,
-    /// Calls in each second, the newest last.
+    /// The number of calls in each second, the newest last.
     pub history: VecDeque<u64>,
 }
 
 impl Row {
-    /// A row from the daemon's answer at this moment.
+    /// A row from the daemon's answer, received at `now`.
     pub fn new(mut server: Server, now: Instant) -> Self {
         let safe = |text: &str| output::one_line(text).into_owned();
         let mood = Mood::for_server(&server);
         let word = safe(trouble::word(&server));
         let up = server.uptime_ms.map(|ms| (Duration::from_millis(ms), now));
-        // The countdown continues here.
+        // The row counts down by itself from here on.
         let retry_in = server.next_retry_ms.take().map(Duration::from_millis);
         let attempt = server.reconnect_attempt.take();
         let reason = match &server.pending {
@@ -108,17 +108,17 @@ impl Row {
         }
     }
 
-    /// Takes over the figures of an earlier row.
+    /// Moves the figures of the server's previous row into this row.
     pub fn with_figures_of(mut self, before: &mut Self) -> Self {
         self.figures = before.figures.take();
         self.history = std::mem::take(&mut before.history);
         self
     }
 
-    /// Sets figures, which are queried about once a second.
+    /// Sets the figures. The daemon is queried for them about once a second.
     pub fn set_figures(&mut self, figures: ServerFigures) {
         if let Some(before) = &self.figures {
-            // A restarted daemon counts from zero.
+            // The counter starts again at zero after a restart of the daemon.
             let calls = figures.calls.checked_sub(before.calls);
             self.history.push_back(calls.unwrap_or(figures.calls));
             if self.history.len() > SPARKLINE_SECONDS {
@@ -129,7 +129,7 @@ impl Row {
         self.figures = Some(figures);
     }
 
-    /// Whole seconds until the next attempt.
+    /// The whole seconds until the next attempt.
     pub fn countdown(&self, now: Instant) -> Option<u64> {
         let left = self.retry_at?.saturating_duration_since(now);
         Some(
@@ -140,7 +140,7 @@ impl Row {
         )
     }
 
-    /// The text about the status. The countdown comes first, because it fits where the reason does not.
+    /// The text about the status. The countdown comes first, because a narrow screen may cut the reason.
     pub fn detail(&self, now: Instant) -> String {
         let attempt = self.attempt.unwrap_or(1);
         match (self.countdown(now), self.mood, self.attempt) {
@@ -189,7 +189,7 @@ impl Row {
         memory.unwrap_or_default()
     }
 
-    /// True if the text is part of the row.
+    /// True if the row contains the text.
     fn has(&self, lowercase: &str) -> bool {
         [&self.name, &self.word, &self.reason]
             .iter()
@@ -197,7 +197,8 @@ impl Row {
     }
 }
 
-/// `4 s`, `3 min`, `2 h`: without the smaller units of [`output::span`], which would change all the time.
+/// `4 s`, `3 min`, `2 h`: only the largest unit of [`output::span`], because smaller units would change
+/// all the time.
 fn whole(span: Duration) -> String {
     let seconds = span.as_secs();
     let unit = match seconds {
@@ -215,7 +216,7 @@ pub enum Sort {
     /// The order of the configuration.
     Configured,
     Name,
-    /// The worst first.
+    /// The worst state first.
     State,
     Rate,
     Errors,
@@ -251,7 +252,7 @@ impl Sort {
         Self::ALL[at.map_or(0, |at| (at + 1) % Self::ALL.len())]
     }
 
-    /// Sorts indices of rows. Equal rows stay in the order of the configuration.
+    /// Sorts the indices of rows. Rows that compare equal keep the order of the configuration.
     fn order(self, rows: &[Row], indices: &mut [usize]) {
         let largest_first = |figure: fn(&Row) -> f64, indices: &mut [usize]| {
             indices.sort_by(|one, other| figure(&rows[*other]).total_cmp(&figure(&rows[*one])));
@@ -268,7 +269,7 @@ impl Sort {
     }
 }
 
-/// The states that are shown.
+/// The filter by state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum States {
     All,
@@ -307,7 +308,7 @@ impl States {
     }
 }
 
-/// The shown rows in order, as indices.
+/// The indices of the visible rows, in order.
 pub fn visible(
     rows: &[Row],
     sort: Sort,

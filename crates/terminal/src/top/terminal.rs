@@ -1,5 +1,5 @@
-//! The terminal while `top` uses it: raw mode and the alternate screen. It is restored at every end of the
-//! program, except for SIGKILL.
+//! The terminal while `top` uses it: raw mode and the alternate screen. It is restored whenever the
+//! program ends, except by SIGKILL.
 
 use std::{
     io::{self, BufWriter, Stdout},
@@ -18,14 +18,14 @@ use ratatui::{
     layout::{Position, Rect},
 };
 
-/// The terminal. It is restored when the value is dropped, and before a panic is printed.
+/// The terminal. It is restored when this value is dropped, and before a panic is printed.
 pub struct Screen(Terminal<CrosstermBackend<BufWriter<Stdout>>>);
 
 impl Screen {
     pub fn enter() -> io::Result<Self> {
         restore_before_panics(restore);
         take()?;
-        // From here on, every failure restores the terminal.
+        // From here on, every failure must restore the terminal.
         match Terminal::new(CrosstermBackend::new(screen::canvas())) {
             Ok(terminal) => Ok(Self(terminal)),
             Err(error) => {
@@ -35,17 +35,18 @@ impl Screen {
         }
     }
 
-    /// Takes the terminal again, after another program had it.
+    /// Takes the terminal again after another program has used it.
     pub fn retake(&mut self) -> io::Result<()> {
-        // The shell has set a mode that is not raw, so the noted mode may be wrong.
+        // Restore first: the shell has left raw mode, so the recorded mode may be wrong.
         restore();
         take()?;
         self.clear()
     }
 
-    /// Draws everything in the next frame, and not only changes.
+    /// Makes the next frame draw everything, not only changes.
     pub fn clear(&mut self) -> io::Result<()> {
-        // `Terminal::clear` would query the cursor, and wait for the answer among the keys.
+        // `Terminal::clear` would query the cursor position, and would wait for the answer among the key
+        // presses.
         let size = self.0.size()?;
         self.0.resize(Rect::from((Position::ORIGIN, size)))
     }
@@ -67,15 +68,15 @@ fn take() -> io::Result<()> {
     execute!(canvas, EnterAlternateScreen, Hide)
 }
 
-/// Restores the terminal. A second call does no harm.
+/// Restores the terminal. May be called several times.
 pub fn restore() {
-    // Without a terminal there is nothing to restore.
+    // Ignore errors: without a terminal there is nothing to restore.
     let mut canvas = screen::canvas();
     execute!(canvas, LeaveAlternateScreen, Show).ok();
     disable_raw_mode().ok();
 }
 
-/// Restores the terminal before a panic, whose message would be lost on the alternate screen.
+/// Restores the terminal before a panic is printed. The message would be lost on the alternate screen.
 fn restore_before_panics(restore: fn()) {
     let tell = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -90,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// Numbers of steps: earlier steps have smaller numbers.
+    /// The numbers of the steps. An earlier step has a smaller number.
     static STEPS: AtomicU32 = AtomicU32::new(1);
     static RESTORED: AtomicU32 = AtomicU32::new(0);
     static TOLD: AtomicU32 = AtomicU32::new(0);

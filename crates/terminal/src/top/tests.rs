@@ -1,4 +1,4 @@
-//! The screen and the effects of keys, without a terminal and without a daemon.
+//! Tests the screen and the effects of keys, without a terminal and without a daemon.
 
 use std::time::{Duration, Instant};
 
@@ -180,7 +180,7 @@ fn a_small_terminal_shows_less() {
     assert_snapshot!(world.screen(60, 15));
 }
 
-/// On smaller screens the servers disappear last.
+/// On a smaller screen, the servers are the last part to disappear.
 #[test]
 fn any_size_will_do() {
     let mut world = World::with_figures();
@@ -215,14 +215,14 @@ fn help_names_every_key() {
     assert_eq!(world.model.mode, KeyMode::Browse);
 }
 
-/// On a low screen the last line of the help says that there is more, and keys lead there.
+/// If the help does not fit, its last line says that there is more, and keys scroll to the rest.
 #[test]
 fn help_is_not_cut_without_a_mark() {
     let mut world = World::with_figures();
     world.press("?");
     let mut screens = String::new();
     let mut last_lines = Vec::new();
-    // More steps than there are lines.
+    // Scroll more often than there are lines.
     for _ in 0..20 {
         let screen = world.screen(60, 10);
         last_lines.push(screen.lines().last().unwrap_or_default().trim().to_owned());
@@ -285,13 +285,13 @@ fn the_selection_survives_sorting_and_filtering() {
         (world.selected(), world.model.list.visible.len()),
         ("browser", 5)
     );
-    // A typed filter selects among the remaining rows.
+    // The typed filter applies to the remaining rows.
     world.press("/FILES\n");
     assert_eq!(
         (world.selected(), world.model.list.visible.len()),
         ("files", 1)
     );
-    // The daemon may be another one with other servers.
+    // After a reconnection the daemon may have other servers.
     world.happens(TopEvent::Connected(servers(vec![
         server("search", "connected", &json!({})),
         server("files", "connecting", &json!({})),
@@ -345,7 +345,7 @@ fn an_action_is_carried_out_after_a_yes_alone() {
         assert!(matches!(world.model.mode, KeyMode::Confirm { .. }));
         let name = "files".to_owned();
         assert_eq!(world.press("y"), vec![Effect::Operate { name, action }]);
-        // One action at a time.
+        // Only one action runs at a time.
         assert_eq!(world.press("xy"), vec![]);
         for no in ["n", "\u{1b}", "q"] {
             let mut world = World::with_figures();
@@ -438,7 +438,7 @@ fn a_daemon_that_is_gone_leaves_a_dim_picture() {
             .into_iter()
             .all(|cell| cell.modifier.contains(Modifier::DIM))
     );
-    // No question can be sent.
+    // Without a connection no question is sent.
     assert_eq!((world.passes(1500), world.press("xy")), (vec![], vec![]));
     assert!(world.screen(80, 24).contains("trying again in 2 s"));
     world.happens(TopEvent::Connected(servers(one_server_per_state())));
@@ -468,9 +468,9 @@ fn questions_are_few() {
         world.happens(TopEvent::Servers(servers(one_server_per_state())));
         all += count_questions(world.passes(250));
     }
-    // In ten seconds: figures once a second, and the servers after they seemed to have changed.
+    // In ten seconds the figures are queried once a second, and the servers after apparent changes.
     assert!((10..=60).contains(&all), "{all}");
-    // A single changed server is queried alone; many are queried together.
+    // A single changed server is queried by itself. Many changed servers cause one query for all.
     let happened = |name: &str| {
         let event = json!({"id": "1", "type": "server_connected", "server": name, "createdAt": "x", "data": {}});
         serde_json::from_value(event).expect("an event")
@@ -513,7 +513,7 @@ fn the_pane_follows_the_selection_when_it_rests() {
         assert_eq!(follows(world.happens(TopEvent::Tick)), None);
     }
     assert_eq!(follows(world.passes(250)).as_deref(), Some("2 log notes"));
-    // Late lines of the earlier server.
+    // Late lines of the previous server are ignored.
     world.happens(log(&["of files"]));
     assert!(!world.screen(80, 24).contains("of files"));
     world.press("\t");
@@ -649,7 +649,7 @@ fn a_thousand_servers_are_no_burden() {
         world.press("sj");
         world.screen(140, 40);
     }
-    // A bound for slow machines and unoptimised code: a hundred times the usual.
+    // A limit for slow machines and unoptimised code: a hundred times the usual duration.
     assert!(
         started_at.elapsed() < Duration::from_secs(20),
         "{:?}",

@@ -1,4 +1,4 @@
-//! Draws the model. A smaller screen shows less: the servers disappear last.
+//! Draws the model. A smaller screen shows fewer parts. The servers are the last part to disappear.
 
 use std::time::Instant;
 
@@ -42,7 +42,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("q Ctrl-C", "quit"),
 ];
 
-/// The parts of the screen, from the top. A part without room has no line.
+/// The heights of the parts of the screen, from the top. A part without room has height 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Parts {
     title: u16,
@@ -124,12 +124,12 @@ fn scroll(model: &mut Model) {
 struct Canvas<'c, 'f> {
     frame: &'c mut Frame<'f>,
     look: Look,
-    /// True if the picture is out of date.
+    /// True if the data are out of date, because the daemon is not connected.
     is_dim: bool,
 }
 
 impl Canvas<'_, '_> {
-    /// Draws a text at a position, cut to a width. All text goes through here.
+    /// Draws a text at a position, cut to a width. All text is drawn by this function.
     fn put(&mut self, x: u16, y: u16, text: &str, width: u16, style: Style) {
         let area = self.frame.area();
         if x >= area.right() || y >= area.bottom() {
@@ -163,7 +163,7 @@ impl Canvas<'_, '_> {
         }
     }
 
-    /// The colour of a mood. It always comes with a word.
+    /// The colour of a mood. A word always accompanies the colour.
     fn mood(&self, mood: Mood) -> Style {
         match mood {
             Mood::Broken => self.colour(Color::Red).add_modifier(Modifier::BOLD),
@@ -268,7 +268,7 @@ impl Canvas<'_, '_> {
                     };
                     (word, self.mood(row.mood))
                 }
-                // A server that is down has no relevant figures, so the reason takes their place.
+                // A server that is down has no useful figures. Its reason takes their place.
                 _ if !has_detail && !is_up => {
                     let rest = area.right().saturating_sub(x);
                     self.put(x, area.y, &row.detail(model.now), rest, self.mood(row.mood));
@@ -304,7 +304,7 @@ impl Canvas<'_, '_> {
         self.put(x, area.y, &title, area.width / 2, bold);
         x = x.saturating_add(wide.min(area.width / 2) + 1);
         for topic in Topic::ALL {
-            // Brackets mark the topic on terminals without bold text.
+            // Brackets mark the topic, because some terminals have no bold text.
             let (text, style) = if topic == pane.topic {
                 (format!("[{}]", topic.word()), bold)
             } else {
@@ -344,7 +344,7 @@ impl Canvas<'_, '_> {
         }
     }
 
-    /// The selected server in one line.
+    /// Draws the selected server in one line.
     fn detail(&mut self, model: &Model, area: Rect) {
         let Some(row) = model.list.row() else { return };
         self.line(area, &described(row, model.now), self.style());
@@ -372,7 +372,7 @@ impl Canvas<'_, '_> {
         self.line(area, &text, style);
     }
 
-    /// The keys from line `first` on, as far as there are lines. The last line says that there is more.
+    /// Draws the keys from line `first` on. If lines remain, the last line says so.
     fn help(&mut self, area: Rect, first: &mut usize) {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         self.put(area.x, area.y, "Keys of mainstay top", area.width, bold);
@@ -437,7 +437,7 @@ fn summary(model: &Model) -> String {
     format!("{servers}: {}{calls}", words.join(", "))
 }
 
-/// The filter and the order, unless they are the default.
+/// The filter and the order, if they are not the default.
 fn arrangement(model: &Model) -> String {
     let mut parts = Vec::new();
     if model.list.states != States::All {
@@ -466,7 +466,7 @@ fn aligned(column: TopColumn, text: &str, width: u16) -> String {
     }
 }
 
-/// A text of at most this width. A cut text ends with a mark.
+/// Cuts a text to this width. A mark shows the cut.
 fn cut(text: &str, width: u16, is_unicode: bool) -> String {
     let width = usize::from(width);
     if Span::raw(text).width() <= width {

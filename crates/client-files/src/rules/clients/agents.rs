@@ -1,4 +1,4 @@
-//! Rules of agents, which Amazon Q and Kiro have in their own files.
+//! Rules of agents. Amazon Q and Kiro keep each agent in a file.
 
 use std::path::Path;
 
@@ -10,13 +10,14 @@ use crate::{
     rules::{Effect, RuleScope, Tools, names::tools},
 };
 
-/// True if the client has agents in their own files, with servers and `tools`.
+/// True if the client keeps agents with servers and `tools` in separate files.
 pub(crate) fn has_agents(client: ClientKind) -> bool {
     matches!(client, ClientKind::AmazonQ | ClientKind::Kiro)
 }
 
 impl RuleReader<'_> {
-    /// Reads `tools` of the agent of this file: `*`, `@SERVER` or `@SERVER/TOOL`. It has no other tools.
+    /// Reads `tools` of the agent of this file: `*`, `@SERVER` or `@SERVER/TOOL`. The agent has only
+    /// these tools.
     pub(super) fn tools_of_agent(&mut self) {
         const KEY: &str = "tools";
         let Some(chosen) = self.list(KEY) else {
@@ -30,7 +31,7 @@ impl RuleReader<'_> {
         }
     }
 
-    /// Reads the rules that the file of another agent has about servers of other files.
+    /// Reads the rules in another agent's file about servers of other files.
     pub(super) fn agent(&mut self) {
         let stem = self.source.file.and_then(Path::file_stem);
         let stem = stem.map(|stem| stem.to_string_lossy().into_owned());
@@ -52,7 +53,8 @@ impl RuleReader<'_> {
     }
 }
 
-/// The tools of the server that an element of `tools` means.
+/// The tools of the server that an element of `tools` refers to. `None` if it does not refer to the
+/// server.
 fn of_agent(text: &str, label: &str) -> Option<Tools> {
     if text == "*" {
         return Some(Tools::All);

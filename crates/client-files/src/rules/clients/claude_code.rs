@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// A file with the only servers that Claude Code has, if an administrator manages it.
+/// The file of managed servers. If it exists, Claude Code has no other servers.
 pub(crate) const MANAGED_SERVERS: &str = "managed-mcp.json";
 
 impl RuleReader<'_> {
@@ -24,7 +24,7 @@ impl RuleReader<'_> {
             ("permissions.deny", Effect::Refused),
         ] {
             for text in self.list(key).unwrap_or_default() {
-                // Rules with arguments are about tools of the client itself.
+                // Skip rules with arguments. They are about tools of the client itself.
                 if !text.starts_with("mcp__") || text.contains('(') {
                     continue;
                 }
@@ -40,11 +40,11 @@ impl RuleReader<'_> {
         }
     }
 
-    /// Reads the lists of servers that a user or an administrator forbids or allows.
+    /// Reads the lists of servers that a user or an administrator has forbidden or allowed.
     pub(super) fn lists_of_claude_code(&mut self, is_of_project: bool) {
         let place = self.source.place.clone();
         let mut lists = vec!["disabledMcpServers"];
-        // Only a project has servers in `.mcp.json`.
+        // Only a project has `.mcp.json`.
         lists.extend(is_of_project.then_some("disabledMcpjsonServers"));
         for key in lists {
             if let Some(names) = self.list(key) {
@@ -77,7 +77,7 @@ impl RuleReader<'_> {
         }
     }
 
-    /// Leaves out the servers that a policy of an administrator forbids.
+    /// Excludes the servers that an administrator's policy forbids.
     fn of_policy(&mut self, key: &str, is_out: impl Fn(&FoundServer) -> bool) {
         let left_out = self.servers.iter().filter(|server| is_out(server));
         let labels: Vec<String> = left_out.map(|server| server.label.clone()).collect();
@@ -86,7 +86,7 @@ impl RuleReader<'_> {
     }
 }
 
-/// True if an element of a list means the server: by its name, its command or its URL.
+/// True if an element of a policy list matches the server by its name, command or URL.
 fn policy_fits(element: &Value, server: &FoundServer) -> bool {
     let text = |key: &str| element.get(key).and_then(Value::as_str);
     let url = server.entry.get("url").and_then(Value::as_str);
@@ -102,8 +102,8 @@ fn command_of(server: &FoundServer) -> Vec<String> {
     command.map(str::to_owned).into_iter().chain(args).collect()
 }
 
-/// True if the list allows the server. If the list has commands, a name allows no server with a command;
-/// likewise with URLs.
+/// True if the list allows the server. If the list contains commands, a name does not allow a server
+/// with a command. The same applies to URLs.
 fn is_allowed(allowed: &[Value], server: &FoundServer) -> bool {
     let by = if server.entry.contains_key("url") {
         "serverUrl"

@@ -6,7 +6,7 @@ use super::RuleReader;
 use crate::rules::{Effect, Tools};
 
 impl RuleReader<'_> {
-    /// Reads the approval modes and the disabled tools in the entries.
+    /// Reads the approval modes and disabled tools of the entries.
     pub(super) fn codex(&mut self) {
         let is_confirmed = |word: &Value| {
             word.as_str()

@@ -7,7 +7,7 @@ use crate::rules::{
 };
 
 impl RuleReader<'_> {
-    /// Reads `permissions.deny`: `Mcp(SERVER:TOOL)`, both of them patterns.
+    /// Reads `permissions.deny`: `Mcp(SERVER:TOOL)`. Both parts are patterns.
     pub(super) fn cursor(&mut self) {
         const KEY: &str = "permissions.deny";
         for text in self.list(KEY).unwrap_or_default() {

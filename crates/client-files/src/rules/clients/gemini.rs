@@ -1,4 +1,4 @@
-//! Rules of Gemini CLI and Qwen Code. Files at unknown places have their choice of servers, too.
+//! Rules of Gemini CLI and Qwen Code. Files at unknown paths may have the same lists of servers.
 
 use super::RuleReader;
 use crate::rules::{
@@ -22,7 +22,7 @@ impl RuleReader<'_> {
         }
     }
 
-    /// Reads the lists of tools that are the only ones, or that are excluded.
+    /// Reads the lists of tools. Some allow only the listed tools, and others exclude them.
     pub(super) fn lists_of_gemini(&mut self) {
         self.chosen_servers();
         for (key, effect) in [
@@ -57,7 +57,8 @@ impl RuleReader<'_> {
     }
 }
 
-/// True for a tool of Gemini CLI or Qwen Code itself, or a class of tools. Some have arguments.
+/// True for built-in tools of Gemini CLI and Qwen Code, and for classes of tools. Some have
+/// arguments.
 fn is_of_gemini_itself(text: &str) -> bool {
     const OWN: [&str; 25] = [
         "activate_skill",

@@ -9,7 +9,7 @@ use crate::rules::{
 };
 
 impl RuleReader<'_> {
-    /// Reads the rules of the file, and those of its agents and modes.
+    /// Reads the rules of the file, and the rules of its agents and modes.
     pub(super) fn opencode(&mut self) {
         let place = self.source.place.clone();
         let whole = self.source.whole.clone();
@@ -22,7 +22,7 @@ impl RuleReader<'_> {
         }
     }
 
-    /// Reads `tools` and `permission` of an object: patterns for `SERVER_TOOL`.
+    /// Reads `tools` and `permission` of an object. Their keys are patterns for `SERVER_TOOL`.
     fn of_opencode(&mut self, holder: &Value, path: &str, place: &RuleScope) {
         let mut found: Vec<(&str, String, Effect, String)> = Vec::new();
         let tools = holder.get("tools").and_then(Value::as_object);
@@ -43,7 +43,8 @@ impl RuleReader<'_> {
             }
             Some(Value::Object(permissions)) => {
                 for (pattern, value) in permissions {
-                    // An object has rules by arguments, where `*` means all.
+                    // An object has rules by arguments. Take its rule for `*`, which matches all
+                    // arguments.
                     let word = value.as_str().or_else(|| value.get("*")?.as_str());
                     let effect = word.and_then(word_of_opencode);
                     found.extend(effect.map(|effect| {
@@ -68,7 +69,7 @@ impl RuleReader<'_> {
             self.add(&written, |label| {
                 let label = plain(label);
                 let tools = behind_prefix(&pattern, &format!("{label}_"))?;
-                // `a_b_c` is a tool of server `a_b` if there is one.
+                // If a server `a_b` exists, `a_b_c` is its tool and not a tool of `a`.
                 let is_of_longer = |other: &String| {
                     other.len() > label.len() && pattern.starts_with(&format!("{other}_"))
                 };

@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl RuleReader<'_> {
-    /// Reads the permissions of tools, and the profiles with their servers and tools.
+    /// Reads the permissions of tools, and the servers and tools of profiles.
     pub(super) fn zed(&mut self) {
         for (name, rules) in self.map("agent.tool_permissions.tools") {
             let effect = match rules.get("default").and_then(Value::as_str) {
@@ -25,7 +25,7 @@ impl RuleReader<'_> {
             });
         }
         let mut profiles = self.map("agent.profiles");
-        // A built-in profile of Zed, without servers.
+        // Zed has this built-in profile, which has no servers.
         let default = self.at("agent.default_profile").and_then(Value::as_str);
         if default == Some("minimal") {
             profiles.entry("minimal").or_insert_with(|| json!({}));
@@ -49,7 +49,7 @@ impl RuleReader<'_> {
                 for (tool, value) in tools.into_iter().flatten() {
                     let effect = match (value.as_bool(), has_all) {
                         (Some(false), _) => Effect::Refused,
-                        // The profile has only tools that are listed as true.
+                        // The profile has only the tools that are set to true.
                         (Some(true), false) => Effect::Asked,
                         _ => continue,
                     };
@@ -66,14 +66,14 @@ impl RuleReader<'_> {
     }
 }
 
-/// True if a profile has servers that it does not name.
+/// True if a profile contains servers that it does not list.
 fn has_all_servers(id: &str, profile: &Value) -> bool {
     let stated = profile.get("enable_all_context_servers");
     let stated = stated.and_then(Value::as_bool);
     stated.unwrap_or(matches!(id, "write" | "ask"))
 }
 
-/// The profile that Zed starts with.
+/// The profile that is active when Zed starts.
 pub(in crate::rules) fn default_profile(file: &ClientFile, whole: &Value) -> Option<RuleScope> {
     if file.client != ClientKind::Zed {
         return None;

@@ -1,4 +1,4 @@
-//! A `mainstay mcp` with its own servers: its state directory and address, the door of its client, and its end.
+//! A `mainstay mcp` with its own servers: its state directory, its address, its client's door, and its stop.
 
 use std::{convert::Infallible, env, future::pending, io, net::Ipv4Addr, pin::pin, time::Duration};
 
@@ -34,7 +34,7 @@ use crate::{
     logins,
 };
 
-/// The state directory and the address by which the other commands find the servers.
+/// The state directory, and the address at which other commands reach the servers.
 struct Announced {
     state: Ownership,
     listener: TcpListener,
@@ -43,8 +43,8 @@ struct Announced {
 }
 
 impl Announced {
-    /// `None` if another Mainstay has the directory, or the directory cannot be used. The client is served
-    /// nevertheless.
+    /// Takes the state directory. `None` if another Mainstay has it, or if it cannot be used. The client is
+    /// served in both cases.
     fn new(state: Option<&StateDir>, config: Option<String>) -> Option<Self> {
         let warn_hidden = |reason: &dyn std::fmt::Display| {
             complain(&format!(
@@ -93,7 +93,7 @@ impl Announced {
         })
     }
 
-    /// Opens the HTTP door, and announces its address.
+    /// Opens the HTTP door, and writes its address to the state directory.
     fn open(self, daemon: &Daemon) -> Result<((Ownership, String), JoinHandle<()>), CommandError> {
         let Self {
             state,
@@ -122,47 +122,47 @@ impl Announced {
 /// A Mainstay with its own servers for one client.
 pub struct Standalone {
     daemon: Daemon,
-    /// The configuration, if a daemon may serve it as well.
+    /// The path of the configuration, if a daemon may serve the same configuration.
     config: Option<String>,
-    /// The state directory and the address for the other commands. Held until the servers have stopped.
+    /// The state directory, and the address for other commands. Held until the servers have stopped.
     directory: Option<(Ownership, String)>,
     /// The HTTP door, if it is open.
     http: Option<JoinHandle<()>>,
-    /// Locked while this value exists.
+    /// The lock of the instance. Dropping it releases the lock.
     instance: Option<Instance>,
     /// Requests of daemons for the state directory.
     hand_over_requests: mpsc::Receiver<HandOver>,
 }
 
-/// The finder of the daemon that serves the client next, and the starter of a new one if that daemon is gone.
+/// The finder of the daemon that serves the client from now on, and a starter in case that daemon has gone.
 pub type Successor = (Finder, Starter);
 
-/// The way in which the service of the client ended.
+/// The reason why this process stopped serving the client.
 pub enum McpEnd {
     Over(Exit),
     /// A daemon serves the client from now on.
     HandedOver(Box<Successor>),
 }
 
-/// The client's door, a task.
+/// The task of the client's door.
 struct Door {
     task: JoinHandle<()>,
     ending: oneshot::Receiver<io::Result<()>>,
-    /// Set once the client has gone, or nothing more can be written.
+    /// The result, after the client has gone or nothing more can be written.
     ended: Option<io::Result<()>>,
 }
 
 impl Door {
     async fn end(&mut self) {
         if self.ended.is_none() {
-            // The sender is gone without a result: the time limit has passed.
+            // The sender was dropped without a result, because the time limit has passed.
             self.ended = Some((&mut self.ending).await.unwrap_or(Ok(())));
         }
     }
 }
 
 impl Standalone {
-    /// Starts the servers, and makes them known to the other commands.
+    /// Starts the servers, and publishes their address for other commands.
     pub fn start(
         loaded: &Loaded,
         origin: ConfigurationSource,
@@ -265,10 +265,10 @@ impl Standalone {
         let leave = leaving.leave.clone();
         let serving = self.daemon.serve_stdio(profile, input, stdout, leave);
         let (tell, ending) = oneshot::channel();
-        // A task like the other doors: it still reads from the client while calls have their time to end.
+        // Use a task, as the other doors do. The door must read from the client while calls may still finish.
         let task = tokio::spawn(async move {
             let (served, ()) = tokio::join!(serving, writing);
-            // The receiver is gone if the time limit has passed.
+            // Ignore the error: nobody receives the result after the time limit.
             tell.send(served).ok();
         });
         Door {
@@ -278,7 +278,8 @@ impl Standalone {
         }
     }
 
-    /// Waits for the end. Returns the successor, if a daemon serves the client afterwards.
+    /// Waits until the client ends, a signal arrives, or a daemon takes over. Returns the successor if a
+    /// daemon takes over.
     async fn until_end(
         &mut self,
         door: &mut Door,
@@ -318,7 +319,8 @@ impl Standalone {
         }
     }
 
-    /// Waits for the calls in flight until their time is over. A signal meanwhile ends everything.
+    /// Waits until the calls in flight end or their time limit passes. A signal during the wait ends
+    /// everything.
     async fn hand_over(
         &self,
         door: &mut Door,
@@ -329,7 +331,7 @@ impl Standalone {
         complain("handing the client and the servers over to `mainstay serve`");
         self.announce_stop(self.daemon.grace() + self.daemon.stop_limit());
         leaving.requested.cancel();
-        // Calls that take longer get the same time again, as all calls do when a daemon stops.
+        // Calls get the grace period here, and again when the daemon stops.
         tokio::select! {
             () = door.end() => Some(successor),
             () = sleep(self.daemon.grace()) => Some(successor),
@@ -345,7 +347,7 @@ impl Standalone {
         }
     }
 
-    /// Stops the servers and the doors. The state directory is released last.
+    /// Stops the servers and the doors, and then releases the state directory.
     async fn stop(self, door: Door, signals: &mut Signals) -> Result<Exit, CommandError> {
         let Self {
             daemon,
@@ -372,11 +374,11 @@ impl Standalone {
         let exit = serve::stop(daemon, Some(doors), signals).await?;
         let served = match ended {
             Some(served) => served,
-            // The sender is gone without a result: the time limit has passed.
+            // The sender was dropped without a result, because the time limit has passed.
             None => ending.await.unwrap_or(Ok(())),
         };
         served.map_err(CommandError::Output)?;
-        // A successor may use them from now on.
+        // A successor may use these from now on.
         drop((directory, instance));
         Ok(exit)
     }

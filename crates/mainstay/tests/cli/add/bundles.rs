@@ -1,4 +1,4 @@
-//! Bundles: checked, unpacked, tried, replaced and removed.
+//! Bundles are checked, unpacked, tried, replaced and removed.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use super::{
     install_stand_in, saved_config,
 };
 
-/// A small server in Python.
+/// The source of a small MCP server in Python.
 const PYTHON: &str = r#"
 import json, os, sys
 for line in sys.stdin:
@@ -81,7 +81,7 @@ fn folders(home: &Home) -> Vec<String> {
     folders
 }
 
-/// A person sees the variables of a bundle, because they can change the program.
+/// A person sees the variables of a bundle, because variables can change what the program does.
 #[tokio::test]
 async fn the_variables_of_a_bundle_are_shown_with_their_values() {
     let home = home!();
@@ -179,7 +179,7 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
             "cwd": folder,
         })
     );
-    // A bundle that does not start replaces nothing.
+    // A bundle that does not start does not replace the old one.
     let broken_bundle = bundle(&home, "broken.mcpb", "2.0.0", |zip| {
         zip.with("server/x.py", "").entry(ZipEntry::new("y", ""))
     });
@@ -196,7 +196,7 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     );
     assert_eq!(folders(&home), first);
     fs::remove_file(home.path().join("bin/python3")).expect("removed");
-    // A secret reference keeps the value out of the configuration.
+    // With a reference to a file, the value is not in the configuration.
     let secret = home.file("secret.txt", "elsewhere\n");
     let reference = format!("key=${{file:{secret}}}");
     let run = registry
@@ -233,7 +233,7 @@ async fn a_bundle_is_unpacked_tried_replaced_and_removed() {
     assert!(folders(&home).is_empty());
 }
 
-/// Adds a bundle with its own program through a daemon, then a bundle of a registry.
+/// Adds a bundle with its own program through a daemon, and then a bundle of a registry.
 #[tokio::test]
 async fn a_bundle_of_a_registry_is_checked_by_its_hash() {
     let (home, registry) = (home!(), FakeRegistry::start().await);

@@ -1,4 +1,4 @@
-//! Servers of other clients.
+//! `mainstay add --from`: adds servers from the files of other clients.
 
 use std::fs;
 

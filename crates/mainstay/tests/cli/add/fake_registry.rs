@@ -18,7 +18,7 @@ use tokio::{
 pub enum FakeAnswer {
     /// The complete response.
     Raw(Vec<u8>),
-    /// The beginning of a response without continuation.
+    /// The beginning of a response. The rest never comes.
     Slow(Vec<u8>),
     /// A response with an endless body.
     Endless,
@@ -88,7 +88,7 @@ impl FakeRegistry {
                             "application/json",
                             br#"{"error": "Server not found"}"#,
                         );
-                        // The client may close the connection.
+                        // Ignore write errors: the client may close the connection.
                         match answer.unwrap_or(not_found) {
                             FakeAnswer::Raw(bytes) => drop(stream.write_all(&bytes).await),
                             FakeAnswer::Slow(bytes) => {
@@ -169,7 +169,7 @@ impl FakeRegistry {
     pub fn redacted(&self, home: &Home, text: &str) -> String {
         let text = text.replace(&self.url, "[REGISTRY]");
         let text = home.redacted(&text);
-        // Remove the number of tools, which changes with the fake.
+        // Remove the number of tools, which changes when the fake changes.
         let lines = text.lines().map(|line| match line.split_once(" tools: ") {
             Some((before, _)) => format!(
                 "{} tools: [TOOLS]",

@@ -10,7 +10,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use mainstay_testkit::Home;
 use serde_json::{Value, json};
 
-/// Installs a stand-in for a package runner, which records its arguments and runs a fake server.
+/// Installs a replacement for a package runner. It records its arguments and runs a fake server.
 fn install_stand_in(home: &Home, name: &str, script: &str) {
     let bin = home.path().join("bin");
     fs::create_dir_all(&bin).expect("a folder");

@@ -94,7 +94,7 @@ async fn a_daemon_takes_a_package_and_a_remote() {
     );
     let config = home.file("servers.json", "{\"mcpServers\": {}}\n");
     let daemon = home.serve(&["--config", &config]).await;
-    // The daemon uses the path of the stand-in.
+    // The entry in the daemon has the path of the replacement program.
     let program = home.path().join("bin/uvx");
     let run = registry
         .run(&home, &["add", "--ephemeral", "io.github.a/thing"])
@@ -135,7 +135,7 @@ async fn a_daemon_takes_a_package_and_a_remote() {
     );
 }
 
-/// A server that fails to start is not saved. The reason is shown, and no file remains.
+/// A server that fails to start is not saved. The command prints the reason and leaves no file.
 #[tokio::test]
 async fn a_server_that_fails_to_start_is_not_saved() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
@@ -174,7 +174,7 @@ async fn a_server_that_fails_to_start_is_not_saved() {
     assert!(saved_config(&home).is_some());
 }
 
-/// The trial waits for a download that exceeds the usual start timeout.
+/// The trial waits for a download that takes longer than the default start timeout.
 #[tokio::test]
 async fn a_slow_start_is_waited_for_and_told() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
@@ -187,7 +187,7 @@ async fn a_slow_start_is_waited_for_and_told() {
     assert!(saved_config(&home).is_some());
 }
 
-/// True if a process exists.
+/// True if the process exists whose id is in this file.
 fn is_process_alive(pid: &Path) -> bool {
     let pid = fs::read_to_string(pid).unwrap_or_default();
     Path::new("/proc").join(pid.trim()).join("stat").exists() && !pid.trim().is_empty()
@@ -335,7 +335,7 @@ async fn hostile_registries_are_refused() {
     ] {
         registry.publish(name, &server);
         let run = registry.run(&home, &["add", name]).await;
-        // A container program may be installed.
+        // A container program may be installed on this machine.
         if error == "is not installed" && !run.stderr.contains(error) {
             continue;
         }
@@ -355,7 +355,7 @@ async fn hostile_registries_are_refused() {
         run.stderr.contains("a.b/old is deprecated") && run.code == Some(0),
         "{run}"
     );
-    // Shell syntax stays one argument, and references in registry texts are not expanded.
+    // Shell syntax stays in one argument, and references in texts of the registry are not expanded.
     let text = "$(touch pwned) ${HOME} ${file:/etc/passwd}";
     let argument = json!({"packageArguments": [{"type": "positional", "value": text}]});
     registry.publish("a.b/words", &npm_package(&argument));
@@ -370,7 +370,8 @@ async fn hostile_registries_are_refused() {
     assert!(!home.path().join("pwned").exists());
 }
 
-/// A request to a silent registry times out. A registry that cannot be reached fails at once.
+/// A request to a registry that does not answer times out. A registry that cannot be reached fails
+/// at once.
 #[tokio::test]
 async fn nobody_waits_for_a_slow_registry() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
@@ -455,7 +456,7 @@ async fn servers_are_found() {
         )
         .await;
     assert_snapshot!(transcript);
-    // The configuration sets the registry.
+    // `registryUrl` of the configuration sets the registry.
     fs::create_dir_all(home.state()).expect("a folder");
     let config = json!({"mcpServers": {}, "registryUrl": registry.url});
     fs::write(home.state().join("config.json"), config.to_string()).expect("written");
@@ -464,7 +465,7 @@ async fn servers_are_found() {
     assert!(registry.requested_paths.lock().expect("whole").len() >= 7);
 }
 
-/// `search` shows the reason for which `add` refuses a server.
+/// `search` shows the reason why `add` would refuse a server.
 #[tokio::test]
 async fn search_marks_servers_that_cannot_run_here() {
     let (home, registry) = (home!(), FakeRegistry::start().await);
@@ -536,7 +537,7 @@ async fn a_person_is_asked() {
     assert!(!screen.contains("s3cret"), "{screen}");
     let entry = &saved_config(&home).expect("saved")["mcpServers"]["thing"];
     assert_eq!(entry["env"], json!({"API_KEY": "s3cret", "MODE": "safe"}));
-    // Without consent no process starts.
+    // Without consent no process is started.
     let mut terminal = Terminal::open();
     fs::remove_file(home.path().join("npx.words")).expect("it was run");
     let mut add_process = terminal.start(registry.command(

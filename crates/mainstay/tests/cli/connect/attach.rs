@@ -1,4 +1,4 @@
-//! A front locates its daemon, and reports a missing one.
+//! A front finds its daemon, or reports that there is none.
 
 use mainstay_testkit::home;
 use serde_json::json;
@@ -19,7 +19,7 @@ async fn without_a_daemon_the_client_and_the_operator_are_told() {
     assert!(stderr.contains("hint: start a daemon"), "{stderr}");
 }
 
-/// A client that closes stdin after its request, like `mainstay connect < requests`.
+/// A client may close stdin right after its request, as in `mainstay connect < requests`.
 #[tokio::test]
 async fn a_closed_stdin_changes_nothing_where_there_is_no_daemon() {
     let home = home!();
@@ -41,7 +41,7 @@ async fn a_server_that_there_is_not_is_not_found() {
     let home = home!();
     let config = fakes(&home, &[("fake", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
-    // The daemon answers for an unknown server, so the front does not wait.
+    // The daemon answers that the server is unknown, so the front does not wait for a daemon.
     let mut front = Front::start(&home, &["connect", "--server", "fakee", "--wait", "3600"]);
     let id = front.ask("initialize", &INITIALIZE).await;
     let answer = front.answer(id).await;
@@ -56,7 +56,7 @@ async fn a_server_that_there_is_not_is_not_found() {
     assert_eq!(code, Some(4), "{stderr}");
     assert!(stderr.contains("error: server fakee not found"), "{stderr}");
     assert!(stderr.contains("hint: did you mean fake?"), "{stderr}");
-    // The same with stdin closed.
+    // The result is the same if stdin is closed.
     let mut front = Front::start(&home, &["connect", "--server", "fakee"]);
     let id = front.ask("initialize", &INITIALIZE).await;
     front.close();

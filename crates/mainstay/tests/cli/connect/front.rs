@@ -1,4 +1,4 @@
-//! A client that spawns a front.
+//! A client that starts a front as its child process.
 
 use std::{collections::VecDeque, process::Stdio, time::Duration};
 
@@ -23,11 +23,11 @@ pub fn initialize(revision: &str) -> Value {
 
 pub struct Front {
     child: Child,
-    /// `None` after closing.
+    /// `None` after it was closed.
     stdin: Option<ChildStdin>,
     stdout: Lines<BufReader<ChildStdout>>,
     next: u64,
-    /// Messages that arrived before the awaited message.
+    /// Messages that arrived before the message that a test waits for.
     unread: VecDeque<Value>,
 }
 
@@ -44,7 +44,7 @@ impl Front {
         }
     }
 
-    /// A front whose client has completed the handshake.
+    /// Starts a front and completes the client's handshake.
     pub async fn open(home: &Home, arguments: &[&str], revision: &str) -> Self {
         let mut front = Self::start(home, arguments);
         let id = front.ask("initialize", &initialize(revision)).await;
@@ -81,7 +81,7 @@ impl Front {
             .await
     }
 
-    /// The answer to a call.
+    /// Calls a tool, and waits for the answer.
     pub async fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let id = self.begin(tool, arguments).await;
         self.answer(id).await
@@ -121,7 +121,7 @@ impl Front {
 
     /// All unread messages.
     pub async fn rest(&mut self) -> Vec<Value> {
-        // Earlier messages arrive before the answer to a ping.
+        // Answers are in order, so earlier messages arrive before the answer to a ping.
         let id = self.ask("ping", &json!({})).await;
         self.answer(id).await;
         self.unread.drain(..).collect()
@@ -132,18 +132,18 @@ impl Front {
         timeout(Duration::ZERO, self.child.wait()).await.is_ok()
     }
 
-    /// Closes stdin. Requests in flight continue.
+    /// Closes stdin. The front still answers the requests in flight.
     pub fn close(&mut self) {
         self.stdin = None;
     }
 
-    /// Closes stdin. Returns the exit code and stderr.
+    /// Closes stdin, and waits for the exit. Returns the exit code and stderr.
     pub async fn end(mut self) -> (Option<i32>, String) {
         self.close();
         Self::wait(self.child).await
     }
 
-    /// Waits for the exit without closing stdin.
+    /// Waits for the exit without closing stdin. Returns the exit code and stderr.
     pub async fn ended(self) -> (Option<i32>, String) {
         let _stdin = self.stdin;
         Self::wait(self.child).await

@@ -1,4 +1,4 @@
-//! `mainstay serve` takes over from a `mainstay mcp` with the same state directory.
+//! `mainstay serve` takes over the state directory of a running `mainstay mcp`.
 
 use std::{cell::Cell, path::Path};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::fakes::fakes;
 
-/// A client with the keys of its calls.
+/// A client, and the keys of the calls that it has made.
 struct Caller {
     front: Front,
     name: &'static str,
@@ -29,7 +29,7 @@ impl Caller {
         }
     }
 
-    /// Makes concurrent calls that must be answered.
+    /// Makes concurrent calls. Each of them must be answered.
     async fn call(&mut self) {
         let mut calls = Vec::new();
         for _ in 0..3 {
@@ -48,7 +48,7 @@ impl Caller {
         }
     }
 
-    /// Makes calls until a daemon runs, and a few more.
+    /// Makes calls until a daemon runs, and then a few more.
     async fn call_until(&mut self, has_daemon: &Cell<bool>) {
         while !has_daemon.get() {
             self.call().await;
@@ -84,8 +84,8 @@ async fn serve_until_ready(home: &Home, config: &str, has_daemon: &Cell<bool>) -
     daemon
 }
 
-/// Sessions of two clients continue: one owns the servers, the other uses them. Each call runs
-/// once, and calls in flight finish.
+/// The sessions of two clients continue. One client's process owns the servers, and the other uses
+/// them. Each call runs once, and calls in flight finish.
 #[tokio::test]
 async fn a_daemon_takes_over_under_calls() {
     let home = home!();
@@ -150,7 +150,7 @@ async fn a_daemon_takes_over_under_calls() {
     daemon.stop().await;
 }
 
-/// A client that has sent nothing is handed over.
+/// A client that has not sent anything yet is also handed over.
 #[tokio::test]
 async fn a_silent_client_is_handed_over() {
     let home = home!();
@@ -176,7 +176,8 @@ async fn a_silent_client_is_handed_over() {
     daemon.stop().await;
 }
 
-/// A listen stream (2026-07-28) ends with a result. A new stream gets changes in the daemon.
+/// A listen stream (2026-07-28) ends with a result. A new stream reports changes of the daemon's
+/// servers.
 #[tokio::test]
 async fn a_stream_that_listens_is_ended_at_a_hand_over() {
     let home = home!();
@@ -205,7 +206,7 @@ async fn a_stream_that_listens_is_ended_at_a_hand_over() {
     assert_eq!(run.code, Some(0), "{run}");
     let run = home.run(&["disable", "fake"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    // The first notification may come from the end of the servers.
+    // Skip a first notification, which may come from the end of the servers.
     loop {
         let message = client
             .next_with_method("notifications/tools/list_changed")
@@ -224,7 +225,7 @@ async fn a_stream_that_listens_is_ended_at_a_hand_over() {
     daemon.stop().await;
 }
 
-/// A daemon with another configuration gets the state directory, and the client keeps its servers.
+/// A daemon with another configuration gets the state directory. The client keeps its own servers.
 #[tokio::test]
 async fn a_client_keeps_servers_that_the_daemon_does_not_have() {
     for standalone in [true, false] {
@@ -264,7 +265,7 @@ async fn a_daemon_takes_over_from_one_that_a_front_has_started() {
     let first = Front::open(&home, &arguments, "2025-11-25").await;
     let mut second_caller = Caller::open(&home, &arguments, "second").await;
     first.end().await;
-    // The answering daemon was started by the second front.
+    // The daemon that answers was started by the second front.
     let previous_pid = pid(&mut second_caller.front).await;
     let has_daemon = Cell::new(false);
     let (daemon, ()) = tokio::join!(

@@ -1,4 +1,4 @@
-//! `mainstay connect`: a client on stdio whose session survives restarts of the daemon.
+//! `mainstay connect`: a client on stdio keeps its session while the daemon restarts.
 
 mod attach;
 pub mod front;

@@ -1,4 +1,4 @@
-//! A client's session across restarts of the daemon.
+//! A client's session continues across restarts of the daemon.
 
 use std::{collections::HashMap, fs, path::Path};
 
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use super::{front::Front, through::modern};
 use crate::fakes::fakes;
 
-/// A configuration with a fake that records its runs, and the path of the record.
+/// A configuration with a fake that records each run, and the path of that record.
 pub fn counting_config(home: &Home) -> (String, std::path::PathBuf) {
     let counts = home.path().join("counts");
     let flags = ["--count-file", counts.to_str().expect("UTF-8")];
     (fakes(home, &[("fake", &flags)]), counts)
 }
 
-/// Number of runs by key.
+/// The number of runs of each key.
 pub fn runs(counts: &Path) -> HashMap<String, usize> {
     let mut runs = HashMap::new();
     for line in fs::read_to_string(counts).unwrap_or_default().lines() {
@@ -45,8 +45,8 @@ fn kind(answer: &Value) -> &Value {
     &answer["result"]["_meta"]["mainstay/error"]["kind"]
 }
 
-/// Four restarts during calls, with SIGTERM and SIGKILL alternating. `tests/outside` has fifty,
-/// with the Python SDK.
+/// Restarts four times during calls, alternately by SIGTERM and SIGKILL. `tests/outside` restarts
+/// fifty times, with the Python SDK as client.
 #[tokio::test]
 async fn calls_go_on_through_restarts() {
     let home = home!();
@@ -57,7 +57,7 @@ async fn calls_go_on_through_restarts() {
     let mut waiting_calls = Vec::new();
     for restart in 0..4 {
         let signal = [Signal::TERM, Signal::KILL][restart % 2];
-        // Calls while the daemon runs. All succeed.
+        // All calls while the daemon runs must succeed.
         for number in 0..5 {
             let key = format!("up-{restart}-{number}");
             let answer = front
@@ -70,7 +70,7 @@ async fn calls_go_on_through_restarts() {
             );
             keys.push(key);
         }
-        // Calls during the end of the daemon.
+        // Call while the daemon ends.
         for number in 0..20 {
             let key = format!("end-{restart}-{number}");
             let id = front
@@ -79,7 +79,7 @@ async fn calls_go_on_through_restarts() {
             waiting_calls.push((id, key, signal));
         }
         let ((), next_daemon) = tokio::join!(end(daemon, signal), async {
-            // Calls without a daemon, or while it stops.
+            // Call while there is no daemon, or while it stops.
             for number in 0..20 {
                 let key = format!("away-{restart}-{number}");
                 let id = front
@@ -117,7 +117,7 @@ async fn calls_go_on_through_restarts() {
     daemon.stop().await;
 }
 
-/// After SIGKILL the outcome of a call in flight is unknown. After SIGTERM the call can finish.
+/// After SIGKILL the outcome of a call in flight is unknown. After SIGTERM the call may finish.
 #[tokio::test]
 async fn a_call_at_work_gets_the_truth() {
     let home = home!();
@@ -129,7 +129,7 @@ async fn a_call_at_work_gets_the_truth() {
         .begin("fake__sleep", json!({"ms": 600_000, "key": "killed"}))
         .await;
     until_running(&counts, "killed").await;
-    // Wait for the record of the call's start.
+    // Wait until the journal has a record of the call's start.
     let recorded_run =
         async { while !home.run(&["records"]).await.stdout.contains("fake/sleep") {} };
     soon(PROGRAMS, "its record", recorded_run).await;
@@ -137,7 +137,7 @@ async fn a_call_at_work_gets_the_truth() {
     let daemon = home.serve(&["--config", &config]).await;
     let answer = front.answer(id).await;
     assert_eq!(*kind(&answer), "outcome_unknown", "{answer}");
-    // The record and the front have the same outcome.
+    // The record and the front report the same outcome.
     let run = home.run(&["records", "--json"]).await;
     let record = &run.json()["calls"][0];
     assert_eq!(record["arguments"]["key"], "killed", "{run}");
@@ -155,7 +155,7 @@ async fn a_call_at_work_gets_the_truth() {
         "{answer}"
     );
 
-    // A read-only request is repeated.
+    // The front repeats a request that only reads.
     let id = front.ask("tools/list", &json!({})).await;
     let daemon = home.serve(&["--config", &config]).await;
     let answer = front.answer(id).await;
@@ -166,7 +166,7 @@ async fn a_call_at_work_gets_the_truth() {
     daemon.stop().await;
 }
 
-/// Subscriptions and the log level are restored, and list changes are announced.
+/// The front restores subscriptions and the log level, and announces list changes.
 #[tokio::test]
 async fn a_session_keeps_what_its_client_has_set() {
     for signal in [Signal::TERM, Signal::KILL] {
@@ -207,7 +207,7 @@ async fn a_session_keeps_what_its_client_has_set() {
     }
 }
 
-/// A question is withdrawn with its daemon. A late answer is dropped.
+/// A server's question is withdrawn when its daemon ends. A late answer to it is dropped.
 #[tokio::test]
 async fn a_question_ends_with_its_daemon() {
     let home = home!();
@@ -244,7 +244,7 @@ async fn a_question_ends_with_its_daemon() {
     daemon.stop().await;
 }
 
-/// The daemon is killed during `initialize`.
+/// A daemon is killed during `initialize`. The next daemon answers the request.
 #[tokio::test]
 async fn initialize_is_answered_by_the_next_daemon() {
     let home = home!();
@@ -270,7 +270,7 @@ async fn initialize_is_answered_by_the_next_daemon() {
     daemon.stop().await;
 }
 
-/// For an unknown session, the front opens a new one with the client's information.
+/// If the daemon does not know the session, the front opens a new one with the client's data.
 #[tokio::test]
 async fn a_session_that_is_not_revived_is_opened_anew() {
     let home = home!();
@@ -298,7 +298,7 @@ async fn a_session_that_is_not_revived_is_opened_anew() {
     daemon.stop().await;
 }
 
-/// A listen stream continues after a restart (2026-07-28).
+/// A listen stream (2026-07-28) continues after a restart of the daemon.
 #[tokio::test]
 async fn a_stream_that_listens_goes_on() {
     let home = home!();

@@ -62,8 +62,8 @@ async fn answer_roots(client: &mut Front, uri: &str) {
     client.send(&answer).await;
 }
 
-/// A server's question that either client may have caused goes to the client whose process runs the servers. The
-/// other client's later calls use an isolated session.
+/// If either client may have caused a server's question, the client whose process runs the servers gets it.
+/// Later calls of the other client use an isolated session.
 #[tokio::test]
 async fn each_client_is_asked_for_its_own_roots() {
     let home = home!();
@@ -98,8 +98,8 @@ async fn each_client_is_asked_for_its_own_roots() {
     assert_eq!(code, Some(0), "{stderr}");
 }
 
-/// Commands use the servers of a running `mainstay mcp`. A second `mainstay mcp` shares these servers, and
-/// starts its own when the first one exits.
+/// Commands use the servers of a running `mainstay mcp`. A second `mainstay mcp` shares these servers. It
+/// starts its own servers when the first one exits.
 #[tokio::test]
 async fn servers_of_mcp_are_shared_and_outlive_its_client() {
     let home = home!();
@@ -117,7 +117,7 @@ async fn servers_of_mcp_are_shared_and_outlive_its_client() {
 
     let mut second_front = Front::open(&home, &arguments, "2025-11-25").await;
     assert_eq!(pid(&mut second_front).await, process);
-    // The question goes to the first client, which owns the servers.
+    // The first client gets the question, because its process owns the servers.
     let id = first
         .begin("fake__ask", json!({"method": "roots/list"}))
         .await;
@@ -138,7 +138,7 @@ async fn servers_of_mcp_are_shared_and_outlive_its_client() {
     assert_eq!(run.code, Some(3), "{run}");
 }
 
-/// The stderr line names the daemon that commands use, if it is another one.
+/// If commands use another daemon, a line on stderr names that daemon.
 #[tokio::test]
 async fn mcp_names_the_daemon_that_the_commands_ask() {
     let home = home!();

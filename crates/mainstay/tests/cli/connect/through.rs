@@ -1,4 +1,4 @@
-//! Messages through a front while the daemon runs.
+//! Messages pass through a front while the daemon runs.
 
 use mainstay_testkit::{found, home, limits::PROGRAMS, until};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ async fn all_revisions_with_a_session_are_spoken_and_the_session_is_ended() {
     daemon.stop().await;
 }
 
-/// Messages of 10 MB pass in both directions unchanged.
+/// Messages of 10 MB pass unchanged in both directions.
 #[tokio::test]
 async fn large_and_odd_messages_pass() {
     let home = home!();
@@ -88,7 +88,7 @@ async fn progress_logs_questions_and_cancellations_pass_in_order() {
     assert!(answer.to_string().contains("file:///x"), "{answer}");
 
     let id = front.begin("hang", json!({})).await;
-    // A call that is cancelled while queued is not sent.
+    // A queued call that the client cancels is never sent.
     let runs = || std::fs::read_to_string(&counts).unwrap_or_default();
     until(PROGRAMS, "the call", || runs().contains("hang")).await;
     let cancel =
@@ -109,7 +109,7 @@ async fn progress_logs_questions_and_cancellations_pass_in_order() {
     daemon.stop().await;
 }
 
-/// A repeated `initialize` opens a new session, whose calls may reuse ids.
+/// A second `initialize` opens a new session. Its calls may reuse ids.
 #[tokio::test]
 async fn a_client_that_initializes_again_gets_a_new_session() {
     let home = home!();
@@ -146,7 +146,7 @@ async fn a_client_that_initializes_again_gets_a_new_session() {
     daemon.stop().await;
 }
 
-/// Invalid and early messages get the errors of the stdio door.
+/// The front answers invalid and early messages with the errors of the stdio door.
 #[tokio::test]
 async fn mistakes_are_answered() {
     let home = home!();
@@ -171,7 +171,7 @@ async fn mistakes_are_answered() {
     daemon.stop().await;
 }
 
-/// Requests without a session (2026-07-28): calls, streams, cancellation.
+/// Clients without a session (2026-07-28): calls, streams and cancellation work.
 #[tokio::test]
 async fn clients_without_a_session_are_served() {
     let home = home!();

@@ -1,4 +1,4 @@
-//! Every command with hostile text, on a terminal and in pipes.
+//! Runs every command with hostile text, on a terminal and with pipes.
 
 use std::{collections::BTreeSet, fs};
 
@@ -19,7 +19,7 @@ use crate::{
     terminal::Terminal,
 };
 
-/// Read-only commands with arguments. `§` is replaced by the hostile text, and `{…}` by values.
+/// Commands that only read. `§` stands for the hostile text, and `{…}` for values of the fixture.
 const READ_COMMANDS: &[(&str, &[&str])] = &[
     ("list", &[]),
     ("list", &["--url", "§"]),
@@ -150,7 +150,7 @@ const READ_COMMANDS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Commands that change state, in order.
+/// Commands that change state, in the order in which they run.
 const WRITE_COMMANDS: &[(&str, &[&str])] = &[
     ("config undo", &["99", "--config", "§"]),
     ("switches off", &["§", "evil"]),
@@ -220,7 +220,7 @@ const WRITE_COMMANDS: &[(&str, &[&str])] = &[
     ("token rotate", &[]),
 ];
 
-/// Commands without a test case.
+/// Commands without a test case, each with the reason.
 const OMITTED_COMMANDS: &[(&str, &str)] = &[
     (
         "demo-server",
@@ -236,7 +236,7 @@ const OMITTED_COMMANDS: &[(&str, &str)] = &[
     ("ui", "prints a link of ours"),
 ];
 
-/// Commands with raw multi-line output.
+/// Commands that print foreign text on several lines.
 const LINE_OUTPUT_COMMANDS: &[&str] = &[
     "call",
     "read",
@@ -249,7 +249,7 @@ const LINE_OUTPUT_COMMANDS: &[&str] = &[
     "config history diff",
 ];
 
-/// Commands whose piped output has the original bytes.
+/// Commands that write the original bytes to a pipe.
 const RAW_OUTPUT_COMMANDS: &[&str] = &[
     "call",
     "config show",
@@ -264,7 +264,7 @@ const RAW_OUTPUT_COMMANDS: &[&str] = &[
     "records export",
 ];
 
-/// Collects the paths of all executable commands.
+/// Collects the paths of all commands that can be run.
 fn collect_runnable(command: &clap::Command, path: &str, commands: &mut BTreeSet<String>) {
     for subcommand in command.get_subcommands() {
         let path = format!("{path} {}", subcommand.get_name());
@@ -293,10 +293,10 @@ fn every_command_is_looked_at() {
     );
 }
 
-/// The fixture of the test cases.
+/// The fixture of all test cases.
 struct HostileHome {
     home: Home,
-    /// Keeps the registry alive.
+    /// Held so that the registry stays alive.
     _registry: FakeRegistry,
     /// Values for `{…}`.
     values: Vec<(&'static str, String)>,
@@ -324,7 +324,7 @@ impl HostileHome {
         let all_arguments = self.arguments(path, arguments);
         let base: Vec<&str> = all_arguments.iter().map(String::as_str).collect();
         let mut mentions = 0;
-        // All known fields, from the error for an unknown field.
+        // All known fields. The error about an unknown field lists them.
         let mut every_field = "{id}".to_owned();
         let mut printed_forms = Vec::new();
         let forms = [(vec![], true), (vec!["--json"], true), (vec![], false)];
@@ -355,7 +355,7 @@ impl HostileHome {
     }
 
     async fn run(&self, path: &str, base: &[&str], form: &[&str], is_on_terminal: bool) -> usize {
-        // Insert before `--`, because later arguments belong to the server.
+        // Insert options before `--`, because later arguments belong to the server.
         let separator_index = base
             .iter()
             .position(|argument| *argument == "--")
@@ -375,7 +375,7 @@ impl HostileHome {
             };
             (stdout, assert_harmless(&all_arguments, stderr.into_bytes()))
         };
-        // Stderr may also contain plain text.
+        // Check only lines with JSON, because stderr may also contain plain text.
         let lines = stdout.lines().chain(stderr.lines());
         for line in lines.filter(|line| form == ["--json"] && line.starts_with("{\"")) {
             serde_json::from_str::<Value>(line)
@@ -393,7 +393,7 @@ impl HostileHome {
     }
 }
 
-/// True if a command has `-o` and `--format`.
+/// True if a command has the options `-o` and `--format`.
 fn is_shaped(path: &str) -> bool {
     let mut command = Cli::command();
     command.build();
@@ -408,7 +408,7 @@ fn is_shaped(path: &str) -> bool {
     })
 }
 
-/// Runs a command on a terminal. Asserts that its output is harmless, and returns the text.
+/// Runs a command on a terminal, and returns its output. Asserts that the output is harmless.
 pub async fn terminal_output(home: &Home, arguments: &[&str]) -> String {
     let mut terminal = Terminal::open();
     let mut child = terminal.start(home.command(arguments));
@@ -416,7 +416,7 @@ pub async fn terminal_output(home: &Home, arguments: &[&str]) -> String {
     assert_harmless(arguments, terminal.end().await)
 }
 
-/// Hostile client files, registry answers and journal records.
+/// A home with hostile client files, registry answers and journal records.
 async fn hostile_home(home: Home, url: &str) -> HostileHome {
     let hostile = HOSTILE.as_str();
     let registry = FakeRegistry::start().await;
@@ -484,10 +484,10 @@ async fn hostile_home(home: Home, url: &str) -> HostileHome {
     }
 }
 
-/// A daemon with hostile servers, and the fixture of the cases.
+/// Starts a daemon with hostile servers. Also returns the fixture of the test cases.
 async fn serve_hostile_home() -> (HostileHome, Serving, Fake) {
     let home = home!();
-    // NUL comes over HTTP, because program arguments cannot contain it.
+    // Send NUL over HTTP, because arguments of a program cannot contain it.
     let taint = Some(format!("\0{}", *HOSTILE));
     let script = Script {
         taint,
@@ -500,7 +500,7 @@ async fn serve_hostile_home() -> (HostileHome, Serving, Fake) {
     (hostile_home(home, &daemon.url).await, daemon, remote)
 }
 
-/// Runs these read-only commands while a server request is open and a tool is off.
+/// Runs these commands while a server's question is open and a tool is switched off.
 async fn check_cases(cases: &[(&str, &[&str])]) {
     let (hostile_home, daemon, _remote) = serve_hostile_home().await;
     let question = json!({"method": "elicitation/create", "params": {"message": HOSTILE.as_str(), "requestedSchema": {}}});
@@ -532,7 +532,7 @@ async fn check_cases(cases: &[(&str, &[&str])]) {
     call.kill().await.expect("killed");
     daemon.stop().await;
 
-    // Commands that work without the daemon.
+    // Commands that also work without the daemon.
     let unchecked_commands = [
         "list", "records", "logs", "object", "stats", "tools", "call",
     ];
@@ -546,7 +546,7 @@ async fn check_cases(cases: &[(&str, &[&str])]) {
     }
 }
 
-/// Split into two tests because of the duration.
+/// The cases are split into two tests because they take long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_command_shows_hostile_text_as_it_is() {
     check_cases(&READ_COMMANDS[..READ_COMMANDS.len() / 2]).await;

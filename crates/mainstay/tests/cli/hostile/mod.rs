@@ -1,4 +1,5 @@
-//! Hostile texts of servers, clients, files and registries must reach no terminal unescaped.
+//! Hostile text of servers, clients, files and registries must be escaped before it reaches a
+//! terminal.
 
 mod commands;
 mod screens;
@@ -9,8 +10,8 @@ use serde_json::json;
 
 use self::text::HOSTILE;
 
-/// A configuration with a hostile server, a server that is down for a hostile reason, and
-/// optionally a remote server.
+/// A configuration with a hostile server and a server whose failure has a hostile reason. May add a
+/// remote server.
 fn servers(home: &Home, remote: Option<String>) -> String {
     let program = fake_server::binary();
     let hostile = HOSTILE.as_str();

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{control::add_from_inside, terminal::Terminal};
 
-/// `serve` with its log, followed lists, and prompts.
+/// `serve` with its log, commands that follow, and prompts.
 #[tokio::test]
 async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
     let home = home!();
@@ -40,7 +40,7 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
         &["list", "--watch"],
         &["health", "--watch"],
     ] {
-        // Wide enough for the whole reason.
+        // A width that fits the whole reason.
         let mut terminal = Terminal::of_width(4000);
         let mut child = terminal.start(home.command(arguments));
         terminal.until("x\\u{9b}").await;
@@ -94,7 +94,7 @@ async fn hostile_text_does_nothing_where_it_is_followed_and_asked() {
     assert!(!text.lines().any(|line| line.starts_with(FORGED)), "{text}");
 }
 
-/// `mcp` with typed messages.
+/// `mcp` on a terminal escapes its output, while a person types messages.
 #[tokio::test]
 async fn the_protocol_on_a_terminal_is_escaped() {
     let home = home!();
@@ -117,7 +117,7 @@ async fn the_protocol_on_a_terminal_is_escaped() {
     assert!(list.to_string().contains('\u{9b}'), "{text}");
 }
 
-/// Piped data output has the original bytes.
+/// Commands that print data write the original bytes to a pipe.
 #[tokio::test]
 async fn data_keeps_its_bytes_where_no_terminal_is() {
     let home = home!();
@@ -153,11 +153,11 @@ async fn data_keeps_its_bytes_where_no_terminal_is() {
     assert_eq!(home.run(&["object", cid]).await.stdout, arguments);
 }
 
-/// Asserts that the output contains only the sequences for drawing.
+/// Asserts that the output contains only the control sequences that drawing needs.
 fn assert_no_control_effect(output_path: &Path, description: &str) {
     let output_path = std::fs::read(output_path).expect("what was written");
     let output_path = String::from_utf8_lossy(&output_path);
-    // ESC for drawing, and line breaks as CR LF.
+    // Drawing needs ESC, and line breaks as CR LF.
     let control_chars = [
         '\u{1b}', '\r', '\n', '\t', '\u{8}', '\u{7}', '\u{e}', '\u{f}',
     ];
@@ -183,7 +183,7 @@ fn assert_no_control_effect(output_path: &Path, description: &str) {
     }
 }
 
-/// The end of a title sequence.
+/// The last bytes of a sequence that sets the title.
 const TITLE_SET: &str = "TAKEN OVER\u{7}";
 
 /// A terminal that runs a program, and the file with its output.
@@ -205,7 +205,7 @@ async fn hostile_text_does_nothing_in_the_shell() {
     daemon.wait_for_stderr("ready: 1 of 2").await;
     let (terminal, output_path) = start_in_tmux(&home, &home.command(&["shell"])).await;
     terminal.wait_for_text("mainstay>").await;
-    // Names with escaped characters cannot be selected.
+    // Completion leaves out names with characters that must be escaped.
     terminal.types("/call evil/plai").await;
     terminal.press(&["Tab"]).await;
     terminal.wait_for_text("/call evil/plain").await;
@@ -224,7 +224,7 @@ async fn hostile_text_does_nothing_in_the_shell() {
         ("/read evil fake://text", "the text of the fakex\\u{9b}31m"),
         ("/records", "x\\u{9b}31m"),
         ("/events", "x\\u{9b}31m"),
-        // Logs omit escape sequences.
+        // Logs are stored without escape sequences.
         ("/log evil -n 4", "\\u{7f}\\u{80}"),
         ("/server restart dead", "x\\u{9b}31m"),
     ] {
@@ -261,7 +261,7 @@ async fn hostile_text_does_nothing_on_the_screen_of_top() {
     let (terminal, output_path) = start_in_tmux(&home, &home.command(&["top"])).await;
     terminal.wait_for_text("dead").await;
     terminal.press(&["Enter"]).await;
-    // Log, events, calls and status of both servers.
+    // Show the log, the events, the calls and the status of both servers.
     for (server, other_server) in [("evil", "dead"), ("dead", "evil")] {
         terminal.press(&["/"]).await;
         terminal.types(server).await;
@@ -277,7 +277,7 @@ async fn hostile_text_does_nothing_on_the_screen_of_top() {
             terminal.press(&["Tab"]).await;
         }
         terminal.press(&["Escape"]).await;
-        // Wait before the next key, which could count as a key with Alt.
+        // Wait before the next key. Directly after Escape it would count as a key with Alt.
         terminal.wait_for_text(other_server).await;
         assert_ne!(terminal.title().await, TITLE);
         assert!(terminal.is_alternate().await);

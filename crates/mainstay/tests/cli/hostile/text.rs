@@ -2,16 +2,17 @@
 
 use std::sync::LazyLock;
 
-/// The title that hostile text gives to a terminal.
+/// The title that hostile text tries to set.
 pub const TITLE: &str = "TAKEN OVER";
 
-/// Text on a separate line if a line break is not escaped.
+/// Text that is on a line of its own if a line break is not escaped.
 pub const FORGED: &str = "FORGED LINE";
 
-/// All control sequences and characters except NUL, sequences first because tables cut long texts.
+/// All control sequences and control characters except NUL. The sequences come first, because
+/// tables cut long texts.
 pub static HOSTILE: LazyLock<String> = LazyLock::new(|| {
     let sequences = [
-        // A C1 sequence that fits into every table.
+        // A short C1 sequence, which fits into every column.
         "x\u{9b}31m".to_owned(),
         // Clears the screen and scrollback, switches the screen, and resets the terminal.
         "\u{1b}[2J\u{1b}[3J\u{1b}[?1049h\u{1b}c".to_owned(),
@@ -22,13 +23,13 @@ pub static HOSTILE: LazyLock<String> = LazyLock::new(|| {
             .to_owned(),
         // Moves the cursor back, and starts a new line.
         format!("\r\u{8}\u{b}\n{FORGED}"),
-        // Stacked combining marks.
+        // Many combining marks on one letter.
         format!("a{}", "\u{336}".repeat(9)),
     ];
     sequences.concat() + &characters().filter(|c| *c != '\0').collect::<String>() + "y"
 });
 
-/// Every character that a terminal interprets or hides.
+/// All characters that a terminal interprets or hides.
 pub fn characters() -> impl Iterator<Item = char> {
     let controls = ('\0'..='\u{1f}').chain('\u{7f}'..='\u{9f}');
     let directions = ['\u{61c}', '\u{200e}', '\u{200f}']
@@ -41,11 +42,11 @@ pub fn characters() -> impl Iterator<Item = char> {
     controls.chain(directions).chain(unseen_text.chars())
 }
 
-/// Mainstay's own sequences without colours, for the progress line.
+/// Control sequences that Mainstay itself writes for the progress line.
 const OWN_SEQUENCES: [&str; 4] = ["\r\u{1b}[K", "\r\u{1b}[2K", "\u{1b}[1A", "\r\n"];
 
 /// Asserts that the output has no hostile character. A terminal adds a carriage return before each
-/// line break.
+/// line break. Returns the text.
 pub fn assert_harmless(command: &[&str], bytes: Vec<u8>) -> String {
     let mut text = String::from_utf8(bytes).expect("UTF-8");
     for known_sequence in OWN_SEQUENCES {

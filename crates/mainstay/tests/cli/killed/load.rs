@@ -1,4 +1,4 @@
-//! Clients that call continuously and store the answers.
+//! Clients that call continuously and remember the answers.
 
 use std::{sync::Arc, time::Instant};
 
@@ -13,17 +13,18 @@ use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use tokio::{net::TcpStream, task::JoinSet};
 
-/// Server names: a process that dies with the daemon, and a remote server that survives.
+/// The names of the servers. The first is a process that dies with the daemon, the second is remote
+/// and survives.
 pub const PROCESS: &str = "process";
 pub const REMOTE: &str = "remote";
 
-/// Enough clients for several calls in one commit.
+/// The number of clients. It is large enough for several calls in one commit.
 const CLIENTS: u32 = 8;
 
 const REVISION: &str = "2025-06-18";
 const SESSION: &str = "mcp-session-id";
 
-/// A sent call.
+/// A call that was sent.
 #[derive(Debug)]
 pub struct SentCall {
     pub arguments: Cid,
@@ -49,18 +50,18 @@ pub fn config(remote: &Fake, journal: &serde_json::Value) -> String {
     .to_string()
 }
 
-/// Clients that call on their own connections until these break.
+/// Clients that call until their connections break. Each has its own connection.
 pub struct Load(JoinSet<Vec<SentCall>>);
 
 impl Load {
-    /// Calls of different rounds have different arguments.
+    /// Starts the clients. Each round has other arguments, so its calls are distinct.
     pub fn begin(url: &str, round: u32) -> Self {
         let authority: Arc<str> = url.trim_start_matches("http://").into();
         let client_task = |client| call_until_it_breaks(Arc::clone(&authority), round, client);
         Self((0..CLIENTS).map(client_task).collect())
     }
 
-    /// All calls, after the connections have ended.
+    /// Waits until the connections have ended. Returns all calls.
     pub async fn end(self) -> Vec<SentCall> {
         self.0.join_all().await.into_iter().flatten().collect()
     }
@@ -94,7 +95,7 @@ async fn call_until_it_breaks(authority: Arc<str>, round: u32, client: u32) -> V
     calls
 }
 
-/// Texts of various lengths, some of which are stored as files (64 KiB).
+/// Arguments of various sizes. Some are large enough to be stored as files (64 KiB).
 fn arguments(round: u32, client: u32, number: u32) -> String {
     let padding = match number % 64 {
         7 => 100_000,
@@ -112,17 +113,17 @@ struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     session: Option<String>,
     last_id: u64,
-    /// The connection's task.
+    /// Held so that the connection's task keeps running.
     _driver: JoinSet<()>,
 }
 
 impl Connection {
-    /// Opens a connection with a session. `None` if the daemon is gone.
+    /// Opens a connection with a session. `None` if the daemon has gone.
     async fn open(authority: Arc<str>) -> Option<Self> {
         let stream = TcpStream::connect(&*authority).await.ok()?;
         let (sender, driver) = http1::handshake(TokioIo::new(stream)).await.ok()?;
         let mut tasks = JoinSet::new();
-        // The request reports connection errors.
+        // Ignore this error: the request reports it as well.
         tasks.spawn(async { drop(driver.await) });
         let mut connection = Self {
             authority,
@@ -142,7 +143,7 @@ impl Connection {
         Some(connection)
     }
 
-    /// The result of a request. `None` if the daemon is gone.
+    /// Sends a request, and returns its result. `None` if the daemon has gone.
     async fn ask(&mut self, method: &str, params: &str) -> Option<Box<RawValue>> {
         #[derive(Deserialize)]
         struct Response {
@@ -157,7 +158,7 @@ impl Connection {
                 r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#
             ))
             .await?;
-        // A longer call is answered with an event.
+        // A longer call is answered by an event stream.
         let text = body.lines().rfind(|line| line.contains(r#""jsonrpc""#));
         let text = text.unwrap_or_else(|| panic!("no answer: {body}"));
         let text = text.strip_prefix("data:").unwrap_or(text);

@@ -1,6 +1,6 @@
-//! The journal after `kill -9` of a busy daemon, repeatedly with the same files. `JOURNAL_KILLS=50
-//! cargo nextest run -p mainstay --test cli --no-capture killed` increases the number of kills and
-//! prints figures.
+//! Checks the journal after `kill -9` of a busy daemon, several times with the same files.
+//! `JOURNAL_KILLS=50 cargo nextest run -p mainstay --test cli --no-capture killed` kills more often
+//! and prints figures.
 
 #![expect(
     clippy::print_stdout,
@@ -31,18 +31,18 @@ use serde_json::json;
 
 use self::load::{Load, SentCall};
 
-/// Default numbers of kills. Each takes seconds in relaxed mode.
+/// The default numbers of kills. In relaxed mode each kill takes seconds.
 const KILLS_STRICT: u32 = 4;
 const KILLS_RELAXED: u32 = 2;
-/// Maximum time between a lost call's answer and the kill in relaxed mode: 50 ms, two commits, and
-/// machine load.
+/// In relaxed mode, the maximum time between the answer of a lost call and the kill. It allows for
+/// 50 ms, two commits, and a busy machine.
 const MAX_LOSS_WINDOW: Duration = Duration::from_secs(1);
-/// Minimum duration of the load before a kill.
+/// The minimum duration of the load before a kill, and the maximum random addition.
 const MIN_LOAD_TIME: Duration = Duration::from_millis(100);
 const MORE_LOAD_MILLIS: u64 = 700;
-/// Number of recent objects that are read after each kill.
+/// The number of recent objects that are read after each kill.
 const OBJECTS_PER_KILL: usize = 64;
-/// Large enough to delete nothing.
+/// A limit so large that the journal deletes nothing.
 const MAX_BYTES: u64 = 16 * 1024 * 1024 * 1024;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,7 +53,7 @@ async fn strict_keeps_what_it_acknowledged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn relaxed_loses_what_came_last_at_most() {
-    // Longer than the window for lost calls.
+    // Run the load longer than the window in which calls may be lost.
     let load = MAX_LOSS_WINDOW + Duration::from_millis(500);
     let figures = kill_again_and_again(Durability::Relaxed, load).await;
     assert!(
@@ -71,9 +71,9 @@ struct Figures {
     acknowledged: usize,
     records: usize,
     objects: usize,
-    /// Number of answered calls without a record.
+    /// The number of answered calls without a record.
     lost: usize,
-    /// Time from the first lost answer to each kill.
+    /// The time from the first lost answer to the kill, for each kill.
     windows: Vec<Duration>,
 }
 
@@ -101,7 +101,7 @@ impl fmt::Display for Figures {
 
 async fn kill_again_and_again(durability: Durability, least_load: Duration) -> Figures {
     let home = home!();
-    // This server survives the daemon.
+    // This server is not a child of the daemon, so it survives.
     let remote = Fake::http(Script::default()).await.expect("a free port");
     let (durability_name, default_kills) = match durability {
         Durability::Strict => ("strict", KILLS_STRICT),
@@ -166,7 +166,7 @@ fn assert_is_whole(home: &Home) {
     assert_eq!(found, "ok");
 }
 
-/// Records of a round by arguments, from the next daemon.
+/// The records of a round, by the CIDs of their arguments. Read from the next daemon.
 async fn records(client: &Client, start_time: SystemTime) -> HashMap<String, CallRecord> {
     let mut records = HashMap::new();
     let mut page_end = None;
@@ -217,7 +217,7 @@ impl Figures {
                 continue;
             };
             self.acknowledged += 1;
-            // In relaxed mode the start of a call may be recorded.
+            // In relaxed mode, only the start of a call may be recorded.
             let is_relaxed = durability == Durability::Relaxed;
             let record =
                 record_of(call).filter(|record| !(is_relaxed && record.status == "unknown"));
@@ -231,7 +231,7 @@ impl Figures {
             assert!(is_relaxed, "{call:?} is not on record");
             self.lost += 1;
             first_lost = first_lost.into_iter().chain([answer.at]).min();
-            // A commit includes all earlier ended calls.
+            // A commit includes all calls that ended before its own calls.
             assert!(
                 last_recorded.is_none_or(|sent_time| sent_time <= answer.at),
                 "{call:?} is lost, and one that began after its end is not"
@@ -242,7 +242,7 @@ impl Figures {
     }
 }
 
-/// Reads every recorded object, and returns their number.
+/// Reads every recorded object. Returns the number of objects.
 async fn every_object_resolves(home: &Home, expected: usize) -> usize {
     let settings = config::Journal {
         max_bytes: MAX_BYTES,

@@ -1,4 +1,4 @@
-//! `mainstay setup`: the commands of docs/quickstart.md, and `--undo`.
+//! `mainstay setup`: the commands of docs/quickstart.md, and `setup --undo`.
 
 mod questions;
 mod secrets;
@@ -16,7 +16,7 @@ use mainstay_testkit::{Home, Run, home, lines, within};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
-/// Client files below the home folder.
+/// The client files, relative to the home folder.
 const FILES: [&str; 3] = [
     ".config/Claude/claude_desktop_config.json",
     ".cursor/mcp.json",
@@ -30,7 +30,7 @@ struct Machinery {
 }
 
 impl Machinery {
-    /// A home with the files of three clients, and without a service manager.
+    /// A home with the files of three clients and without a service manager.
     fn new() -> Self {
         let home = home!();
         let bin = home.path().join("bin");
@@ -83,7 +83,7 @@ impl Machinery {
         Run::new(arguments, &output.expect("it starts"))
     }
 
-    /// Bytes and permissions of all files that setup may change.
+    /// The content and permissions of all files that setup may change.
     fn state(&self) -> Vec<Option<(Vec<u8>, u32)>> {
         let own_files =
             ["config.json", "mainstay.schema.json"].map(|name| self.home.state().join(name));
@@ -95,7 +95,7 @@ impl Machinery {
         files.chain(own_files).map(file_state).collect()
     }
 
-    /// Calls a tool by each client's entry.
+    /// Starts the server in each client's entry, and calls a tool of it.
     async fn call_through_the_clients(&self) -> Vec<String> {
         let machine = Machine::new(System::current(), self.home.path());
         let mut called_servers = Vec::new();
@@ -124,7 +124,7 @@ impl Machinery {
     }
 }
 
-/// The result of a tool call by a client with this command.
+/// The result of a tool call over stdio. The client starts this command.
 async fn echo_text(mut command: Command) -> String {
     let mut client = command.spawn().expect("it starts");
     let mut stdin = client.stdin.take().expect("a pipe");
@@ -182,7 +182,7 @@ async fn the_quick_start_is_true() {
             let called_servers = machine.call_through_the_clients().await;
             assert_eq!(called_servers, ["Claude Desktop", "Cursor", "Codex"]);
         }
-        // Do not open a browser.
+        // The test must not open a browser.
         let run = match command_line.as_str() {
             "ui" => machine.run(&["ui", "--no-open"]).await,
             _ => machine.run(arguments).await,
@@ -273,7 +273,7 @@ async fn changes_after_setup_are_not_overwritten() {
     let run = machine.run(&arguments).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(run.json()["clients"], json!(["cursor"]));
-    // The configuration, its schema, and the client's file.
+    // Three files have changed: the configuration, its schema, and the client's file.
     assert_eq!(
         run.json()["changed"].as_array().map(Vec::len),
         Some(3),
@@ -292,7 +292,7 @@ async fn changes_after_setup_are_not_overwritten() {
     let run = machine.run(&["setup", "--undo", "--force"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(machine.state(), state_before);
-    // An unreadable file is reported and left unchanged.
+    // A file that cannot be read is reported and not changed.
     fs::write(&cursor, "{ not json").expect("written");
     let run = machine.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
@@ -304,7 +304,7 @@ async fn changes_after_setup_are_not_overwritten() {
     assert_eq!(fs::read_to_string(&cursor).expect("there"), "{ not json");
 }
 
-/// A YAML snippet keeps its line breaks.
+/// A block of YAML to paste keeps its line breaks.
 #[tokio::test]
 async fn a_text_to_paste_keeps_its_lines() {
     let machine = Machinery::new();
@@ -332,7 +332,7 @@ async fn a_text_to_paste_keeps_its_lines() {
     assert_eq!(fs::read_to_string(&goose).expect("there"), flow);
 }
 
-/// UTF-16 is kept, and undo restores every byte.
+/// A UTF-16 file stays in UTF-16, and an undo restores every byte.
 #[tokio::test]
 async fn a_file_in_utf_16_stays_in_it() {
     use mainstay_platform::encoding::Encoding;
@@ -353,15 +353,15 @@ async fn a_file_in_utf_16_stays_in_it() {
         text.contains("\"mainstay\"") && text.contains("// two of them"),
         "{text}"
     );
-    // Undo restores a removed file.
+    // An undo restores a file that was removed later.
     fs::remove_file(&cursor).expect("removed");
     let run = machine.run(&["setup", "--undo"]).await;
     assert_eq!(run.code, Some(0), "{run}");
-    // A new file does not have the earlier permissions.
+    // Set the permissions, because a restored file does not have the earlier ones.
     fs::set_permissions(&cursor, fs::Permissions::from_mode(mode)).expect("set");
     assert_eq!(machine.state(), state_before);
 
-    // An unknown encoding is reported with a hint.
+    // A file with an unknown encoding is reported with a hint.
     fs::write(&cursor, b"{\xff}").expect("written");
     let run = machine.run(&["setup", "--dry-run"]).await;
     assert!(
@@ -371,7 +371,7 @@ async fn a_file_in_utf_16_stays_in_it() {
     );
 }
 
-/// Equal notes of servers are merged.
+/// Equal notes about several servers become one note.
 #[tokio::test]
 async fn equal_notes_are_one() {
     let machine = Machinery::new();
@@ -401,7 +401,7 @@ async fn equal_notes_are_one() {
     assert!(notes.iter().all(Value::is_string), "{json}");
 }
 
-/// Undo keeps later changes of clients and people.
+/// An undo keeps the later changes of clients and people.
 #[tokio::test]
 async fn changes_of_others_stay_when_setup_is_undone() {
     let machine = Machinery::new();
@@ -414,14 +414,14 @@ async fn changes_of_others_stay_when_setup_is_undone() {
         assert!(text.contains(from), "{text}");
         fs::write(path, text.replace(from, replacement)).expect("written");
     };
-    // Change a setting in two client files, and add a server to Mainstay.
+    // Change a setting in two client files. Then add a server to Mainstay.
     change(&file(0), "\"dark\"", "\"light\"");
     change(&file(2), "\"o4\"", "\"o5\"");
     let add = ["add", "--no-check", "later", "--", "later-server"];
     let run = machine.run(&add).await;
     assert_eq!(run.code, Some(0), "{run}");
     let run = machine.run(&["setup", "--undo", "--dry-run"]).await;
-    // Three client files, the configuration and its schema.
+    // The undo covers three client files, the configuration and its schema.
     assert_eq!(run.stdout.matches(" would be restored").count(), 2, "{run}");
     let count_lines = |run: &Run, end: &str| {
         let lines = run.stdout.lines().filter(|line| line.ends_with(end));
@@ -465,7 +465,7 @@ async fn changes_of_others_stay_when_setup_is_undone() {
     assert!(run.stderr.contains("nothing to undo"), "{run}");
 }
 
-/// Files of a project are reported, and changed only on request.
+/// Files of a project are reported. They are changed only on request.
 #[tokio::test]
 async fn files_of_a_project_are_told_and_taken_when_asked() {
     let machine = Machinery::new();
@@ -552,7 +552,7 @@ async fn a_running_daemon_follows() {
     daemon.stop().await;
 }
 
-/// A client with a file for each editor is changed in every file.
+/// If a client has one file for each editor, all of these files are changed.
 #[tokio::test]
 async fn every_installation_of_a_client_is_pointed_at_mainstay() {
     let machine = Machinery::new();

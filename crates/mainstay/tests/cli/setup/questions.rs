@@ -1,4 +1,4 @@
-//! Interactive setup.
+//! `mainstay setup` on a terminal, with questions.
 
 use mainstay_testkit::Terminal;
 
@@ -9,7 +9,7 @@ const STORE_QUESTION: &str =
     "keep notes-API_KEY encrypted in the vault, and not in the configuration? [y/n]";
 const SERVICE: &str = "start Mainstay now and whenever you log in? [y/n]";
 
-/// The questions in order, each with the continuing answer.
+/// The questions in order, each with an answer that continues.
 const QUESTIONS: [(&str, &str); 7] = [
     (CONTINUE_QUESTION, "c"),
     ("have Claude Desktop use Mainstay? [y/n]", "n"),
@@ -20,12 +20,12 @@ const QUESTIONS: [(&str, &str); 7] = [
     (SERVICE, "n"),
 ];
 
-/// Setup on a terminal with room for the whole plan.
+/// Starts setup on a terminal that is large enough for the whole plan.
 async fn start_setup(machine: &Machinery) -> Terminal {
     Terminal::start(&machine.command(&["setup"]), 200, 250).await
 }
 
-/// Answers the first questions, and waits for the next.
+/// Answers the first `count` questions, and waits for the next question.
 async fn answer_questions(terminal: &Terminal, count: usize) {
     for (index, (question, answer)) in QUESTIONS.iter().enumerate().take(count + 1) {
         let is_asked = |screen: &str| {
@@ -65,7 +65,7 @@ async fn a_person_sees_the_plan_and_chooses_clients() {
     assert_eq!(machine.state(), state_before);
     answer_questions(&terminal, QUESTIONS.len() - 1).await;
     assert_eq!(machine.state(), state_before);
-    // The plan contains the chosen clients.
+    // The plan contains only the chosen clients.
     let screen = terminal.screen().await;
     let second_text = screen.rsplit("SERVER").next().expect("a table");
     assert!(
@@ -96,7 +96,7 @@ async fn a_person_who_refuses_changes_nothing() {
     }
     let machine = Machinery::new();
     let state_before = machine.state();
-    // No, an empty line, end of input, and no client.
+    // Refuse by "no", by an empty line, by the end of input, and by choosing no client.
     let refusals: [&[&str]; 4] = [
         &["n", "Enter"],
         &["Enter"],

@@ -1,10 +1,11 @@
-//! Plain secrets of clients' files that go into the vault.
+//! `setup` and `import` move plain secrets of clients' files into the vault.
 
 use std::fs;
 
 use super::{FILES, Machinery, SECRET};
 
-/// `setup` writes references, the servers get the secrets, and the way back is open.
+/// `setup` writes references to the secrets. The servers get the secrets, and an undo restores the
+/// files.
 #[tokio::test]
 async fn setup_stores_secrets_and_puts_files_back() {
     let machinery = Machinery::new();
@@ -45,7 +46,7 @@ async fn setup_stores_secrets_and_puts_files_back() {
     assert_eq!(machinery.state(), before);
 }
 
-/// `import` stores secrets on request only, and knows the servers again.
+/// `import` stores secrets only on request. A second import recognises the servers.
 #[tokio::test]
 async fn import_stores_secrets_and_knows_its_servers_again() {
     let machinery = Machinery::new();
@@ -70,7 +71,7 @@ async fn import_stores_secrets_and_knows_its_servers_again() {
     let again = machinery.run(&["import", "--secrets", "store"]).await;
     assert!(again.stdout.contains("nothing to import"), "{again}");
 
-    // Without the option, and with nobody to ask, secrets stay as they are.
+    // Without the option, and without a person to ask, secrets stay where they are.
     let other = machinery.home.path().join("other.json");
     let other = other.to_str().expect("UTF-8");
     let run = machinery.run(&["import", "--config", other]).await;

@@ -1,5 +1,4 @@
-//! Servers that stay in their client's file, because Mainstay cannot read, start or authenticate
-//! them.
+//! Servers stay in their client's file if Mainstay cannot read their entry, start them, or authenticate.
 
 use std::{
     fs,
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{FILES, Machinery, SECRET};
 
-/// The server may still start in its client.
+/// A server that Mainstay cannot start may still start in its client, so it stays there.
 #[tokio::test]
 async fn a_server_that_cannot_be_started_stays_with_its_client() {
     let machine = Machinery::new();
@@ -48,7 +47,7 @@ async fn a_server_that_cannot_be_started_stays_with_its_client() {
     assert_eq!(machine.state(), state_before);
 }
 
-/// Servers with unreadable members are not merged.
+/// Servers with unreadable members stay with their client, and are not merged with other servers.
 #[tokio::test]
 async fn servers_whose_entries_cannot_be_read_stay_with_their_client() {
     let machine = Machinery::new();
@@ -87,7 +86,7 @@ async fn servers_whose_entries_cannot_be_read_stay_with_their_client() {
     assert!(run.stdout.contains(note), "{run}");
 }
 
-/// Servers with a sign-in that only the client supports.
+/// Servers with a sign-in method that only the client supports stay there.
 #[tokio::test]
 async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
     let machine = Machinery::new();
@@ -115,7 +114,7 @@ async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
         assert!(text.contains(name), "{text}");
     }
     assert!(!text.contains("\"plain\""), "{text}");
-    // A second setup and `doctor` have nothing to do.
+    // A second setup and `doctor` find nothing to change.
     let run = machine.run(&["setup", "--yes", "--no-service"]).await;
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(fs::read_to_string(&cursor).expect("there"), text);
@@ -126,7 +125,7 @@ async fn servers_that_need_what_mainstay_has_not_stay_with_their_client() {
     assert_eq!(machine.state(), state_before);
 }
 
-/// A server that answers every request with 401 and this header line.
+/// Starts a server that answers every request with 401 and this header line. Returns its URL.
 fn start_refusing_server(challenge: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -145,7 +144,8 @@ fn start_refusing_server(challenge: &'static str) -> String {
     format!("http://{address}/mcp")
 }
 
-/// A 401 without an authorization server shows that only the client knows how to sign in. With one, Mainstay logs in.
+/// A 401 without an authorization server means that only the client knows how to sign in, so the server
+/// stays. With an authorization server, Mainstay can log in, so the server moves.
 #[tokio::test]
 async fn a_server_that_refuses_mainstay_stays_with_its_client() {
     let machine = Machinery::new();
@@ -175,7 +175,7 @@ async fn a_server_that_refuses_mainstay_stays_with_its_client() {
     }
 }
 
-/// Programs that only the client can find.
+/// Servers stay if only their client can find their program.
 #[tokio::test]
 async fn servers_whose_program_is_not_found_stay_with_their_client() {
     let machine = Machinery::new();
@@ -204,7 +204,7 @@ async fn servers_whose_program_is_not_found_stay_with_their_client() {
         let note = format!("note: {name}: {expected_reason}{reason}");
         assert!(run.stderr.contains(&note), "{note} in {run}");
     }
-    // A disabled server needs no program.
+    // A disabled server is moved even if its program is missing.
     assert!(run.stdout.contains("2 servers added"), "{run}");
     let text = fs::read_to_string(&cursor).expect("there");
     for name in ["relative", "missing", "gone", "elsewhere", "mainstay"] {
@@ -213,7 +213,7 @@ async fn servers_whose_program_is_not_found_stay_with_their_client() {
     assert!(!text.contains("\"plain\""), "{text}");
 }
 
-/// Setup refuses a daemon with another configuration.
+/// Setup fails while a daemon with another configuration runs.
 #[tokio::test]
 async fn a_daemon_with_another_configuration_is_told() {
     let machine = Machinery::new();

@@ -1,4 +1,4 @@
-//! Web pages as clients, and the `Accept` headers of clients.
+//! Clients in web pages, and the `Accept` headers of clients.
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use mainstay_core::config::Secret;
@@ -74,7 +74,7 @@ async fn a_page_may_send_and_read_what_the_protocol_has() {
     }
 }
 
-/// A web page whose request is refused can read the challenge.
+/// A web page can read the challenge of a refused request.
 #[tokio::test]
 async fn a_page_can_read_the_challenge() {
     let backend = Backend::http().await;

@@ -1,4 +1,4 @@
-//! Numeric cursors, from servers and from clients.
+//! Cursors that are numbers, from servers and from clients.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::{
 };
 
 over_every_transport! {
-    /// A cursor is returned in the form in which it arrived.
+    /// A numeric cursor is sent back to the server as a number.
     async fn a_cursor_that_is_a_number_is_sent_back_as_one(kind) {
         let flags = ["--tools", "20", "--page-size", "7", "--bend", "numeric-cursors"];
         let backend = Backend::start(kind, &flags).await;
@@ -19,7 +19,7 @@ over_every_transport! {
         assert!(tools.len() > 20, "{tools:?}");
         let server = gateway.rest().server("x").await;
         assert_eq!(server["toolCount"], tools.len(), "{server}");
-        // The transparent endpoint passes cursors on.
+        // The transparent endpoint passes a server's cursor to the client unchanged.
         let client = gateway.client_at("/servers/x/mcp").await;
         let page = client.result("tools/list", json!({})).await;
         assert_eq!(page["nextCursor"], 7, "{page}");
@@ -28,7 +28,7 @@ over_every_transport! {
     }
 }
 
-/// Some clients convert Mainstay's own cursors, which are digits, into numbers.
+/// Mainstay's own cursors consist of digits. Some clients send them back as numbers.
 #[tokio::test]
 async fn our_own_cursors_are_taken_as_numbers() {
     let backend = Backend::http().await;

@@ -1,6 +1,6 @@
-//! Calls servers with random bends for a minute. Each server must show a failure within [`WINDOW`],
-//! give a reason, and get few requests while idle. `BENDS_SEED` sets the seed, which a failure
-//! message contains.
+//! Calls servers with random bends for a minute. Each server must report a failure within
+//! [`WINDOW`] with a reason, and must get few requests while idle. `BENDS_SEED` sets the seed. A
+//! failed test prints the seed.
 
 use std::time::Duration;
 
@@ -16,26 +16,27 @@ use crate::{
     rest_client::Rest,
 };
 
-/// Total duration of the calls.
+/// The total duration of the calls.
 const SPAN: Duration = Duration::from_secs(60);
 
-/// Maximum time in which a server may be healthy while every call fails.
+/// The maximum time in which a server may appear healthy while every call fails.
 const WINDOW: Duration = Duration::from_secs(40);
 
-/// Pause between two calls of one server.
+/// The pause between two calls of one server.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Maximum number of requests per second to an idle server after its first lists: all four lists
-/// again, and a ping.
+/// The maximum number of requests per second to an idle server after its first lists: the four
+/// lists again, and a ping.
 const MAX_IDLE_REQUESTS: usize = 5;
 
-/// Number of called servers. Equally many servers with the same bends stay idle.
+/// The number of servers that are called. The same number of servers with the same bends stays
+/// idle.
 const SERVERS: usize = 9;
 
 /// The default seed.
 const SEED: u64 = 20_261_128;
 
-/// A reproducible random sequence (Splitmix64).
+/// A reproducible pseudo-random sequence (SplitMix64).
 struct Draw(u64);
 
 impl Draw {
@@ -57,7 +58,7 @@ fn transport(kind: BackendKind) -> BendTransport {
     }
 }
 
-/// One or two bends that exist over this transport.
+/// Chooses one or two bends that exist over this transport.
 fn bends(kind: BackendKind, draw: &mut Draw) -> Vec<Bend> {
     let transport = transport(kind);
     let all: Vec<Bend> = Bend::value_variants()
@@ -98,12 +99,12 @@ async fn failed_call(client: &Http, server: &str) -> Option<String> {
     Some(error_text)
 }
 
-/// The history of one server.
+/// The observations of one server so far.
 struct CallHistory {
     name: String,
-    /// Time of the first failed call since the last success.
+    /// The time of the first failed call since the last success.
     failing_since: Option<Instant>,
-    /// Time since which the server is shown as healthy.
+    /// The time since which the server has been shown as healthy.
     well_since: Option<Instant>,
     calls: u32,
     answered: u32,
@@ -118,7 +119,7 @@ impl CallHistory {
                 self.failing_since = None;
             }
             Some(words) => {
-                // Every failure contains a reason besides its kind.
+                // Every failure must contain a reason and not only its kind.
                 assert!(
                     words.split_whitespace().count() >= 4,
                     "{}: {words}",
@@ -145,7 +146,7 @@ impl CallHistory {
     }
 }
 
-/// Calls one server for [`SPAN`] and checks its status. The server loses its sessions now and then.
+/// Calls one server for [`SPAN`], and checks its status. Sometimes ends the sessions of the server.
 async fn drive(
     client: Http,
     rest: Rest,
@@ -179,8 +180,8 @@ async fn drive(
     course
 }
 
-/// True if the bends leave a server usable: its tools are listed, its answers are readable, and
-/// answers on a shared pipe can be matched to calls.
+/// True if a server with these bends is usable: its tools are listed, its answers can be read, and
+/// answers on a shared connection can be assigned to calls.
 fn is_usable(kind: BackendKind, bends: &[Bend]) -> bool {
     !bends.iter().any(|bend| match bend {
         Bend::ListError | Bend::NotANumber | Bend::Uninitialized => true,

@@ -1,4 +1,4 @@
-//! Servers that refuse a handshake because of `server/discover` or because of the revision.
+//! Servers that fail at a handshake because of `server/discover` or because of the revision.
 
 use mainstay_gateway::GatewayOptions;
 use serde_json::json;
@@ -21,7 +21,7 @@ async fn assert_works(kind: BackendKind, bend: &str) -> Backend {
     backend
 }
 
-/// A server that breaks on `server/discover` is restarted without that request.
+/// A server that breaks after `server/discover` is restarted and gets no such request.
 #[tokio::test]
 async fn a_server_that_discover_spoils_is_greeted_without() {
     for (kind, bend) in [
@@ -36,7 +36,7 @@ async fn a_server_that_discover_spoils_is_greeted_without() {
     }
 }
 
-/// The server's log names the setting.
+/// The server's log names the setting that prevents the request.
 #[tokio::test]
 async fn the_log_names_the_setting_that_spares_a_server_the_probe() {
     for bend in ["--bend=spoiled-initialize", "--bend=spoiled-lists"] {
@@ -57,15 +57,16 @@ async fn the_log_names_the_setting_that_spares_a_server_the_probe() {
     }
 }
 
-/// A 401 answer to `server/discover` does not mark the server as unauthorized.
+/// If a server answers `server/discover` with 401, `initialize` still works. The server does not
+/// count as unauthorized.
 #[tokio::test]
 async fn a_server_that_forbids_discover_is_greeted_by_initialize() {
     let backend = assert_works(BackendKind::Http, "--bend=discover401").await;
     assert!(backend.count("initialize") > 0);
 }
 
-/// After a refused revision, the next handshake requests a revision from the server's list, or the
-/// next older one.
+/// If a server refuses a revision, the next handshake requests a revision from the server's list.
+/// Without a list, it requests the next older revision.
 #[tokio::test]
 async fn a_server_that_refuses_the_revision_is_asked_for_another() {
     for (kind, bend) in [
@@ -92,7 +93,7 @@ async fn a_server_that_refuses_the_revision_is_asked_for_another() {
     }
 }
 
-/// If the entry sets a revision, no other revision is requested.
+/// If the entry sets a revision, Mainstay requests no other revision.
 #[tokio::test]
 async fn a_stated_revision_is_not_left() {
     let backend = Backend::start(BackendKind::Http, &["--bend=revision-supported"]).await;
@@ -112,7 +113,7 @@ async fn a_stated_revision_is_not_left() {
     assert!(greetings.iter().all(is_stated), "{greetings:?}");
 }
 
-/// A first process that dies for another reason does not make its server legacy.
+/// If the first process dies for an unrelated reason, the server does not count as legacy.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_first_start_that_dies_of_something_else_hides_no_era() {
@@ -134,11 +135,11 @@ async fn a_first_start_that_dies_of_something_else_hides_no_era() {
     gateway.client().await.assert_echo("x__echo").await;
     gateway.rest().done("x", "restart").await;
     gateway.client().await.assert_echo("x__echo").await;
-    // Only a modern session has this request.
+    // Only a modern session sends this request.
     backend.until_count("subscriptions/listen", 1).await;
 }
 
-/// The error that names the revisions may have any HTTP status.
+/// The error that lists the supported revisions may have any HTTP status.
 #[tokio::test]
 async fn a_revision_is_refused_under_any_status() {
     for status in [409, 422, 500] {

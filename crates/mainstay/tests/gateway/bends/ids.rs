@@ -1,5 +1,5 @@
-//! Answers whose ids differ from those of their requests. An answer is accepted if only one request
-//! is possible. Otherwise the mismatch is reported.
+//! Answers whose ids differ from those of their requests. If only one request is possible, Mainstay
+//! accepts the answer. Otherwise it reports the wrong id.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ over_every_transport! {
                 client.assert_echo("x__echo").await;
                 direct.assert_echo("echo").await;
             }
-            // Concurrent calls get their own answers.
+            // Each of two concurrent calls gets its own answer.
             let (first_text, second_text) = tokio::join!(
                 client.call_text("x__echo", json!({"text": "one"})),
                 client.call_text("x__echo", json!({"text": "two"})),
@@ -48,7 +48,7 @@ over_every_transport! {
     }
 }
 
-/// A server that answers notifications ends no call with such an answer.
+/// If a server answers notifications, such an answer ends no call.
 #[tokio::test]
 async fn an_answer_to_a_notification_ends_no_call() {
     for kind in [BackendKind::Stdio, BackendKind::Sse] {
@@ -63,7 +63,7 @@ async fn an_answer_to_a_notification_ends_no_call() {
     }
 }
 
-/// A POST has exactly one answer, so the answer's id is ignored.
+/// A POST has exactly one answer, so the id in that answer does not matter.
 #[tokio::test]
 async fn an_http_answer_is_accepted_under_any_id() {
     for bend in ["id-null", "id-foreign"] {
@@ -80,7 +80,7 @@ async fn an_http_answer_is_accepted_under_any_id() {
     }
 }
 
-/// If a stream contains several answers with foreign ids, the error lists the ids.
+/// If a stream contains several answers with unknown ids, the error lists these ids.
 #[tokio::test]
 async fn several_foreign_answers_are_named() {
     let entry = rogue::start(|_| {
@@ -102,8 +102,8 @@ async fn several_foreign_answers_are_named() {
     );
 }
 
-/// On a shared connection an answer with a foreign id matches no request. After the timeout, the
-/// error lists the foreign ids.
+/// On a shared connection, an answer with an unknown id cannot be assigned to a request. After the
+/// timeout, the error lists the unknown ids.
 #[tokio::test]
 async fn a_call_that_waits_in_vain_names_the_ids_that_came() {
     let backend = Backend::start(BackendKind::Sse, &[])
@@ -125,7 +125,7 @@ async fn a_call_that_waits_in_vain_names_the_ids_that_came() {
     );
 }
 
-/// A server that answers only with foreign ids never connects, and the reason names the ids.
+/// A server whose answers all have unknown ids never connects. The reason lists the ids.
 #[tokio::test]
 async fn a_server_of_foreign_ids_is_not_connected() {
     for kind in [BackendKind::Stdio, BackendKind::Sse] {

@@ -1,4 +1,4 @@
-//! Clients that send `initialize` with an existing session id. The answer is a new session.
+//! Clients that send `initialize` together with a session id. They always get a new session.
 
 use http::StatusCode;
 use mainstay::daemon::DaemonOptions;
@@ -15,7 +15,7 @@ use crate::{
     sse::Sse,
 };
 
-/// Each endpoint, and the prefix of its tools.
+/// The endpoints, each with the prefix of its tools.
 const ENDPOINTS: [(&str, &str); 3] = [
     ("/mcp", "x__"),
     ("/mcp/narrow", "x__"),
@@ -31,7 +31,7 @@ async fn assert_echo(client: &Http, prefix: &str) {
 }
 
 over_every_transport! {
-    /// The client sends an unknown session id, or one of another endpoint.
+    /// The client sends an unknown session id, or an id that belongs to another endpoint.
     async fn an_unknown_session_keeps_no_client_out(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_settings(&[("x", &backend)], narrow_settings()).await;
@@ -48,7 +48,7 @@ over_every_transport! {
     }
 }
 
-/// The old session continues, because another process may use it.
+/// The old session continues, because another process of the client may use it.
 #[tokio::test]
 async fn a_session_that_lives_is_left_alone_and_a_new_one_is_opened() {
     let backend = Backend::http().await;
@@ -72,7 +72,7 @@ async fn a_session_that_lives_is_left_alone_and_a_new_one_is_opened() {
     }
 }
 
-/// The client sends a session id of an earlier run.
+/// The client sends a session id from an earlier run of Mainstay.
 #[tokio::test]
 async fn a_session_of_an_earlier_run_keeps_no_client_out() {
     let backend = Backend::http().await;
@@ -95,8 +95,8 @@ async fn a_session_of_an_earlier_run_keeps_no_client_out() {
     }
 }
 
-/// A pipe has one session. A new session ends the old one, and calls of the old session get no
-/// answers.
+/// A pipe has only one session. A new session ends the old one, and calls of the old session are
+/// not answered.
 #[tokio::test]
 async fn a_new_session_on_stdio_ends_the_old_one() {
     let backend = Backend::http().await;
@@ -110,7 +110,7 @@ async fn a_new_session_on_stdio_ends_the_old_one() {
     until("the cancellation", || backend.cancelled_count() == 1).await;
     pipe.assert_echo("x__echo").await;
     assert_eq!(gateway.sessions(), 1);
-    // Cancelling an ended call has no effect.
+    // Cancelling a call that has ended has no effect.
     pipe.send(cancelled(&slow_text)).await;
     pipe.assert_echo("x__echo").await;
     let mut messages = std::mem::take(&mut pipe.other_messages);
@@ -134,7 +134,7 @@ over_every_transport! {
             if !prefix.is_empty() {
                 until("the cancellation", || backend.cancelled_count() == calls).await;
             }
-            // The upstream session of the client has ended together with its call.
+            // The client's upstream session has ended together with the call.
             client.assert_echo(&format!("{prefix}echo")).await;
             assert_eq!(gateway.sessions(), 1, "{path}");
             drop(client);
@@ -143,7 +143,7 @@ over_every_transport! {
     }
 }
 
-/// A session id of another client does not end that client's session.
+/// The client sends the session id of another client. The other session continues.
 #[tokio::test]
 async fn a_foreign_session_keeps_no_client_out() {
     let backend = Backend::http().await;
@@ -169,7 +169,7 @@ async fn a_foreign_session_keeps_no_client_out() {
     }
 }
 
-/// Revision 2025-03-26, "Lifecycle": a batch must not contain `initialize`.
+/// A batch must not contain `initialize` (revision 2025-03-26, "Lifecycle").
 #[tokio::test]
 async fn a_batch_opens_no_session() {
     let backend = Backend::http().await;

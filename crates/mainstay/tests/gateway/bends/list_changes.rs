@@ -1,4 +1,4 @@
-//! Servers that announce list changes continuously.
+//! Servers that announce list changes all the time.
 
 use serde_json::{Value, json};
 
@@ -7,14 +7,15 @@ use crate::{
     gateway::{Gateway, until},
 };
 
-/// Number of list requests before delays start: the first request and the immediate repetitions.
+/// The maximum number of list requests without a delay: the first one, and those that follow at
+/// once.
 const MAX_PROMPT_REQUESTS: usize = 7;
 
 const REPEATED_NOTE: &str = "says again and again";
 
 over_every_transport! {
-    /// A server that announces a change after each list request is asked at growing intervals, and
-    /// its status reports this.
+    /// If a server announces a change after each list request, the requests become less and less
+    /// frequent. The server's status says so.
     async fn a_list_that_is_announced_at_each_reading_is_read_ever_less_often(kind) {
         for revisions in [&[][..], &["--revisions", "2026-07-28"]] {
             if kind == BackendKind::Sse && !revisions.is_empty() {
@@ -28,8 +29,8 @@ over_every_transport! {
             assert_eq!(server["connected"], true, "{server}");
             assert_eq!(server["healthStatus"], "healthy", "{server}");
             for list in ["tools/list", "prompts/list", "resources/list"] {
-                // One more list request may be in flight. An announcement before the stream is open
-                // is lost.
+                // A further list request may be in flight. An announcement before the stream is
+                // open is lost.
                 let count = backend.count(list);
                 assert!((1..=MAX_PROMPT_REQUESTS + 1).contains(&count), "{list}: {count}");
             }
@@ -38,7 +39,7 @@ over_every_transport! {
         }
     }
 
-    /// A tool that changes at each list request creates few events and few notifications.
+    /// If a tool changes at each list request, there are few events and few notifications.
     async fn tools_that_come_and_go_are_told_now_and_then(kind) {
         let backend = Backend::start(kind, &["--bend", "alternating-tools"]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -51,7 +52,7 @@ over_every_transport! {
         };
         let previous_count = change_events().await;
         assert!(previous_count < MAX_PROMPT_REQUESTS, "{previous_count}");
-        // Two more list requests, each after a delay.
+        // Wait for two more list requests. Each comes after a delay.
         let listed_count = backend.count("tools/list");
         until("two more listings", || backend.count("tools/list") >= listed_count + 2).await;
         assert_eq!(change_events().await, previous_count);
@@ -63,7 +64,7 @@ fn list_note(server: &Value) -> &str {
     server["lastError"].as_str().unwrap_or_default()
 }
 
-/// A list that changes rarely is requested immediately after each change.
+/// If a list changes rarely, it is requested at once after each change.
 #[tokio::test]
 async fn a_list_that_settles_is_read_at_once_again() {
     let backend = Backend::http().await;

@@ -1,5 +1,5 @@
-//! Peers that bend the protocol (docs/dev/peers.md). Usable messages are accepted, and unusable
-//! messages are reported.
+//! Peers that bend the protocol (docs/dev/peers.md). Mainstay accepts messages that it can use, and
+//! reports the others.
 
 mod browsers;
 mod cursors;

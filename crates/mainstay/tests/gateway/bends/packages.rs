@@ -1,4 +1,4 @@
-//! Programs that fetch a package before they run it.
+//! Programs that download a package before they run it.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -9,8 +9,8 @@ use crate::{
     gateway::{Gateway, config},
 };
 
-/// A stand-in for `npx` that fails if two processes fetch one package at once, and then runs the
-/// package.
+/// A script in place of `npx`. It fails if two processes fetch the same package at the same time.
+/// Otherwise it runs the package.
 const NPX: &str = r#"#!/bin/sh
 cache="$(dirname "$0")/_npx/$2"
 if [ ! -e "$cache/done" ]; then
@@ -27,7 +27,7 @@ shift 2
 exec "$@"
 "#;
 
-/// Entries of one package fetch the package one after the other, and every entry connects.
+/// Servers of the same package fetch it one after the other, and all of them connect.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn starts_of_one_package_take_turns_while_its_cache_is_cold() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,5 @@
-//! UI pages of tools. If several servers use one URI, a page never shows data of another server.
+//! UI pages of tools. If several servers have the same page URI, a client never gets the page of
+//! the wrong server.
 
 use serde_json::json;
 
@@ -9,7 +10,7 @@ use crate::{
 
 const PAGE: &str = "ui://app/main";
 
-/// A tool that names the page.
+/// A tool that refers to the page.
 const TOOL: &str = r#"{"name":"show","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":"ui://app/main"}}}"#;
 
 #[tokio::test]
@@ -44,7 +45,8 @@ async fn a_page_that_two_servers_have_is_read_by_its_address_alone() {
         assert_eq!(read_result["contents"][0]["text"], PAGE, "{read_result}");
         assert_eq!(backend.count("resources/read"), 1);
     }
-    // The plain URI is enough if only one server has the page, and at a server's own endpoint.
+    // The plain URI is enough if only one server has the page. It is also enough at a server's own
+    // endpoint.
     let read_result = client
         .result("resources/read", json!({"uri": "ui://app/own"}))
         .await;
@@ -54,7 +56,7 @@ async fn a_page_that_two_servers_have_is_read_by_its_address_alone() {
     assert_eq!(read_result["contents"][0]["text"], PAGE);
 }
 
-/// A page that no list contains is requested from the server whose tool names it.
+/// A page that no list contains is read from the server whose tool refers to it.
 #[tokio::test]
 async fn an_unlisted_page_is_requested_from_its_tools_server() {
     let other_backend = Backend::start(BackendKind::Http, &[]).await;

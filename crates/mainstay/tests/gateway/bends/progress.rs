@@ -1,4 +1,4 @@
-//! Servers that send progress values that do not increase.
+//! Servers whose progress values do not increase.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::{
 };
 
 over_every_transport! {
-    /// The client receives the progress, but the time limit of the call is not extended.
+    /// The client receives this progress, but it does not extend the time limit of the call.
     async fn progress_that_does_not_rise_extends_nothing(kind) {
         let backend = Backend::start(kind, &["--bend", "flat-progress"]).await;
         let backend = backend.option("timeout_s", 1).option("maxTimeoutMs", 60_000);

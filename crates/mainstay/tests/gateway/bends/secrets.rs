@@ -1,4 +1,4 @@
-//! Secret files that are replaced while Mainstay runs.
+//! Files with secrets are replaced while Mainstay runs.
 
 use std::path::Path;
 
@@ -13,13 +13,13 @@ use crate::{
 const FIRST: &str = "first-secret-of-the-tests";
 const SECOND: &str = "second-secret-of-the-tests";
 
-/// A server that accepts only this credential.
+/// Starts a server that accepts only this credential.
 async fn start_guarded(kind: BackendKind, secret: &str) -> Backend {
     let header = format!("authorization=Bearer {secret}");
     Backend::start(kind, &["--require-header", &header]).await
 }
 
-/// Replaces the credential that the server accepts.
+/// Changes the credential that the server accepts.
 fn accept_secret(backend: &Backend, secret: &str) {
     let header = format!("authorization=Bearer {secret}");
     let header = header.parse().expect("a header");
@@ -29,13 +29,13 @@ fn accept_secret(backend: &Backend, secret: &str) {
 }
 
 fn rotate(world: &TestConfig, secret: &str) {
-    // Renames the file, like programs that rotate secrets.
+    // Rename the file, as programs do that rotate secrets.
     let new_path = world.folder.path().join("new");
     std::fs::write(&new_path, format!("{secret}\n")).expect("written");
     std::fs::rename(new_path, world.folder.path().join("token")).expect("renamed");
 }
 
-/// A Mainstay whose server `x` gets its credential from a file.
+/// Starts a gateway whose server `x` gets its credential from a file.
 async fn start(backend: &Backend, secret: &str, members: Value) -> (TestConfig, Gateway) {
     let mut entry = entry_with(backend, members);
     entry["headers"] = json!({"Authorization": "Bearer ${file:token}"});
@@ -51,7 +51,7 @@ fn is_hidden(value: &Value) {
     }
 }
 
-/// After a credential change in a session, Mainstay reads the file again.
+/// If a server refuses the credential during a session, Mainstay reads the file again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_that_is_rotated_in_a_session_is_read_again() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -61,7 +61,7 @@ async fn a_secret_that_is_rotated_in_a_session_is_read_again() {
         client.assert_echo("x__echo").await;
         accept_secret(&backend, SECOND);
         rotate(&world, SECOND);
-        // Calls and probes are refused until the new session.
+        // Calls and probes are refused until there is a new session.
         found("a call that works", async || {
             let result = client.call("x__echo", json!({"text": "hello"})).await;
             is_hidden(&result);
@@ -75,7 +75,7 @@ async fn a_secret_that_is_rotated_in_a_session_is_read_again() {
     }
 }
 
-/// After a 401, a start by hand reads the file again.
+/// After a 401, a manual start reads the file again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_reads_a_secret_again() {
     for operation in ["start", "restart", "reconnect"] {
@@ -92,7 +92,7 @@ async fn a_start_reads_a_secret_again() {
         rest.done("x", operation).await;
         gateway.client().await.assert_echo("x__echo").await;
         is_hidden(&rest.server("x").await);
-        // The reload finds no change.
+        // The reload finds no change in the configuration.
         let previous_count = backend.count("initialize");
         let (_, reload_answer) = rest.post("/api/reload", json!({})).await;
         assert_eq!(reload_answer["applied"], true, "{reload_answer}");
@@ -101,8 +101,8 @@ async fn a_start_reads_a_secret_again() {
     }
 }
 
-/// An unreadable file fails the attempt with the file's path. The next attempt reads the file
-/// again.
+/// If the file cannot be read, the attempt fails, and the reason has the file's path. The next
+/// attempt reads the file again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reference_that_fails_is_named_and_tried_again() {
     let backend = start_guarded(BackendKind::Http, FIRST).await;
@@ -123,7 +123,7 @@ async fn a_reference_that_fails_is_named_and_tried_again() {
     rest.until_status("x", "connected").await;
 }
 
-/// A server whose file is missing starts after the file is created.
+/// A server whose file is missing starts when the file has been created.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_comes_later_is_read_at_the_start() {
     let backend = start_guarded(BackendKind::Http, FIRST).await;
@@ -142,7 +142,7 @@ async fn a_file_that_comes_later_is_read_at_the_start() {
     gateway.client().await.assert_echo("x__echo").await;
 }
 
-/// Each process start reads the variables of `envFile` again.
+/// Each start of a process reads the variables of `envFile` again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_of_variables_is_read_at_each_start() {
     let backend = Backend::stdio().await;

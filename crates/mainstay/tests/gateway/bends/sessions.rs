@@ -1,4 +1,4 @@
-//! Servers that lose sessions, refuse sessions, require cookies, or redirect requests.
+//! Servers that lose or refuse sessions, require cookies, or redirect requests.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
 
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Bends that refuse an unknown session.
+/// Bends that determine how a server refuses an unknown session.
 const LOST_SESSION_BENDS: [&str; 7] = [
     "",
     "--bend=lost-session400",
@@ -24,7 +24,7 @@ const LOST_SESSION_BENDS: [&str; 7] = [
     "--bend=lost-session200-null",
 ];
 
-/// Each bend over HTTP+SSE, where a POST has an empty answer, and over Streamable HTTP.
+/// Each bend over HTTP+SSE, where the response to a POST is empty, and over Streamable HTTP.
 fn lost_sessions() -> impl Iterator<Item = (BackendKind, &'static str)> {
     let bends_of_kind = |kind| LOST_SESSION_BENDS.into_iter().map(move |bend| (kind, bend));
     let sse = bends_of_kind(BackendKind::Sse).filter(|(_, bend)| !bend.contains("200"));
@@ -36,7 +36,7 @@ async fn start(kind: BackendKind, bend: &str) -> Backend {
     Backend::start(kind, &flags).await
 }
 
-/// Mainstay repeats the handshake, and sends a call again if it cannot have run.
+/// Mainstay opens a new session. It sends a call again only if the call cannot have run.
 #[tokio::test]
 async fn a_lost_session_is_found_out_however_it_is_refused() {
     for (kind, bend) in lost_sessions() {
@@ -72,7 +72,7 @@ async fn a_lost_session_is_found_out_however_it_is_refused() {
     }
 }
 
-/// Twenty calls to a lost session cause one new session.
+/// Twenty calls in a lost session open only one new session.
 #[tokio::test]
 async fn a_lost_session_is_renewed_once_for_all_calls() {
     let backend = start(BackendKind::Http, "--bend=lost-session400").await;
@@ -85,7 +85,7 @@ async fn a_lost_session_is_renewed_once_for_all_calls() {
     assert_eq!(backend.runs("echo"), 21);
 }
 
-/// A refused ping reveals the lost session.
+/// Mainstay detects the lost session by a refused ping.
 #[tokio::test]
 async fn a_probe_finds_a_lost_session_out() {
     for (kind, bend) in lost_sessions() {
@@ -105,7 +105,7 @@ async fn a_probe_finds_a_lost_session_out() {
 }
 
 over_every_transport! {
-    /// A server that refuses `ping` but answers lists keeps its session.
+    /// A server that refuses `ping` but answers list requests keeps its session.
     async fn a_server_that_refuses_pings_keeps_its_session(kind) {
         let mut health = health_checks(PROBE_INTERVAL, "reconnect");
         health["threshold"] = json!(1);
@@ -119,7 +119,7 @@ over_every_transport! {
     }
 }
 
-/// A tool error with the text of a lost session does not end the session.
+/// A tool error does not end the session, even if its text is that of a lost session.
 #[tokio::test]
 async fn a_refused_call_of_a_living_session_fails_alone() {
     let backend = Backend::http().await;
@@ -152,7 +152,7 @@ async fn a_refused_call_of_a_living_session_fails_alone() {
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// Load balancers route requests of a session by cookie.
+/// Every request of a session sends the cookies back, because load balancers route by cookie.
 #[tokio::test]
 async fn cookies_go_back_with_every_request_of_a_session() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -166,7 +166,7 @@ async fn cookies_go_back_with_every_request_of_a_session() {
     }
 }
 
-/// Redirects during a session follow the same rules as at the start.
+/// Redirects during a session follow the same rules as redirects at the start.
 #[tokio::test]
 async fn redirects_within_a_session_are_followed() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -184,7 +184,7 @@ async fn redirects_within_a_session_are_followed() {
         assert_eq!(backend.runs("echo"), 4, "{kind:?}");
         assert_eq!(backend.count("initialize"), 1, "{kind:?}");
         let is_moved = |request: &fake_server::Received| request.path.contains("moved");
-        // Only the first request to each path is redirected.
+        // Mainstay remembers a redirect, so only the first request to each path is redirected.
         let received = backend.fake().received();
         let calls = received
             .iter()
@@ -193,7 +193,7 @@ async fn redirects_within_a_session_are_followed() {
     }
 }
 
-/// A redirect to another origin is refused. The error contains the target.
+/// A redirect to another origin is refused. The error names the target.
 #[tokio::test]
 async fn a_redirect_to_another_origin_is_named() {
     let backend = Backend::http()
@@ -216,8 +216,8 @@ async fn a_redirect_to_another_origin_is_named() {
     gateway.rest().until("x", "the reason", is_named).await;
 }
 
-/// A list that fails for another reason does not end the session. The server stays connected as
-/// degraded, and the status has the reason.
+/// A list request that fails for another reason does not end the session. The server is then
+/// degraded, and its status has the reason.
 #[tokio::test]
 async fn a_list_that_fails_loses_no_session() {
     for kind in [BackendKind::Http, BackendKind::Sse, BackendKind::Stdio] {
@@ -234,12 +234,13 @@ async fn a_list_that_fails_loses_no_session() {
         let error = direct.error("tools/list", json!({})).await;
         assert_eq!(error["code"], -32603, "{error}");
         let greeted_count = backend.count("initialize");
-        // One handshake for the shared session and one for the isolated session.
+        // At most one handshake for the shared session and one for the isolated session.
         assert!(greeted_count <= 2, "{kind:?}: {greeted_count}");
     }
 }
 
-/// An error with a server's own code may be the result of the call, so the call is not repeated.
+/// If an error has a code of the server's own, it may be the result of the call. The call is not
+/// repeated.
 #[tokio::test]
 async fn a_call_that_failed_by_name_is_not_sent_again() {
     let backend = Backend::http().await;
@@ -256,7 +257,7 @@ async fn a_call_that_failed_by_name_is_not_sent_again() {
     assert_eq!(backend.calls_of("count").len(), 1);
 }
 
-/// GET may be redirected to a URL that differs from that of POST.
+/// A redirect of GET does not affect POST.
 #[tokio::test]
 async fn a_redirect_of_the_stream_leaves_calls_alone() {
     let backend = Backend::start(BackendKind::Http, &["--bend=stream-redirect"]).await;
@@ -274,7 +275,8 @@ async fn a_redirect_of_the_stream_leaves_calls_alone() {
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// Some servers answer lists without a session, but refuse calls in a lost session.
+/// Some servers answer list requests without a session, but refuse calls. Mainstay opens a new
+/// session for them.
 #[tokio::test]
 async fn a_session_in_which_every_call_is_refused_is_not_kept() {
     let backend = Backend::start(BackendKind::Http, &["--bend=calls-refused"]).await;
@@ -293,7 +295,8 @@ async fn a_session_in_which_every_call_is_refused_is_not_kept() {
     assert_eq!(backend.count("initialize"), 2);
 }
 
-/// A server without session ids may store its clients by other means.
+/// A server without session ids may still lose its clients. If it says so, Mainstay sends
+/// `initialize` again.
 #[tokio::test]
 async fn a_server_without_session_ids_is_greeted_anew_when_it_says_so() {
     let backend = Backend::start(BackendKind::Http, &["--stateless", "--no-get"]).await;
@@ -304,7 +307,7 @@ async fn a_server_without_session_ids_is_greeted_anew_when_it_says_so() {
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Server not initialized"}}"#;
     backend.fake().edit(|script| {
         script.status = Some(200);
-        // The call, and the list request that confirms the lost session.
+        // The status answers the call, and the list request that confirms the loss.
         script.status_times = Some(2);
         script.status_body = Some(error.to_owned());
     });
@@ -313,7 +316,7 @@ async fn a_server_without_session_ids_is_greeted_anew_when_it_says_so() {
 }
 
 over_every_transport! {
-    /// A server that answers every call with "not initialized" is degraded, even if lists work.
+    /// A server that answers every call with "not initialized" is degraded, even if its lists work.
     async fn a_server_that_says_it_is_not_initialized_is_not_well(kind) {
         let backend = Backend::start(kind, &["--bend=uninitialized"]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -330,7 +333,7 @@ over_every_transport! {
     }
 }
 
-/// Servers over HTTP+SSE that put the answer into the POST response.
+/// Some HTTP+SSE servers put the answer into the response to the POST.
 #[tokio::test]
 async fn an_answer_in_the_body_of_a_post_is_one() {
     let backend = Backend::start(BackendKind::Sse, &["--bend=answer-in-post"]).await;

@@ -1,4 +1,4 @@
-//! Messages with extra bytes around the JSON, or with members of other JSON-RPC versions.
+//! Messages with additional bytes around the JSON, or with members of other JSON-RPC versions.
 
 use serde_json::json;
 
@@ -36,7 +36,7 @@ over_every_transport! {
         }
     }
 
-    /// An answer that is not JSON fails its call immediately with the reason.
+    /// If an answer is not JSON, its call fails at once with the reason.
     async fn an_answer_that_cannot_be_read_is_named(kind) {
         for form in ["json", "sse"] {
             let backend = Backend::start(kind, &["--bend", "not-a-number", "--answer", form]).await;

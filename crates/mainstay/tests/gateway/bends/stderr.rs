@@ -1,4 +1,4 @@
-//! The last stderr line of a process is the reason of its exit, after any other output.
+//! If a process exits, the reason is the last line of its stderr, whatever output came before.
 #![cfg(unix)]
 
 use mainstay_core::trouble;
@@ -10,7 +10,7 @@ use crate::{
     rest_client::never_retry,
 };
 
-/// The reason in the status of a server whose process runs this script.
+/// The reason in the status of a server whose process has run this script.
 async fn reason(script: &str) -> String {
     let mut backend = Backend::start(BackendKind::Stdio, &[])
         .await
@@ -30,7 +30,7 @@ async fn reason(script: &str) -> String {
 #[tokio::test]
 async fn the_error_behind_a_progress_bar_is_the_reason() {
     for script in [
-        // A progress bar with carriage returns, followed by an error.
+        // A progress bar that uses carriage returns, and then an error.
         r"for i in $(seq 500); do printf 'loading %s\r' $i; done >&2; printf 'Error: no licence\r' >&2; exit 3",
         r"printf 'loading 50%%\rloading 100%%\rError: no licence' >&2; exit 3",
         // A line without a line break.
@@ -44,7 +44,7 @@ async fn the_error_behind_a_progress_bar_is_the_reason() {
     }
 }
 
-/// Stderr is read at a limited rate, but the last line is always kept.
+/// Stderr is read at a limited rate, but the last line is never lost.
 #[tokio::test]
 async fn the_error_behind_a_flood_is_the_reason() {
     let flood = r"head -c 30000000 /dev/zero | tr '\0' 'x' | fold -w 79 >&2; printf 'Error: no licence\n' >&2; exit 3";

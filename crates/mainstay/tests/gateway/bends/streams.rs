@@ -1,4 +1,4 @@
-//! Event streams that end immediately, are refused once, or lack the last line break.
+//! Event streams that end at once, are refused once, or lack the last line break.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::{
     gateway::{Gateway, found, until},
 };
 
-/// Times at which the server received a GET for its stream.
+/// The times of the GET requests that opened a stream.
 fn get_times(backend: &Backend) -> Vec<Instant> {
     let received_requests = backend.fake().received();
     let gets = received_requests
@@ -16,7 +16,7 @@ fn get_times(backend: &Backend) -> Vec<Instant> {
     gets.map(|received_requests| received_requests.at).collect()
 }
 
-/// `retry: 0` still leads to growing delays between requests.
+/// The pauses between requests grow even if the server sends `retry: 0`.
 #[tokio::test]
 async fn a_stream_that_ends_at_once_is_opened_with_growing_pauses() {
     let backend = Backend::start(BackendKind::Http, &["--bend=stream-ends"]).await;
@@ -31,7 +31,7 @@ async fn a_stream_that_ends_at_once_is_opened_with_growing_pauses() {
     assert!(reason.contains("ended the stream"), "{server}");
 }
 
-/// If the first GET is refused, the stream is opened later, and announcements arrive.
+/// If the first GET is refused, a later one opens the stream, and announcements arrive.
 #[tokio::test]
 async fn a_stream_that_is_refused_once_is_opened_later() {
     let backend = Backend::start(BackendKind::Http, &["--bend=stream-refused"]).await;
@@ -56,7 +56,7 @@ async fn a_stream_that_is_refused_once_is_opened_later() {
     backend.until_count("tools/list", listed_count + 1).await;
 }
 
-/// A server without a stream is not asked again. Its status contains this.
+/// A server without a stream gets no further GET. Its status says that there is no stream.
 #[tokio::test]
 async fn a_server_without_a_stream_is_shown_so() {
     let backend = Backend::start(BackendKind::Http, &["--no-get"]).await;
@@ -69,7 +69,7 @@ async fn a_server_without_a_stream_is_shown_so() {
     assert_eq!(get_times(&backend).len(), 1);
 }
 
-/// An event is complete without its blank line, and a body without its last chunk.
+/// An event counts without its blank line, and a body without its last chunk.
 #[tokio::test]
 async fn answers_that_end_early_are_answers() {
     for flags in [
@@ -90,7 +90,7 @@ async fn answers_that_end_early_are_answers() {
     }
 }
 
-/// The last line of a process is read without its line break.
+/// The last line of a process counts without its line break.
 #[cfg(unix)]
 #[tokio::test]
 async fn the_last_line_of_a_process_is_an_answer() {

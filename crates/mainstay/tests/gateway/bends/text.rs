@@ -1,5 +1,5 @@
-//! Strings with an unpaired surrogate (`"\ud800"`) from UTF-16 programs: valid JSON that a `String`
-//! cannot hold.
+//! Strings with an unpaired surrogate (`"\ud800"`), which programs with UTF-16 strings can produce.
+//! They are valid JSON, but no Rust `String`.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::{
 const TOOL: &str = r#"{"name":"odd","title":"Odd \udc00","description":"Reads \ud800 files","inputSchema":{"type":"object","properties":{"path":{"type":"string"}}}}"#;
 
 over_every_transport! {
-    /// Raw messages keep the bytes. Human-readable texts replace the surrogate.
+    /// Forwarded messages keep the bytes. Texts for people have a replacement character.
     async fn half_a_character_is_shown_as_one(kind) {
         let backend = Backend::start(kind, &["--tool", TOOL]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -34,7 +34,7 @@ over_every_transport! {
     }
 }
 
-/// A tool's error text is shown with a replacement character.
+/// The error text of a tool is shown with a replacement character.
 #[tokio::test]
 async fn an_error_text_with_half_a_character_is_shown() {
     let entry = rogue::start(|id| {

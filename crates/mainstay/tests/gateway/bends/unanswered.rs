@@ -1,4 +1,4 @@
-//! Questions that clients do not answer, and servers that ask in unusual ways.
+//! Clients that do not answer questions, and servers that ask in unusual ways.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
 const LEGACY: [&str; 2] = ["--revisions", "2025-11-25"];
 const MODERN: [&str; 2] = ["--revisions", "2026-07-28"];
 
-/// A client with a session that declares these capabilities.
+/// Opens a session of a client with these capabilities.
 async fn declaring_client(gateway: &Gateway, path: &str, capabilities: Value) -> Http {
     let mut client = gateway.stranger(path);
     client.initialize_with(&capabilities).await;
@@ -28,13 +28,13 @@ async fn advance_time(seconds: u64) {
     tokio::time::resume();
 }
 
-/// The clients with open questions, from the list of servers.
+/// The clients with open questions, according to the list of requests.
 async fn asked_clients(gateway: &Gateway) -> Vec<Value> {
     let requests = gateway.rest().get("/api/server-requests").await;
     requests["clients"].as_array().expect("a list").clone()
 }
 
-/// Waits for the only open question.
+/// Waits for an open question, and returns it.
 async fn open_question(gateway: &Gateway) -> Value {
     let next_question = async || asked_clients(gateway).await.into_iter().next();
     found("an open question", next_question).await
@@ -45,8 +45,8 @@ async fn until_answered(gateway: &Gateway) {
     found("no open question", is_answered).await;
 }
 
-/// A client that declares roots but does not answer delays its calls by seconds only. Mainstay asks
-/// the client again after it announces changed roots.
+/// If a client declares roots but does not answer, its calls wait only for seconds. Mainstay asks
+/// the client again when it announces changed roots.
 #[tokio::test]
 async fn roots_that_nobody_answers_hold_calls_for_seconds() {
     for kind in BackendKind::ALL {
@@ -71,7 +71,7 @@ async fn roots_that_nobody_answers_hold_calls_for_seconds() {
         );
         let reason = "the client did not answer roots/list within 10 s";
         assert!(answer.contains(reason), "{kind:?}: {answer}");
-        // The answer is immediate, because no client is asked.
+        // The second answer is immediate, because Mainstay does not ask the client again.
         let answer = ask().await;
         assert!(answer.contains(reason), "{kind:?}: {answer}");
         let change_notice = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
@@ -84,7 +84,7 @@ async fn roots_that_nobody_answers_hold_calls_for_seconds() {
     }
 }
 
-/// The configured roots replace those of a client that did not answer.
+/// If a client does not answer, the configured roots replace its own.
 #[tokio::test]
 async fn configured_roots_stand_in_for_a_silent_client() {
     let roots = json!([{"uri": "file:///srv/data"}]);
@@ -103,7 +103,8 @@ async fn configured_roots_stand_in_for_a_silent_client() {
     assert!(answer.contains("file:///srv/data"), "{answer}");
 }
 
-/// A modern client that answers late delays no other call, and its retry gets the outcome.
+/// If a modern client answers late, no other call waits for it. Its retry gets the result of the
+/// call.
 #[tokio::test]
 async fn a_modern_client_that_is_late_with_its_roots_finds_the_outcome() {
     let backend = Backend::start(BackendKind::Stdio, &LEGACY).await;
@@ -123,7 +124,7 @@ async fn a_modern_client_that_is_late_with_its_roots_finds_the_outcome() {
     assert!(text(&answer).contains("did not answer in time"), "{answer}");
 }
 
-/// Open questions are in the list of servers and in the list of requests to answer by hand.
+/// Open questions appear in the list of servers, and in the list of requests for the operator.
 #[tokio::test]
 async fn open_questions_are_shown() {
     let backend = Backend::start(BackendKind::Stdio, &LEGACY).await;
@@ -152,14 +153,14 @@ async fn open_questions_are_shown() {
     until_answered(&gateway).await;
     let server = gateway.rest().server("x").await;
     assert!(server.get("openQuestion").is_none(), "{server}");
-    // The list also contains the question to a client without a session.
+    // The list also contains questions to clients without a session.
     let modern = Modern::at(&gateway, "/mcp").able(elicitation);
     modern.call("x__ask_elicitation", json!({})).await;
     assert_eq!(open_question(&gateway).await["client"], "tests");
 }
 
-/// While a call waits for its client, other calls on the same connection cannot ask their clients.
-/// The error gives this reason.
+/// While one call waits for its client, the server cannot ask the clients of other calls on the
+/// same connection. The error gives this reason.
 #[tokio::test]
 async fn a_parked_call_is_named_to_those_who_cannot_be_asked() {
     let backend = Backend::start(BackendKind::Stdio, &LEGACY).await;
@@ -178,7 +179,7 @@ async fn a_parked_call_is_named_to_those_who_cannot_be_asked() {
         assert!(answer.contains(part), "{answer}");
     }
     assert!(!answer.contains("not supported"), "{answer}");
-    // The server's own endpoint uses another connection.
+    // The server's own endpoint uses another connection, so its client can be asked.
     let apart_client =
         Modern::at(&gateway, "/servers/x/mcp").able(json!({"elicitation": {"form": {}}}));
     let required_result = apart_client.call("ask_elicitation", json!({})).await;
@@ -188,8 +189,8 @@ async fn a_parked_call_is_named_to_those_who_cannot_be_asked() {
     );
 }
 
-/// A server that requires input without a question is called again after growing delays until the
-/// timeout.
+/// If a server requires input but asks no question, Mainstay calls it again with growing pauses
+/// until the timeout.
 #[tokio::test]
 async fn input_without_a_question_is_tried_again_with_pauses() {
     for kind in [BackendKind::Stdio, BackendKind::Http] {
@@ -205,7 +206,7 @@ async fn input_without_a_question_is_tried_again_with_pauses() {
     }
 }
 
-/// If one question of a set is invalid, no question is asked.
+/// If one question in a set is invalid, Mainstay asks none of them.
 #[tokio::test]
 async fn a_set_of_questions_is_checked_before_one_is_asked() {
     for kind in [BackendKind::Stdio, BackendKind::Http] {

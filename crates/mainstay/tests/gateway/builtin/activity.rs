@@ -1,4 +1,4 @@
-//! Group `activity` (Z2): tools that wait for events and tools that answer server requests.
+//! Own tools of the group `activity` (Z2): waiting for events, and answering questions of servers.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::{
 
 const SAMPLING: &str = "sampling/createMessage";
 
-/// A wait ends with an event. The next wait starts after that event.
+/// An event ends the wait. The next wait begins after that event.
 #[tokio::test]
 async fn an_event_ends_the_wait() {
     let backend = Backend::http().await;
@@ -68,7 +68,7 @@ async fn an_event_ends_the_wait() {
     assert_eq!(failure["error"], "invalid_request");
 }
 
-/// A wait ends when the client cancels, and when Mainstay stops.
+/// A wait also ends when the client cancels it, or when Mainstay stops.
 #[tokio::test]
 async fn a_wait_can_be_given_up() {
     let backend = Backend::http().await;
@@ -90,7 +90,7 @@ async fn a_wait_can_be_given_up() {
     drop(waiting_result);
 }
 
-/// Waits for a server request, and returns the first request that `tool` lists.
+/// Waits for a question of a server. Returns the first question that `tool` lists.
 async fn pending_request(client: &Http, tool: &str) -> Value {
     let pending_reads = async {
         loop {
@@ -106,7 +106,7 @@ async fn pending_request(client: &Http, tool: &str) -> Value {
     result["requests"][0].clone()
 }
 
-/// Y8, Z2: tools answer server requests that no client can answer.
+/// Tools answer questions of servers that no client can answer (Y8, Z2).
 #[tokio::test]
 async fn servers_are_answered_by_tools() {
     let backend = Backend::start(BackendKind::Http, &[])
@@ -141,7 +141,7 @@ async fn servers_are_answered_by_tools() {
     }
     let (answer, ()) = tokio::join!(ask("elicitation/create"), async {
         let request = pending_request(&other_client, "get_elicitations").await;
-        // Models often send numbers for strings.
+        // Send the id as a number, as models often do.
         let id: u64 = request["request_id"]
             .as_str()
             .and_then(|id| id.parse().ok())
@@ -170,7 +170,7 @@ async fn servers_are_answered_by_tools() {
     }
 }
 
-/// Only the token of a call can see and answer its server requests (Q7).
+/// Only clients with the token of a call can see and answer the questions of that call (Q7).
 #[tokio::test]
 async fn questions_of_another_token_are_nobodys_here() {
     let backend = Backend::start(BackendKind::Http, &[])
@@ -201,7 +201,7 @@ async fn questions_of_another_token_are_nobodys_here() {
     let operator = token_client(TOKEN).await;
     let ask = json!({"method": SAMPLING, "params": {}});
     let (answer, ()) = tokio::join!(ada.call_text("x__ask", ask), async {
-        // Another session with the same token sees the request.
+        // Another session with the same token sees the question.
         let request = pending_request(&second_client, "get_sampling_requests").await;
         let result = call_ok(&operator, "get_sampling_requests", json!({})).await;
         assert_eq!(result["requests"][0]["request_id"], request["request_id"]);
@@ -225,8 +225,8 @@ async fn questions_of_another_token_are_nobodys_here() {
     assert!(answer.contains("by tool"), "{answer}");
 }
 
-/// Tokens are optional here. A client without a token cannot see or answer server requests of a
-/// client with a token.
+/// If tokens are optional, a client without a token cannot see or answer the questions of a client
+/// with a token.
 #[tokio::test]
 async fn questions_of_a_token_are_hidden_from_clients_without_one() {
     let backend = Backend::start(BackendKind::Http, &[])
@@ -265,7 +265,7 @@ async fn questions_of_a_token_are_hidden_from_clients_without_one() {
         call_ok(&ada, "respond_to_sampling", reply(&request, "hers")).await;
     });
     assert!(answer.contains("hers"), "{answer}");
-    // Clients without a token can answer each other's server requests.
+    // Clients without a token can answer each other's questions.
     let (answer, ()) = tokio::join!(first_client.call_text("x__ask", ask), async {
         let request = pending_request(&other_client, "get_sampling_requests").await;
         let result = call_ok(&ada, "get_sampling_requests", json!({})).await;
@@ -280,7 +280,7 @@ async fn questions_of_a_token_are_hidden_from_clients_without_one() {
     assert!(answer.contains("by tool"), "{answer}");
 }
 
-/// A reload event lists only the servers of the client's profile.
+/// The event about a reload lists only servers of the client's profile.
 #[tokio::test]
 async fn a_reload_names_no_server_that_the_profile_hides() {
     let (shown_backend, hidden_backend) = (Backend::http().await, Backend::http().await);
@@ -320,7 +320,7 @@ async fn a_reload_names_no_server_that_the_profile_hides() {
     assert_eq!(reloads(&result), [addition, removal], "{result}");
 }
 
-/// Z2: prompts, resources and logs of servers through tools.
+/// Tools read prompts, resources and logs of servers page by page (Z2).
 #[tokio::test]
 async fn lists_are_read_page_by_page() {
     let many_tools = Backend::start(BackendKind::Http, &["--tools", "150"]).await;

@@ -1,4 +1,5 @@
-//! Group `control`, for the operator's token only. A command starts only after approval.
+//! Own tools of the group `control`. They are only for the control token, and a command starts only
+//! after approval.
 
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ fn find_named(entry: &Value, name: &str) -> Value {
     entry
 }
 
-/// Without the control token a call fails and changes nothing.
+/// A call without the control token fails and changes nothing.
 #[tokio::test]
 async fn only_the_operator_is_obeyed() {
     let backend = Backend::http().await;
@@ -54,7 +55,7 @@ async fn only_the_operator_is_obeyed() {
     client.assert_echo("x__echo").await;
 }
 
-/// A33: added and removed servers last until the next restart.
+/// Tools add, disable, enable and remove servers at run time (A33).
 #[tokio::test]
 async fn servers_are_added_switched_and_removed() {
     let backend = Backend::http().await;
@@ -97,7 +98,8 @@ async fn servers_are_added_switched_and_removed() {
     assert!(gateway.registry().servers().is_empty());
 }
 
-/// An entry with a command, or with a reference in a URL or header, waits for approval over REST.
+/// An entry with a command waits for approval over REST. So does an entry whose URL or headers have
+/// references.
 #[tokio::test]
 async fn a_command_waits_until_a_person_has_seen_it() {
     let (backend, remote) = (Backend::stdio().await, Backend::http().await);
@@ -108,7 +110,7 @@ async fn a_command_waits_until_a_person_has_seen_it() {
     let command = &added_server["pending"]["command"];
     assert_eq!(command[0], backend.entry["command"], "{added_server}");
     assert_eq!(command[1], "stdio", "with its arguments: {added_server}");
-    // No tool starts the pending server.
+    // No tool can start the pending server.
     for (tool, arguments) in [
         ("enable_server", json!({"name": "y"})),
         ("reconnect_server", json!({"name": "y"})),
@@ -156,7 +158,7 @@ async fn a_command_waits_until_a_person_has_seen_it() {
         (status.as_u16(), &approval_answer["error"]),
         (409, &json!("not_as_shown"))
     );
-    // An approval of a replaced entry is refused.
+    // An approval of an entry that was replaced is refused.
     call_ok(&client, "remove_server", json!({"name": "y"})).await;
     let mut entry = find_named(&backend.entry, "y");
     entry["env"] = json!({"NODE_OPTIONS": "--require /tmp/x.js"});
@@ -175,14 +177,14 @@ async fn a_command_waits_until_a_person_has_seen_it() {
     client.assert_echo("y__echo").await;
 }
 
-/// Arguments may be secret, so only clients that may approve see a whole command. No client sees
-/// the values of references.
+/// Only clients that may approve see the whole command, because arguments may be secret. No client
+/// sees the values of references.
 #[tokio::test]
 async fn others_see_the_program_alone() {
     let gateway = gateway(&[], &["control", "meta"]).await;
     let (operator, client) = (operator(&gateway).await, gateway.client().await);
     let command = json!({"name": "y", "command": "npx", "args": ["s3cret"], "env": {"A": "s3cret"}, "cwd": "/s3cret"});
-    // `PATH` is set in every test environment.
+    // `PATH` is set in every environment, so this reference has a value.
     let home = std::env::var("PATH").expect("it is set");
     let remote = json!({"name": "z", "url": "http://127.0.0.1:1/${PATH}?key=s3cret"});
     for entry in [command, remote] {
@@ -216,7 +218,7 @@ async fn others_see_the_program_alone() {
     );
 }
 
-/// An unknown key is reported for pending servers and for running servers.
+/// Unknown keys are reported for pending servers and for running servers.
 #[tokio::test]
 async fn unknown_keys_of_an_entry_are_reported() {
     let (command, remote) = (Backend::stdio().await, Backend::http().await);

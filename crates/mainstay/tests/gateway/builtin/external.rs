@@ -1,4 +1,5 @@
-//! Group `external` (docs/dev/requirements.md, "Own tools: `external`"; docs/dev/seeds.md, 002, "Own tools").
+//! Own tools of the group `external` (docs/dev/requirements.md, "Own tools: `external`"; docs/dev/seeds.md,
+//! 002, "Own tools").
 
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ async fn client(gateway: &Gateway) -> Http {
     gateway.client().await
 }
 
-/// t118, t126: lists are empty without servers, and calls fail.
+/// Without servers, lists are empty and calls fail (t118, t126).
 #[tokio::test]
 async fn without_servers_there_is_nothing() {
     let gateway = gateway(&[], &["external"]).await;
@@ -30,7 +31,7 @@ async fn without_servers_there_is_nothing() {
     assert_eq!(failure["error"], "mcp_client_not_configured", "{failure}");
 }
 
-/// t119, N1: status, number of tools, and problem of each server.
+/// The list has the status, number of tools and problem of each server (t119, N1).
 #[tokio::test]
 async fn servers_are_listed_with_what_they_have() {
     let backend = Backend::http().await;
@@ -55,7 +56,7 @@ async fn servers_are_listed_with_what_they_have() {
     );
 }
 
-/// t120, t121, N2.
+/// Tools are listed for all servers or for one server (t120, t121, N2).
 #[tokio::test]
 async fn tools_are_listed_of_all_servers_or_of_one() {
     let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
@@ -105,7 +106,7 @@ async fn tools_are_listed_of_all_servers_or_of_one() {
     );
 }
 
-/// t122, N3, N8: the content of the tool result, and `isError`.
+/// A call returns the content of the tool's result, and `isError` (t122, N3, N8).
 #[tokio::test]
 async fn tools_are_called() {
     let backend = Backend::http().await;
@@ -129,7 +130,7 @@ async fn tools_are_called() {
         result,
         json!({"content": [{"type": "text", "text": "the tool failed"}], "is_error": true})
     );
-    // K3: the content has the server's bytes, even for numbers that no JSON value can hold.
+    // The content has the server's bytes (K3), even a number that no JSON parser can represent.
     let direct = gateway.client_at("/servers/x/mcp").await;
     let direct = direct.ask("tools/call", r#"{"name":"weird"}"#).await;
     let params = r#"{"name":"external_call_tool","arguments":{"tool":"x/weird"}}"#;
@@ -145,7 +146,7 @@ async fn tools_are_called() {
     assert!(text(&result).contains("grüße"), "{result}");
 }
 
-/// t123–t125, K2, Y17.
+/// The error of a failed call states its kind (t123–t125, K2, Y17).
 #[tokio::test]
 async fn failed_calls_say_their_kind() {
     let backend = Backend::http().await.option("timeout", 1000);
@@ -208,7 +209,7 @@ async fn failed_calls_say_their_kind() {
     assert_eq!(backend.runs("hang"), 1);
 }
 
-/// t127–t131, N4, N5.
+/// Resources are listed and read (t127–t131, N4, N5).
 #[tokio::test]
 async fn resources_are_listed_and_read() {
     let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);

@@ -1,4 +1,4 @@
-//! Group `meta`: K9, O1–O6, and the cost of a thousand tools.
+//! Own tools of the group `meta` (K9, O1–O6), and the size of their list for a thousand tools.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::{
     rest_client::never_retry,
 };
 
-/// Maximum size of the profile's `tools/list`, in bytes.
+/// The maximum size of the profile's `tools/list` result, in bytes.
 const MAX_LIST: usize = 9_000;
 
 const TOOLS: [&str; 6] = [
@@ -31,7 +31,7 @@ fn execute(tool: &str, arguments: &Value) -> Value {
     json!({"name": "execute_tool", "arguments": {"name": tool, "arguments": arguments}})
 }
 
-/// A client lists six tools instead of a thousand.
+/// A client lists six own tools instead of a thousand tools.
 #[expect(clippy::print_stdout, reason = "the figure is what the test is for")]
 #[tokio::test]
 async fn a_thousand_tools_cost_six() {
@@ -72,7 +72,7 @@ async fn a_thousand_tools_cost_six() {
     );
 }
 
-/// A client searches for a tool, reads its schema, and calls it.
+/// A client searches for a tool, reads its schema and calls it.
 #[tokio::test]
 async fn tools_are_found_described_and_called() {
     let (first_backend, second_backend) = (Backend::http().await, Backend::stdio().await);
@@ -117,14 +117,14 @@ async fn tools_are_found_described_and_called() {
         (&json!([]), &json!(0)),
         "{empty_result}"
     );
-    // A tool that the profile hides cannot be called.
+    // A client cannot call a tool that the profile hides.
     let error = client
         .error("tools/call", json!({"name": "two__add"}))
         .await;
     assert_eq!(error["code"], -32602, "{error}");
 }
 
-/// K2: errors for unknown names and invalid arguments.
+/// Errors about unknown names and invalid arguments (K2).
 #[tokio::test]
 async fn errors_name_tools_that_cannot_be_called() {
     let backend = Backend::http().await;
@@ -184,7 +184,7 @@ async fn errors_name_tools_that_cannot_be_called() {
 }
 
 over_every_transport! {
-    /// Invariant 5, K3: arguments and results pass unchanged.
+    /// Arguments and results pass unchanged (invariant 5, K3).
     async fn executed_tools_pass_unchanged(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -202,7 +202,7 @@ over_every_transport! {
         assert_eq!((&failed_result["isError"], &*text(&failed_result)), (&json!(true), "the tool failed"));
     }
 
-    /// Progress and cancellation work as for a direct call.
+    /// Progress and cancellation work like those of a direct call.
     async fn progress_and_cancellation_are_those_of_the_call(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -223,7 +223,8 @@ over_every_transport! {
         assert_eq!(response.json()["id"], 7);
     }
 
-    /// K9: a call triggers an immediate reconnect. If the attempt fails, the error contains this.
+    /// A call leads to an immediate attempt to reconnect. If the attempt fails, the error says so
+    /// (K9).
     async fn a_reconnecting_server_is_tried_at_once(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", never_retry());
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -252,7 +253,7 @@ over_every_transport! {
         assert_eq!(text, "back");
     }
 
-    /// O1–O3: a new session replaces the old one in every status.
+    /// `reconnect_server` replaces the session, whatever the status is (O1–O3).
     async fn reconnect_server_opens_a_new_session(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::with_servers(&[("x", &backend)]).await;
@@ -273,7 +274,7 @@ over_every_transport! {
     }
 }
 
-/// In both eras, a tool's question reaches the client that executed the tool.
+/// In both eras, a question of a tool reaches the client that executed the tool.
 #[tokio::test]
 async fn questions_reach_the_client_that_executes() {
     let backend = Backend::http().await.option("serverRequests", "forward");

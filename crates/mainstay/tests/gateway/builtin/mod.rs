@@ -1,4 +1,4 @@
-//! Mainstay's own tools, called by clients of both eras.
+//! Tests of Mainstay's own tools, called by clients of both eras.
 
 mod activity;
 pub mod control;
@@ -16,12 +16,12 @@ use crate::{
     gateway::Gateway,
 };
 
-/// A gateway whose `/mcp` has these groups of own tools and the tools of its servers.
+/// A gateway whose `/mcp` has the tools of these servers and these groups of own tools.
 async fn gateway(servers: &[(&str, &Backend)], groups: &[&str]) -> Gateway {
     Gateway::with_settings(servers, json!({"ownTools": groups})).await
 }
 
-/// The JSON of a tool result with exactly one text (t134), and `isError`.
+/// The JSON of a tool result, which must have exactly one text (t134). Also returns `isError`.
 fn result_json(result: &Value) -> (Value, bool) {
     let content = result["content"].as_array().expect("content");
     assert_eq!(content.len(), 1, "{result}");
@@ -29,14 +29,14 @@ fn result_json(result: &Value) -> (Value, bool) {
     (value(&text(result)), result["isError"] == true)
 }
 
-/// The JSON in the result of a call that succeeds.
+/// The JSON in the result of a call that must succeed.
 pub async fn call_ok(client: &Http, tool: &str, arguments: Value) -> Value {
     let (answer, is_error) = result_json(&client.call(tool, arguments).await);
     assert!(!is_error, "{answer}");
     answer
 }
 
-/// The JSON in the result of a call that fails.
+/// The JSON in the result of a call that must fail.
 pub async fn call_failing(client: &Http, tool: &str, arguments: Value) -> Value {
     let (answer, is_error) = result_json(&client.call(tool, arguments).await);
     assert!(is_error, "{answer}");
@@ -44,8 +44,8 @@ pub async fn call_failing(client: &Http, tool: &str, arguments: Value) -> Value 
     answer
 }
 
-/// Own tools are listed first, at endpoints that enable them. An own tool keeps its name if a
-/// server's tool has the same name.
+/// Endpoints that enable own tools list them first. If a server has a tool of the same name, the
+/// own tool keeps the name.
 #[tokio::test]
 async fn own_tools_are_where_they_are_chosen() {
     let backend = Backend::http().await;

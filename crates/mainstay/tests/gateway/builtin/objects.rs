@@ -1,5 +1,5 @@
-//! A stored object belongs to the clients whose calls sent or received it. A CID alone gives no
-//! access, because a client can compute the CID of a guess.
+//! A stored object can be read by the clients whose calls sent or received it. Knowing its CID is
+//! not enough, because a client can compute the CID of a guess.
 
 use mainstay_core::{
     config::Secret,
@@ -28,7 +28,7 @@ fn token(tokens: &Tokens, name: &str) -> String {
     tokens.add(name, None).expect("added").0.expose().to_owned()
 }
 
-/// The CID of the arguments of `echo` with this text.
+/// The CID of the arguments of an `echo` call with this text.
 fn arguments_cid(text: &str) -> Cid {
     Cid::for_content(json!({ "text": text }).to_string().as_bytes())
 }
@@ -41,7 +41,7 @@ async fn has_read(client: &Http, cid: &str) {
     client.result("resources/read", json!({"uri": uri})).await;
 }
 
-/// Asserts that the answer equals that for an object that never existed.
+/// Asserts that the client gets the same answer as for an object that never existed.
 async fn assert_unreadable(client: &Http, cid: &str) {
     let unknown_text = Cid::for_content(b"never there").to_string();
     for tool in READERS {
@@ -68,17 +68,17 @@ async fn assert_unreadable_resource(client: &Http, cid: &str) {
         answer_without_cid(&error, cid),
         answer_without_cid(&unknown_error, &unknown_text)
     );
-    // A part of the object is refused.
+    // A request for a part of the object is also refused.
     read_object(&format!("{cid}?raw=true&offset=0&length=10")).await;
 }
 
-/// The answer without its CID.
+/// The text of the answer, with the CID replaced.
 fn answer_without_cid(answer: &Value, cid: &str) -> String {
     answer.to_string().replace(cid, "CID")
 }
 
-/// A four-digit number can be guessed in seconds. The CID of a right guess must not open another
-/// client's arguments.
+/// A four-digit number can be guessed in seconds. Even with a correct guess, the CID must not give
+/// access to another client's arguments.
 #[tokio::test]
 async fn a_guess_of_anothers_arguments_leads_nowhere() {
     let backend = Backend::http().await;
@@ -98,7 +98,7 @@ async fn a_guess_of_anothers_arguments_leads_nowhere() {
     for cid in [&arguments, result_cid] {
         has_read(&ada, cid).await;
         has_read(&operator, cid).await;
-        // The object is refused while it is cached.
+        // The object is refused even while it is in the cache.
         assert_unreadable(&alan, cid).await;
     }
     let cid = arguments_cid("4711").to_string();
@@ -106,15 +106,15 @@ async fn a_guess_of_anothers_arguments_leads_nowhere() {
     let execute = json!({"name": "read_object", "arguments": {"cid": cid}});
     alan.call("execute_tool", execute).await;
     assert_unreadable(&alan, &cid).await;
-    // An own call with the same arguments gives access only to that call's objects.
+    // If the client makes the same call, it gets access to the objects of its own call only.
     alan.call("execute_tool", arguments).await;
     fixture.written().await;
     has_read(&alan, &cid).await;
     assert_unreadable(&alan, &arguments_cid("4712").to_string()).await;
 }
 
-/// All clients without a token share one principal, which has no access to objects of clients with
-/// a token or of the operator.
+/// All clients without a token count as one principal. It cannot read objects of the operator or of
+/// clients with a token.
 #[tokio::test]
 async fn clients_without_a_token_share_their_objects() {
     let backend = Backend::http().await;
@@ -151,8 +151,8 @@ async fn clients_without_a_token_share_their_objects() {
     }
 }
 
-/// A profile hides the objects of tools that it hides. Without an object tool, a profile reads no
-/// objects.
+/// A profile hides the objects of tools that it hides. A profile without a tool for objects cannot
+/// read any.
 #[tokio::test]
 async fn a_profile_reads_what_it_shows() {
     let backend = Backend::http().await;
@@ -177,8 +177,8 @@ async fn a_profile_reads_what_it_shows() {
     assert_unreadable_resource(&fixture.gateway.client_at("/mcp/plain").await, &cid).await;
 }
 
-/// The link in a cut result opens the whole result for its receiver immediately, later, and after a
-/// restart. Other clients are refused.
+/// The link in a shortened result opens the whole result for its receiver: at once, later, and
+/// after a restart. Other clients are refused.
 #[tokio::test]
 async fn a_link_works_for_its_receiver() {
     let backend = Backend::start(BackendKind::Stdio, &["--revisions", "2025-11-25"])
@@ -194,7 +194,7 @@ async fn a_link_works_for_its_receiver() {
         let text = format!("{path} {}", "y".repeat(10_000));
         let result = client.call(tool, json!({"text": text})).await;
         let link = result["content"][1]["uri"].as_str().expect("a link");
-        // The object is read before its record is written.
+        // The object can be read before its record is written.
         let read_params = json!({"uri": link});
         client.result("resources/read", read_params).await;
         links.push((path, link.to_owned()));

@@ -1,4 +1,4 @@
-//! Group `records`, and `read_object` of group `meta` (L4, L7; t151).
+//! Own tools of the group `records`, and `read_object` of the group `meta` (L4, L7, t151).
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl RecordedServers {
         Self::call_within(folder, servers, settings, tokens).await
     }
 
-    /// Restarts the gateway with the same journal.
+    /// Restarts the gateway. Keeps the journal.
     pub async fn restart(
         self,
         servers: &[(&str, &Backend)],
@@ -84,7 +84,7 @@ fn names(result: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// L7, t151: calls of own tools are recorded, and found by CID.
+/// Calls of own tools are recorded, and their objects are found by CID (L7, t151).
 #[tokio::test]
 async fn calls_are_looked_up() {
     let (first_backend, second_backend) = (Backend::http().await, Backend::http().await);
@@ -122,7 +122,7 @@ async fn calls_are_looked_up() {
         let result = call_ok(&client, "get_call_records", filter.clone()).await;
         assert_eq!(names(&result), expected, "{filter}");
     }
-    // Records of tools that the profile hides are omitted.
+    // Records about tools that the profile hides are left out.
     let half_client = fixture.gateway.client_at("/mcp/half").await;
     let result = call_ok(&half_client, "get_call_records", json!({})).await;
     assert_eq!(
@@ -167,7 +167,7 @@ async fn calls_are_looked_up() {
     }
 }
 
-/// Records of tools that a profile or a switch hides are omitted.
+/// Records about tools that a profile or a switch hides are left out.
 #[tokio::test]
 async fn records_of_hidden_tools_are_hidden() {
     let backend = Backend::http().await;
@@ -236,7 +236,7 @@ async fn a_token_sees_its_own_records() {
     ] {
         let result = call_ok(client, "get_call_records", json!({})).await;
         assert_eq!(names(&result), expected, "{result}");
-        // A record has the door of the client (L1).
+        // A record has the door through which the client made the call (L1).
         let doors = result["calls"].as_array().expect("a list").iter();
         assert!(
             doors.clone().all(|call| call["door"] == "mcp_http"),
@@ -245,7 +245,7 @@ async fn a_token_sees_its_own_records() {
     }
 }
 
-/// Issue 5, "Large results": a client reads a result in parts.
+/// A client reads a large result in parts (issue 5, "Large results").
 #[tokio::test]
 async fn a_large_result_is_read_in_parts() {
     let backend = Backend::http().await;

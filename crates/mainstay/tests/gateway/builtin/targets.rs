@@ -1,5 +1,5 @@
-//! A known name gets another target only after a person's approval, also for the operator's
-//! clients.
+//! The target of a known name changes only after a person's approval, even if the operator's client
+//! asks for it.
 
 use mainstay_gateway::GatewayOptions;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::{
     world::{TestConfig, ok},
 };
 
-/// A configuration with these servers and the tool group `control`.
+/// A configuration with these servers, and with own tools of the group `control`.
 fn file(servers: &[(&str, &Value)]) -> Value {
     let entries = servers
         .iter()
@@ -30,14 +30,14 @@ fn renamed_entry(entry: &Value, name: &str) -> Value {
     entry
 }
 
-/// Adds a server, asserts that it waits for approval, and returns its pending entry.
+/// Adds a server and asserts that it waits for approval. Returns its pending entry.
 async fn add_pending(client: &Http, entry: Value) -> Value {
     let added_server = call_ok(client, "add_server", entry.clone()).await;
     assert_eq!(added_server["status"], "pending", "{entry}: {added_server}");
     added_server["pending"].clone()
 }
 
-/// Tries every tool except an approval to start a pending server.
+/// Tries to start a pending server with every tool. None of them is an approval.
 async fn try_to_start(client: &Http, name: &str) {
     for (tool, arguments) in [
         ("enable_server", json!({"name": name})),
@@ -54,8 +54,8 @@ async fn remove(client: &Http, name: &str) {
     call_ok(client, "remove_server", json!({"name": name})).await;
 }
 
-/// The client removes a configured server and adds the name with another target, in other
-/// spellings, with other variables and headers.
+/// The client removes a configured server. Then it adds the name again with another target: in
+/// other spellings, and with other variables and headers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removed_server_gets_no_other_target() {
     let (victim_backend, evil_backend) = (Backend::http().await, Backend::http().await);
@@ -65,7 +65,7 @@ async fn a_removed_server_gets_no_other_target() {
     let gateway = world.run().await;
     let client = operator(&gateway).await;
     client.assert_echo("the-victim__echo").await;
-    // While the server exists, its name is taken. Other spellings wait for approval.
+    // While the server exists, its name is taken. Other spellings of the name wait for approval.
     let failure = call_failing(
         &client,
         "add_server",
@@ -120,12 +120,12 @@ async fn a_removed_server_gets_no_other_target() {
         remove(&client, "the-victim").await;
     }
     assert_eq!(victim_backend.count("initialize"), sessions);
-    // The same target under the same name needs no approval.
+    // The same name with the same target needs no approval.
     let added_server = call_ok(&client, "add_server", renamed_entry(&entry, "the-victim")).await;
     assert_eq!(added_server["status"], "connected", "{added_server}");
     remove(&client, "the-victim").await;
 
-    // An approved target is the known target of its name.
+    // After an approval, the new target is the known one.
     let pending_entry =
         add_pending(&client, renamed_entry(&evil_backend.entry, "the-victim")).await;
     assert!(evil_backend.received().is_empty(), "nothing was connected");
@@ -143,7 +143,7 @@ async fn a_removed_server_gets_no_other_target() {
     assert_eq!(added_server["status"], "connected", "{added_server}");
     remove(&client, "the-victim").await;
     add_pending(&client, renamed_entry(&entry, "the-victim")).await;
-    // Changes over REST need no approval.
+    // The operator changes the target over REST, which needs no approval.
     remove(&client, "the-victim").await;
     let answer = ok(rest
         .post(
@@ -154,7 +154,7 @@ async fn a_removed_server_gets_no_other_target() {
     assert_eq!(answer["status"], "connected", "{answer}");
 }
 
-/// A removed name stays known, even if a client had added the server.
+/// The name of a removed server stays known, even if a client had added that server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_is_known_when_its_entry_has_gone() {
     let (victim_backend, evil_backend) = (Backend::http().await, Backend::http().await);
@@ -179,7 +179,8 @@ async fn a_name_is_known_when_its_entry_has_gone() {
     remove(&client, "own").await;
     add_pending(&client, renamed_entry(&evil_backend.entry, "own")).await;
 
-    // A server that the operator added, and a server with an invalid entry.
+    // Names are also known of a server that the operator added, and of a server with an invalid
+    // entry.
     ok(rest
         .post(
             "/api/servers",
@@ -192,7 +193,8 @@ async fn a_name_is_known_when_its_entry_has_gone() {
     ok(rest.post("/api/reload", json!({})).await);
     remove(&client, "wrong").await;
     add_pending(&client, renamed_entry(&evil_backend.entry, "wrong")).await;
-    // A pending target is not a known target, so another entry replaces it and waits for approval.
+    // The target of a pending server does not become known. Another entry may replace it, and also
+    // waits for approval.
     let command = json!({"name": "command", "command": "npx"});
     assert_eq!(add_pending(&client, command).await["formerly"], Value::Null);
     remove(&client, "command").await;
@@ -216,7 +218,7 @@ async fn run(world: &TestConfig, folder: &TempDir) -> (Gateway, Http) {
     (gateway, client)
 }
 
-/// A name stays known after a restart, even if its server never connected or only its catalog
+/// A name is still known after a restart, even if its server never connected or only its catalog
 /// remains.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_is_known_after_a_restart() {
@@ -270,7 +272,7 @@ async fn a_name_is_known_after_a_restart() {
     );
     gateway.stop().await;
 
-    // A state directory of a version that stored no targets.
+    // Imitate the state directory of an older version, which stored no targets.
     let targets = folder.path().join(".targets.json");
     assert!(
         !std::fs::read_to_string(&targets)
@@ -287,7 +289,7 @@ async fn a_name_is_known_after_a_restart() {
     );
     gateway.stop().await;
 
-    // If the file is unreadable, every name needs approval.
+    // If the file cannot be read, every name needs approval.
     std::fs::write(&targets, "[").expect("written");
     let (gateway, client) = run(&world, &folder).await;
     add_pending(&client, renamed_entry(&evil_backend.entry, "whatever")).await;

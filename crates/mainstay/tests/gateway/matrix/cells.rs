@@ -1,4 +1,4 @@
-//! The operations that a client and a server perform, one after the other.
+//! The operations of a client with a server, one after the other.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ pub enum Primitive {
     Roots,
 }
 
-/// The outcome of an operation.
+/// The result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellVerdict {
     Works,
@@ -47,7 +47,7 @@ impl Primitive {
         Self::Sample,
         Self::Elicit,
         Self::Roots,
-        // Last, because a process may attribute the next question to the cancelled call.
+        // Cancel last, because a process may assign its next question to the cancelled call.
         Self::Cancel,
     ];
 
@@ -69,8 +69,8 @@ impl Primitive {
         }
     }
 
-    /// The expected verdict. Elicitation exists from revision 2025-06-18 on. Every other operation
-    /// works at all revisions (docs/dev/wire.md, "What differs").
+    /// The expected verdict. Elicitation needs revision 2025-06-18 or later. All other operations
+    /// work in all revisions (docs/dev/wire.md, "What differs").
     pub fn expected(self, client: &str, server: &str) -> CellVerdict {
         const ELICITATION: &str = "2025-06-18";
         match self {
@@ -81,11 +81,11 @@ impl Primitive {
     }
 }
 
-/// One client connected to one server.
+/// One client that is connected to one server.
 pub struct Cell<'a> {
     pub client: &'a MatrixClient,
     pub backend: &'a Backend,
-    /// The prefix of the names of tools and prompts.
+    /// The prefix in the names of tools and prompts.
     pub prefix: &'static str,
 }
 
@@ -253,7 +253,7 @@ impl Cell<'_> {
         self.call("touch", json!({"uri": URI})).await;
         loop {
             let message = stream.message().await;
-            // A notification of an earlier change may arrive late.
+            // Skip a late notification about an earlier change.
             if message["method"] == "notifications/tools/list_changed" {
                 continue;
             }
@@ -269,7 +269,7 @@ impl Cell<'_> {
         }
     }
 
-    /// The error code depends on the era.
+    /// Reads a resource that does not exist. The code of the error depends on the era.
     async fn missing_resource(&self) {
         let result = self
             .client
@@ -285,7 +285,7 @@ impl Cell<'_> {
         assert_eq!(error["data"]["uri"], "fake://missing", "{result:?}");
     }
 
-    /// Calls a tool that asks its client.
+    /// Calls a tool whose server asks the client a question.
     async fn ask_client(&self, tool: &str, method: &str) -> CellVerdict {
         let outcome = self.call(tool, json!({})).await;
         let (result, error) = (outcome.result(), &outcome.response["error"]);
@@ -304,7 +304,8 @@ impl Cell<'_> {
             assert_eq!(error["code"], -32602, "{outcome:?}");
             return CellVerdict::Absent;
         }
-        // The error names the missing capability, and whether the client or the server lacks it.
+        // The error names the missing capability, and says whether the client or the server lacks
+        // it.
         assert!(
             message.contains("client") || message.contains("elicitation"),
             "{outcome:?}"

@@ -1,4 +1,4 @@
-//! A client of any revision, which formats each request for its revision.
+//! A client of any revision. It formats each request for its revision.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -42,7 +42,7 @@ pub struct MatrixClient {
 #[derive(Debug)]
 pub struct Exchange {
     pub status: StatusCode,
-    /// Notifications and questions before the response.
+    /// The notifications and questions before the response.
     pub before: Vec<Value>,
     pub response: Value,
 }
@@ -52,7 +52,7 @@ impl Exchange {
         &self.response["result"]
     }
 
-    /// The messages of this method before the response.
+    /// The messages before the response with this method.
     pub fn messages_of(&self, method: &str) -> Vec<&Value> {
         self.before
             .iter()
@@ -88,7 +88,7 @@ impl MatrixClient {
         });
         let mut stream = self.begin("initialize", params).await;
         let greeting_answer = read(&mut stream).await;
-        // A server may answer with another revision. The gateway answers with the client's.
+        // A server may answer with another revision. The gateway answers with that of the client.
         let version = greeting_answer.result()["protocolVersion"].as_str();
         let version = version.unwrap_or_else(|| panic!("{greeting_answer:?}"));
         assert!(REVISIONS.contains(&version), "{greeting_answer:?}");
@@ -150,7 +150,7 @@ impl MatrixClient {
         self.post(&self.request(method, params)).await
     }
 
-    /// Sends a request, and cancels it in the form of its revision after `progress` resolves.
+    /// Sends a request. Cancels it when `progress` resolves, in the form of the client's revision.
     pub async fn cancel(&self, method: &str, params: Value, progress: impl Future<Output = ()>) {
         let request = self.request(method, params);
         let mut call = Box::pin(async {
@@ -168,7 +168,7 @@ impl MatrixClient {
             )
             .await;
         }
-        // A modern client cancels by closing the stream.
+        // A modern client cancels a call by closing its stream.
         drop(call);
     }
 
@@ -177,7 +177,7 @@ impl MatrixClient {
         assert_eq!(self.post(&text).await.status, StatusCode::ACCEPTED);
     }
 
-    /// Sends a request, answers all questions meanwhile, and returns the exchange.
+    /// Sends a request, and answers all questions. Returns the exchange.
     pub async fn ask(&self, method: &str, params: Value) -> Exchange {
         let mut request = self.request(method, params);
         let mut earlier_messages = Vec::new();
@@ -208,7 +208,7 @@ impl MatrixClient {
         }
     }
 
-    /// Reads messages up to the response, and answers questions.
+    /// Reads messages until the response, and answers questions in between.
     async fn converse(&self, stream: &mut Stream) -> Exchange {
         let status = stream.status;
         let mut earlier_messages = Vec::new();
@@ -234,7 +234,7 @@ impl MatrixClient {
         }
     }
 
-    /// Opens the stream of messages outside of calls.
+    /// Opens a stream for messages outside of calls.
     pub async fn listen(&self, uri: Option<&str>) -> Stream {
         if self.is_modern() {
             let mut expected = json!({"toolsListChanged": true});
@@ -259,7 +259,7 @@ impl MatrixClient {
     }
 }
 
-/// The answer to a question.
+/// The client's answer to a question.
 fn answer(question: &Value) -> Value {
     match question["method"].as_str() {
         Some("sampling/createMessage") => {
@@ -270,7 +270,7 @@ fn answer(question: &Value) -> Value {
     }
 }
 
-/// The next message of a stream, or of a JSON document.
+/// The next message of an event stream, or the message in a JSON body.
 async fn message(stream: &mut Stream) -> Value {
     if stream
         .headers

@@ -1,6 +1,6 @@
-//! Every client revision with every server revision, over two transports: features that work, that
-//! are translated, and that are refused (docs/dev/wire.md, "Between the eras").
-//! `docs/compatibility.md` contains the result.
+//! Tests every client revision with every server revision, over two transports. Checks which
+//! features work, which are translated, and which are refused (docs/dev/wire.md, "Between the
+//! eras"). `docs/compatibility.md` has the result.
 
 mod cells;
 mod client;
@@ -16,10 +16,10 @@ use crate::{
     gateway::{Gateway, soon},
 };
 
-/// Endpoints, each with its prefix of tool and prompt names.
+/// The endpoints, each with the prefix of its tool and prompt names.
 const PATHS: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
 
-/// The HTTP transport of a server's revision, and a process.
+/// The transports of a server: a process, and the HTTP transport of its revision.
 fn kinds(server: &str) -> [BackendKind; 2] {
     let remote = if server == "2024-11-05" {
         BackendKind::Sse
@@ -29,14 +29,15 @@ fn kinds(server: &str) -> [BackendKind; 2] {
     [BackendKind::Stdio, remote]
 }
 
-/// Checks all clients of one server revision.
+/// Checks one server revision with all clients.
 async fn check(server: &'static str) {
     for kind in kinds(server) {
         let backend = Backend::start(kind, &["--revisions", server]).await;
         let backend = backend.option("serverRequests", "forward");
         for (path, prefix) in PATHS {
             for revision in REVISIONS {
-                // One gateway for each cell, because the last operation leaves a cancelled call.
+                // Start a new gateway for each cell, because the last operation leaves a cancelled
+                // call.
                 let gateway = Gateway::with_servers(&[("x", &backend)]).await;
                 let client = MatrixClient::connect(&gateway, path, revision).await;
                 let cell = Cell {
@@ -78,7 +79,8 @@ servers! {
     servers_of_2026_07_28: "2026-07-28",
 }
 
-/// The published table matches the test results. `MAINSTAY_WRITE_DOCS=1` writes the table.
+/// The published table must have the results of these tests. `MAINSTAY_WRITE_DOCS=1` writes the
+/// table.
 #[test]
 fn the_table_in_the_documentation_is_what_is_tested() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compatibility.md");

@@ -1,4 +1,4 @@
-//! Document 002 with preset `bounded`: five attempts, and its REST routes.
+//! Document 002 with the preset `bounded`: five attempts, and the routes of the document.
 
 use futures_util::future::join_all;
 use http::StatusCode;
@@ -20,7 +20,7 @@ async fn start_with_preset(servers: &[(&str, &Backend)]) -> Gateway {
     super::start_with_preset("bounded", servers).await
 }
 
-/// Asserts that a request was refused with this status and error.
+/// Asserts that the answer is a refusal with this status and error.
 fn assert_refused(answer: &(StatusCode, Value), status: StatusCode, error: &str) {
     assert_eq!(
         (answer.0, &answer.1["error"]),
@@ -49,8 +49,8 @@ over_every_transport! {
         assert!(health["servers"][0]["pingMs"].is_u64(), "{health}");
     }
 
-    /// F9, F10, J8, Y16: a disconnected server keeps its name and status. A reconnect lists its
-    /// current tools.
+    /// A disconnected server keeps its name and status. After a reconnect, its new tools are listed
+    /// (F9, F10, J8, Y16).
     async fn a_disconnected_server_is_kept_and_comes_back(kind) {
         let backend = Backend::fickle(kind, &[]).await;
         let gateway = start_with_preset(&[("x", &backend)]).await;
@@ -88,8 +88,8 @@ over_every_transport! {
         assert_echo(&rest, "x").await;
     }
 
-    /// Concurrent connects and disconnects are each answered with a state or a reason. One working
-    /// session remains.
+    /// Every one of several concurrent connects and disconnects gets a state or a reason. One
+    /// working session remains.
     async fn connects_and_disconnects_at_once_end_well(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = start_with_preset(&[("x", &backend)]).await;
@@ -123,7 +123,7 @@ over_every_transport! {
         }
     }
 
-    /// K10: a disconnect ends calls in flight.
+    /// A disconnect ends the calls in flight (K10).
     async fn a_disconnect_ends_the_call_in_flight(kind) {
         let backend = Backend::start(kind, &[]).await;
         let calm_backend = Backend::http().await;
@@ -144,14 +144,14 @@ over_every_transport! {
         assert_eq!(calm_answer.0, StatusCode::OK, "{}", calm_answer.1);
     }
 
-    /// G14: a lost server is retried after a second. A call waits for that attempt.
+    /// A lost server is tried again after a second. A call waits for this attempt (G14).
     async fn a_lost_server_comes_back(kind) {
         let backend = Backend::fickle(kind, &[]).await;
         let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         if kind != BackendKind::Stdio {
-            // A failed call reveals the loss.
+            // The loss is noticed only by a failed call.
             let (status, answer) = call(&rest, "x/echo", json!({})).await;
             assert!(status.is_server_error(), "{answer}");
         }
@@ -166,14 +166,15 @@ over_every_transport! {
         assert_eq!((kinds(&events).last(), &retry_event["attempt"]), (Some(&"server_reconnected"), &json!(1)));
     }
 
-    /// G14, F10: after five attempts the status is `failed`. A reconnect by hand makes five more.
+    /// After five attempts the status is `failed`. A manual reconnect makes five more attempts
+    /// (G14, F10).
     async fn after_five_attempts_it_has_failed(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief_retry());
         let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         for round in 1..=2 {
             backend.leave(&client).await;
-            // A failed call reveals the loss of a server over HTTP.
+            // Over HTTP, the loss is noticed only by a failed call.
             call(&rest, "x/echo", json!({})).await;
             rest.until_status("x", "failed").await;
             until_unlisted(&client, &rest, "x").await;
@@ -191,13 +192,13 @@ over_every_transport! {
         }
     }
 
-    /// F8, Y3: without `auto_reconnect` a lost server stays disconnected with its reason.
+    /// Without `auto_reconnect`, a lost server stays disconnected, with its reason (F8, Y3).
     async fn a_lost_server_that_is_not_to_come_back_is_disconnected(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("auto_reconnect", false);
         let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
-        // The first call may reveal the loss.
+        // The loss may be noticed only by the first call.
         for _ in 0..2 {
             call(&rest, "x/echo", json!({})).await;
         }
@@ -217,7 +218,7 @@ over_every_transport! {
     }
 }
 
-/// F7, E6, E7: a failed first attempt is not retried, and has a reason.
+/// A first attempt that fails is not repeated. The status has the reason (F7, E6, E7).
 #[tokio::test]
 async fn a_first_attempt_that_fails_is_an_error() {
     let mut missing_backend = Backend::stdio().await;
@@ -282,7 +283,7 @@ async fn a_first_attempt_that_fails_is_an_error() {
     }
 }
 
-/// M1–M4: all lists are empty without servers, but a configuration exists (B7).
+/// If a configuration exists but has no servers, all lists are empty (M1–M4, B7).
 #[tokio::test]
 async fn without_servers_every_list_is_empty() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -311,7 +312,7 @@ async fn without_servers_every_list_is_empty() {
     );
 }
 
-/// J4, J15, K13: tools and resources of two servers, and concurrent calls.
+/// Two servers have separate tools and resources. Calls to both may be concurrent (J4, J15, K13).
 #[tokio::test]
 async fn two_servers_stand_side_by_side() {
     let (first_backend, second_backend) = (
@@ -377,7 +378,7 @@ async fn two_servers_stand_side_by_side() {
     );
 }
 
-/// J9: a server without tools connects. Its unknown tools get an error.
+/// A server without tools connects. Calls of unknown tools get an error (J9).
 #[tokio::test]
 async fn a_server_without_tools_is_connected() {
     let backend = Backend::start(BackendKind::Stdio, &["--no-tools"]).await;
@@ -392,8 +393,8 @@ async fn a_server_without_tools_is_connected() {
     );
 }
 
-/// J12–J14, Y4: tool names in any alphabet, definitions without a schema, and a server named like
-/// an own tool.
+/// Tool names may use any alphabet, definitions may lack a schema, and a server may have the name
+/// of an own tool (J12–J14, Y4).
 #[tokio::test]
 async fn odd_tools_are_listed_and_called() {
     let flags = [
@@ -427,7 +428,7 @@ async fn odd_tools_are_listed_and_called() {
         client.call_text(altered_tool, json!({})).await,
         "größe_測る"
     );
-    // A name without a slash is refused. It is never matched by its suffix `echo`.
+    // A name without a slash is refused. Its suffix `echo` does not match a tool.
     assert_refused(
         &call(&rest, "breakpoint_echo", json!({})).await,
         StatusCode::BAD_REQUEST,
@@ -435,7 +436,7 @@ async fn odd_tools_are_listed_and_called() {
     );
 }
 
-/// E2: the path of a URL is unchanged.
+/// The path of a URL is not changed (E2).
 #[tokio::test]
 async fn a_slash_at_the_end_of_a_url_is_the_servers_business() {
     let (plain_backend, mut header_backend) = (

@@ -1,4 +1,4 @@
-//! Document 003 with preset `desktop`: servers start and stop only by hand.
+//! Document 003 with the preset `desktop`: servers start and stop only by hand.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ async fn start_with_preset(servers: &[(&str, &Backend)]) -> Gateway {
     super::start_with_preset("desktop", servers).await
 }
 
-/// C3, C11, C13: start, use, stop and restart by hand.
+/// A person starts, uses, stops and restarts a server (C3, C11, C13).
 #[tokio::test]
 async fn a_server_is_started_used_and_stopped() {
     let backend = Backend::stdio().await.option("autoStart", false);
@@ -33,7 +33,7 @@ async fn a_server_is_started_used_and_stopped() {
     );
     assert_echo(&rest, "x").await;
     let previous_pid = pid(&client, "x__pid").await;
-    // C3: starting a running server changes nothing and succeeds.
+    // Starting a server that runs succeeds and changes nothing (C3).
     let second_answer = rest.done("x", "start").await;
     assert_eq!(second_answer["status"], "connected", "{second_answer}");
     assert_eq!(
@@ -95,7 +95,7 @@ async fn a_server_is_started_used_and_stopped() {
     );
 }
 
-/// C14, A19–A21: `autoStart`.
+/// Servers with `autoStart` start together with Mainstay (C14, A19–A21).
 #[tokio::test]
 async fn auto_start_servers_start_with_mainstay() {
     let (starting_backend, waiting_backend) = (
@@ -123,7 +123,7 @@ async fn auto_start_servers_start_with_mainstay() {
     );
 }
 
-/// C7, C9, C10: a crash is counted and reported. The server is not restarted.
+/// A crash is counted and reported. The server is not started again (C7, C9, C10).
 #[tokio::test]
 async fn a_crash_is_counted_and_left_to_a_person() {
     let backend = Backend::stdio().await;
@@ -151,7 +151,7 @@ async fn a_crash_is_counted_and_left_to_a_person() {
     }
 }
 
-/// C6, K8: the reason of a failed start.
+/// A failed start has a reason (C6, K8).
 #[tokio::test]
 async fn a_failed_start_has_a_reason() {
     let mut missing_backend = Backend::stdio().await;
@@ -197,7 +197,7 @@ async fn a_failed_start_has_a_reason() {
     );
 }
 
-/// A remote server with a network failure stays disconnected.
+/// After a failure of the network, a remote server stays disconnected.
 #[tokio::test]
 async fn a_network_that_fails_is_a_disconnect() {
     for kind in [BackendKind::Http, BackendKind::Sse] {
@@ -218,7 +218,7 @@ async fn a_network_that_fails_is_a_disconnect() {
     }
 }
 
-/// J3, J5, J6: tools are listed once after the start, for running servers only.
+/// Tools are listed once after the start, and only for servers that run (J3, J5, J6).
 #[tokio::test]
 async fn tools_are_read_once_and_go_with_their_server() {
     let (first_backend, second_backend) = (Backend::stdio().await, Backend::http().await);
@@ -271,7 +271,7 @@ async fn tools_are_read_once_and_go_with_their_server() {
     );
 }
 
-/// A server with two legal tool names and three illegal ones.
+/// Starts a server with two legal tool names and three illegal ones.
 async fn start_oddly_named() -> Backend {
     let names = [
         "read-file",
@@ -286,8 +286,8 @@ async fn start_oddly_named() -> Backend {
     Backend::start(BackendKind::Stdio, &flags).await
 }
 
-/// J12, Y4: only names that match `^[a-zA-Z0-9_-]{1,64}$` are exposed. The log reports hidden
-/// tools.
+/// Only names that match `^[a-zA-Z0-9_-]{1,64}$` are exposed. The log names the hidden tools (J12,
+/// Y4).
 #[tokio::test]
 async fn tools_of_illegal_names_are_hidden() {
     let backend = start_oddly_named().await;
@@ -382,7 +382,7 @@ async fn tools_of_illegal_names_are_hidden() {
     );
 }
 
-/// Y4: without strict names, tools get legal aliases. The setting applies at a reload.
+/// If names need not be strict, tools get legal aliases. A reload applies the setting (Y4).
 #[tokio::test]
 async fn names_need_not_be_strict() {
     let backend = start_oddly_named().await;
@@ -412,7 +412,7 @@ async fn names_need_not_be_strict() {
         .await;
 }
 
-/// K3, K5, K8: results, errors, and the call timeout.
+/// Calls end with a result, an error, or the timeout (K3, K5, K8).
 #[tokio::test]
 async fn calls_end_with_a_result_or_a_reason() {
     let backend = Backend::stdio().await.option("timeout", 1000);
@@ -463,7 +463,8 @@ async fn calls_end_with_a_result_or_a_reason() {
     assert_echo(&rest, "x").await;
 }
 
-/// Invalid arguments get the server's own error with text and code. The server keeps running.
+/// For invalid arguments, the client gets the server's own error, with its text and code. The
+/// server still runs.
 #[tokio::test]
 async fn invalid_arguments_are_an_error() {
     let backend = Backend::stdio().await;
@@ -491,7 +492,7 @@ async fn invalid_arguments_are_an_error() {
     );
 }
 
-/// I8: a listener receives status changes.
+/// A listener receives status changes (I8).
 #[tokio::test]
 async fn a_change_of_status_is_told() {
     let backend = Backend::stdio().await;

@@ -1,5 +1,5 @@
-//! Document 004 with preset `manual`: health checks and reconnects by hand. `tests/outside` has its
-//! SQLite server.
+//! Document 004 with the preset `manual`: probes and reconnects only by hand. `tests/outside` tests
+//! the SQLite server of the document.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ async fn start_with_preset(servers: &[(&str, &Backend)]) -> Gateway {
 }
 
 over_every_transport! {
-    /// H9: the error contains the server's status if the connection failed.
+    /// If the connection has failed, the error contains the server's status (H9).
     async fn a_failed_call_says_how_its_server_is(kind) {
         let backend = Backend::fickle(kind, &[]).await;
         let gateway = start_with_preset(&[("x", &backend)]).await;
@@ -40,7 +40,8 @@ over_every_transport! {
         assert_eq!(health["servers"][0]["status"], "error", "{health}");
     }
 
-    /// B12, G16: a lost server is not retried. A reconnect by hand lists its current tools.
+    /// A lost server is not tried again. After a manual reconnect, its new tools are listed (B12,
+    /// G16).
     async fn a_person_reconnects(kind) {
         let (backend, calm_backend) = (Backend::fickle(kind, &[]).await, Backend::http().await);
         let gateway = start_with_preset(&[("x", &backend), ("calm", &calm_backend)]).await;
@@ -62,19 +63,19 @@ over_every_transport! {
     }
 }
 
-/// H9: the error of the call that loses the server does not promise a reconnect.
+/// If a call loses its server, the error does not promise a reconnect (H9).
 #[tokio::test]
 async fn a_call_that_loses_its_server_says_that_it_is_gone() {
     let backend = Backend::stdio().await;
     let gateway = start_with_preset(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let message = text(&client.call("x__crash", json!({})).await);
-    // The process may not be reaped before the error.
+    // The status depends on whether the process was reaped before the error.
     let texts = ["(server x is disconnected)", "(server x is crashed)"];
     assert!(texts.iter().any(|text| message.contains(text)), "{message}");
 }
 
-/// B13, H12: background health checks run only with an interval. A change is reported once.
+/// Probes in the background need an interval. A change of health is reported once (B13, H12).
 #[tokio::test]
 async fn the_background_asks_only_where_it_is_told_to() {
     let flags = ["--ignore-ping"];
@@ -107,8 +108,8 @@ async fn the_background_asks_only_where_it_is_told_to() {
 
     rest.done("asked", "stop").await;
     let previous_count = checked_backend.count("ping");
-    // The pings of another server measure the time in which a stopped server could have received a
-    // ping.
+    // The pings of another server show that enough time has passed for a ping of the stopped
+    // server.
     let clock = Backend::start(BackendKind::Http, &[])
         .await
         .option("health", json!({"intervalMs": 100, "jitter": 0}));

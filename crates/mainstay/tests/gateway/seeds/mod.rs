@@ -1,5 +1,6 @@
-//! Checks that the seed documents describe, each with the preset for the document. `tests/seeds`
-//! maps each check to its test. Checks that hold for every preset are beside their subject.
+//! The checks that the seed documents describe, each with the preset for its document.
+//! `tests/seeds` maps each check to a test. Checks that hold for all presets are in the files of
+//! their subjects.
 
 mod bounded;
 mod desktop;
@@ -17,7 +18,7 @@ use crate::{
     rest_client::Rest,
 };
 
-/// A gateway with this preset. Entries may override the settings.
+/// A gateway with this preset. An entry may override its settings.
 async fn start_with_preset(preset: &str, servers: &[(&str, &Backend)]) -> Gateway {
     Gateway::with_settings(
         servers,
@@ -26,7 +27,7 @@ async fn start_with_preset(preset: &str, servers: &[(&str, &Backend)]) -> Gatewa
     .await
 }
 
-/// Retry settings with short delays and the preset's number of attempts.
+/// Retry settings with short delays. The number of attempts is that of the preset.
 fn brief_retry() -> Value {
     json!({"initialDelayMs": 100, "maxDelayMs": 100})
 }
@@ -36,13 +37,13 @@ async fn client_entry(rest: &Rest, server: &str) -> Value {
     rest.get("/api/mcp-clients").await["clients"][server].clone()
 }
 
-/// Calls a tool over REST (M3).
+/// Calls a tool over REST (M3). Returns the status and the answer.
 async fn call(rest: &Rest, tool: &str, arguments: Value) -> (StatusCode, Value) {
     let body = json!({"tool": tool, "arguments": arguments});
     rest.post("/api/mcp-tools/call", body).await
 }
 
-/// Asserts over REST that `echo` of a server works.
+/// Asserts that the `echo` of a server answers over REST.
 async fn assert_echo(rest: &Rest, server: &str) {
     let (status, answer) = call(rest, &format!("{server}/echo"), json!({"text": "hello"})).await;
     let text = &answer["result"]["content"][0]["text"];
@@ -53,13 +54,13 @@ async fn assert_echo(rest: &Rest, server: &str) {
     );
 }
 
-/// The names of a server's tools over REST (M2).
+/// The names of a server's tools, read over REST (M2).
 async fn tools(rest: &Rest, server: &str) -> Vec<String> {
     let listed_response = rest.get(&format!("/api/mcp-tools?server={server}")).await;
     crate::client::names(&listed_response["tools"])
 }
 
-/// The events of a server as types and data, oldest first.
+/// The events of a server, each with type and data, the oldest first.
 async fn server_events(rest: &Rest, server: &str) -> Vec<(String, Value)> {
     let recent_response = rest.get("/api/events/recent").await;
     let events = recent_response["events"].as_array().expect("a list").iter();
@@ -82,7 +83,7 @@ async fn until_event(rest: &Rest, server: &str, kind: &str) -> Vec<(String, Valu
     .await
 }
 
-/// Waits until `/mcp` and REST list no tool of this server.
+/// Waits until neither `/mcp` nor REST lists a tool of this server.
 async fn until_unlisted(client: &Http, rest: &Rest, server: &str) {
     let (prefix, tool) = (format!("{server}__"), format!("{server}__echo"));
     found("nothing listed", async || {
@@ -108,7 +109,7 @@ async fn until_unlisted(client: &Http, rest: &Rest, server: &str) {
     );
 }
 
-/// The types of connection events except the start of an attempt.
+/// The types of the events about connections. Leaves out starts of attempts.
 fn kinds(events: &[(String, Value)]) -> Vec<&str> {
     let kinds = events.iter().map(|(kind, _)| kind.as_str());
     kinds

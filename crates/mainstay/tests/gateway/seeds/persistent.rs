@@ -1,4 +1,5 @@
-//! Document 001 with preset `persistent`: unlimited retries, attempts for calls, and warnings.
+//! Document 001 with the preset `persistent`: unlimited retries, attempts because of calls, and
+//! warnings.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -22,14 +23,15 @@ fn data_of<'e>(events: &'e [(String, Value)], kind: &str) -> &'e Value {
 }
 
 over_every_transport! {
-    /// I1–I3, G13: events for the loss, the retry, and the reconnect with its capabilities.
+    /// There are events for the loss, for the retry, and for the reconnection with its capabilities
+    /// (I1–I3, G13).
     async fn a_killed_server_is_told_of_and_comes_back(kind) {
         let backend = Backend::fickle(kind, &[]).await;
         let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         let tools = client.tools().await;
         backend.leave(&client).await;
-        // A failed call reveals the loss of a server over HTTP.
+        // Over HTTP, the loss is noticed only by a failed call.
         client.call("x__echo", json!({})).await;
         until_event(&rest, "x", "server_reconnecting").await;
         assert_eq!(client.tools().await, tools, "they stay listed");
@@ -45,7 +47,7 @@ over_every_transport! {
         client.assert_echo("x__echo").await;
     }
 
-    /// Y1, W2: attempts continue beyond the limits of other presets.
+    /// Attempts continue where other presets stop (Y1, W2).
     async fn a_lost_server_is_retried_without_limit(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief_retry());
         let gateway = start_with_preset(&[("x", &backend)]).await;
@@ -60,7 +62,8 @@ over_every_transport! {
         client.assert_echo("x__echo").await;
     }
 
-    /// G8, K9, W5: a call triggers an immediate attempt, and contains the attempt's reason.
+    /// A call leads to an immediate attempt. Its error has the reason why the attempt failed (G8,
+    /// K9, W5).
     async fn a_call_tries_at_once_and_says_what_came_of_it(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", never_retry());
         let gateway = start_with_preset(&[("x", &backend)]).await;
@@ -78,9 +81,9 @@ over_every_transport! {
         client.assert_echo("x__echo").await;
     }
 
-    /// H6, H7: failed checks cause one warning, and a successful call ends the warning.
+    /// Failed probes cause one warning. A successful call ends it (H6, H7).
     async fn failed_checks_warn_and_close_nothing(kind) {
-        // `ping` is the check here, because the fake can ignore pings.
+        // Probe by `ping`, because the fake can ignore pings.
         let health = json!({"intervalMs": 100, "timeoutMs": 100, "jitter": 0, "method": "ping", "hangAfterMs": 200});
         let backend = Backend::start(kind, &["--ignore-ping"]).await.option("health", health);
         let gateway = start_with_preset(&[("x", &backend)]).await;
@@ -98,7 +101,8 @@ over_every_transport! {
         assert_eq!(backend.count("initialize"), 1);
     }
 
-    /// I10, O4, W7: a forced reconnect is one intended disconnect and one reconnect.
+    /// A forced reconnect causes one event of an intended disconnect, and one of a reconnect (I10,
+    /// O4, W7).
     async fn a_forced_reconnect_is_told_as_intended(kind) {
         let backend = Backend::fickle(kind, &[]).await;
         let gateway = start_with_preset(&[("x", &backend)]).await;
@@ -112,14 +116,15 @@ over_every_transport! {
         assert!(client.tools().await.contains(&"x__tool_1".to_owned()));
     }
 
-    /// G9, G10, W1: repeated losses cause one attempt at a time, and each starts at attempt 1.
+    /// Losses in a row lead to one attempt at a time. After each loss, attempts are counted from 1
+    /// (G9, G10, W1).
     async fn each_of_many_losses_is_the_first(kind) {
         let backend = Backend::start(kind, &[]).await.option("reconnect", brief_retry());
         let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         client.assert_echo("x__echo").await;
         for session in 2..=5 {
-            // A fourth crash by the same call would be refused.
+            // Kill the process: after three crashes by the same call, the call would be refused.
             match kind {
                 BackendKind::Stdio => kill(&pid(&client, "x__pid").await),
                 BackendKind::Http | BackendKind::Sse => drop(client.call("x__crash", json!({})).await),
@@ -133,7 +138,7 @@ over_every_transport! {
         assert_eq!(backend.count("initialize"), 5);
     }
 
-    /// I9, W4: a stop ends the retries and is reported once.
+    /// A stop ends the retries. It is reported once (I9, W4).
     async fn a_stop_while_it_is_tried_ends_it(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief_retry());
         let gateway = start_with_preset(&[("x", &backend)]).await;
@@ -150,8 +155,8 @@ over_every_transport! {
         assert_eq!((&server["status"], &server["nextRetryMs"]), (&json!("disconnected"), &Value::Null), "{server}");
     }
 
-    /// Removing a reconnecting server ends its attempts. The remaining events are one intended
-    /// disconnect and the removal.
+    /// If a server is removed while it reconnects, its attempts end. Afterwards there are only the
+    /// events of one intended disconnect and of the removal.
     async fn a_removal_while_it_is_tried_ends_it(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief_retry());
         let other_backend = Backend::fickle(BackendKind::Http, &[]).await.option("reconnect", brief_retry());
@@ -166,7 +171,7 @@ over_every_transport! {
         assert_eq!(status, StatusCode::OK, "{answer}");
         backend.come_back().await;
         other_backend.come_back().await;
-        // The other server has the same schedule, and is connected again.
+        // Wait for another server with the same schedule, which is connected again.
         rest.until_status("other", "connected").await;
         assert_eq!(backend.count("initialize"), 1);
         let events = until_event(&rest, "x", "server_removed").await;
@@ -177,7 +182,7 @@ over_every_transport! {
     }
 }
 
-/// H5: `tools/list` is the probe. Without a connection no probe is sent.
+/// The probe is `tools/list`. Without a connection there is no probe (H5).
 #[tokio::test]
 async fn the_list_of_tools_is_what_is_asked_for() {
     let health = json!({"intervalMs": 100, "jitter": 0});

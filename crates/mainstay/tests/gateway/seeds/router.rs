@@ -1,4 +1,4 @@
-//! Document 000 with preset `router`: five attempts without jitter, and health checks by HTTP.
+//! Document 000 with the preset `router`: five attempts without jitter, and probes by HTTP.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ async fn start_with_preset(servers: &[(&str, &Backend)]) -> Gateway {
     super::start_with_preset("router", servers).await
 }
 
-/// Retry settings for slow machines. `lifecycle/tests/seeds.rs` tests the number and the times of
-/// attempts.
+/// Retry settings that suit slow machines. `lifecycle/tests/seeds.rs` tests the number and the
+/// times of the attempts.
 fn patient_retry() -> Value {
     json!({"maxAttempts": 50, "initialDelayMs": 100, "maxDelayMs": 100})
 }
 
 over_every_transport! {
-    /// E8, I7: connect, call and disconnect.
+    /// A server is connected, called and disconnected (E8, I7).
     async fn a_client_connects_is_used_and_is_closed(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = start_with_preset(&[("x", &backend)]).await;
@@ -46,14 +46,14 @@ over_every_transport! {
         assert_eq!(kinds(&server_events(&rest, "x").await), ["server_connected", "server_disconnected"]);
     }
 
-    /// F3, G2: a closed connection starts the retries.
+    /// When a connection closes, the retries begin (F3, G2).
     async fn a_connection_that_ends_is_opened_again(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", patient_retry());
         let gateway = start_with_preset(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         if kind != BackendKind::Stdio {
-            // A failed call reveals the loss.
+            // The loss is noticed only by a failed call.
             client.call("x__echo", json!({})).await;
         }
         until_event(&rest, "x", "server_reconnecting").await;
@@ -66,8 +66,8 @@ over_every_transport! {
         client.assert_echo("x__echo").await;
     }
 
-    /// Document 000, third scenario; W25, G1: after all attempts the status is `failed` until a
-    /// start by hand.
+    /// After all attempts the status is `failed`. It stays until a manual start (document 000,
+    /// third scenario; W25, G1).
     async fn an_absent_server_fails_until_started_by_hand(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("maxRetries", 3).option("reconnect", brief_retry());
         let gateway = start_with_preset(&[("x", &backend)]).await;
@@ -87,7 +87,7 @@ over_every_transport! {
     }
 }
 
-/// E10: a killed process and a reset stream end the session.
+/// A session ends when its process is killed, and when its stream is reset (E10).
 #[tokio::test]
 async fn an_error_of_the_transport_is_a_loss() {
     let process = Backend::stdio().await.option("reconnect", patient_retry());
@@ -109,7 +109,8 @@ async fn an_error_of_the_transport_is_a_loss() {
     }
 }
 
-/// A connection that dies during a sleep: the server is probed, reconnects, and its tools work.
+/// A connection dies during a sleep of the machine. The server is probed and reconnected, and its
+/// tools work.
 #[tokio::test]
 async fn a_laptop_that_slept_has_its_sse_server_again() {
     let (backend, gate) = Backend::gated(BackendKind::Sse, &[]).await;
@@ -144,8 +145,8 @@ async fn a_laptop_that_slept_has_its_sse_server_again() {
     assert_eq!(backend.count("initialize"), 2);
 }
 
-/// Document 000, second scenario; W27, H1–H3: the health URL reveals a stopped server and its
-/// return.
+/// The health URL shows that a server has stopped, and later that it has returned (document 000,
+/// second scenario; W27, H1–H3).
 #[tokio::test]
 async fn a_server_over_http_that_stopped_is_found_again() {
     let (backend, gate) = Backend::gated(BackendKind::Http, &["--no-get", "--health", "200"]).await;
