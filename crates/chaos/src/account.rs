@@ -25,7 +25,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Compares the calls of one server. `runs` are the keys of the calls that it has run, one for each time.
+    /// Compares the calls of one server. `runs` has the key of a call for each time that the server ran it.
     pub fn from_views(
         calls: &[TimedCall],
         records: &[Record],
@@ -133,7 +133,7 @@ fn key(record: &Record) -> Option<u64> {
         .ok()
 }
 
-/// The caller's view of a call.
+/// The result of a call for its caller, in words.
 fn outcome_words(call: &TimedCall) -> String {
     match &call.outcome {
         Ok(()) => "was answered".to_owned(),

@@ -1,4 +1,4 @@
-//! Steady calls, and their results.
+//! Callers that call the servers steadily, and the results of the calls.
 
 use std::{
     sync::{
@@ -20,13 +20,13 @@ use crate::peer::{CallError, PeerTarget, PlainPeer};
 /// Pause between the calls of one caller to one server.
 const PERIOD: Duration = Duration::from_millis(400);
 
-/// Time in which Mainstay must answer: its own limit, and some slack.
+/// Maximum time until Mainstay answers: its own time limit, and some slack.
 pub const CALL_LIMIT: Duration = Duration::from_secs(4);
 
 /// Pause after a failed call. No real caller calls a dead server as fast as a live one.
 const PAUSE: Duration = Duration::from_millis(400);
 
-/// A peer that is opened when needed, and again after it is lost.
+/// A line to a server. Its peer is opened at the first call, and again after a loss.
 pub struct CallLine {
     pub target: PeerTarget,
     peer: tokio::sync::Mutex<Option<Arc<PlainPeer>>>,
@@ -110,7 +110,7 @@ pub struct TimedCall {
 }
 
 impl TimedCall {
-    /// True if the call left its caller.
+    /// True if the call was sent.
     pub fn was_sent(&self) -> bool {
         !matches!(self.outcome, Err(CallError::NoSession(_)))
     }
@@ -141,7 +141,7 @@ pub struct Caller {
 impl Caller {
     /// Calls until it is stopped.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
-        // Callers start at different times.
+        // Spread the starts of the callers.
         sleep(PERIOD.mul_f64((self.server * 7 % 20) as f64 / 20.0)).await;
         loop {
             let failed = self.call().await;
@@ -169,7 +169,7 @@ impl Caller {
         });
         let failed = outcome.is_err();
         if self.door == Door::Direct && matches!(outcome, Err(CallError::Late)) {
-            // A plain client can only start again.
+            // A plain client does not recover, so open a new one.
             self.line.hang_up().await;
         }
         let call = TimedCall {

@@ -40,10 +40,10 @@ const LONG_REST_LIMIT: Duration = Duration::from_secs(10);
 /// Time in which a changed file takes effect, including the stop of a process.
 const RELOAD_LIMIT: Duration = Duration::from_secs(20);
 
-/// Pause between two queries of the states.
+/// Pause between two polls of the servers' states.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Records in a page, the maximum of REST.
+/// Number of records in a page: the maximum of REST.
 const PAGE: usize = 1000;
 
 pub struct MainstayProcess {

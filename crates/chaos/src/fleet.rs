@@ -1,4 +1,4 @@
-//! The servers: their processes, the gates before them, and their faults.
+//! The servers: their processes, the gates in front of them, and their faults.
 
 use std::{
     collections::BTreeMap,
@@ -37,13 +37,13 @@ pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
 pub const HANG_AFTER: Duration = Duration::from_secs(4);
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An interval with its jitter and some slack: by then a probe of the server without calls is pending.
+/// Time after which a probe of the server without calls is pending: a probe interval with jitter and slack.
 const PROBE_IS_OUT: Duration = Duration::from_millis(1500);
 
-/// The probe's timeout, which lets it outlive its session.
+/// The probe timeout of the server without calls. It is long, so that a probe can outlive its session.
 const UNCALLED_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Time of the stop sequence: the server may ignore a closed stdin and SIGTERM.
+/// Maximum time of the stop sequence. The server may ignore a closed stdin and SIGTERM.
 const STOP_SEQUENCE: Duration = Duration::from_secs(6);
 
 /// Time for start, handshake and lists on a busy machine.
@@ -61,7 +61,8 @@ const FLOOD: usize = 20_000_000;
 pub struct FleetServer {
     pub name: String,
     pub transport: Transport,
-    /// A line to the same fake, or to one with the same faults, for comparison.
+    /// A line to the same fake, or to another fake with the same faults, to compare with calls through
+    /// Mainstay.
     pub direct: Arc<CallLine>,
     /// The folder in which its fakes log their runs.
     counts: PathBuf,
@@ -200,7 +201,8 @@ impl FleetServer {
             }
             (Fault::DropStreams, Some(_)) => self.by_hand("drop_streams", &json!({})).await?,
             (Fault::Overtake, Some(network)) => {
-                // By then only the probes' connection is left, so that the farewell gets a new one.
+                // After this time only the connection of the probes is open, so that the end of the session
+                // opens a new connection.
                 sleep(IDLE_LIMIT).await;
                 network.gate.strand();
                 sleep(PROBE_IS_OUT).await;
@@ -211,21 +213,21 @@ impl FleetServer {
         Ok(())
     }
 
-    /// The keys of the calls that it has run, one for each time.
+    /// The key of a call for each time that the server ran it.
     pub fn runs(&self) -> Vec<u64> {
         let text = std::fs::read_to_string(&self.counts).unwrap_or_default();
         let key = |line: &str| line.split(' ').nth(2)?.strip_prefix('k')?.parse().ok();
         text.lines().filter_map(key).collect()
     }
 
-    /// Time after the end of a fault in which Mainstay must recover the server: the time of its policy, and
-    /// of the steps themselves.
+    /// Maximum time from the end of a fault to the recovery of the server: the delays of its policy, plus
+    /// the time of the steps themselves.
     pub fn bound(&self, fault: Fault) -> Duration {
         let retry = MAX_DELAY.mul_f64(1.1) + SLACK;
         match fault {
             // No connection is lost, but answers may be slow.
             Fault::FloodOut | Fault::FloodErr | Fault::Stop => SLACK + CALL_TIMEOUT,
-            // Noticed at once.
+            // Mainstay notices these at once.
             Fault::Flap
             | Fault::Rewrite
             | Fault::CrashInCall
@@ -235,12 +237,12 @@ impl FleetServer {
             | Fault::DropStreams
             | Fault::Overtake => retry,
             Fault::Kill if self.network.is_none() => retry,
-            // An attempt may wait for an answer that the fault has swallowed.
+            // An attempt may wait for an answer that was lost in the fault.
             Fault::Kill | Fault::Close | Fault::Silence | Fault::Unavailable => {
                 retry + CONNECT_TIMEOUT
             }
             Fault::Hang if self.network.is_some() => retry + CONNECT_TIMEOUT,
-            // Noticed only by silence.
+            // Mainstay notices these only by missing answers.
             Fault::Hang | Fault::Strand => {
                 HANG_AFTER
                     + CALL_TIMEOUT
@@ -258,7 +260,7 @@ impl FleetServer {
         drop(served.call(&tool, arguments, CALL_TIMEOUT * 2).await);
     }
 
-    /// Calls Mainstay's process and the one for direct calls, so that both have the fault.
+    /// Calls a tool in Mainstay's process and in the process for direct calls, so that both have the fault.
     async fn both(&self, served: &CallLine, tool: &str, arguments: &Value) {
         let direct = self.direct.call(tool, arguments, CALL_TIMEOUT * 2);
         let ((), outcome) = tokio::join!(self.through(served, tool, arguments), direct);
@@ -303,7 +305,7 @@ impl Network {
 
     async fn restart(&self, server: &FleetServer) -> anyhow::Result<()> {
         let mut backend = self.backend.lock().await;
-        // The process ends by itself, or has ended.
+        // The process may already be ending.
         backend.kill().await?;
         let started = spawn(
             &server.name,
@@ -370,7 +372,8 @@ pub fn configuration(servers: &[FleetServer]) -> Value {
     let entry = |(number, server): (usize, &FleetServer)| {
         let mut entry = server.entry();
         if number == UNCALLED {
-            // A single failed probe has consequences, so that a superfluous one is noticed.
+            // A single failed probe ends the session, so that the run notices a probe report that must not
+            // count.
             entry["health"] =
                 json!({"timeoutMs": ms(UNCALLED_TIMEOUT), "threshold": 1, "action": "reconnect"});
         }
@@ -380,7 +383,7 @@ pub fn configuration(servers: &[FleetServer]) -> Value {
     json!({
         "mcpServers": entries,
         "reconnect": {"initialDelayMs": ms(INITIAL_DELAY), "maxDelayMs": ms(MAX_DELAY)},
-        // More crashes than any operator would accept: the budget of five is tested elsewhere.
+        // No limit, because a run has more crashes than the limit allows. Other tests check the limit.
         "restart": {"maxAttempts": 0},
         "health": {
             "intervalMs": ms(HEALTH_INTERVAL),

@@ -1,5 +1,6 @@
-//! Twenty servers of every transport with seeded faults under steady calls, through the program `mainstay`
-//! and directly, and one server without calls. A fault of one server must not affect the others.
+//! A chaos test: twenty servers over all transports, with seeded faults under steady calls, and one server
+//! without calls. The calls go through the program `mainstay` and directly to the servers. A fault of one
+//! server must not affect the others.
 //!
 //! ```text
 //! plan        the faults and their times, from the seed alone
@@ -11,11 +12,15 @@
 //! report      the figures, and the verdict
 //! ```
 //!
-//! Checks: every call to a healthy server is answered, with a p99 within twice that of direct calls (five
-//! times in a debug build); no call runs twice; the journal has each call once, as its caller and its
-//! server saw it; no process outlives its parent, and no two processes serve one session; every server is
-//! back within its policy's bound; none loses its session, or is reported unhealthy, without its own fault;
-//! the resources of Mainstay do not grow.
+//! The test checks that:
+//!
+//! - every call to a healthy server is answered, with a p99 within twice that of direct calls (five times in
+//!   a debug build),
+//! - no call runs twice, and the journal has each call once, as its caller and its server saw it,
+//! - no process outlives its parent, and no two processes serve one session,
+//! - every server recovers within the bound of its policy,
+//! - no server loses its session or is reported unhealthy without its own fault,
+//! - the resources of Mainstay do not grow.
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
 #![allow(
     clippy::cast_precision_loss,

@@ -46,7 +46,7 @@ pub enum CallError {
     /// There is no session, so that no call was sent.
     #[error("no session: {0}")]
     NoSession(String),
-    /// The connection or the session is lost; a new peer is needed.
+    /// The connection or the session is lost. A new peer is needed.
     #[error("lost: {0}")]
     Lost(String),
     /// The server has answered with an error.
@@ -61,11 +61,11 @@ fn lost(reason: impl ToString) -> CallError {
     CallError::Lost(reason.to_string())
 }
 
-/// One session.
+/// One session with a server.
 pub struct PlainPeer {
     way: Way,
     next_id: AtomicU64,
-    /// The tasks that read and write; they end with the peer.
+    /// The tasks that read and write. They end with the peer.
     _tasks: JoinSet<()>,
     _child: Option<Child>,
 }
@@ -75,7 +75,7 @@ enum Way {
         http: Http,
         session: Option<String>,
     },
-    /// Posts, with answers on a stream.
+    /// Requests are POSTs, and the answers arrive on a stream.
     Stream {
         http: Http,
         waiting: Waiting,
@@ -91,7 +91,7 @@ struct Http {
     url: String,
 }
 
-/// Waiters by id; `None` after the end of the connection. The lock is held only for an operation on the map.
+/// Waiters by id. `None` after the end of the connection. The lock is held only for an operation on the map.
 #[derive(Clone, Default)]
 struct Waiting(Arc<Mutex<Option<Waiters>>>);
 
@@ -112,7 +112,7 @@ impl Waiting {
         Ok(receiver)
     }
 
-    /// Gives an answer to its waiter. Other messages are ignored.
+    /// Passes an answer to its waiter. Other messages are ignored.
     fn receive(&self, text: &str) {
         let Ok(message) = serde_json::from_str::<Value>(text) else {
             return;
@@ -122,7 +122,7 @@ impl Waiting {
             .filter(|_| message["method"].is_null());
         let mut waiting = self.0.lock();
         if let Some(waiter) = id.and_then(|id| waiting.as_mut()?.remove(&id)) {
-            // The waiter may have given up.
+            // The waiter may have stopped waiting.
             let _ = waiter.send(message);
         }
     }
@@ -275,14 +275,14 @@ impl Http {
     }
 }
 
-/// The message with this id, from a JSON body or a stream of events.
+/// Reads the message with this id from a JSON body or a stream of events.
 async fn answer(response: Response<Incoming>, id: u64) -> Result<Value, CallError> {
     let mut body = response.into_body();
     let mut text = Vec::new();
     while let Some(frame) = body.frame().await {
         let data = frame.map_err(lost)?.into_data().unwrap_or_default();
         text.extend_from_slice(&data);
-        // The stream may stay open for long.
+        // Do not wait for the end of the stream, which may stay open for long.
         if let Some(found) = find(&text, id) {
             return Ok(found);
         }
@@ -299,7 +299,7 @@ fn find(text: &[u8], id: u64) -> Option<Value> {
     parse(text).or_else(|| lines.find_map(|line| parse(line.strip_prefix(b"data: ")?)))
 }
 
-/// Opens the stream of HTTP+SSE, and reads the address for posts.
+/// Opens the stream of HTTP+SSE, and reads the URL for POSTs.
 async fn subscribe(url: &str, tasks: &mut JoinSet<()>) -> Result<Way, CallError> {
     let mut http = Http::new(url.to_owned());
     let request = Request::builder()
@@ -326,7 +326,8 @@ async fn subscribe(url: &str, tasks: &mut JoinSet<()>) -> Result<Way, CallError>
     Ok(Way::Stream { http, waiting })
 }
 
-/// Reads events. The first has the address for posts, the others are messages. Each is one line here.
+/// Reads events. The first has the URL for POSTs, and the others are messages. Every event has one line of
+/// data here.
 async fn events(mut body: Incoming, endpoint: oneshot::Sender<String>, waiting: &Waiting) {
     let mut endpoint = Some(endpoint);
     let mut unread = Vec::new();
@@ -339,7 +340,7 @@ async fn events(mut body: Incoming, endpoint: oneshot::Sender<String>, waiting: 
                 continue;
             };
             match endpoint.take() {
-                // Opening may have been given up.
+                // The caller may have stopped waiting.
                 Some(endpoint) => drop(endpoint.send(data.to_owned())),
                 None => waiting.receive(data),
             }
@@ -375,7 +376,7 @@ fn lines(
                 .await
                 .is_ok_and(|length| length > 0)
             {
-                // Garbage may be long, and is ignored.
+                // Skip garbage before the message. The garbage may be long.
                 if let Some(start) = line.iter().position(|byte| *byte == b'{') {
                     waiting.receive(&String::from_utf8_lossy(&line[start..]));
                 }

@@ -1,4 +1,4 @@
-//! The faults of a run, their times and durations. All of it follows from a seed.
+//! The faults of a run, their times and durations. The seed determines all of them.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ pub const FLEET: [(Transport, usize); 3] = [
 /// The index of an HTTP server without calls: its probes are its only traffic.
 pub const UNCALLED: usize = FLEET[0].1 + FLEET[1].1 + FLEET[2].1;
 
-/// A wave of faults: each server has at most one, and time to recover.
+/// Length of a wave. In a wave, each server has at most one fault, and time to recover.
 const WAVE: Duration = Duration::from_secs(20);
 
 /// The part of a wave in which faults start.
 const BEGINNINGS: Duration = Duration::from_secs(8);
 
-/// Number of servers of ten that have a fault in a wave. The others show that they are not affected.
+/// Number of servers out of ten that have a fault in a wave. The other servers must not be affected.
 const STRUCK_OF_TEN: usize = 7;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,21 +39,21 @@ pub enum Fault {
     CrashInCall,
     /// SIGSTOP, and SIGCONT after a while.
     Stop,
-    /// The server lives but does nothing. A network server is started again after a while; a process must be
-    /// ended by Mainstay.
+    /// The server lives but does nothing. A network server is started again after a while. If the server is
+    /// a process, Mainstay must end it.
     Hang,
     /// Garbage on stdout.
     FloodOut,
     FloodErr,
     /// The connection breaks in the middle of an answer.
     BreakOff,
-    /// The port is closed and connections are reset; the port opens after a while.
+    /// The port is closed and connections are reset. The port opens after a while.
     Close,
     /// Connections are reset.
     Reset,
     /// No answer and no reset for a while.
     Silence,
-    /// Connections stay half-open; new ones work.
+    /// Connections stay half-open. New connections work.
     Strand,
     /// The server's entry in the configuration changes, so that Mainstay restarts only this server.
     Rewrite,
@@ -63,8 +63,8 @@ pub enum Fault {
     Unavailable,
     /// Event streams break off.
     DropStreams,
-    /// The connections of the server without calls are half-open, and its operator reconnects it while a
-    /// probe is pending: the probe's result belongs to a session that has ended.
+    /// The connections of the server without calls become half-open. Then its operator reconnects it while a
+    /// probe is pending, so that the probe's result belongs to a session that has ended.
     Overtake,
 }
 
@@ -181,7 +181,7 @@ fn wave(start: Duration, decks: &mut [Deck; 3], random: &mut Random) -> Vec<Stri
     strikes
 }
 
-/// Draws faults so that every kind comes before one comes again.
+/// Draws faults so that every kind comes once before any kind repeats.
 struct Deck {
     all: &'static [Fault],
     left: Vec<Fault>,

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// The variable that holds the mark: `run/server/role`.
 pub const MARK: &str = "CHAOS";
 
-/// The role of a process.
+/// The roles of processes.
 pub const SERVED: &str = "served";
 pub const DIRECT: &str = "direct";
 pub const BACKEND: &str = "backend";
@@ -33,7 +33,7 @@ pub fn of_run(run: &str) -> Vec<Process> {
     all
 }
 
-/// Marks the children of fakes, which have the fake's name until they run a program of their own.
+/// Marks the children of fakes. A child has the fake's name until it executes its own program.
 fn tell_children(all: &mut [Process]) {
     let fakes = pids_of_fakes(all);
     for process in all {
@@ -48,7 +48,7 @@ fn pids_of_fakes(all: &[Process]) -> Vec<u32> {
         .collect()
 }
 
-/// Reads a process. `None` for other runs, and for processes that end meanwhile.
+/// Reads a process. `None` for processes of other runs, and for processes that end meanwhile.
 fn read(pid: u32, run: &str) -> Option<Process> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let mark = environment

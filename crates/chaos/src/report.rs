@@ -16,18 +16,18 @@ use crate::{
     usage::Usage,
 };
 
-/// Factor by which a call through Mainstay may be slower than a direct one. It is larger in an unoptimised
-/// build, beside other programs …
+/// Maximum factor by which calls through Mainstay may be slower than direct calls. It is larger for an
+/// unoptimised build that runs beside other programs.
 const FACTOR: f64 = if cfg!(debug_assertions) { 5.0 } else { 2.0 };
 
-/// … or the absolute difference, if that is more: a few turns of the scheduler on a busy machine. It is
-/// larger in an unoptimised build, which is slower everywhere.
+/// Maximum difference to direct calls, if that is more than [`FACTOR`] allows: a few turns of the
+/// scheduler on a busy machine. It is larger for an unoptimised build, which is slower everywhere.
 const FLOOR: Duration = Duration::from_millis(if cfg!(debug_assertions) { 25 } else { 2 });
 
-/// Slow calls that are listed.
+/// Maximum number of slow calls in the report.
 const SLOWEST: usize = 8;
 
-/// Failures of one kind that are listed.
+/// Maximum number of failures of one kind in the report.
 const SHOWN: usize = 20;
 
 #[derive(Debug, Serialize)]
@@ -105,7 +105,7 @@ impl RunReport {
                 Ok(()) => times.push(call.duration),
                 Err(trouble) => {
                     door.unanswered_though_healthy += 1;
-                    // Direct calls may fail; they are not under test.
+                    // Direct calls may fail, because they are not under test.
                     if call.door != Door::Direct {
                         unanswered += 1;
                         if unanswered <= SHOWN {
@@ -235,7 +235,7 @@ fn by_kind(recoveries: Vec<Recovery>) -> BTreeMap<String, Slowest> {
     kinds
 }
 
-/// The first failures of one kind, and their number.
+/// Cuts a list of failures of one kind to the first ones, and adds the total number.
 fn first_of(mut failures: Vec<String>) -> Vec<String> {
     let count = failures.len();
     if count > SHOWN {

@@ -28,7 +28,7 @@ use crate::{
     usage::{self, Usage},
 };
 
-/// Time in which all servers are up.
+/// Time limit until all servers are up.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// Time of the first calls, which open sessions and are slower.
@@ -40,20 +40,20 @@ const GLANCE: Duration = Duration::from_millis(50);
 /// Pause between two checks of processes and sessions.
 const COUNT: Duration = Duration::from_millis(500);
 
-/// Time in which the leftovers of a process are ended.
+/// Time limit for ending the leftovers of a process.
 const REAP_LIMIT: Duration = Duration::from_secs(3);
 
-/// Time that the run waits for a server that is late, so that it can continue.
+/// Maximum wait for a server that misses its bound. Then the run continues.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Time over which the minimum of the figures counts: calls in flight are no leak.
+/// Time over which the minimum of the resource figures is taken, because calls in flight are no leak.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// Every fifth server also has a client on its own endpoint: an isolated session, and for a process one more
-/// instance.
+/// Every fifth server also has a client on its own endpoint. That is an isolated session, and for a process
+/// a second instance.
 const TRANSPARENT_EVERY: usize = 5;
 
-/// The time in which a server is in trouble, from the fault to its recovery.
+/// The period from the start of a fault to the server's recovery.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultWindow {
     pub server: usize,
@@ -273,8 +273,8 @@ impl ChaosRun {
         self.failures.lock().push(failure);
     }
 
-    /// Checks continuously: no two processes of one session, no process without its parent, and no change of
-    /// servers without a fault of their own.
+    /// Checks continuously that no two processes serve one session, that no process outlives its parent, and
+    /// that servers without their own fault do not change.
     async fn watch(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let mut orphans: BTreeMap<u32, Instant> = BTreeMap::new();
         let mut reported = HashSet::new();
@@ -309,7 +309,7 @@ impl ChaosRun {
     }
 
     async fn look(&self, standing: &mut Standing) {
-        // A fault may have come and gone since the last check.
+        // Faults that ended since the last check count, too.
         let since = std::mem::replace(&mut standing.looked_at, Instant::now());
         // A slow REST API is noticed by other checks.
         let states = self.daemon.states().await.unwrap_or_default();
@@ -338,7 +338,7 @@ impl ChaosRun {
         Ok(least)
     }
 
-    /// Stops everything, and checks the leftovers.
+    /// Stops everything, and checks for leftovers.
     async fn end(
         self,
         figures: Vec<Usage>,
@@ -380,7 +380,7 @@ fn is_transparent(server: usize) -> bool {
     server.is_multiple_of(TRANSPARENT_EVERY)
 }
 
-/// Prints progress on stderr; the figures go to stdout.
+/// Prints progress on stderr, because the figures go to stdout.
 #[expect(clippy::print_stderr, reason = "a run takes minutes")]
 pub fn tell(text: &str) {
     eprintln!("{text}");

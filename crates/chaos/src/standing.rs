@@ -1,7 +1,7 @@
 //! Servers without a fault of their own: each must keep its session, and stay healthy.
 //!
-//! This also detects effects of an ended session: a probe that ends after its session would harm the next one
-//! if its report counted (invariant 3).
+//! This also detects late reports: a probe that ends after its session must not affect the next session
+//! (invariant 3).
 
 use std::{collections::HashMap, time::Instant};
 
@@ -16,7 +16,7 @@ pub struct Standing {
 
 #[derive(PartialEq)]
 struct Session {
-    /// RFC 3339, in milliseconds; `None` after a loss.
+    /// Start of the session (RFC 3339, in milliseconds). `None` after a loss.
     since: Option<String>,
     is_well: bool,
 }

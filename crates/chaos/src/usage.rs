@@ -2,18 +2,19 @@
 
 use std::{fs, io};
 
-/// Growth from the warm-up to the end that is allowed, in percent …
+/// Maximum growth from the warm-up to the end, in percent.
 const GROWTH: usize = 10;
 
-/// … or as an absolute number, if that is more: of few threads and descriptors, one is more than a tenth.
+/// Maximum growth as an absolute number, if that is more than [`GROWTH`] allows. Of few threads and descriptors, one is
+/// more than a tenth.
 const SMALL: usize = 2;
 
-/// Like [`SMALL`], for threads. Those for blocking work come with a burst of it, and stay while there is any within ten
-/// seconds. A thread that each call or each fault leaves behind is more.
+/// Like [`SMALL`], for threads. A burst of blocking work starts threads, which stay until there is no blocking work for
+/// ten seconds. A leak of a thread for each call or each fault would exceed this number.
 const SMALL_THREADS: usize = 8;
 
-/// Like [`SMALL`], for memory in KiB. A short run in an unoptimised build has had one flood or none in its
-/// first round, and the allocator keeps the memory of a flood for a while. The long run has no such excuse.
+/// Like [`SMALL`], for memory in KiB. In a short run of an unoptimised build, the first round may have no flood, and
+/// the allocator keeps the memory of a flood for a while. A long run needs no such allowance.
 const SMALL_MEMORY: usize = if cfg!(debug_assertions) {
     16 * 1024
 } else {
@@ -24,7 +25,7 @@ const SMALL_MEMORY: usize = if cfg!(debug_assertions) {
 pub struct Usage {
     pub threads: usize,
     pub descriptors: usize,
-    /// Shared memory counts in parts (PSS).
+    /// Proportional set size (PSS): shared memory is divided among its users.
     pub memory_kib: usize,
 }
 
@@ -61,7 +62,7 @@ impl Usage {
     }
 }
 
-/// The growth from after the warm-up, the first of these, to after the last round.
+/// Returns the figures that have grown too much, from the first of these, after the warm-up, to the last.
 pub fn growth(rounds: &[Usage]) -> Vec<String> {
     let [first, _, .., last] = rounds else {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Describes the change between two texts of a configuration, for its history. Names servers and keys,
-//! never values, which may be secret.
+//! Summarises a change of a configuration's text, for its history. The summary names servers and keys.
+//! It contains no values, because values may be secret.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::{
     edit::{Document, EditError, Entry},
 };
 
-/// The most names in each kind of change; a number stands for the others.
+/// Maximum number of names for each kind of change. Further names are only counted.
 const MAX_NAMED: usize = 5;
 
-/// Returns one line: `added github; changed files (args, env)`.
+/// Returns the summary in one line, such as `added github; changed files (args, env)`.
 pub fn change_words(before: &str, after: &str, syntax: Syntax) -> String {
     let read = |text| {
         Document::read(text, syntax)
@@ -65,7 +65,7 @@ fn server_words(old: &[(ServerName, Entry)], new: &[(ServerName, Entry)]) -> Vec
         .collect()
 }
 
-/// The members beside the servers.
+/// The members of the file other than the servers.
 fn settings(whole: &Value) -> Entry {
     let members = whole.as_object().into_iter().flatten();
     members

@@ -1,5 +1,4 @@
-//! Edits a configuration's text in place. Everything else keeps its order, its spacing and its
-//! comments, and the file keeps its shape.
+//! Edits a configuration's text in place. Unchanged parts keep their order, spacing and comments.
 
 use std::collections::HashSet;
 
@@ -9,16 +8,16 @@ use serde_json::{Map, Value};
 
 use crate::{Syntax, lines::spliced, read::server_name};
 
-/// The text that an absent file stands for.
+/// The text that is used instead of a missing file.
 pub const EMPTY: &str = "{\n  \"mcpServers\": {}\n}\n";
 
-/// The content of a file that is made anew. Its schema stands in the same folder as [`SCHEMA_FILE`].
+/// The content of a new file. Its schema is [`SCHEMA_FILE`] in the same folder.
 pub const NEW: &str = "{\n  \"$schema\": \"./mainstay.schema.json\",\n  \"mcpServers\": {}\n}\n";
 
 /// The name of the schema in the folder of a configuration.
 pub const SCHEMA_FILE: &str = "mainstay.schema.json";
 
-/// An entry, as a file has it.
+/// A server's entry as it is written in a file.
 pub type Entry = Map<String, Value>;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,12 +30,12 @@ pub enum EditError {
     NotThere(ServerName),
     #[error("the file holds a value that no JSON has, such as NaN")]
     NotJson,
-    /// The change would lose one of the two entries.
+    /// The name occurs twice, so the change would lose one of the two entries.
     #[error("{0:?} stands twice in the file: take one of them out first")]
     Repeated(String),
 }
 
-/// A text being changed.
+/// A configuration's text, parsed for editing.
 pub struct Document {
     /// The original text, without the byte order mark.
     before: String,
@@ -45,13 +44,13 @@ pub struct Document {
     mark: &'static str,
 }
 
-/// A server's place in the text.
+/// A server's entry in the text: a member of an object, or an element of an array.
 enum EntryNode {
     Member(CstObjectProp),
     Element(CstNode),
 }
 
-/// A container of servers in the text.
+/// A container of entries: an object or an array.
 enum Shelf {
     Map(CstObject),
     List(CstArray),
@@ -124,7 +123,7 @@ impl Document {
         }
     }
 
-    /// Sets the entry of a server; a new one is put last.
+    /// Sets the entry of a server. A new server is added at the end.
     pub fn put(&self, name: &ServerName, entry: &Entry) -> Result<(), EditError> {
         let place = self.only_place(name)?;
         if let Some(node) = place.as_ref().and_then(EntryNode::node) {
@@ -181,15 +180,15 @@ impl Document {
             member.set_value(value.into());
             is_set = true;
         }
-        // Without a key for it, a server is enabled.
+        // A server with neither key is enabled.
         if !is_set && !enabled {
             entry.append("enabled", false.into());
         }
         Ok(())
     }
 
-    /// Makes the whole document this value, and leaves equal parts alone. An object whose members have
-    /// another order is written anew, without the comments in it.
+    /// Replaces the whole document by this value. Equal parts stay unchanged. An object whose members
+    /// change their order is rewritten, and loses its comments.
     pub fn become_value(&self, new: &Value) -> Result<(), EditError> {
         match self.root.value() {
             Some(node) => replace(&node, new),
@@ -200,7 +199,7 @@ impl Document {
         }
     }
 
-    /// The containers of servers: `mcpServers` first, where a new server goes.
+    /// The containers of servers, `mcpServers` first. A new server is added to the first container.
     fn shelves(&self) -> Vec<Shelf> {
         let Some(root) = self.root.object_value() else {
             return Vec::new();
@@ -220,7 +219,7 @@ impl Document {
         self.places(name).into_iter().next()
     }
 
-    /// The place of a server for a change. A name that stands twice is refused.
+    /// The place of a server's entry, for a change. A name that occurs twice is an error.
     fn only_place(&self, name: &ServerName) -> Result<Option<EntryNode>, EditError> {
         let mut places = self.places(name).into_iter();
         match (places.next(), places.next()) {
@@ -261,7 +260,7 @@ impl Document {
     }
 }
 
-/// The whole text, ending with a line break. New lines end as most others do.
+/// The whole text, with a final line break. New lines get the line ending that most lines have.
 impl std::fmt::Display for Document {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut text = self.root.to_string();
@@ -281,7 +280,8 @@ impl EntryNode {
     }
 }
 
-/// Sets the value of a node. Of members with one name the last counts; the others stay as they are.
+/// Sets the value of a node. Of several members with the same name, only the last one counts. The others
+/// stay unchanged.
 fn replace(node: &CstNode, new: &Value) -> Result<(), EditError> {
     let old = value(node).ok_or(EditError::NotJson)?;
     if old == *new && same_order(&old, new) {
@@ -316,7 +316,7 @@ fn replace_members(object: &CstObject, old: &Entry, new: &Entry) -> Result<(), E
             Some(new) if counts => replace(&member.value().ok_or(EditError::NotJson)?, new)?,
             Some(_) => {}
             None if counts => member.remove(),
-            // The earlier member of that name would count now.
+            // Without this member, the earlier one of the same name would count.
             None => return Err(EditError::Repeated(name)),
         }
     }
@@ -326,7 +326,7 @@ fn replace_members(object: &CstObject, old: &Entry, new: &Entry) -> Result<(), E
     Ok(())
 }
 
-/// A name that two members of one object have, in this node or below it.
+/// A name that occurs twice in one object, in this node or below it.
 fn repeated_name(node: &CstNode) -> Option<String> {
     if let Some(object) = node.as_object() {
         let mut earlier_names = HashSet::new();
@@ -356,15 +356,15 @@ fn put_in_place(node: &CstNode, new: CstInputValue) -> Option<()> {
     .map(|_| ())
 }
 
-/// True if the common members keep their order, and new ones follow them.
+/// True if the common members keep their order and the new members follow them.
 fn keeps_order(old: &Entry, new: &Entry) -> bool {
     let staying = old.keys().filter(|key| new.contains_key(*key));
     let added = new.keys().filter(|key| !old.contains_key(*key));
     staying.chain(added).eq(new.keys())
 }
 
-/// True if objects have their members in the same order. Maps compare equal in any order, but the order of
-/// servers has a meaning.
+/// True if objects have their members in the same order. The comparison of maps ignores the order, but the
+/// order of servers has a meaning.
 fn same_order(old: &Value, new: &Value) -> bool {
     match (old, new) {
         (Value::Object(old), Value::Object(new)) => {
@@ -425,7 +425,7 @@ fn value(node: &CstNode) -> Option<Value> {
     number(&node.as_number_lit()?.to_string())
 }
 
-/// Reads a number with JSON5's liberties.
+/// Reads a number in the syntax of JSON5, such as `+1` or `0x1f`.
 pub(super) fn number(text: &str) -> Option<Value> {
     let without_plus = text.strip_prefix('+').unwrap_or(text);
     if let Ok(number) = serde_json::from_str(without_plus) {
@@ -544,7 +544,7 @@ mod tests {
         );
     }
 
-    /// A server is found by its name in Mainstay.
+    /// A server is found by its adopted name.
     #[test]
     fn a_label_that_becomes_a_slug_is_found() {
         let document = read(r#"{"mcpServers": {"My Server": {"url": "u"}}}"#);
@@ -580,7 +580,7 @@ mod tests {
             let document = read(text);
             document.become_value(&value).map(|()| document.to_string())
         };
-        // The other servers stay.
+        // Everything but the changed values stays.
         let text_with = |a: &str, b: &str| text.replace("\"z\": 3", a).replace("\"b\": 1", b);
         assert_eq!(
             changed(json!({"a": {"z": 3}, "b": 2})),
@@ -590,7 +590,7 @@ mod tests {
             changed(json!({"a": {"z": 4}, "b": 1})),
             Ok(text_with("\"z\": 4", "\"b\": 1"))
         );
-        // Neither is lost silently.
+        // Neither of two members with one name is lost silently.
         let repeated = Err(EditError::Repeated("a".to_owned()));
         assert_eq!(changed(json!({"b": 1})), repeated);
         assert_eq!(changed(json!({"b": 1, "a": {"z": 3}})), repeated);

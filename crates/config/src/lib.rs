@@ -1,10 +1,11 @@
 //! The configuration: a file's text in, valid types out.
 //!
-//! Everything is decided here, before a port is bound (invariant 11). An error in one server's entry makes
-//! that server [`Launch::Broken`](mainstay_core::config::Launch) and leaves the others alone; any other
-//! error fails the file. Every finding has a place: line, column and key path.
+//! A configuration is checked completely before a port is bound (invariant 11). An error in one server's
+//! entry makes only that server [`Launch::Broken`](mainstay_core::config::Launch). Any other error makes
+//! the file unusable. Every finding has a place: line, column and key path.
 //!
-//! [`parse`] is pure: the environment, the home folder and other files reach it through [`Environment`].
+//! [`parse`] is pure: it reads environment variables, the home folder and other files through
+//! [`Environment`].
 
 mod change_words;
 pub mod edit;

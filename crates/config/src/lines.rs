@@ -1,7 +1,7 @@
 //! Puts an edited text back into the lines of the original.
 
-/// Returns the edited text with the bytes of the original in each line before the first change and after
-/// the last. The changed lines get the line ending that most lines of the original have.
+/// Returns the edited text. The lines before the first change and after the last change keep the bytes
+/// of the original. The changed lines get the line ending that most lines of the original have.
 pub fn spliced(original: &str, edited: &str) -> String {
     let old: Vec<&str> = original.split_inclusive('\n').collect();
     let new: Vec<&str> = edited.split_inclusive('\n').collect();
@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(spliced("a\na\n", "a\n"), "a\n");
     }
 
-    /// After an edit, a file of Windows still has one kind of line endings.
+    /// After an edit, a file with Windows line endings has no other line endings.
     #[test]
     fn what_is_added_to_a_document_ends_as_its_other_lines_do() {
         let text = "\u{feff}{\r\n  // mine\r\n  \"mcpServers\": {\r\n    \"a\": {\"url\": \"u\"}\r\n  }\r\n}";

@@ -1,5 +1,5 @@
-//! Finds the configuration file. A file in the current folder is never read without being named: a cloned
-//! repository must not be able to start commands.
+//! Finds the configuration file. A file in the current folder is read only if it is named explicitly,
+//! because a cloned repository must not be able to start commands.
 
 use std::path::{Path, PathBuf};
 
@@ -8,9 +8,9 @@ use crate::Environment;
 /// The path of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// A file that was named explicitly: it is an error if it does not exist.
+    /// A file that was named explicitly. If it is missing, that is an error.
     Named(PathBuf),
-    /// The usual place; without a file there, there are no servers.
+    /// The default path. If the file is missing, there are no servers.
     Usual(PathBuf),
 }
 
@@ -37,7 +37,7 @@ pub enum NamedBy {
 }
 
 impl NamedBy {
-    /// The name that people use for it.
+    /// The name of the setting, for messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Flag => "--config",

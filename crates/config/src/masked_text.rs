@@ -1,9 +1,9 @@
-//! Masks the text of a configuration: placeholders take the places of its secrets, and everything else
-//! stays as it is, to the byte. Restores the secrets, too.
+//! Masks the text of a configuration: replaces its secrets by placeholders, and keeps all other bytes. Also
+//! restores the secrets.
 //!
-//! A secret in a member is masked as [`masking`] masks it. In a comment everything that looks like a secret
-//! is masked, because people turn entries into comments; its placeholder, `${secret:comment/3}`, is good
-//! for comments of the same text only.
+//! Secrets in members are masked by the rules of [`masking`]. In comments, everything that looks like a
+//! secret is masked, because people comment out entries. The placeholder of a comment,
+//! `${secret:comment/3}`, is valid only in comments of the same text.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -31,7 +31,7 @@ const OF_COMMENT: &str = "${secret:comment/";
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRestored {
-    /// The text, or that of the file, is not JSON.
+    /// The masked text or the text of the file is not JSON.
     #[error(transparent)]
     Unreadable(#[from] EditError),
     #[error("{secret}")]
@@ -59,7 +59,7 @@ struct Edit {
 /// A secret in a text.
 struct Hidden {
     at: Range<usize>,
-    /// The value of a literal, or a placeholder in a comment.
+    /// The new value of a string literal, or the placeholder in a comment.
     replacement: String,
     is_literal: bool,
 }
@@ -77,7 +77,8 @@ pub fn masked_text(text: &str, syntax: Syntax) -> Result<String, EditError> {
     Ok(spliced(text, &edits.collect::<Vec<_>>()))
 }
 
-/// Restores the secrets of the file in a masked text. Unchanged parts are equal to the file, to the byte.
+/// Replaces the placeholders of a masked text by the secrets of the file. Unchanged parts have the same
+/// bytes as the file.
 pub fn restored_text(
     masked: &str,
     file: &str,
@@ -107,7 +108,7 @@ pub fn restored_text(
                 let restored = masking::restored(&found.text, &value);
                 quoted(&restored.map_err(|error| unknown(&found.at, error))?)
             }
-            // A comment may have any text.
+            // An unknown placeholder in a comment is ordinary text.
             None => continue,
         };
         edits.push(Edit { at: found.at, with });
@@ -119,19 +120,20 @@ pub fn restored_text(
 }
 
 impl RestoredText {
-    /// Finds a place of this text in the masked text. Places are 1-based lines and columns, in characters.
+    /// Converts a position in this text to the position in the masked text. A position is a 1-based line
+    /// and column, in characters.
     pub fn position_in(&self, masked: &str, (line, column): (usize, usize)) -> (usize, usize) {
         let Some(mut offset) = offset_of(&self.text, line, column) else {
             return (line, column);
         };
         for edit in &self.edits {
-            // The edits are in order, and `offset` already undoes those before this one.
+            // The edits are in ascending order, and the earlier ones are already undone in `offset`.
             if offset < edit.at.start {
                 break;
             }
             offset = match offset.checked_sub(edit.at.start + edit.with.len()) {
                 Some(behind) => edit.at.end + behind,
-                // A place within a secret becomes the beginning of its placeholder.
+                // A position within a secret becomes the beginning of its placeholder.
                 None => {
                     offset = edit.at.start;
                     break;
@@ -174,7 +176,7 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// Parses the text into a tree and comments. Also returns the number of bytes before them.
+/// Parses the text into a tree and comments. Also returns the length of the byte order mark.
 fn parsed(text: &str, syntax: Syntax) -> Result<(usize, ParseResult<'_>), EditError> {
     let plain = text.strip_prefix(MARK).unwrap_or(text);
     let collect = CollectOptions {
@@ -197,7 +199,7 @@ fn comments(parsed: &ParseResult<'_>, before: usize) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// The secrets of a text, in its order.
+/// The secrets of a text, in the order of the text.
 fn hidden(text: &str, syntax: Syntax) -> Result<Vec<Hidden>, EditError> {
     let (before, parsed) = parsed(text, syntax)?;
     let mut walk = Walk {
@@ -226,7 +228,7 @@ fn hidden(text: &str, syntax: Syntax) -> Result<Vec<Hidden>, EditError> {
     Ok(found)
 }
 
-/// Walks through a tree as [`masking`] walks through a value.
+/// Finds the secrets in a tree by the rules by which [`masking`] finds those in a value.
 struct Walk {
     before: usize,
     found: Vec<Hidden>,
@@ -300,15 +302,15 @@ impl Walk {
     }
 }
 
-/// A text with a placeholder in it.
+/// A string literal that contains a placeholder, or a placeholder in a comment.
 struct Placeholder {
     at: Range<usize>,
-    /// The value of a literal, or the placeholder alone.
+    /// The value of the literal, or only the placeholder.
     text: String,
     is_literal: bool,
 }
 
-/// Finds the placeholders of a text, in its order.
+/// Finds the placeholders of a text, in the order of the text.
 fn placeholders(text: &str, syntax: Syntax) -> Result<Vec<Placeholder>, EditError> {
     let (before, parsed) = parsed(text, syntax)?;
     let mut found = Vec::new();
@@ -349,14 +351,14 @@ fn placeholders(text: &str, syntax: Syntax) -> Result<Vec<Placeholder>, EditErro
     Ok(found)
 }
 
-/// A word of a comment, or the `:` or `=` behind a name.
+/// A word of a comment, or the `:` or `=` after a name.
 enum Piece {
     Word(Range<usize>),
     Is,
 }
 
-/// Finds parts of a comment that look like secrets. Prose is treated like an entry that was turned into a
-/// comment: what is hidden by mistake comes back.
+/// Finds the parts of a comment that look like secrets. Prose is treated like a commented-out entry. A part
+/// that is masked by mistake is restored like a secret.
 pub fn in_comment(comment: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut name: Option<&str> = None;
@@ -418,7 +420,7 @@ fn pieces(comment: &str) -> Vec<Piece> {
                         _ => {}
                     }
                 }
-                // Without an end it is an apostrophe.
+                // A quote without a closing quote is an apostrophe.
                 pieces.extend(end.map(|end| Piece::Word(at + 1..end)));
             }
             ':' | '=' => pieces.push(Piece::Is),
@@ -443,7 +445,7 @@ fn ends_word(c: char) -> bool {
         )
 }
 
-/// Takes `NAME=value`, `NAME:value` and `NAME:` apart.
+/// Splits `NAME=value`, `NAME:value` and `NAME:` into pieces.
 fn word(comment: &str, at: Range<usize>, pieces: &mut Vec<Piece>) {
     let text = &comment[at.clone()];
     let is_name = |name: &str| {
@@ -500,7 +502,7 @@ mod tests {
         assert_eq!(restored(&masked_noted, NOTED).as_deref(), Ok(NOTED));
     }
 
-    /// The text and the value have the same secrets.
+    /// Masking a text and masking a value hide the same secrets.
     #[test]
     fn the_text_and_the_value_are_masked_alike() {
         let file = json!({"mcpServers": {"token": {
@@ -552,7 +554,7 @@ mod tests {
             back.position_in(&masked_file, place(file)),
             place(&masked_file)
         );
-        // Within the secret: where its placeholder begins.
+        // A position within the secret becomes the beginning of its placeholder.
         let at = masked_file.find("\"${secret").expect("there");
         assert_eq!(
             back.position_in(&masked_file, (2, 20)),

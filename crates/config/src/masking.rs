@@ -1,7 +1,7 @@
-//! Replaces a configuration's secrets by placeholders on the way out, and restores them on the way in.
+//! Replaces a configuration's secrets by placeholders in output, and restores them in input.
 //!
-//! A placeholder names the place of its secret in the file: `${secret:/mcpServers/fs/env/API_KEY}`. So it
-//! means the same secret wherever it comes back, and nothing else can mean it.
+//! A placeholder contains the path of its secret in the file: `${secret:/mcpServers/fs/env/API_KEY}`. So it stands
+//! for the same secret at any place of the input, and for no other.
 
 use mainstay_core::redact::redact;
 use serde_json::{Map, Value};
@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 /// The beginning of a placeholder.
 pub const START: &str = "${secret:";
 
-/// Members whose texts are all secret.
+/// Members in which every text is secret.
 const SECRET_MEMBERS: [&str; 5] = ["env", "headers", "inputParams", "inputs", "webhook"];
 
-/// Members that may hold secrets in the part of an entry that is kept for another client. The client's
-/// words for variables, headers and arguments are not known there.
+/// Members that may hold secrets within the part of an entry that is kept for another client. Mainstay does not
+/// know that client's keys for variables, headers and arguments.
 const SECRET_KEPT_MEMBERS: [&str; 8] = [
     "args",
     "arguments",
@@ -41,13 +41,14 @@ const SECRET_WORDS: [&str; 12] = [
     "token",
 ];
 
-/// Last words that mark an option, a variable or a header as secret. Members use them for other things.
+/// Words that mark an option, a variable or a header as secret if they end its name. Members with such names may be
+/// open.
 const LAST_SECRET_WORDS: [&str; 3] = ["key", "pass", "pat"];
 
-/// Our own members whose names have such a word, and whose values are no secrets.
+/// Members of our own whose names contain a secret word, but whose values are not secret.
 const OPEN_MEMBERS: [&str; 1] = ["unauthorizedDelayMs"];
 
-/// Prefixes that secrets of well-known services have.
+/// Prefixes of secrets of well-known services.
 const SECRET_STARTS: [&str; 12] = [
     "AKIA",
     "AIza",
@@ -67,7 +68,7 @@ const SECRET_STARTS: [&str; 12] = [
 #[error("{0} stands for a secret that the configuration does not have any more")]
 pub struct UnknownSecret(String);
 
-/// Replaces secrets by placeholders; `pointer` is the place of the value in the file (RFC 6901).
+/// Replaces secrets by placeholders. `pointer` is the place of the value in the file (RFC 6901).
 pub fn masked(value: &Value, pointer: &str) -> Value {
     mask(value, pointer, Secrecy::Open)
 }
@@ -77,13 +78,13 @@ pub fn masked_entry(entry: &Map<String, Value>, pointer: &str) -> Map<String, Va
     members(entry, pointer, Secrecy::Open)
 }
 
-/// True if the value of this variable or header must be hidden: its name or its form marks a secret, and it
-/// is more than a reference.
+/// True if the value of this variable or header must be hidden: its name or its form marks a secret, and it is not
+/// just a reference.
 pub fn is_secret_pair(name: &str, value: &str) -> bool {
     !is_reference(value) && (marks_secret(name) || is_secret(value) || redact(value) != value)
 }
 
-/// Replaces placeholders by the secrets that `file` has there.
+/// Replaces placeholders by the secrets of `file`. A placeholder without a secret there is an error.
 pub fn unmasked(value: &Value, file: &Value) -> Result<Value, UnknownSecret> {
     Ok(match value {
         Value::String(text) => Value::String(restored(text, file)?),
@@ -141,8 +142,8 @@ fn members(object: &Map<String, Value>, pointer: &str, secrecy: Secrecy) -> Map<
     object.iter().map(member).collect()
 }
 
-/// True for a proxy with a password, even if its URL is not valid, and for the command of a `headersHelper` with a
-/// secret in it. `pointer` leads to the object that has the key.
+/// True for a `proxy` with credentials, even in an invalid URL, and for a `headersHelper` command that contains a
+/// secret. `pointer` is the place of the object with the key.
 pub(super) fn holds_credentials(key: &str, pointer: &str, text: Option<&str>) -> bool {
     let Some(text) = text else {
         return false;
@@ -155,11 +156,11 @@ pub(super) fn holds_credentials(key: &str, pointer: &str, text: Option<&str>) ->
     }
 }
 
-/// Shorter words of a command line are no secrets.
+/// Minimum length of a word of a command line that may be a secret because it looks random.
 const MIN_SECRET_WORD: usize = 16;
 
-/// True if a command line may have a secret in it: it sets a variable, names a secret, or has a word of letters and
-/// digits that is no path, no option and no URL.
+/// True if a command line may contain a secret: it sets a variable, names a secret, or has a long word of letters
+/// and digits that is not a path, an option or a URL.
 fn has_secret_word(command: &str) -> bool {
     let mut words = command.split_whitespace();
     words.any(|word| {
@@ -175,7 +176,7 @@ fn has_secret_word(command: &str) -> bool {
     })
 }
 
-/// Members whose value is a secret text. An object there is a mistake that may hold the secret.
+/// Members whose value is a secret text. An object as the value is a mistake, but may hold the secret.
 pub const SECRET_TEXTS: [&str; 5] = [
     "bearerToken",
     "clientSecret",
@@ -186,12 +187,12 @@ pub const SECRET_TEXTS: [&str; 5] = [
 
 /// The secrecy of the member `key` of the object at `pointer`.
 pub(super) fn secrecy_of(key: &str, is_object: bool, pointer: &str, secrecy: Secrecy) -> Secrecy {
-    // The keys there are names that people chose.
+    // The keys of these objects are names that people chose, so they mark no secrets.
     let of_servers = matches!(pointer, "/mcpServers" | "/servers" | "/profiles");
     let named = SECRET_MEMBERS.contains(&key)
         || names_a_secret(key) && (!is_object || SECRET_TEXTS.contains(&key))
         || is_kept_secret(key, pointer);
-    // People read the description of an input.
+    // People read these members of an input.
     let open = matches!(key, "id" | "type" | "description");
     if !open && (secrecy == Secrecy::Secret || named && !of_servers) {
         Secrecy::Secret
@@ -200,21 +201,21 @@ pub(super) fn secrecy_of(key: &str, is_object: bool, pointer: &str, secrecy: Sec
     }
 }
 
-/// True if the member `key` of what an entry keeps for a client (`_CLIENT`) may be a secret: everything
-/// that looks like variables, headers or arguments, and everything in an object.
+/// True if the member `key` within the part that an entry keeps for a client (`_CLIENT`) may be secret: it looks
+/// like variables, headers or arguments, or it is in an inner object.
 fn is_kept_secret(key: &str, pointer: &str) -> bool {
     let mut below = pointer.split('/').skip_while(|part| !part.starts_with('_'));
     if below.next().is_none() {
         return false;
     }
-    // Key of a member that was kept apart from its object, such as `env.NAME`.
+    // A member may be kept apart from its object, such as `env.NAME`.
     let base = key.split('.').next().unwrap_or(key);
     let mut names = SECRET_MEMBERS.iter().chain(&SECRET_KEPT_MEMBERS);
     below.next().is_some() || names.any(|name| *name == base)
 }
 
-/// Masks the elements of an array. The secret follows the option that names it: `--token T`, `--token=T`.
-/// Headers have the form `Authorization: Bearer T`.
+/// Masks the elements of an array. In arguments, a secret follows the option that names it: `--token T`,
+/// `--token=T`. Headers have the form `Authorization: Bearer T`.
 fn array(elements: &[Value], pointer: &str, secrecy: Secrecy) -> Vec<Value> {
     let mut after = Secrecy::Open;
     let mut masked_elements = Vec::with_capacity(elements.len());
@@ -302,7 +303,8 @@ pub(super) fn names_a_secret(name: &str) -> bool {
 pub(super) fn is_secret(text: &str) -> bool {
     let credentials = text.split_once("://").is_some_and(|(_, rest)| {
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        // A password with a `/` that is not encoded ends the authority early. A port has digits only.
+        // A `/` in a password that is not encoded ends the authority early. Then the text after the colon is no
+        // port, because a port has digits only.
         let (_, port) = authority.rsplit_once(':').unwrap_or_default();
         let is_password =
             !authority.starts_with('[') && !port.bytes().all(|byte| byte.is_ascii_digit());
@@ -314,7 +316,7 @@ pub(super) fn is_secret(text: &str) -> bool {
             .any(|start| text.starts_with(start) && text.len() > start.len() + 8)
 }
 
-/// True if the text is a reference and nothing else, not even a default.
+/// True if the text is empty, or is one reference without a default.
 pub(super) fn is_reference(text: &str) -> bool {
     let inside = text
         .strip_prefix("${")
@@ -368,7 +370,7 @@ fn secret(pointer: &str, file: &Value) -> Option<String> {
     }
 }
 
-/// Escapes a key as RFC 6901 does, and likewise the characters that would end a placeholder.
+/// Escapes a key by RFC 6901. Also escapes the characters that would end a placeholder.
 pub(super) fn escaped(key: &str) -> String {
     key.replace('~', "~0")
         .replace('/', "~1")
@@ -433,7 +435,7 @@ mod tests {
         assert_eq!(back, file);
     }
 
-    /// The client's words are not known, so everything that may be a secret is masked.
+    /// Mainstay does not know the keys of other clients, so it masks everything that may be a secret.
     #[test]
     fn what_is_kept_for_a_client_is_masked() {
         let file = json!({"mcpServers": {"fs": {"command": "npx", "_cursor": {
@@ -485,7 +487,7 @@ mod tests {
         assert_eq!(masked(&file, ""), file);
     }
 
-    /// A placeholder may come back at another place: under another name, or elsewhere in a list.
+    /// A placeholder may be restored at another place: under another name, or elsewhere in a list.
     #[test]
     fn a_placeholder_means_one_secret_wherever_it_comes_back() {
         let file = json!({"mcpServers": {"a": {"args": ["--token", "one"]}}});

@@ -17,16 +17,16 @@ use crate::ServerTarget;
 /// A server whose entry was added or replaced at run time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Runtime {
-    /// The configuration; its references are not replaced while the server is pending.
+    /// The configuration. Its references are not replaced while the server is pending.
     pub config: ServerConfig,
-    /// The original entry: nothing expanded, secrets included.
+    /// The original entry, with unexpanded references and with its secrets.
     pub entry: Arc<Map<String, Value>>,
     pub approval: Approval,
     /// The target of traffic under the server's name.
     pub target: ServerTarget,
-    /// The earlier target of the name while the server is pending, if it was another one.
+    /// The earlier target of the name, if it differs and the server is pending.
     pub formerly: Option<ServerTarget>,
-    /// The request of an MCP client for the server; `None` if no MCP client requested it.
+    /// The request of an MCP client that caused the change. `None` without such a request.
     pub requested: Option<Requested>,
 }
 
@@ -49,16 +49,16 @@ pub enum Approval {
 pub enum ServerStanding {
     /// From the file, or from the command line.
     Configured,
-    /// Gone after a restart.
+    /// Added or replaced at run time, and lost at a restart.
     Ephemeral(Arc<Runtime>),
-    /// Ephemeral, and never started before it is approved.
+    /// Like `Ephemeral`, but never started before a person approves it.
     Pending(Arc<Runtime>),
 }
 
 /// A change to one server at run time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RuntimeChange {
-    /// The server has this entry.
+    /// The entry was added or replaced.
     Entry(Arc<Runtime>),
     Removed,
     Switched {
@@ -74,7 +74,7 @@ struct RecordedChange {
     file: Option<ServerConfig>,
 }
 
-/// All changes that hold, at most one for each server, the oldest first.
+/// All changes in force, at most one for each server, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Overlay(Vec<RecordedChange>);
 
@@ -84,7 +84,8 @@ impl Overlay {
         recorded.map(|recorded| &recorded.change)
     }
 
-    /// Records a change in place of an earlier one of the same server. `file` has the servers of the file.
+    /// Records a change, which replaces an earlier change of the same server. `file` has the servers of the
+    /// file.
     pub fn record(&mut self, name: &ServerName, change: RuntimeChange, file: &[ServerConfig]) {
         let recorded = RecordedChange {
             name: name.clone(),
@@ -97,13 +98,13 @@ impl Overlay {
         }
     }
 
-    /// Forgets the change of a server.
+    /// Removes the change of a server.
     pub fn forget(&mut self, name: &ServerName) {
         self.0.retain(|recorded| recorded.name != *name);
     }
 
-    /// Returns every server: those of the file in its order, then those that the file does not have.
-    /// Forgets changes that the file has overtaken.
+    /// Returns all servers: first those of the file in its order, then those that only exist at run time.
+    /// Removes changes that a later edit of the file supersedes.
     pub fn apply_to(&mut self, file: &[ServerConfig]) -> Vec<(ServerConfig, ServerStanding)> {
         let named = |name: &ServerName| file.iter().find(|server| server.name == *name);
         self.0
@@ -131,13 +132,13 @@ impl Overlay {
 }
 
 impl RecordedChange {
-    /// True while the file has not overtaken the change. `file` is the server in the file now.
+    /// True while no edit of the file supersedes the change. `file` is the server in the file now.
     fn holds(&self, file: Option<&ServerConfig>) -> bool {
         match (&self.change, &self.file, file) {
             (RuntimeChange::Entry(_) | RuntimeChange::Removed, before, now) => {
                 before.as_ref() == now
             }
-            // Other changes of the entry do not end a switch.
+            // Edits of other keys do not end a switch.
             (RuntimeChange::Switched { .. }, Some(before), Some(now)) => {
                 before.enabled == now.enabled
             }
@@ -164,7 +165,7 @@ impl Runtime {
         server
     }
 
-    /// Returns this entry, enabled or disabled.
+    /// Returns this entry with the server enabled or disabled.
     #[must_use]
     pub fn switched(&self, enabled: bool) -> Self {
         let mut runtime = self.clone();
@@ -175,16 +176,17 @@ impl Runtime {
         runtime
     }
 
-    /// Identifies the whole entry (SHA-256 in hexadecimal). An approval repeats it, so that nothing else is
-    /// approved than what the person read.
+    /// The SHA-256 of the whole entry, in hexadecimal. An approval repeats the digest, so that only the
+    /// entry that the person has read is approved.
     pub fn digest(&self) -> String {
         digest_of_entry(&self.config.name, &self.entry)
     }
 }
 
-/// Identifies a server's entry, its secrets included (SHA-256 in hexadecimal).
+/// The SHA-256 of a server's name and entry, secrets included, in hexadecimal.
 pub fn digest_of_entry(name: &ServerName, entry: &Map<String, Value>) -> String {
-    // An entry has text keys, so it can always be written as JSON; a name has no line break.
+    // The keys are texts, so writing JSON cannot fail. A name has no line break, so the line break
+    // separates it from the entry.
     let text = serde_json::to_string(entry).unwrap_or_default();
     let digest = Sha256::digest(format!("{name}\n{text}"));
     digest.iter().fold(String::new(), |mut text, byte| {

@@ -1,5 +1,6 @@
-//! Plans a reload: a pure comparison of two configurations, shown by `reload --dry-run` and then executed
-//! (invariant 11). Names keys, never values, which may be secret.
+//! Plans a reload by comparing two configurations. `reload --dry-run` shows the plan, and a reload
+//! carries it out (invariant 11). The plan names keys. It contains no values, because values may be
+//! secret.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,9 +21,11 @@ use crate::{
 /// The changes from one configuration to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReloadPlan {
-    /// Every server of both configurations: those of the new one in its order, then those that are gone.
+    /// All servers of both configurations: first those of the new one in its order, then the removed
+    /// ones.
     pub servers: Vec<ServerChange>,
-    /// True if the servers that stay have another order, which decides contested names and URIs.
+    /// True if the remaining servers have another order. The order decides which server gets a contested
+    /// name or URI.
     pub reordered: bool,
     /// Changed settings outside of the servers' entries.
     pub settings: Vec<SettingChange>,
@@ -43,15 +46,15 @@ pub enum ServerAction {
     Added,
     /// New and not started: disabled, or without `autoStart`.
     AddedIdle,
-    /// Stopped and forgotten.
+    /// Missing in the new configuration, so it is stopped.
     Removed,
-    /// Enabled, or now with `autoStart`: it is started.
+    /// Now enabled, or now with `autoStart`, so it is started.
     Started,
-    /// Disabled, or now without `autoStart`: it is stopped.
+    /// Now disabled, so it is stopped.
     Stopped,
-    /// It is reached in another way: it is restarted if it runs.
+    /// Its launch has changed. It is restarted if it runs.
     Relaunched,
-    /// The changed settings take effect while its sessions live, or it has none.
+    /// Its settings have changed. They take effect without a restart, or the server is disabled.
     Changed,
     Unchanged,
 }
@@ -59,7 +62,7 @@ pub enum ServerAction {
 /// A changed setting outside of the servers' entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingChange {
-    /// Its path in the file, such as `http.maxSessions`.
+    /// The path of the setting in the file, such as `http.maxSessions`.
     pub key: String,
     pub takes_effect: TakesEffect,
 }
@@ -95,7 +98,7 @@ impl ReloadPlan {
         self.servers.iter().all(unchanged) && !self.reordered && self.settings.is_empty()
     }
 
-    /// Changed settings that take effect at this time.
+    /// The keys of the changed settings that take effect at this time.
     fn keys(&self, takes_effect: TakesEffect) -> Vec<&str> {
         self.settings
             .iter()
@@ -131,7 +134,7 @@ impl ServerChange {
         let keys = changed_keys(old, new);
         let action = match (old.connects_at_start(), new.connects_at_start()) {
             (false, true) => ServerAction::Started,
-            // A running server goes on if it only lost `autoStart`.
+            // A running server keeps running if it only lost `autoStart`.
             (true, false) if !new.enabled => ServerAction::Stopped,
             _ if old.is_reached_otherwise(new) && new.enabled => ServerAction::Relaunched,
             _ if keys.is_empty() => ServerAction::Unchanged,
@@ -226,7 +229,7 @@ fn launch_keys(old: &Launch, new: &Launch) -> Vec<&'static str> {
     }
 }
 
-/// The key of the entry that has changed with the way of signing in.
+/// The key of the entry that defines the way of signing in.
 fn sign_in_key(old: &SignIn, new: &SignIn) -> &'static str {
     match (old, new) {
         (SignIn::Helper(_), _) | (_, SignIn::Helper(_)) => "headersHelper",
@@ -250,7 +253,7 @@ fn settings_between(old: &Config, new: &Config) -> Vec<SettingChange> {
     changes
 }
 
-/// A line for each server that changes, the number of the others, and the settings.
+/// One line for each changed server, then the number of unchanged servers and the changed settings.
 impl fmt::Display for ReloadPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {

@@ -1,4 +1,5 @@
-//! The places of a configuration that name secrets of the vault (`${keyring:NAME}`).
+//! Finds the servers and settings of a configuration that refer to secrets of the vault
+//! (`${keyring:NAME}`).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,10 +14,10 @@ use crate::{
     read::named_secrets,
 };
 
-/// The keys under which servers stand.
+/// The keys that hold the servers.
 const SERVERS: [&str; 2] = ["mcpServers", "servers"];
 
-/// The users of one secret.
+/// The servers and settings that refer to one secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretUses {
     pub servers: Vec<String>,
@@ -38,7 +39,7 @@ impl fmt::Display for SecretUses {
     }
 }
 
-/// The users of each secret that a configuration names.
+/// The uses of each secret that a configuration names, by the name of the secret.
 pub fn secret_uses(text: &str, syntax: Syntax) -> Result<BTreeMap<String, SecretUses>, EditError> {
     let document = Document::read(text, syntax)?;
     let mut by_name: BTreeMap<String, SecretUses> = BTreeMap::new();
@@ -48,7 +49,7 @@ pub fn secret_uses(text: &str, syntax: Syntax) -> Result<BTreeMap<String, Secret
             users.servers.push(server.to_string());
         }
     }
-    // A document without any value names nothing.
+    // An empty document refers to no secret.
     let Ok(Value::Object(members)) = document.value() else {
         return Ok(by_name);
     };

@@ -1,5 +1,5 @@
-//! Renders a configuration as Mainstay understands it, in the words of its file: other programs' spellings
-//! are translated, policies stand in each entry, and secrets are placeholders.
+//! Renders a configuration as Mainstay understands it, with the keys of Mainstay's own file: keys of other
+//! programs are translated, each entry has its policies, and secrets are placeholders.
 
 use std::collections::HashMap;
 
@@ -23,14 +23,14 @@ use crate::{
     },
 };
 
-/// A note for the problems of an entry; Mainstay passes over it.
+/// The key of a note with the problems of an entry. Mainstay ignores this key.
 const PROBLEM: &str = "_problem";
 
 /// Keys that the references of an entry need. They are copied from the written entry, because no
 /// rendered setting contains them.
 const OF_REFERENCES: [&str; 2] = ["envFile", "inputParams"];
 
-/// Decides about settings that the file leaves alone.
+/// The treatment of settings that the file does not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defaults {
     LeftOut,
@@ -93,7 +93,7 @@ fn entry(server: &ServerConfig, written: Option<&Entry>, defaults: Defaults) -> 
         Defaults::Shown => options,
         Defaults::LeftOut => without(options, &self::options(&base(server, preset))),
     };
-    // The preset decides where PATH is looked for, and no other key does.
+    // Only a preset can set the order of `PATH`, so the entry must name it.
     if preset != Preset::Default {
         entry.insert("preset".to_owned(), preset.as_str().into());
     }
@@ -101,7 +101,7 @@ fn entry(server: &ServerConfig, written: Option<&Entry>, defaults: Defaults) -> 
     entry
 }
 
-/// The preset that the entry must name. The settings of other presets stand in the entry one by one.
+/// The preset that the entry must name. Settings of any other preset are written one by one.
 fn preset(server: &ServerConfig) -> Preset {
     match &server.launch {
         Launch::Stdio(launch) if launch.path_order == PathOrder::StandardFirst => Preset::Desktop,
@@ -109,7 +109,7 @@ fn preset(server: &ServerConfig) -> Preset {
     }
 }
 
-/// A server with nothing but its launch and its preset.
+/// A server with only its launch and the settings of its preset.
 fn base(server: &ServerConfig, preset: Preset) -> ServerConfig {
     let mut base = ServerConfig::new(server.name.clone(), server.launch.clone());
     base.policy = preset.policy();
@@ -174,7 +174,7 @@ fn launch(launch: &Launch, defaults: Defaults) -> Option<Map<String, Value>> {
     }
 }
 
-/// Renders the choice of a proxy. The environment's is the default.
+/// Renders the choice of a proxy. `null` is the default: the proxy of the environment.
 fn proxy(choice: &ProxyChoice) -> Value {
     match choice {
         ProxyChoice::OfEnvironment => Value::Null,
@@ -209,7 +209,7 @@ fn profiles(config: &Config, defaults: Defaults) -> Map<String, Value> {
         if standard.is_some() && members.is_empty() {
             return None;
         }
-        // With `expose: meta`, an absent `ownTools` does not mean that there are none.
+        // With `expose: meta`, a profile without `ownTools` still has own tools.
         if profile.expose == Expose::Meta {
             members.extend(own_tools.map(|own_tools| ("ownTools".to_owned(), own_tools)));
         }

@@ -1,5 +1,5 @@
-//! The target of a server's name: its program or URL, with arguments, variables and headers. Traffic for
-//! one target must not reach another because a client gave that one the same name.
+//! The target of a server's name: its program or URL, with arguments, variables and headers. Traffic for one target
+//! must not reach another target to which a client gave the same name.
 
 use std::borrow::Cow;
 
@@ -38,17 +38,17 @@ const KEYS: [&str; 20] = [
     "url",
 ];
 
-/// The most words, and names of each kind, that a target keeps for people. Thousands of targets are kept in
-/// one file.
+/// Maximum number of command words, and of names of each kind, that a target keeps for display. One file holds
+/// thousands of targets.
 const MAX_SHOWN: usize = 16;
 
-/// The longest text that a target keeps, in characters.
+/// Maximum length of a text in a target, in characters.
 const LONGEST_SHOWN: usize = 128;
 
-/// A server's target without its secrets, to be compared and shown.
+/// A server's target without its secrets, for comparison and display.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerTarget {
-    /// A digest of the whole entry, references unexpanded. `None` if no entry is known; such a target
+    /// A digest of the entry's [`KEYS`] with unexpanded references. `None` if the entry is not known. Such a target
     /// equals no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
@@ -104,8 +104,8 @@ impl ServerTarget {
         }
     }
 
-    /// The target of a server whose entry is not known. Its arguments are left out: they may hold expanded
-    /// secrets.
+    /// The target of a server whose entry is not known. Its arguments are left out, because they may contain
+    /// expanded secrets.
     pub fn of_config(config: &ServerConfig) -> Self {
         match &config.launch {
             Launch::Stdio(StdioLaunch { command, env, .. }) => Self {
@@ -132,7 +132,7 @@ impl ServerTarget {
     }
 }
 
-/// A word of a masked command. A placeholder names no place that a reader could look at.
+/// A word of a masked command. A placeholder becomes `***`, because its path means nothing to the reader.
 fn word(value: &Value) -> String {
     let text = value
         .as_str()
@@ -143,7 +143,8 @@ fn word(value: &Value) -> String {
     }
 }
 
-/// A URL without its query, and without a user and password. An entry with them is refused, and shown nevertheless.
+/// A URL without its query, user and password. An entry with a user or password in its URL is refused, but its
+/// target is still shown.
 fn without_secrets(url: &str) -> Cow<'_, str> {
     let url = without_query(url);
     match (url.split_once("://"), url.rsplit_once('@')) {
@@ -156,7 +157,7 @@ fn cut(text: &str) -> String {
     shortened(text, LONGEST_SHOWN)
 }
 
-/// A server's name without what people and models overlook: case, hyphens and underscores.
+/// A server's name without the differences that people and models overlook: case, hyphens and underscores.
 pub fn folded(name: &ServerName) -> String {
     let letters = name.as_str().chars();
     let letters = letters.filter(|c| !matches!(c, '-' | '_'));
@@ -176,7 +177,7 @@ mod tests {
         ServerTarget::of_entry(&entry)
     }
 
-    /// A change of anything that decides where traffic goes makes another target; other changes do not.
+    /// A change of a key that decides where traffic goes makes another target. Other changes do not.
     #[test]
     fn what_makes_another_target() {
         let base = json!({"command": "npx", "args": ["-y", "a"], "env": {"A": "1"}, "url": "http://h", "headers": {"x": "1"}});

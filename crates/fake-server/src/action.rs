@@ -38,13 +38,13 @@ pub(crate) enum ServiceAction {
     Exit(i32),
 }
 
-/// A request to the client, and the sender for its answer: `{"result":…}` or `{"error":…}`.
+/// A request to the client, and the receiver of its answer: `{"result":…}` or `{"error":…}`.
 pub(crate) struct ClientRequest {
     pub request: String,
     pub answer: oneshot::Receiver<String>,
 }
 
-/// Builds the messages after all answers, which are in the order of the requests.
+/// Builds the last messages from all answers, which are in the order of the requests.
 pub(crate) type Conclusion = Box<dyn FnOnce(Vec<String>) -> Vec<String> + Send>;
 
 /// An event of a subscription.
@@ -55,7 +55,8 @@ pub(crate) enum SubscriptionEvent {
     Cut,
 }
 
-/// Actions that end with an answer. The tool counts as finished before it.
+/// Inserts [`ServiceAction::Finish`] before the final answer, so that the tool counts as finished
+/// when the client gets the answer.
 pub(crate) fn finishing(tool: &str, mut actions: Vec<ServiceAction>) -> Vec<ServiceAction> {
     if let Some(answer) = actions.pop_if(|action| matches!(action, ServiceAction::Send(_))) {
         actions.extend([ServiceAction::Finish(tool.to_owned()), answer]);

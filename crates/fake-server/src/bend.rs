@@ -111,7 +111,7 @@ pub enum BendTransport {
 }
 
 impl Bend {
-    /// The transports with this bend.
+    /// The transports to which this bend applies.
     pub fn transports(self) -> &'static [BendTransport] {
         match self {
             Self::LostSession200
@@ -213,7 +213,7 @@ impl Bend {
     }
 }
 
-/// The numeric id of an answer, and the text after it.
+/// Splits an answer into its numeric id and the text after the id. `None` for other messages.
 fn answered(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix(r#"{"jsonrpc":"2.0","id":"#)?;
     let (id, rest) = text.split_at(text.find(',')?);

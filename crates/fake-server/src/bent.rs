@@ -19,7 +19,7 @@ const COOKIE: &str = "node=a1";
 /// The suffixes that [`Bend::SessionRedirect`] adds to paths.
 const MOVED_PATHS: [(&str, &str); 2] = [("/mcp", "/moved"), ("/messages", "&moved")];
 
-/// Answers a request in place of the fake, or changes the request.
+/// Returns the answer of a bend in place of the fake's answer, or changes the request.
 pub(crate) fn answer(script: &Script, received_request: &mut Received) -> Option<HttpReply> {
     let method = received_request.method();
     let method = method.as_deref();
@@ -73,7 +73,7 @@ fn redirect(received_request: &mut Received) -> Option<HttpReply> {
     Some(reply)
 }
 
-/// Returns the refusal of an unknown session: 404, or the answer of a real server.
+/// Returns the refusal of an unknown session: 404, or the answer of a bend.
 pub(crate) fn lost_session(script: &Script, received_request: &Received) -> HttpReply {
     let error = |id: &str| {
         let error = RpcError::new(-32000, "Bad Request: No valid session ID provided");

@@ -28,8 +28,8 @@ fn find() -> PathBuf {
     binary
 }
 
-/// True if the program is older than its sources. Missing sources, as in a moved test archive, are
-/// ignored.
+/// True if the program is older than its sources. Ignores missing sources, as in a moved test
+/// archive.
 fn is_stale(binary: &Path) -> bool {
     let Some(build_time) = modified(binary) else {
         return true;

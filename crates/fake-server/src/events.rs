@@ -24,7 +24,7 @@ enum End {
 
 pub(crate) struct EventBody {
     source: mpsc::UnboundedReceiver<Outgoing>,
-    /// A message from before the stream.
+    /// A message that was sent before the stream was opened.
     first: Option<Outgoing>,
     /// Encoded text that is not yet written.
     chunk: String,

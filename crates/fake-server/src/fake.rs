@@ -95,7 +95,7 @@ impl Fake {
             .count()
     }
 
-    /// Raw ids of cancelled requests, by a notification or by closing their stream.
+    /// Raw ids of the requests that clients cancelled, by a notification or by closing the stream.
     pub fn cancelled(&self) -> Vec<String> {
         self.service.shared().cancelled.clone()
     }
@@ -179,7 +179,7 @@ impl Fake {
 
     fn end(&self) {
         self.service.forget();
-        // An ended task has no receiver. `stop` reports its error.
+        // If the task has ended, nobody receives the command. `stop` reports the error of the task.
         let _ = self.commands.send(ListenerCommand::Stop);
     }
 }

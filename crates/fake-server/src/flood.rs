@@ -58,7 +58,7 @@ pub(crate) async fn pour(order: Flood) {
     let _ = flood_task.await.expect("a flood does not panic");
 }
 
-/// Writes the text repeatedly: this number of bytes, or until this time.
+/// Writes the text repeatedly, up to this number of bytes or until this time.
 pub(crate) fn flood(
     mut output: impl Write,
     bytes: usize,
@@ -81,7 +81,7 @@ pub(crate) fn flood(
             remaining_bytes.min(lines.len())
         };
         remaining_bytes = remaining_bytes.saturating_sub(size);
-        // Complete the last line of a repeated line.
+        // End with a complete copy of a repeated line.
         let size = match text {
             FloodText::Line(_) => size.div_ceil(line.len()) * line.len(),
             FloodText::Junk | FloodText::Endless => size,

@@ -22,7 +22,8 @@ const BIND_PAUSE: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GateMode {
     Forward,
-    /// Accepts connections but forwards no bytes until the mode changes, also on open connections.
+    /// Accepts connections, but forwards no bytes until the mode changes. Also applies to open
+    /// connections.
     Silent,
     /// Closes the port. Open connections continue.
     Closed,
@@ -191,7 +192,7 @@ impl Gate {
 
     /// Closes the port and resets open connections.
     pub async fn stop(mut self) {
-        // An ended task has no receiver. Its panic is reported below.
+        // If the task has ended, nobody receives the command. A panic is reported below.
         let _ = self.commands.send(Command::Stop);
         if let Some(gate_keeper) = self.keeper.take()
             && let Err(error) = gate_keeper.await
@@ -318,7 +319,7 @@ async fn connection(
     }
 }
 
-/// Polls `work` while the orders allow forwarding; `None` if the connection must be reset.
+/// Polls `action` while the orders allow forwarding. `None` if the connection must be reset.
 async fn until<T>(
     orders: &mut watch::Receiver<Orders>,
     number: u64,
@@ -339,9 +340,9 @@ async fn until<T>(
     }
 }
 
-/// Makes the close of the stream a reset.
+/// Makes the later close of the stream a reset (RST).
 fn reset(stream: &TcpStream) {
-    // Otherwise the close is a FIN, which also ends the connection.
+    // A failure only turns the reset into a FIN, which also ends the connection.
     let _ = stream.set_zero_linger();
 }
 

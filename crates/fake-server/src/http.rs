@@ -170,7 +170,7 @@ fn delete(
     Ok(plain(StatusCode::OK, ""))
 }
 
-/// The session of a request: 400 without an id, 404 for an unknown one.
+/// Finds the session of a request. Refuses with 400 without an id, and with 404 for an unknown id.
 fn find(
     service: &Service,
     script: &Script,

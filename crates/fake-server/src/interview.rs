@@ -1,4 +1,4 @@
-//! Asks the client: with requests in the legacy era, with `input_required` in the modern era.
+//! Asks the client questions: by requests in the legacy era, by `input_required` in the modern era.
 
 use std::sync::Arc;
 

@@ -162,7 +162,7 @@ fn initialize(request: &ReceivedRequest) -> Result<Value, RpcError> {
     Ok(result)
 }
 
-/// Returns the requested revision if supported, else the newest. `--revision` takes precedence.
+/// Returns the requested revision if it is supported, else the newest. `--revision` overrides both.
 fn negotiate(script: &Script, requested_revision: &str) -> String {
     if let Some(revision) = &script.revision {
         return revision.clone();

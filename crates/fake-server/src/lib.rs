@@ -1,5 +1,5 @@
-//! A scriptable MCP backend for tests: it serves a small catalog well, and
-//! misbehaves exactly as its [`Script`] says. Never shipped.
+//! A scriptable MCP backend for tests. It serves a small catalog correctly, and misbehaves only as its
+//! [`Script`] says. It is never shipped.
 //!
 //! ```text
 //! stdio · http · sse   framing, sessions of the transport      (listener, stdio, http, sse, reply, events)
@@ -15,10 +15,9 @@
 //!     FakeSession      its stream, and its calls in flight      (session)
 //! ```
 //!
-//! Tests of other crates use [`Fake`] (HTTP and HTTP+SSE, in-process) or spawn
-//! the program found by [`binary()`] (all transports), and may put a
-//! [`Gate`](gate::Gate) in front: the network that fails; a [`Fleet`] is many at once. It shares no code with
-//! Mainstay, so that both cannot make the same mistake.
+//! Tests of other crates use [`Fake`] (HTTP and HTTP+SSE, in-process), or spawn the program at [`binary()`]
+//! (all transports). A [`Gate`](gate::Gate) in front of a fake simulates network failures. A [`Fleet`] is many
+//! backends at once. The fake shares no code with Mainstay, so that both cannot make the same mistake.
 
 mod action;
 mod bend;

@@ -1,4 +1,4 @@
-//! The fake as a program; see the library.
+//! The fake as a program. See the library.
 
 use clap::Parser as _;
 

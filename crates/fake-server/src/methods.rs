@@ -21,7 +21,7 @@ struct ListParams {
     cursor: Option<Value>,
 }
 
-/// Returns the actions for a request, or `None` for a method of one era.
+/// Returns the actions for a request. `None` for a method that only one era has.
 pub(crate) fn answer(request: &ReceivedRequest) -> Result<Option<Vec<ServiceAction>>, RpcError> {
     let script = request.script;
     let list = |key: &str, items: &[String]| {
@@ -94,7 +94,7 @@ fn apply_list_bends(request: &ReceivedRequest) {
     }
 }
 
-/// Taints the displayed texts of a result.
+/// Appends [`Script::taint`] to the displayed texts of a result.
 fn taint(value: &mut Value, script: &Script, should_keep_names: bool) {
     match value {
         Value::Array(items) => {
@@ -111,7 +111,7 @@ fn taint(value: &mut Value, script: &Script, should_keep_names: bool) {
                         | "mimeType",
                         Value::String(text),
                     ) => *text = script.tainted(text),
-                    // Property names in schemas stay.
+                    // Do not change property names in schemas.
                     ("inputSchema", _) => {}
                     (_, value) => taint(value, script, should_keep_names),
                 }

@@ -65,7 +65,7 @@ pub async fn run(arguments: Arguments) -> io::Result<()> {
     };
     let listener = listener::bind(port).await?;
     println!("listening on {}", listener.local_addr()?);
-    // Kept alive, so that the listener does not stop.
+    // The sender is kept, because the listener stops when it is dropped.
     let (_commands, no_commands) = mpsc::unbounded_channel();
     let until_stdin_ends = script.until_stdin_ends;
     let serve_task = listener::serve(
@@ -132,7 +132,8 @@ fn start(mut script: Script) -> io::Result<Script> {
     }
     flood(io::stderr(), script.flood_stderr, &FloodText::Junk, None)?;
     if script.spawn_grandchild {
-        // Not waited for. It inherits stdout and stderr, like children of real servers.
+        // Nothing waits for the child. It inherits stdout and stderr, like children of real
+        // servers.
         let child = Command::new("sleep")
             .arg("600")
             .stdin(Stdio::null())
@@ -142,7 +143,7 @@ fn start(mut script: Script) -> io::Result<Script> {
     Ok(script)
 }
 
-/// Replaces the signal's default action. The signal is ignored.
+/// Replaces the signal's default action, so that the signal has no effect.
 #[cfg(unix)]
 fn ignore_sigterm() -> io::Result<tokio::signal::unix::Signal> {
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())

@@ -55,7 +55,7 @@ impl ClientQuestion {
         )
     }
 
-    /// Adds an `elicitationId` in the legacy era.
+    /// Requests that the user visits a URL. In the legacy era, the question has an `elicitationId`.
     pub fn url(era: RevisionEra, id: &str) -> Self {
         let mut params = json!({
             "mode": "url",
@@ -85,7 +85,7 @@ impl ClientQuestion {
         params["mode"] == json!("url")
     }
 
-    /// Returns a required capability that the client lacks.
+    /// Returns the capability that this question requires, if the client lacks it.
     pub fn lacks(&self, capabilities: &Value) -> Option<Value> {
         let elicitation = &capabilities["elicitation"];
         let (is_declared, required_capability) = match self.method.as_str() {
@@ -115,7 +115,7 @@ impl Subject {
         name
     }
 
-    /// Returns a result with the answers as its text.
+    /// Returns a result whose text is the answers.
     pub fn result(&self, answers: &str) -> String {
         let text = quote(answers);
         match self {
@@ -163,7 +163,7 @@ pub(crate) fn missing(capabilities: &Value, rounds: &Rounds) -> Option<Value> {
     (all_required != json!({})).then_some(all_required)
 }
 
-/// Returns the notification after the user has visited the URL (legacy era).
+/// Returns the notification that the user has visited the URL (legacy era).
 pub(crate) fn visited(page: &ClientQuestion, answers: &str) -> Option<String> {
     let answers: Value = serde_json::from_str(answers).ok()?;
     let params: Value = serde_json::from_str(&page.params).ok()?;

@@ -14,7 +14,7 @@ use crate::session::{FakeSession, Outgoing};
 
 pub(crate) type HttpReply = Response<BoxBody<Bytes, Cut>>;
 
-/// Selects the form of an answer, depending on the first message if the script allows.
+/// Sends the answers in the scripted form. Without one, the first message decides the form.
 pub(crate) async fn respond(
     script: &Script,
     session: &FakeSession,
@@ -57,7 +57,7 @@ pub(crate) fn json(status: StatusCode, text: String) -> HttpReply {
     reply(status, "application/json", full(text))
 }
 
-/// Half of a JSON answer.
+/// A JSON answer that breaks off after its first half.
 pub(crate) fn broken(half_text: String) -> HttpReply {
     reply(
         StatusCode::OK,

@@ -27,7 +27,7 @@ pub(crate) struct ReceivedRequest<'a> {
     pub client: &'a ClientDescription,
 }
 
-/// The client's description.
+/// The client's description of itself.
 pub(crate) struct ClientDescription {
     pub era: RevisionEra,
     pub revision: String,

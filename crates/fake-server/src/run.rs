@@ -9,8 +9,8 @@ use crate::flood;
 use crate::service::{Service, Turn};
 use crate::session::{FakeSession, Outgoing, Outlet};
 
-/// Performs the actions, with messages to `outlet` or else to the session's stream. Immediate
-/// actions finish before this returns, which keeps answers in the order of requests.
+/// Performs the actions. Messages go to `outlet`, or else to the session's stream. Immediate
+/// actions finish before this returns, so that answers keep the order of requests.
 pub(crate) fn run(
     service: &Arc<Service>,
     session: &Arc<FakeSession>,
@@ -73,7 +73,7 @@ async fn perform(
     let bends = service.script().bends;
     let bent_text = |text| bends.iter().fold(text, |text, bend| bend.message(text));
     let send = |text, is_last| match (bent_text(text), &outlet) {
-        // A disconnected client's call continues.
+        // The call continues even if its client has disconnected.
         (text, Some(outlet)) => drop(outlet.send(Outgoing::Message {
             text,
             last: is_last,
@@ -118,7 +118,7 @@ async fn perform(
                             let _ = outlet.send(Outgoing::Cut);
                             return;
                         }
-                        // A pipe has a single stream.
+                        // A pipe has only one stream, which must not break.
                         (SubscriptionEvent::Cut, None) => {}
                     }
                 }

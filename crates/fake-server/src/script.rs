@@ -242,7 +242,7 @@ impl Script {
         self.speaks(RevisionEra::Modern)
     }
 
-    /// An unpinned fake is legacy.
+    /// True if the fake supports a legacy revision. An unpinned fake supports them all.
     pub(crate) fn is_legacy(&self) -> bool {
         !self.is_pinned() || self.speaks(RevisionEra::Legacy)
     }

@@ -54,7 +54,7 @@ pub(crate) enum ListenerCommand {
     Stop,
 }
 
-/// The kind of process, which determines crashes and the storage of traffic.
+/// The host of the fake. It determines how the fake crashes, and where traffic is stored.
 pub(crate) enum Host {
     Process,
     Test(mpsc::UnboundedSender<ListenerCommand>),
@@ -99,10 +99,10 @@ pub(crate) struct SharedState {
     /// Raw ids of cancelled requests.
     pub cancelled: Vec<String>,
     pub extra_tool: bool,
-    /// True after a server/discover that was not understood.
+    /// True after a legacy fake received `server/discover`.
     pub probed: bool,
     pub parked: Option<oneshot::Sender<()>>,
-    /// Open `subscriptions/listen`.
+    /// Open streams of `subscriptions/listen`.
     pub listens: Vec<ListenStream>,
     /// The request of each issued `requestState`.
     pub pending: HashMap<String, PendingRequest>,
@@ -173,7 +173,7 @@ impl Service {
         self.shared.lock()
     }
 
-    /// Waits until the next message may be handled; forever if the fake hangs.
+    /// Waits until the next message may be handled. Waits forever if the fake hangs.
     pub async fn turn(&self) -> Turn {
         self.until(|mood| mood == Mood::Awake).await;
         if !self.script().single_flight {
@@ -215,7 +215,7 @@ impl Service {
         self.mood.send_replace(Mood::Deaf);
     }
 
-    /// Returns true if this request gets the scripted status, which is then counted.
+    /// Returns true if this request gets the scripted status. Counts the request if so.
     pub fn takes_scripted_status(&self, is_post: bool) -> bool {
         let script = &mut *self.script.lock();
         let is_late = script.status_until.is_some_and(|end| Instant::now() >= end);
@@ -259,7 +259,7 @@ impl Service {
     }
 
     pub fn open_session(&self) -> Arc<FakeSession> {
-        // The process id makes sessions of earlier processes unknown.
+        // The id includes the process id, so that sessions of earlier processes are unknown.
         let id = format!("{:x}-{}", std::process::id(), self.serial());
         let session = FakeSession::new(id);
         self.sessions.lock().push(Arc::clone(&session));

@@ -56,7 +56,7 @@ pub(crate) struct SessionState {
     /// True if the session's lists are empty.
     pub spoiled: bool,
     outlet: Option<Outlet>,
-    /// Messages before the stream.
+    /// Messages that wait for the stream.
     backlog: Vec<String>,
     questions: HashMap<String, oneshot::Sender<String>>,
     running: HashMap<String, AbortHandle>,
@@ -141,7 +141,7 @@ impl FakeSession {
 
     pub fn answered(&self, id: &str, answer: String) {
         if let Some(question) = self.state().questions.remove(id) {
-            // The call may be cancelled.
+            // The call may have been cancelled.
             let _ = question.send(answer);
         }
     }
@@ -160,7 +160,7 @@ impl FakeSession {
         state.outlet = None;
     }
 
-    /// Runs a call until it first waits, and the rest in a task.
+    /// Runs a call until it first waits. A task runs the rest.
     pub fn drive(&self, call: Option<&str>, call_work: impl Future<Output = ()> + Send + 'static) {
         let mut call_work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(call_work);
         let mut noop_context = Context::from_waker(Waker::noop());

@@ -41,7 +41,7 @@ fn open(service: &Service) -> HttpReply {
     stream(EventBody::new(messages).with_endpoint(&format!("{ENDPOINT}{}", session.id)))
 }
 
-/// A session ends with its stream.
+/// Handles a POST. A session ends with its stream, so a session without a stream is unknown.
 fn post(service: &Arc<Service>, id: &str, received_request: &Received, turn: Turn) -> HttpReply {
     let Some(session) = service.session(id).filter(|session| session.is_attached()) else {
         service.close_session(id);

@@ -60,7 +60,7 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
     if script.ignore_stdin_eof || script.close_stdin_after.is_some() {
         std::future::pending::<()>().await;
     }
-    // Send written messages. Calls in flight end.
+    // Wait until the published messages are written. Calls in flight end.
     session.close();
     match writer.join() {
         Ok(outcome) => outcome,
@@ -68,7 +68,7 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
     }
 }
 
-/// A pipe serves both eras at once.
+/// Returns the actions for one message. A pipe serves both eras at once.
 fn receive(
     service: &Arc<Service>,
     session: &Arc<FakeSession>,

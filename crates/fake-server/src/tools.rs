@@ -260,7 +260,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
             }
             vec![ask(request, &question.method, &question.params)]
         }
-        // A violation: modern servers must not send requests.
+        // A violation of the protocol: modern servers must not send requests.
         "ping_client" => vec![ask(request, "ping", "{}")],
         "change_tools" => {
             service.shared().extra_tool = arguments["remove"] != json!(true);
@@ -326,7 +326,7 @@ pub(crate) fn call(request: &ReceivedRequest) -> Result<Vec<ServiceAction>, RpcE
     Ok(finishing(name, actions))
 }
 
-/// Returns the text a flood repeats. Messages are at least as long as `lineBytes`.
+/// Returns the text that a flood repeats. Messages are at least as long as `lineBytes`.
 fn flood_text(arguments: &Value) -> Result<FloodText, RpcError> {
     let pad = |begin: &str, end: &str| {
         let length = arguments["lineBytes"].as_u64().unwrap_or_default() as usize;

@@ -11,14 +11,14 @@ use crate::questions::{ClientQuestion, Rounds, Subject};
 use crate::request::ReceivedRequest;
 use crate::revision::RevisionEra;
 
-/// Number of rounds, beyond the limits of clients.
+/// Number of rounds that exceeds the limits of clients.
 const MANY_ROUNDS: usize = 1000;
 
 const AUDIO: &str = r#"{"content":[{"type":"text","text":"listen"},{"type":"audio","data":"UklGRg==","mimeType":"audio/wav"}]}"#;
 
 const LINK: &str = r#"{"content":[{"type":"text","text":"look"},{"type":"resource_link","uri":"fake://text","name":"text","mimeType":"text/plain"}]}"#;
 
-/// Returns the actions of a tool that depends on the revision, or `None`.
+/// Returns the actions of a tool that depends on the revision. `None` for any other tool.
 pub(crate) fn run(
     request: &ReceivedRequest,
     name: &str,

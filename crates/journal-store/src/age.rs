@@ -21,7 +21,7 @@ pub struct Age {
     read_at: Instant,
     /// The current value of this clock.
     now: i64,
-    /// Start of the even run of the machine's clock after a jump. `None` once its value is used.
+    /// Time of the last jump of the machine's clock. `None` once the clock is trusted again.
     doubted_since: Option<Instant>,
 }
 

@@ -311,7 +311,8 @@ impl<'s> Batch<'s> {
         Ok(())
     }
 
-    /// The id of the object that holds this text, redacted.
+    /// Stores a text as an object, redacted, and returns its id. `None` without a text, or if
+    /// payloads are not stored.
     fn object(
         &mut self,
         text: Option<&ByteString>,

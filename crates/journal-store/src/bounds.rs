@@ -4,12 +4,12 @@
 /// The size of a page of the database (SQLite's default).
 const PAGE_BYTES: u64 = 4096;
 
-/// Free pages that stay in the database for the next writes, at most 32 MiB.
+/// Maximum size of the free pages that stay in the database for the next writes, in bytes.
 const MAX_SPARE: u64 = 32 * 1024 * 1024;
-/// Length of the write-ahead log that causes a checkpoint, at most 16 MiB. A shorter log would copy
-/// frequently written pages too often. A longer log would cause a noticeable pause.
+/// Maximum length of the write-ahead log before a checkpoint, in bytes. A shorter log would copy
+/// frequently written pages too often. The checkpoint of a longer log would take noticeable time.
 const MAX_LOG: u64 = 16 * 1024 * 1024;
-/// Maximum size of the log's file after a checkpoint.
+/// Maximum size of the log's file after a checkpoint, in bytes.
 const MAX_RETAINED_LOG: u64 = 64 * 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Packs of calls that had ended before their first write. A pack holds many calls in one row of
 //! the database, because a row for each call would cost as much as the rest of its record.
-//! A call that is written while it is open has a row in `calls`, which is updated at its end. So do
-//! all calls of versions before 4.
+//! A call that is written while it is open has its own row in `calls`, which is updated at its end.
+//! All calls of versions before 4 are also rows in `calls`.
 
 use std::borrow::Cow;
 
@@ -117,7 +117,7 @@ impl CallRow<'_> {
         add(self.state.into());
         add(self.status.into());
         add(self.attempts.into());
-        // The sign is the lowest bit.
+        // Zigzag encoding: the lowest bit is the sign.
         add((self.started_at << 1 ^ self.started_at >> 63).cast_unsigned());
         add(self.queue.unsigned_abs());
         add(self.upstream.unsigned_abs());
@@ -139,8 +139,8 @@ impl CallRow<'_> {
     }
 }
 
-/// Appends a number, seven bits to a byte, the lowest first. The highest bit of a byte is set if
-/// more bytes follow.
+/// Appends a number as LEB128: seven bits in each byte, the lowest first. The highest bit of a
+/// byte is set if more bytes follow.
 fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number.to_le_bytes()[0] | 0x80);
@@ -346,7 +346,7 @@ impl Calls {
     }
 }
 
-/// All calls from an id on, first those in packs and then those in `calls`.
+/// Visits all calls with this id or a higher one, first those in packs and then those in `calls`.
 pub fn calls_from(
     connection: &Connection,
     id: i64,

@@ -120,8 +120,8 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Adds calls to the statistics that ended after the last write of statistics. After a kill,
-    /// the statistics lack calls that were written as open before that write and ended after it.
+    /// Adds to the statistics the calls that ended after the last write of statistics. After a
+    /// kill, one kind of call is missing: written as open before that write, and ended after it.
     fn roll_up(&mut self, connection: &Connection) -> Result<(), StoreError> {
         let rolled_up = counter(connection, ROLLED_UP_CALL)?;
         call_packs::calls_from(connection, rolled_up, |call| {
@@ -138,7 +138,7 @@ impl Memory {
                 argument_bytes: call.arguments_size.unwrap_or(0),
                 result_bytes: call.result_size.unwrap_or(0),
             };
-            // No record contains if the tool was listed at that time.
+            // Records do not store if the tool was listed.
             let is_listed = !is_unlisted(ended_call.status, call.error_kind.as_deref());
             let series = self.target(connection, &target, is_listed)?.1;
             self.rollups.add(series, ended_call);
@@ -162,8 +162,8 @@ impl Memory {
         Ok((id, self.rest_target(connection, target)?))
     }
 
-    /// The id of the statistics that all targets of a server and method without their own
-    /// statistics share.
+    /// The id of the statistics that a server's targets of one method share, unless they have their
+    /// own.
     fn rest_target(&mut self, connection: &Connection, target: &Target) -> rusqlite::Result<u32> {
         let rest_target = Target {
             tool: Arc::from(""),
@@ -220,7 +220,7 @@ pub fn last_recorded_time(connection: &Connection) -> rusqlite::Result<Option<i6
     call_packs::newest_start(connection)
 }
 
-/// The last time at which the previous run was certainly alive.
+/// The last time at which the previous run was certainly running.
 fn last_seen(connection: &Connection) -> Result<Option<i64>, StoreError> {
     let last_call = call_packs::last_sign(connection)?;
     Ok(last_call.max(kept_counter(connection, LAST_SEEN)?))

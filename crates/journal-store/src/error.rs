@@ -48,13 +48,13 @@ pub enum StoreError {
     /// In strict mode every call must be recorded.
     #[error("calls cannot be put on record in {}", path.display())]
     NotOpened { path: PathBuf, source: Box<Self> },
-    /// An error that users of the journal distinguish.
+    /// An error of the journal's interface. Callers distinguish its variants.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
 
 impl StoreError {
-    /// True if the journal's content is damaged. A second attempt to read it also fails.
+    /// True if the journal's content is damaged, so that a second attempt to read it also fails.
     pub(super) fn is_damage(&self) -> bool {
         match self {
             Self::Corrupt(_)
@@ -69,13 +69,14 @@ impl StoreError {
         }
     }
 
-    /// True for temporary errors, such as a full or read-only disk, or another program that locks
-    /// the journal.
+    /// True if a later attempt to open the journal may succeed: after damage, once the journal is
+    /// set aside, or after an error of the disk or of SQLite, such as a full disk or a locked
+    /// database.
     pub(super) fn may_pass(&self) -> bool {
         self.is_damage() || matches!(self, Self::Io { .. } | Self::Database(_))
     }
 
-    /// The hint for the user: the next step.
+    /// The hint for the user: what to do next.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unusable { path, .. } => Some(format!(
@@ -87,7 +88,7 @@ impl StoreError {
         }
     }
 
-    /// The step that makes the journal in this folder usable.
+    /// The hint for making the journal in this folder usable.
     fn remedy(&self, folder: &Path) -> String {
         let code = match self {
             Self::Database(error) => error.sqlite_error_code(),

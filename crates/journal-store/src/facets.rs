@@ -142,7 +142,7 @@ impl Facets {
 
     pub fn change(&mut self, id: i64, standing: CallStanding) {
         match usize::try_from(id - self.last.first) {
-            // A missing chunk was deleted.
+            // The call is in the incomplete chunk.
             Ok(index) => {
                 if let Some(row) = self.last.rows.get_mut(index) {
                     row.standing = standing;
@@ -222,13 +222,13 @@ impl Chunk {
         }
     }
 
-    /// Copies the other chunk into this one's memory.
+    /// Copies the other chunk, and reuses this chunk's memory.
     pub fn take(&mut self, other: &Self) {
         self.first = other.first;
         self.rows.clone_from(&other.rows);
     }
 
-    /// Sets a call's columns. Skipped ids belong to no call.
+    /// Adds a call's columns. Skipped ids get [`Facet::NONE`].
     fn put(&mut self, id: i64, facet: Facet) {
         self.rows
             .resize(index_in_chunk(id, self.first), Facet::NONE);
@@ -257,7 +257,7 @@ impl Chunk {
 
 /// Passes calls to `visit`, from the newest to the oldest, until `visit` breaks. Skips calls that
 /// started outside `since..=until`, and chunks that begin at `before` or later. `last` is the
-/// incomplete chunk from the time when the connection's view began, or an earlier one.
+/// incomplete chunk at the time when the connection's view began, or an older copy.
 pub fn scan(
     connection: &Connection,
     last: &Chunk,

@@ -16,7 +16,7 @@ use super::StoreError;
 
 /// Size of one read while a file is checked, in bytes.
 const READ_BYTES: usize = 64 * 1024;
-/// Number of folders that may be new with the first file: this one, the journal's, and the state
+/// Maximum number of folders that the first file creates: this one, the journal's, and the state
 /// directory.
 const MAX_NEW_FOLDERS: usize = 3;
 /// The name of an incomplete file.

@@ -1,5 +1,5 @@
-//! Periods with calls that are not recorded, because writes failed or too many calls waited. Gaps
-//! are few, and are stored as long as calls.
+//! Periods in which calls were not recorded, because writes failed or too many calls waited. Gaps
+//! are few, and are retained as long as calls.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,8 +11,8 @@ use super::{
     time::{micros, span, time},
 };
 
-/// Maximum time between two gaps with the same reason that are joined. A full disk may have free
-/// space briefly.
+/// Maximum time between two gaps that are joined if they have the same reason. A full disk may have
+/// free space briefly.
 const JOIN_WINDOW: Duration = Duration::from_mins(1);
 /// Maximum number of stored gaps. The newest are retained.
 const MAX_GAPS: i64 = 1000;
@@ -39,7 +39,7 @@ pub fn from_dropped_calls(calls: u64, since: SystemTime) -> Gap {
     }
 }
 
-/// Adds a later gap to an unwritten one.
+/// Joins a later gap with an unwritten one.
 pub fn join(earlier: Option<Gap>, later: Gap) -> Gap {
     match earlier {
         Some(earlier) => Gap {

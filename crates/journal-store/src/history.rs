@@ -71,7 +71,7 @@ pub fn mark(connection: &Connection, time: SystemTime, mark: Mark) -> rusqlite::
     Ok(())
 }
 
-/// Begins a run. `last_recorded` is the last time at which the previous run was certainly alive.
+/// Begins a run. `last_recorded` is the last time at which the previous run was certainly running.
 pub fn begin(connection: &Connection, last_recorded: Option<i64>) -> rusqlite::Result<()> {
     if let Some((started_at, Mark::Started)) = last_mark(connection, i64::MAX)? {
         let newest: i64 = connection
@@ -105,8 +105,9 @@ pub fn rows(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("SELECT count(*) FROM transitions", [], |row| row.get(0))
 }
 
-/// Deletes some of the rows that are older than `oldest` or above `max_rows`, if there are `rows`
-/// rows. Returns the number of deleted rows. More may be left after [`ROWS_PER_STEP`] deletions.
+/// Deletes some of the rows that are older than `oldest`, and of the oldest rows above `max_rows`.
+/// `rows` is the current number of rows. Returns the number of deleted rows. More may be left after
+/// [`ROWS_PER_STEP`] deletions.
 pub fn prune(
     connection: &Connection,
     oldest: i64,

@@ -22,7 +22,7 @@ impl Reader {
             Some(name) => vec![name.clone()],
             None => self.servers_with_history()?,
         };
-        // An earlier status holds only within the same run of Mainstay.
+        // A status is valid only in the run of Mainstay that wrote it.
         let run = last_mark(&self.connection, since)?;
         let is_current = |time: i64| match run {
             Some((started_at, Mark::Started)) => time >= started_at,

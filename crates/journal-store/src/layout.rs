@@ -9,11 +9,12 @@ use std::{
 
 use super::{StoreError, files, schema, unwritten_gap};
 
-/// The journal has its own folder in the state directory. Otherwise every written page would wake a
+/// The journal's own folder in the state directory. Without it, every written page would wake a
 /// watcher of a configuration in that directory.
 pub const FOLDER: &str = "journal";
 
-/// Checks that the existing files and folders of a journal are files and folders.
+/// Checks that the journal's paths have the expected types: folder or regular file. Missing paths
+/// are valid.
 pub fn check(folder: &Path) -> Result<(), StoreError> {
     check_folder(folder)?;
     let database = check_file(schema::path(folder))?;

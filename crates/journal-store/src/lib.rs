@@ -4,10 +4,10 @@
 //! Every few milliseconds the thread takes the waiting calls, hashes their payloads, and commits
 //! them in one transaction. Readers have their own connections.
 //!
-//! All writes append to tables, which is almost free in SQLite. Calls and objects are numbered in
-//! the order of arrival. Data that would need an index at random positions is written in sorted
-//! runs: the digests of objects ([`objects`]), and the columns for filters and counts of calls
-//! ([`facets`]).
+//! Every write appends to a table, because appending is cheap in SQLite. Calls and objects are
+//! numbered in the order of arrival. Data that would need an index at random positions is written
+//! in sorted runs: the digests of objects ([`objects`]), and the columns for filters and counts of
+//! calls ([`facets`]).
 
 mod age;
 mod batch;
@@ -58,8 +58,8 @@ const RETRY_AFTER: Duration = Duration::from_mins(1);
 /// Closes calls that an earlier run left open: as `unknown` if they were sent, else as `cancelled`.
 ///
 /// In strict mode, a journal that cannot be opened is an error. In relaxed mode, a damaged journal
-/// is set aside. Without any journal, calls are not recorded, and later calls cause a new attempt
-/// once a minute.
+/// is set aside. If no journal can be opened, calls are not recorded, and opening is tried again at
+/// most once a minute.
 pub fn open(state: &Path, settings: &config::Journal) -> Result<Journal, StoreError> {
     open_patiently(state, settings, RETRY_AFTER)
 }

@@ -2,8 +2,9 @@
 //!
 //! Objects are numbered in the order of arrival, in runs. Content that recurs within two runs is
 //! the same object. Content that recurs later is stored again, or, if it is a file, refers to that
-//! file. So a run can be deleted as soon as all calls are deleted that arrived while it or the next
-//! run was filled. No references are counted, and no call searches the disk.
+//! file. So only calls that arrived during a run or the next one refer to objects of the run. When
+//! these calls are deleted, the run can be deleted. No references are counted, and no call searches
+//! the disk.
 //!
 //! The same content is a separate object for each of its holders (see [`super::holders`]).
 
@@ -30,7 +31,7 @@ pub const RUN_LENGTH: i64 = 32 * 1024;
 const MAX_BUCKETS: i64 = 2048;
 /// An object in its bucket: the first bytes of its digest, and its index in the run.
 const ENTRY_BYTES: usize = 8 + 2;
-/// The journal's size divided by that of a run. Content is deleted by runs.
+/// Number of runs in a journal of maximum size. Content is deleted by runs.
 const RUNS_IN_JOURNAL: u64 = 32;
 
 /// Maximum size of an object in the database, in bytes. Larger objects are files. Below 100 KiB,
@@ -163,7 +164,7 @@ pub struct Objects {
     max_bytes: u64,
 }
 
-/// An error by which an object could not be stored.
+/// The error of an object that could not be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
     #[error("cannot write an object's file")]
@@ -182,7 +183,7 @@ impl Failed {
     pub(super) fn is_damage(&self) -> bool {
         match self {
             Self::File(_) => false,
-            // A missing table may come back. Until then the memory is not loaded again.
+            // SQLite reports a missing table as an unknown error. The table may come back.
             Self::Database(error) => {
                 database_is_damaged(error) && error.sqlite_error_code() != Some(ErrorCode::Unknown)
             }
@@ -329,7 +330,7 @@ pub fn first_row_of(run: i64) -> i64 {
 /// Selects objects by their holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// Any object, if no object has a holder.
+    /// Any object. Works in a journal of a version without holders.
     Anybodys,
     Held,
 }
@@ -392,7 +393,7 @@ pub fn is_in_file(connection: &Connection, cid: &Cid) -> rusqlite::Result<bool> 
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'t> {
     Kept(&'t str),
-    /// Only the digest of this number of bytes is stored.
+    /// Content of this size in bytes, of which only the digest is stored.
     Hashed(usize),
 }
 

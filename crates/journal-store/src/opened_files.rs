@@ -51,7 +51,7 @@ impl OpenedFiles {
             let path = self.folder.join(name);
             let metadata = match file_metadata(&path) {
                 Ok(metadata) => metadata,
-                // The file may still exist.
+                // Without permission to look, assume that the file still exists.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
                 Err(source) => return Err(StoreError::Io { path, source }),
             };
@@ -66,7 +66,7 @@ impl OpenedFiles {
                 if metadata.len() < required_bytes(connection) {
                     return Err(StoreError::Cut(path));
                 }
-                // Another program has made the database smaller correctly (vacuum).
+                // Another program has shortened the database correctly, by a vacuum.
                 self.bytes.store(metadata.len(), Ordering::Relaxed);
             }
         }
@@ -74,8 +74,7 @@ impl OpenedFiles {
     }
 }
 
-/// Bytes of the database according to its own header, which another program may have reduced
-/// correctly.
+/// Size of the database by its own header, in bytes. Another program may have reduced it correctly.
 fn required_bytes(connection: &Connection) -> u64 {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     match (pragma("page_count"), pragma("page_size")) {

@@ -169,7 +169,7 @@ impl Pack {
 
 const TRUNCATED_PACK: StoreError = StoreError::Corrupt("a pack of objects that is cut short");
 
-/// True if the object can be read.
+/// True if a pack holds the object.
 pub fn has(connection: &Connection, object: i64) -> rusqlite::Result<bool> {
     let end: Option<i64> = connection
         .prepare_cached(
@@ -180,7 +180,7 @@ pub fn has(connection: &Connection, object: i64) -> rusqlite::Result<bool> {
     Ok(end.is_some_and(|end| object < end))
 }
 
-/// All heads from an object on, with their holders.
+/// Visits the heads of all objects with this id or a higher one, with their holders.
 pub fn heads_from(
     connection: &Connection,
     object: i64,

@@ -47,7 +47,7 @@ const MAX_SHOWN_ARGUMENTS: u64 = 1024;
 pub struct Readers {
     state: PathBuf,
     published: Published,
-    /// Each connection with the number of its journal; see [`Published::opened`].
+    /// Each connection with the number of its journal (see [`Published::opened`]).
     idle: Mutex<Vec<(u64, Connection)>>,
 }
 
@@ -66,7 +66,8 @@ impl Readers {
     ) -> Result<T, StoreError> {
         // The lock is held only to take or return a connection.
         let idle = || self.idle.lock();
-        // Take the chunk first: later calls are left out, and no committed call is missing.
+        // Copy the chunk before the view begins. With a newer chunk, a chunk that was completed in
+        // between would be missing.
         let last_chunk = self.published.chunk();
         let last_chunk = last_chunk.ok_or_else(|| JournalError::Absent(self.state.clone()))?;
         let opened_count = self.published.opened.load(Relaxed);
@@ -100,7 +101,7 @@ impl Readers {
     }
 }
 
-/// A condition on a column: its value is one of these.
+/// A condition: the value of a column is one of these values.
 struct Condition {
     expression: &'static str,
     values: Vec<Value>,
@@ -136,7 +137,7 @@ impl Codes {
     }
 }
 
-/// The view of one query.
+/// A view of the journal for one query.
 #[derive(Debug)]
 pub struct Reader {
     pub(super) connection: Connection,
@@ -242,7 +243,7 @@ impl Reader {
         };
         let mut search = CallSearch::new(filter, self.patience);
         let connection = &self.connection;
-        // Counting would cost a search as much as reading all calls.
+        // For a search, counting would cost as much as reading all calls.
         let uncounted = filter.uncounted || search.is_some();
         let mut found_records = FoundRecords {
             before,
@@ -293,7 +294,7 @@ impl Reader {
         })?;
         result?;
         if let Some(search) = search.as_mut().filter(|_| cut_candidate.is_none()) {
-            // The rest of the last batch.
+            // Read the rest of the last batch.
             let (_flow, _last) = read_batch(search, &mut found_records)?;
         }
         let FoundRecords {
@@ -302,7 +303,8 @@ impl Reader {
             truncated,
             ..
         } = found_records;
-        // The page after a full one starts behind it, wherever the search ended.
+        // If the page is full, the next page starts after its last record, not where the search
+        // ended.
         let cut_candidate = cut_candidate.filter(|_| !truncated);
         let next = if truncated {
             ids.last().copied()
@@ -374,7 +376,7 @@ impl Reader {
         Ok(Some(record))
     }
 
-    /// The bytes of an object, checked against its identifier.
+    /// The bytes of an object. Their hash is checked.
     pub fn object(&mut self, cid: Cid) -> Result<Vec<u8>, StoreError> {
         let (content, _) = self.object_slice(cid, 0, usize::MAX)?;
         Ok(content)
@@ -439,7 +441,7 @@ impl Reader {
     }
 
     /// The id of the newest object with this content that `is_match` accepts. Other objects are not
-    /// compared in full, so that their time does not differ from that of missing objects.
+    /// compared in full, so that the time does not reveal if they exist.
     fn find_held(
         &mut self,
         cid: &Cid,

@@ -106,7 +106,7 @@ impl Retention {
             file_bytes: file_bytes.unsigned_abs(),
             looked: Instant::now(),
             grown: 0,
-            // The data of an earlier run may need a step.
+            // Data of an earlier run may already be too old or too large.
             busy: true,
             gone: 0,
             bytes: used_bytes(&database.connection)? + file_bytes.unsigned_abs(),
@@ -136,8 +136,8 @@ impl Retention {
         self.history_rows += integer(rows);
     }
 
-    /// Does one step, or as many as are needed to delete more than was written. `in_use` are the
-    /// calls that are not completely written.
+    /// Does one step, or more if one step deletes less than was written. `in_use` are the calls
+    /// that are not completely written.
     pub fn step(
         &mut self,
         database: &mut Database,
@@ -235,7 +235,7 @@ impl Retention {
         Ok(true)
     }
 
-    /// Deletes the oldest objects of runs that no call names.
+    /// Deletes the oldest objects of runs to which no call refers.
     fn objects(&mut self, database: &mut Database) -> Result<bool, StoreError> {
         let connection = &database.connection;
         let first_call = first_call(connection)?.unwrap_or(database.memory.next_call);
@@ -245,7 +245,7 @@ impl Retention {
         let Some(last_turned_run) = last_turned_run else {
             return Ok(false);
         };
-        // The first run that a call may name.
+        // The first run to which a call may refer.
         let first_retained = last_turned_run - 1;
         let query = "SELECT min(first) FROM packs";
         let oldest: Option<i64> = connection.query_row(query, [], |row| row.get(0))?;
@@ -279,7 +279,7 @@ impl Retention {
         transaction.commit()?;
         let files: HashSet<(Cid, i64)> = files.into_iter().collect();
         for (cid, size) in files {
-            // The same content may be stored again.
+            // A newer object with the same content may use the file.
             if !is_in_file(connection, &cid)? {
                 database
                     .files

@@ -122,8 +122,8 @@ fn write(
     Ok(())
 }
 
-/// Reads a sum from five columns, beginning with column `first_column`. An unreadable histogram counts as
-/// empty.
+/// Reads a sum from five columns, beginning with column `first_column`. An unreadable histogram
+/// counts as empty.
 pub fn read(row: &rusqlite::Row<'_>, first_column: usize) -> rusqlite::Result<Sum> {
     let number = |index| Ok::<_, rusqlite::Error>(row.get::<_, i64>(index)?.unsigned_abs());
     let latencies = row.get_ref(first_column + 4)?.as_blob().unwrap_or_default();

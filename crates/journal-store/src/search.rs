@@ -1,6 +1,5 @@
-//! Searches calls by text: their stored errors and arguments, and their traces. There is no index
-//! of these. So each call that passes the other conditions of the filter is read, newest first, in
-//! bounded time.
+//! Searches calls by text in their errors and arguments, and by trace. No index covers these. So
+//! each call that passes the other conditions of the filter is read, newest first, in bounded time.
 //!
 //! Calls are read in batches. The arguments of a batch are read in the order of their storage, so
 //! that each pack of objects is read once.
@@ -20,21 +19,21 @@ use super::{StoreError, call_packs::Calls, objects::Storage, packs::Pack, read::
 /// Time limit of one search. The next search continues from its end.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Number of calls in the first batch, so that a search for few calls reads few. Each further batch
-/// is larger.
+/// Number of calls in the first batch. A small first batch keeps a search for a few calls cheap.
+/// Each further batch is larger.
 const FIRST_BATCH: usize = 32;
-/// Maximum number of calls in a batch, which equals that of a pack. They take some ten milliseconds
-/// if each is in a separate pack.
+/// Maximum number of calls in a batch, as in a pack. A batch takes about 10 ms if each of its calls
+/// is in a different pack.
 const MAX_BATCH: usize = 512;
 /// Maximum number of objects whose result is cached. Arguments such as `{}` recur.
 const MAX_CACHED_RESULTS: usize = 64 * 1024;
 
-/// A text to search for. The time is linear in the length of the searched text.
+/// A text to find. A search takes time linear in the length of the content.
 #[derive(Debug)]
 pub struct SearchText {
     /// The forms of the text, in lower case.
     forms: Vec<Finder<'static>>,
-    /// The searched text, in lower case.
+    /// A buffer for the searched content in lower case.
     lower: Vec<u8>,
 }
 

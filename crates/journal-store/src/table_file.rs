@@ -44,7 +44,7 @@ impl rusqlite::ToSql for CellValue {
     }
 }
 
-/// An open file. Rows are written in parts of one transaction, so memory stays bounded.
+/// An open file. Each [`Self::insert`] is one transaction, so memory stays bounded.
 #[derive(Debug)]
 pub struct TableFile {
     connection: Connection,

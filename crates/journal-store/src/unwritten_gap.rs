@@ -1,4 +1,4 @@
-//! The gap that does not fit into the database. It is written to a small file whose space is
+//! The gap that could not be written to the database. It is written to a small file whose space is
 //! reserved in advance, so that it fits on a full disk. The next run moves the gap to the database.
 
 use std::{
@@ -70,7 +70,7 @@ impl UnwrittenGap {
         self.stored_gap.as_ref()
     }
 
-    /// Writes the gap that is not in the database yet. With `is_last`, writes without a pause.
+    /// Writes the gap that is not in the database yet. With `is_last`, ignores [`WRITE_PAUSE`].
     pub fn keep(&mut self, gap: Option<Gap>, is_last: bool) {
         let calls = |gap: &Option<Gap>| gap.as_ref().map(|gap| (gap.since, gap.calls));
         let is_early = self

@@ -27,15 +27,16 @@ use super::{
 const OPEN_WRITE_DELAY: Duration = Duration::from_millis(250);
 /// Time between two writes of statistics. Each touches two rows for every called tool.
 const ROLLUP_INTERVAL: Duration = Duration::from_secs(1);
-/// Transactions between two checks of the log's length. A transaction usually adds a dozen pages.
+/// Number of transactions between two checks of the log's length. A transaction usually adds a
+/// dozen pages.
 const TURNS_BETWEEN_CHECKS: u32 = 16;
 /// Time between two attempts to write data after a failure.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Approximate size of a call's record without its arguments and result, in bytes.
 const RECORD_BYTES: u64 = 512;
 
-/// Number of calls that are written without a pause if no caller waits for them: a tenth of a
-/// millisecond. Then the thread yields, so that calls in progress are not delayed by records.
+/// Number of calls that are written without a pause if no caller waits for them. They take about
+/// 0.1 ms. Then the thread yields, so that calls in progress are not delayed by records.
 const CALLS_PER_YIELD: usize = 16;
 /// Maximum time for which a turn yields. Records must also be written on a busy machine.
 const YIELD_TIME_LIMIT: Duration = Duration::from_millis(20);
@@ -101,7 +102,7 @@ struct Tracked {
     call: Arc<RecordedCall>,
     /// The row of a call that was written as open.
     row: Option<WrittenCall>,
-    /// True when nothing more will be written of the call.
+    /// True when the call is completely written.
     done: bool,
 }
 
@@ -222,7 +223,7 @@ impl Work {
         self.close();
     }
 
-    /// Drops all waiters, which answers them.
+    /// Drops all waiters, so that they get an error.
     pub fn close(&mut self) {
         for Tracked { call, .. } in self.tracked.drain(..) {
             call.close();

@@ -181,8 +181,8 @@ fn turn(work: &mut Work, data: Gathered) {
     answer(flushes, &result);
 }
 
-/// Handles calls without a journal: they are only counted. Transitions return to the queue, and
-/// waiting callers get no answer.
+/// Counts calls as lost while there is no journal. Transitions return to the queue. Waiting
+/// callers get an error.
 fn lose(queue: &JournalQueue, data: Gathered) {
     let lost_calls = data.new_calls.len() as u64;
     queue.tally.lost.fetch_add(lost_calls, Relaxed);

@@ -47,7 +47,7 @@ pub struct JournalTally {
 pub struct Outage {
     pub since: SystemTime,
     pub error: String,
-    /// Calls that are lost in this outage so far.
+    /// Number of calls that this outage has lost so far.
     pub lost: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The entry of a running call, which collects the call's record without hashing, encoding or
-//! waiting. In relaxed mode no thread is woken for a single record.
+//! The entry of a running call. It collects the call's record without hashing, encoding or waiting.
+//! In relaxed mode, a record does not wake the writing thread during traffic.
 
 use std::{
     error::Error,
@@ -51,9 +51,9 @@ pub struct Finished {
     pub at: Instant,
     /// Time that the call waited for a session.
     pub queue: Duration,
-    /// Time that the call was with the server.
+    /// Time that the call spent at the server.
     pub upstream: Duration,
-    /// Secrets of the server at the end, beside those at the beginning.
+    /// Secrets of the server at the end of the call. They replace those at the start.
     pub secrets: Option<Arc<Secrets>>,
 }
 
@@ -65,7 +65,7 @@ pub enum CallOutcome {
         /// The error in the answer: its JSON-RPC error, or the text of a result with `isError`.
         error: Option<RecordError>,
     },
-    /// The server returned no answer. The call's state shows its progress.
+    /// The server returned no answer. The call's state shows how far the call got.
     Failed { status: Status, error: RecordError },
 }
 
@@ -91,7 +91,7 @@ impl JournalEntry {
         Self(call)
     }
 
-    /// An entry of a call that is not recorded.
+    /// The entry of a call that is not recorded.
     pub const fn none() -> Self {
         Self(None)
     }
@@ -100,8 +100,8 @@ impl JournalEntry {
         self.0.is_some()
     }
 
-    /// In strict mode, resolves when the record of the call is on the disk, so that the call may be
-    /// sent. In relaxed mode, resolves at once.
+    /// In strict mode, resolves when the record of the call is on the disk. Only then may the call
+    /// be sent. In relaxed mode, resolves at once.
     pub fn intent(&self) -> Acknowledged {
         match &self.0 {
             Some(call) if call.queue.is_strict() => {
@@ -113,8 +113,8 @@ impl JournalEntry {
         }
     }
 
-    /// Sets the call's state: sent after its first byte was sent, and not sent before a new
-    /// attempt.
+    /// Sets the call's state: [`State::Sent`] after the first byte was sent, and [`State::NotSent`]
+    /// again before a new attempt.
     pub fn reached(&self, state: State) {
         if let Some(call) = &self.0 {
             call.state.store(state.code(), Ordering::Relaxed);
@@ -139,7 +139,7 @@ impl Drop for JournalEntry {
     }
 }
 
-/// Resolves when the record is on the disk, if the caller has to wait for the record.
+/// A future that resolves when the record is on the disk, or at once if the caller need not wait.
 #[derive(Debug)]
 #[must_use = "in strict mode nothing is sure before this resolves"]
 pub struct Acknowledged(Option<oneshot::Receiver<Result<(), NotWritten>>>);
@@ -187,7 +187,7 @@ pub struct RecordedCall {
     queue: Arc<JournalQueue>,
 }
 
-/// Data for the store. Each part is transferred once.
+/// The data of a call for the store, which takes each part once.
 #[derive(Debug, Default)]
 pub struct Rest {
     pub arguments: Option<ByteString>,
@@ -209,8 +209,8 @@ impl Rest {
         payloads.map(|text| text.len()).sum()
     }
 
-    /// Registers a waiting caller. If the call will not be written any more, the caller is answered
-    /// at once.
+    /// Registers a waiting caller. The caller gets an error at once if the call will not be written
+    /// any more.
     fn wait(&mut self) -> Acknowledged {
         let (waiter, acknowledgement) = Acknowledged::channel();
         if !self.closed {
@@ -229,7 +229,8 @@ pub struct Ending {
 }
 
 impl RecordedCall {
-    /// The secrets that are redacted in the record. A login may have got a new token during the call.
+    /// The secrets that are redacted in the record: those at the end of the call if it has ended,
+    /// because a login may have received a new token during the call.
     pub fn secrets<'c>(&'c self, ending: Option<&'c Ending>) -> Option<&'c Secrets> {
         let finished = ending.and_then(|ending| ending.finished.as_ref());
         let secrets_at_end = finished.and_then(|finished| finished.secrets.as_deref());
@@ -297,8 +298,8 @@ impl RecordedCall {
         self.rest.lock()
     }
 
-    /// Ends the writing of this call. Its waiters are dropped, which answers current and later
-    /// callers at once.
+    /// Marks the call as closed: it will not be written any more. Drops its waiters, so that
+    /// current and later callers get an error at once.
     pub fn close(&self) {
         self.rest().closed = true;
         self.queue.release(self.take().bytes());
@@ -331,8 +332,8 @@ impl RecordedCall {
                 finished,
                 result_size,
             });
-            // Set both together. The thread may take the ending at once, and never reads the call
-            // again.
+            // Set the ending and its waiter under one lock. The thread may take the ending at once,
+            // and does not look at the call again.
             if is_awaited {
                 acknowledgement = rest.wait();
             }

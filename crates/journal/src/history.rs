@@ -8,7 +8,7 @@ use std::{
 
 use mainstay_core::{ids::ServerName, redact::Secrets};
 
-/// A server's status since a time, with the reason.
+/// A change of a server's status: the new status, its time and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transition {
     pub at: SystemTime,
@@ -62,12 +62,12 @@ impl PendingTransition {
     }
 }
 
-/// Starts and stops of Mainstay itself.
+/// A start or an end of Mainstay itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     Started,
     Stopped,
-    /// Mainstay ended without a record of the end, at this time or later.
+    /// Mainstay ended at this time or later, and did not record its end.
     Lost,
 }
 
@@ -87,7 +87,7 @@ impl Mark {
     }
 }
 
-/// A period with calls that are not recorded.
+/// A period in which some calls were not recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     pub since: SystemTime,
@@ -109,13 +109,14 @@ pub struct Period {
     pub limit: usize,
 }
 
-/// The history of a period, oldest first. The first status is that at the start of the period.
+/// The history of a period, oldest first. Each server's first transition is its status at the start
+/// of the period.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalHistory {
     /// Sorted by name.
     pub servers: Vec<ServerHistory>,
     pub daemon: Vec<(SystemTime, Mark)>,
-    /// Periods with calls that are not recorded, oldest first.
+    /// Periods in which some calls were not recorded, oldest first.
     pub gaps: Vec<Gap>,
     /// True if transitions were left out.
     pub truncated: bool,

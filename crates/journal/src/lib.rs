@@ -1,9 +1,9 @@
 //! The journal: one record for each call, with the arguments and results by their content
 //! (docs/dev/design.md, "Journal"). `mainstay-journal-store` implements its [`Store`].
 //!
-//! A call leaves its record in memory that the store shares. The store takes the collected records
-//! from the [queue](store::Queue) at its own pace. Queries go to the store. Neither side waits for
-//! the other.
+//! The record of a call is in memory that the store shares. The store takes the collected records
+//! from the [queue](store::JournalQueue) at its own pace, and answers queries. Calls never wait for
+//! queries, and queries never wait for calls.
 
 mod counters;
 mod entry;
@@ -47,14 +47,14 @@ use self::{
     store::{JournalQueue, RecordedCall, Store},
 };
 
-/// Time limit for which a reader of records waits for the latest calls.
+/// Maximum time that a query waits until the latest calls are written.
 const FLUSH_TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// Maximum number of simultaneous searches that read calls. Each occupies a core for a few seconds
 /// at most.
 const MAX_SEARCHES: usize = 2;
 
-/// The record of every call. Closed by [`Journal::close`].
+/// The records of all calls. [`Journal::close`] must be called at the end.
 #[derive(Debug)]
 pub struct Journal {
     queue: Arc<JournalQueue>,
@@ -82,7 +82,8 @@ impl Journal {
         }
     }
 
-    /// Starts a call. In strict mode [`Entry::intent`] must be awaited before the call is sent.
+    /// Starts a call. In strict mode, [`JournalEntry::intent`] must be awaited before the call is
+    /// sent.
     pub fn begin(&self, new_call: Begun) -> JournalEntry {
         JournalEntry::new(RecordedCall::begin(new_call, &self.queue))
     }
@@ -92,9 +93,9 @@ impl Journal {
         self.settings.payloads == Payloads::Full
     }
 
-    /// Stores a text beside the records, redacted, and returns its identifier. The text is stored
-    /// as long as the calls of the same time. Everyone who may see a call of this origin to this
-    /// target can read the text.
+    /// Redacts a text, stores it as an object without a record, and returns its identifier. The
+    /// object is retained as long as calls of the same age. Everyone who may see a call of this
+    /// origin to this target can read the object.
     pub async fn keep(
         &self,
         text: ByteString,
@@ -115,7 +116,7 @@ impl Journal {
         });
     }
 
-    /// Changes of servers' statuses in a period, and starts and stops of Mainstay.
+    /// The status changes of servers in a period, and the starts and ends of Mainstay.
     pub async fn history(&self, period: Period) -> Result<JournalHistory, JournalError> {
         self.flush_in_time().await;
         let (since, until) = (period.since, period.until);
@@ -126,7 +127,7 @@ impl Journal {
         Ok(history)
     }
 
-    /// Counts since the start.
+    /// Counts since the journal was opened.
     pub fn counters(&self) -> Counters {
         self.queue.tally.counters()
     }
@@ -172,8 +173,7 @@ impl Journal {
         Some(self.queue.tally.bytes.load(Relaxed)).filter(|bytes| *bytes > 0)
     }
 
-    /// The number of recorded calls, and the start of the oldest. The cost is independent of that
-    /// number.
+    /// The number of recorded calls, and the start of the oldest call. Takes constant time.
     pub async fn span(&self) -> Result<RecordsSpan, JournalError> {
         self.query_store(|store| store.span()).await
     }
@@ -188,17 +188,17 @@ impl Journal {
         self.queue.flush().await
     }
 
-    /// Waits for the latest records, so that a reader sees them. If the disk hangs, only the latest
-    /// records are missing.
+    /// Waits until the latest records are written, so that a query returns them. If the disk hangs,
+    /// the query returns without them.
     async fn flush_in_time(&self) {
         let _ = tokio::time::timeout(FLUSH_TIME_LIMIT, self.flush()).await;
     }
 
-    /// Waits until everything is written. Later calls are lost.
+    /// Stops the queue, and waits until its calls are written. Later calls are lost.
     pub async fn close(&self) {
         self.queue.stop();
         let store = Arc::clone(&self.store);
-        // Another thread waits, because a disk that hangs must not block the runtime.
+        // The store waits on another thread, because a disk that hangs must not block the runtime.
         let result = try_off_the_runtime(move || store.end()).await;
         if let Err(error) = result {
             tracing::error!(%error, "it is not known whether the journal was written to its end");
@@ -233,8 +233,8 @@ impl Journal {
         self.query_store(move |store| store.record(id)).await
     }
 
-    /// True if an object with this content is stored for a holder that `is_allowed` accepts. The check of
-    /// another holder's object takes as long as that of a missing one.
+    /// True if an object with this content is stored for a holder that `is_allowed` accepts. The
+    /// check takes as long for an object of another holder as for a missing object.
     pub async fn is_held(
         &self,
         cid: Cid,
@@ -244,14 +244,14 @@ impl Journal {
             .await
     }
 
-    /// An object's bytes, checked against its identifier.
+    /// An object's bytes. Their hash is checked.
     pub async fn object(&self, cid: Cid) -> Result<Vec<u8>, JournalError> {
         let (content, _) = self.object_slice(cid, 0, usize::MAX).await?;
         Ok(content)
     }
 
-    /// A part of an object from `offset` on, and the object's size. The whole object is checked,
-    /// but never held in memory as a whole.
+    /// A part of an object from `offset` on, and the object's size. The hash of the whole object is
+    /// checked. A large object is hashed in pieces, so only the part is in memory.
     pub async fn object_slice(
         &self,
         cid: Cid,
@@ -278,7 +278,7 @@ impl Journal {
 }
 
 impl Drop for Journal {
-    /// A store that was not closed ends in the background.
+    /// Stops the queue, so that the store of an unclosed journal ends in the background.
     fn drop(&mut self) {
         self.queue.stop();
     }

@@ -32,14 +32,14 @@ const MAX_BYTES: usize = 128 * 1024 * 1024;
 /// Maximum number of status changes that wait to be written: four for each of a thousand servers.
 /// The thread writes every few milliseconds, so the bound is reached only while the disk hangs.
 const MAX_TRANSITIONS: usize = 4096;
-/// Time between two turns of the thread during traffic. The time is short, because recent data is
-/// still in the processor's caches, and because a long turn would delay calls on the same core. A
-/// commit costs some forty microseconds.
+/// Time between two turns of the thread during traffic. With a short time, recent data is still in
+/// the processor's caches, and a turn is too short to delay calls on the same core. A commit costs
+/// some forty microseconds.
 const WINDOW: Duration = Duration::from_millis(10);
 /// Time between two turns after a turn without calls. A kill loses the calls of this time.
 const QUIET_WINDOW: Duration = Duration::from_millis(50);
-/// Number of turns without calls after which the thread sleeps until a wake-up. They take 5 s, so
-/// wake-ups are rare.
+/// Number of turns without calls after which the thread sleeps until a wake-up. These turns take 5
+/// s, so wake-ups are rare.
 const IDLE_WINDOWS: u32 = 100;
 
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Extras {
     }
 }
 
-/// A text that becomes an object, and the waiter for its identifier.
+/// A text to store as an object, and the waiter for its identifier.
 #[derive(Debug)]
 pub struct Keep {
     pub text: ByteString,
@@ -141,7 +141,7 @@ impl JournalQueue {
         false
     }
 
-    /// The number of calls that wait to be written, and the bytes of their payloads.
+    /// The number of calls that are open or wait to be written, and the bytes of their payloads.
     pub(super) fn depth(&self) -> (usize, usize) {
         (self.calls.load(Relaxed), self.bytes.load(Relaxed))
     }
@@ -182,7 +182,7 @@ impl JournalQueue {
     /// Wakes the thread for a waiting caller.
     pub(super) fn wake_for_caller(&self) {
         let mut waiting = self.waiting();
-        // The first request has woken the thread.
+        // An earlier caller has already woken the thread.
         if !mem::replace(&mut waiting.is_awaited, true) {
             waiting.asleep = false;
             drop(waiting);
@@ -247,8 +247,8 @@ impl JournalQueue {
         }
     }
 
-    /// Returns changes that could not be written to the queue. In a full queue, the oldest are
-    /// dropped.
+    /// Puts back changes whose write failed, for a later turn. If there are too many, the oldest
+    /// are dropped.
     pub fn give_back(&self, transitions: Vec<PendingTransition>) {
         let mut owed = self.owed.lock();
         owed.extend(transitions);
@@ -273,8 +273,8 @@ impl JournalQueue {
         self.wake.notify_one();
     }
 
-    /// Waits for the next turn, for half a full queue, or for a caller. While `busy`, the thread
-    /// does not sleep, because it has other work.
+    /// Waits until the next turn is due, the queue is half full, or a caller waits. While `busy`,
+    /// the thread has other work, so it does not sleep until a wake-up.
     pub fn gather(&self, idle: &mut u32, busy: bool) -> Gathered {
         let mut waiting = self.waiting();
         loop {
@@ -298,7 +298,7 @@ impl JournalQueue {
             0
         };
         let is_awaited = mem::take(&mut waiting.is_awaited);
-        // Reserve the same capacity again, so that no call pays for growth.
+        // Reserve the same capacity for the next turn, so that no call pays for growth.
         let capacity = waiting.new_calls.len();
         Gathered {
             new_calls: mem::replace(&mut waiting.new_calls, Vec::with_capacity(capacity)),

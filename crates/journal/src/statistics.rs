@@ -40,9 +40,9 @@ pub enum Order {
     P95,
 }
 
-/// The statistics of one tool of a server, or of one prompt. An empty tool stands for all other
-/// requests to the server. A field is also empty if it differs between the calls of a series
-/// ([`By`]).
+/// The statistics of one tool of a server, or of one prompt. An empty `tool` stands for all other
+/// requests to the server. A field is also empty if its value differs between the calls of the
+/// series ([`By`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
     pub server: String,
@@ -60,7 +60,7 @@ pub struct Bucket {
     pub calls: u64,
     /// Calls whose status is not `ok`.
     pub errors: u64,
-    /// Precise to 6 %.
+    /// The median latency. The percentiles have a precision of 6 %.
     pub p50: Duration,
     pub p95: Duration,
     pub p99: Duration,

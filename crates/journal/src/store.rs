@@ -21,8 +21,9 @@ use super::{
 /// Writes the calls of a [`JournalQueue`], and answers queries about them. All methods may block,
 /// so the journal calls them outside of the runtime.
 pub trait Store: Debug + Send + Sync {
-    /// See [`Journal::records`](super::Journal::records). The journal flushes the latest calls
-    /// first, as for `history`. A long search ends early when `is_awaited` becomes false.
+    /// See [`Journal::records`](super::Journal::records). Before this method and `history`, the
+    /// journal waits until the latest calls are written. A long search ends early when `is_awaited`
+    /// becomes false.
     fn records(
         &self,
         filter: &RecordFilter,
@@ -50,6 +51,7 @@ pub trait Store: Debug + Send + Sync {
         length: usize,
     ) -> Result<(Vec<u8>, u64), JournalError>;
 
-    /// Returns after the rest of the queue is written. The caller has stopped the queue before.
+    /// Returns after the remaining calls of the queue are written. The caller must stop the queue
+    /// first.
     fn end(&self);
 }

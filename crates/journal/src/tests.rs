@@ -1,5 +1,5 @@
-//! Tests of the journal over a store that writes nothing without a command: waiting data is
-//! bounded, and no caller waits forever.
+//! Tests of the journal with a store that does not write: waiting data is bounded, and no caller
+//! waits forever.
 
 use std::time::Instant;
 

@@ -16,7 +16,7 @@ use serde_json::json;
 /// The value of `client_assertion_type`.
 pub const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// The lifetime of an assertion. It is used at once.
+/// The lifetime of an assertion. An assertion is used as soon as it is signed.
 const LIFETIME: Duration = Duration::from_mins(5);
 
 /// A private key that cannot sign.

@@ -2,7 +2,7 @@
 
 use crate::scopes::Scopes;
 
-/// The longest header that is read, in bytes.
+/// Maximum length of a header in bytes. Longer headers are ignored.
 const MAX_HEADER: usize = 8 * 1024;
 
 /// The `Bearer` challenge of a server.
@@ -17,8 +17,8 @@ pub struct Challenge {
 }
 
 impl Challenge {
-    /// The first `Bearer` challenge of all headers of this name. `None` if there is none. A header that cannot be
-    /// read is read as far as possible.
+    /// Returns the first `Bearer` challenge of all headers of this name. `None` if there is none. A malformed
+    /// header is parsed as far as possible.
     pub fn parse<'a>(headers: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         headers
             .into_iter()
@@ -46,13 +46,13 @@ impl Challenge {
         challenge
     }
 
-    /// True if the token is valid and lacks scopes.
+    /// True if the token is valid but lacks scopes.
     pub fn is_insufficient_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 }
 
-/// Each scheme of a header with its parameters.
+/// Parses each scheme of a header with its parameters.
 fn parse_challenges(header: &str) -> Vec<(&str, Vec<(&str, String)>)> {
     let mut challenges: Vec<(&str, Vec<(&str, String)>)> = Vec::new();
     let mut rest = header;
@@ -77,7 +77,7 @@ fn parse_challenges(header: &str) -> Vec<(&str, Vec<(&str, String)>)> {
     }
 }
 
-/// The token at the start of a text, and the text behind it.
+/// The token at the start of a text, and the text after it.
 fn split_token(text: &str) -> (&str, &str) {
     let end = text.find(|character: char| {
         !character.is_ascii_alphanumeric() && !"!#$%&'*+-.^_`|~".contains(character)
@@ -85,7 +85,7 @@ fn split_token(text: &str) -> (&str, &str) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// The value of a parameter whose name ends before `text`, and the text behind the value.
+/// The value of a parameter whose name ends before `text`, and the text after the value.
 fn parameter_value(text: &str) -> Option<(String, &str)> {
     let text = text.trim_start_matches([' ', '\t']).strip_prefix('=')?;
     let text = text.trim_start_matches([' ', '\t']);
@@ -105,11 +105,11 @@ fn parameter_value(text: &str) -> Option<(String, &str)> {
             _ => value.push(character),
         }
     }
-    // The quote does not end: the value is the rest.
+    // The closing quote is missing, so the value is the rest of the text.
     Some((value, ""))
 }
 
-/// The text behind a token68 that follows a scheme. A token68 ends before a comma.
+/// The text after a token68 that follows a scheme. A token68 ends before a comma.
 fn skip_token68(text: &str) -> &str {
     let trimmed = text.trim_start_matches([' ', '\t']);
     let (token, after) = split_token(trimmed);

@@ -1,5 +1,5 @@
-//! The places of metadata, in the order in which they are asked, and the checks of what is found there (specification
-//! 2026-07-28, "Authorization Server Discovery"; RFC 9728; RFC 8414; OpenID Connect Discovery 1.0).
+//! The URLs of metadata documents, in the order in which they are tried, and the checks of the documents
+//! (specification 2026-07-28, "Authorization Server Discovery"; RFC 9728; RFC 8414; OpenID Connect Discovery 1.0).
 
 use oauth2::url::{Host, Url};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ const RESOURCE_PATH: &str = "/.well-known/oauth-protected-resource";
 const OAUTH_PATH: &str = "/.well-known/oauth-authorization-server";
 const OPENID_PATH: &str = "/.well-known/openid-configuration";
 
-/// The places of a server's own metadata where its challenge names none: below its path, then at its root.
+/// The URLs of a server's own metadata if its challenge names none: below its path, then at its root.
 pub fn resource_metadata_urls(server: &Url) -> Vec<Url> {
     let path = server.path().trim_end_matches('/');
     let mut urls = Vec::new();
@@ -21,7 +21,7 @@ pub fn resource_metadata_urls(server: &Url) -> Vec<Url> {
     urls
 }
 
-/// The places of an authorization server's metadata.
+/// The URLs of an authorization server's metadata.
 pub fn issuer_metadata_urls(issuer: &Url) -> Vec<Url> {
     let path = issuer.path().trim_end_matches('/');
     if path.is_empty() {
@@ -34,7 +34,7 @@ pub fn issuer_metadata_urls(issuer: &Url) -> Vec<Url> {
     ]
 }
 
-/// The URL with another path, and without a query.
+/// Returns the URL with another path, without query and fragment.
 fn at_path(url: &Url, path: &str) -> Url {
     let mut url = url.clone();
     url.set_path(path);
@@ -43,8 +43,8 @@ fn at_path(url: &Url, path: &str) -> Url {
     url
 }
 
-/// The canonical URI of an MCP server, the `resource` of RFC 8707: without query and fragment, and without the slash
-/// of an empty path.
+/// Returns the canonical URI of an MCP server, the `resource` of RFC 8707: without query and fragment, and without the
+/// slash of an empty path.
 pub fn canonical_resource(server: &Url) -> String {
     let url = at_path(server, server.path());
     let text = url.as_str();
@@ -54,7 +54,7 @@ pub fn canonical_resource(server: &Url) -> String {
     }
 }
 
-/// True if secrets may be sent to this URL: it is HTTPS, or leads to this machine.
+/// True if secrets may be sent to this URL: it is HTTPS, or on this machine.
 pub fn is_secure(url: &Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url))
 }
@@ -68,7 +68,7 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Metadata that must not be used. The texts are for people.
+/// Metadata that must not be used. The texts are for users.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MetadataError {
     #[error("it is not the JSON of such a document: {0}")]
@@ -91,7 +91,7 @@ pub enum MetadataError {
     NoPkce,
 }
 
-/// The metadata of a protected resource (RFC 9728, 2), as far as a login needs it.
+/// The members of a protected resource's metadata that a login needs (RFC 9728, 2).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct ResourceMetadata {
     /// The value for `resource` parameters, as the server writes it.
@@ -103,7 +103,7 @@ pub struct ResourceMetadata {
 }
 
 impl ResourceMetadata {
-    /// Reads the metadata of `server`.
+    /// Parses the metadata of `server`.
     pub fn read(body: &[u8], server: &Url) -> Result<Self, MetadataError> {
         let metadata: Self = read_json(body)?;
         let is_about_server =
@@ -120,8 +120,8 @@ impl ResourceMetadata {
         Ok(metadata)
     }
 
-    /// The issuer to log in at: the configured one or the one that has a registration of ours, else the first. `None`
-    /// if a configured one is not among those that the server names.
+    /// Returns the issuer for the login: the configured one, or the one at which Mainstay is registered, else the
+    /// first. `None` if the server does not name the configured issuer.
     pub fn issuer(&self, configured: Option<&str>, registered: Option<&str>) -> Option<&str> {
         let issuers = &self.authorization_servers;
         let find = |searched: &str| {
@@ -137,8 +137,8 @@ impl ResourceMetadata {
     }
 }
 
-/// True if a resource is the server or contains it: the same origin, and a path above the server's. A slash at the end
-/// makes no difference.
+/// True if a resource is the server or contains it: it has the same origin, and a path above the server's. A slash at
+/// the end makes no difference.
 fn is_resource_of(resource: &Url, server: &Url) -> bool {
     let path = resource.path().trim_end_matches('/');
     let below = server.path().strip_prefix(path);
@@ -153,7 +153,7 @@ fn is_same_but_slash(one: &str, other: &str) -> bool {
     one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
-/// The metadata of an authorization server (RFC 8414, 2; RFC 9207, 3), as far as a login needs it.
+/// The members of an authorization server's metadata that a login needs (RFC 8414, 2; RFC 9207, 3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IssuerMetadata {
     pub issuer: String,
@@ -179,7 +179,7 @@ pub struct IssuerMetadata {
 }
 
 impl IssuerMetadata {
-    /// Reads a document that was found at a place of `issuer`, and checks it.
+    /// Parses a document that was found at a metadata URL of `issuer`, and checks it.
     pub fn read(body: &[u8], issuer: &str) -> Result<Self, MetadataError> {
         let metadata: Self = read_json(body)?;
         if metadata.issuer != issuer {
@@ -192,7 +192,7 @@ impl IssuerMetadata {
         Ok(metadata)
     }
 
-    /// Reads the document at the root of a server of 2025-03-26, which names its issuer nowhere else.
+    /// Parses the document at the root of a server of 2025-03-26. Only the document itself names the issuer.
     pub fn read_legacy(body: &[u8], server: &Url) -> Result<Self, MetadataError> {
         let metadata: Self = read_json(body)?;
         let is_own =
@@ -217,7 +217,7 @@ impl IssuerMetadata {
             device_authorization_endpoint: None,
             revocation_endpoint: None,
             scopes_supported: None,
-            // The specification demands PKCE of these servers, which have no way to say so.
+            // The specification requires PKCE of these servers, but they cannot announce it.
             code_challenge_methods_supported: Some(vec!["S256".to_owned()]),
             token_endpoint_auth_methods_supported: None,
             authorization_response_iss_parameter_supported: false,
@@ -248,7 +248,7 @@ impl IssuerMetadata {
         Ok(())
     }
 
-    /// The endpoint for a person in a browser. PKCE is required for it ("Authorization Code Protection").
+    /// The endpoint for a browser. The authorization server must support PKCE ("Authorization Code Protection").
     pub fn authorization_endpoint(&self) -> Result<&Url, MetadataError> {
         let methods = self.code_challenge_methods_supported.as_deref();
         if !methods
@@ -268,9 +268,9 @@ fn read_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, MetadataError>
     serde_json::from_slice(body).map_err(|error| MetadataError::Unreadable(error.to_string()))
 }
 
-/// The scopes to ask for at a first login ("Scope Selection Strategy"): those of the configuration, else of the
-/// challenge, else of the resource. `offline_access` is added where the authorization server has it, so that there is
-/// a refresh token.
+/// The scopes to request at a first login ("Scope Selection Strategy"): those of the configuration, else of the
+/// challenge, else of the resource. `offline_access` is added if the authorization server supports it, because it
+/// brings a refresh token.
 pub fn scopes_to_request(
     configured: &Scopes,
     challenged: Option<&Scopes>,

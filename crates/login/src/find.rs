@@ -13,7 +13,7 @@ use crate::{
     web::{NamedByServer, Web, WebError, WebRequest, get_json},
 };
 
-/// The authorization server of an MCP server, and the name of the MCP server there.
+/// The authorization server of an MCP server, and the identifier of the MCP server there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discovery {
     /// The value of the `resource` parameter.
@@ -21,14 +21,14 @@ pub struct Discovery {
     /// The scopes that the server's own metadata names.
     pub resource_scopes: Option<Scopes>,
     pub issuer: IssuerMetadata,
-    /// No metadata was found: the endpoints are those that the revision of 2025-03-26 prescribes.
+    /// True if no metadata was found. Then the endpoints are the default ones of revision 2025-03-26.
     pub is_assumed: bool,
 }
 
-/// An authorization server that is not found. The texts are for people.
+/// The reason that no authorization server was found. The texts are for users.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiscoveryError {
-    /// A later attempt may find it.
+    /// A later attempt may succeed.
     #[error("{place}: {reason}")]
     Unavailable { place: String, reason: String },
     #[error("the metadata at {place} cannot be used: {reason}")]
@@ -47,24 +47,24 @@ pub enum DiscoveryError {
     },
 }
 
-/// Looks for one MCP server's authorization server.
+/// Finds the authorization server of one MCP server.
 #[derive(Clone, Copy, Debug)]
 pub struct Finder<'a> {
     pub web: &'a dyn Web,
     /// The URL of the MCP server.
     pub server: &'a Url,
-    /// The challenge with which the server has refused a request.
+    /// The challenge with which the server refused a request.
     pub challenge: Option<&'a Challenge>,
     /// `oauth.issuer` of the entry.
     pub configured_issuer: Option<&'a str>,
-    /// An issuer that has registered a client of ours, to be chosen among several.
+    /// An issuer at which Mainstay is already registered. It is preferred if the server names several.
     pub registered_issuer: Option<&'a str>,
 }
 
-/// The answer of one place.
+/// The answer of one URL.
 enum Document {
     Found(Vec<u8>),
-    /// There is nothing at this place.
+    /// There is no document at this URL.
     Absent,
     Unavailable(String),
 }
@@ -87,7 +87,7 @@ impl Finder<'_> {
         })
     }
 
-    /// The metadata of the MCP server. `None` if it has none, as servers of 2025-03-26 have not.
+    /// The metadata of the MCP server. `None` if it has none, like servers of 2025-03-26.
     async fn find_resource(&self) -> Result<Option<ResourceMetadata>, DiscoveryError> {
         let named = self
             .challenge
@@ -106,7 +106,7 @@ impl Finder<'_> {
             match self.get_named_by_server(&url).await {
                 Document::Found(body) => match ResourceMetadata::read(&body, self.server) {
                     Ok(metadata) => return Ok(Some(metadata)),
-                    // A site that answers every path with a page has no document at this one.
+                    // A site that answers every path with a web page has no document here.
                     Err(MetadataError::Unreadable(_)) if !(is_named && place == 0) => {}
                     Err(reason) => return Err(unusable(&url, reason)),
                 },
@@ -148,7 +148,8 @@ impl Finder<'_> {
         }))
     }
 
-    /// The configured issuer, or else the server itself, as 2025-03-26 has it ("Authorization Base URL").
+    /// Returns the configured issuer, else the server itself, as in 2025-03-26 ("Authorization Base
+    /// URL").
     async fn find_without_resource(&self) -> Result<Discovery, DiscoveryError> {
         let resource = canonical_resource(self.server);
         if let Some(issuer) = self.configured_issuer {

@@ -1,4 +1,4 @@
-//! Logins in a browser that have begun: each waits for one redirect, for ten minutes.
+//! Started logins in a browser. Each waits up to ten minutes for its redirect.
 
 use std::{
     collections::HashMap,
@@ -10,37 +10,37 @@ use oauth2::url::Url;
 
 use crate::discovery::IssuerMetadata;
 
-/// The time that a person has to log in.
+/// Time limit of a login.
 pub const LOGIN_LIMIT: Duration = Duration::from_mins(10);
 
-/// Logins that wait at the same time. The oldest gives its place to a new one.
+/// Maximum number of logins that wait at the same time. A new login replaces the oldest.
 const MAX_PENDING: usize = 100;
 
-/// A login that waits for its redirect. `T` is what the caller needs to go on.
+/// A login that waits for its redirect. `T` is the caller's context for completing the login.
 #[derive(Debug)]
 pub struct PendingLogin<T> {
-    /// The name of the login; a second one of this name takes the place of the first.
+    /// The name of the login. A second login with this name replaces the first.
     pub name: String,
     pub redirect: Url,
-    /// The address to open in a browser.
+    /// The URL to open in a browser.
     pub authorization_url: Url,
     pub verifier: Secret,
-    /// The issuer whose metadata was validated before the browser was sent (RFC 9207).
+    /// The issuer. Its metadata was validated before the browser was opened (RFC 9207).
     pub issuer: IssuerMetadata,
     pub context: T,
 }
 
-/// The place at which the answer of a login has arrived.
+/// The way in which the answer to a login arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival<'a> {
-    /// A browser has come to a path of Mainstay. `None` for the port: a proxy may have changed it.
+    /// A browser requested a path of Mainstay. `port` is `None` if a proxy may have changed it.
     Browser { path: &'a str, port: Option<u16> },
-    /// A person has pasted the address, for the login of this name.
+    /// A user pasted the URL, for the login with this name.
     Pasted(&'a str),
 }
 
 impl Arrival<'_> {
-    /// True if the answer of this login was expected here.
+    /// True if this login expects its answer in this way.
     fn is_of<T>(self, login: &PendingLogin<T>) -> bool {
         match self {
             Self::Browser { path, port } => {
@@ -56,7 +56,7 @@ impl Arrival<'_> {
 #[derive(Debug)]
 pub struct PendingLogins<T> {
     by_state: HashMap<String, (SystemTime, PendingLogin<T>)>,
-    /// States whose logins are over, with the reason, as long as a browser may still come with them.
+    /// States of logins that have ended, with the reason. Kept while a browser may still arrive with them.
     over: HashMap<String, (SystemTime, StateError)>,
 }
 
@@ -69,7 +69,7 @@ impl<T> Default for PendingLogins<T> {
     }
 }
 
-/// A `state` that leads to no login.
+/// A `state` that belongs to no pending login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
     #[error("this address belongs to no login that Mainstay has begun")]
@@ -108,7 +108,8 @@ impl<T> PendingLogins<T> {
             .insert(state.expose().to_owned(), (now, login));
     }
 
-    /// Takes the login of a state, which is valid once. An answer that arrives elsewhere does not use it up.
+    /// Takes the login of a state. A state is valid once. An answer that arrives in another way does not use
+    /// it up.
     pub fn take(
         &mut self,
         state: &str,
@@ -129,7 +130,7 @@ impl<T> PendingLogins<T> {
         }
     }
 
-    /// Gives up the login of this name. `false` if there is none.
+    /// Cancels the login with this name. Returns `false` if there is none.
     pub fn cancel(&mut self, name: &str, now: SystemTime) -> bool {
         let state = self
             .by_state
@@ -139,7 +140,7 @@ impl<T> PendingLogins<T> {
         state.is_some_and(|state| self.end(&state, StateError::Replaced, now).is_some())
     }
 
-    /// The login of this name that waits for its redirect.
+    /// The login with this name that waits for its redirect.
     pub fn pending(&self, name: &str, now: SystemTime) -> Option<&PendingLogin<T>> {
         let (_, login) = self
             .by_state
@@ -170,7 +171,7 @@ impl<T> PendingLogins<T> {
     }
 }
 
-/// A clock that was set back ends no login early.
+/// True if the login has exceeded its time limit. False if the clock was set back.
 fn is_over(started_at: SystemTime, now: SystemTime) -> bool {
     now.duration_since(started_at)
         .is_ok_and(|age| age > LOGIN_LIMIT)
@@ -186,17 +187,17 @@ pub struct Redirect {
     pub error_description: Option<String>,
 }
 
-/// An answer in a redirect that leads to no tokens.
+/// An answer in a redirect that brings no tokens.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RedirectError {
-    /// The text may be the code alone, so it is not quoted.
+    /// The text is not quoted, because it may be a code.
     #[error("this is no address that a browser comes back to after a login")]
     NoAddress,
     #[error("the address has no `{0}`")]
     Missing(&'static str),
     #[error("the address has `{0}` twice")]
     Twice(&'static str),
-    /// Nothing of the answer is shown: another server may have written it (RFC 9207, 2.4).
+    /// The answer is not quoted, because another server may have written it (RFC 9207, 2.4).
     #[error("the answer comes from another authorization server than the one that was asked")]
     OtherIssuer,
     #[error("the answer does not say which authorization server it comes from")]
@@ -218,11 +219,11 @@ fn refusal(error: &str, description: Option<&str>) -> String {
     }
 }
 
-/// The longest text of an authorization server that is shown, in characters.
+/// Maximum length of a text of an authorization server that is shown, in characters.
 pub const MAX_SHOWN: usize = 300;
 
 impl Redirect {
-    /// Reads the query of a redirect.
+    /// Parses the query of a redirect.
     pub fn from_query(query: &str) -> Result<Self, RedirectError> {
         let mut redirect = Self::default();
         for (name, value) in oauth2::url::form_urlencoded::parse(query.as_bytes()) {
@@ -246,7 +247,7 @@ impl Redirect {
         Ok(redirect)
     }
 
-    /// Reads an address that a person has pasted: all of it, or its query.
+    /// Parses a URL that a user pasted: the whole URL, or only its query.
     pub fn from_pasted(text: &str) -> Result<Self, RedirectError> {
         let text = text.trim();
         let query = match text.split_once('?') {
@@ -262,7 +263,7 @@ impl Redirect {
         self.state.as_deref().ok_or(RedirectError::Missing("state"))
     }
 
-    /// The code, if the answer comes from the issuer that was asked ("Authorization Response Validation").
+    /// Returns the code if the answer comes from this issuer ("Authorization Response Validation").
     pub fn code(self, issuer: &IssuerMetadata) -> Result<Secret, RedirectError> {
         match &self.issuer {
             Some(named) if *named != issuer.issuer => return Err(RedirectError::OtherIssuer),

@@ -1,4 +1,4 @@
-//! Reads the answers of a token endpoint (RFC 6749, 5), and says what an error means.
+//! Reads the answers of a token endpoint (RFC 6749, 5), and classifies its errors.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,23 +15,23 @@ use crate::{
     web::{WebResponse, proxy_note},
 };
 
-/// A grant that led to no tokens.
+/// The error of a grant that brought no tokens.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GrantError {
-    /// The authorization server says no. Another attempt gets the same answer.
+    /// The authorization server refused the grant. Another attempt would get the same answer.
     #[error("{}", refusal_text(.code, .description.as_deref()))]
     Refused {
         code: String,
         description: Option<String>,
     },
-    /// There is no answer that says yes or no. A later attempt may get one.
+    /// The authorization server gave no usable answer. A later attempt may succeed.
     #[error("{reason}")]
     Unavailable {
         reason: String,
-        /// The request may have had its effect.
+        /// True if the authorization server may have processed the request.
         is_sent: bool,
     },
-    /// The authorization server asks to be asked later.
+    /// The authorization server requests a later attempt.
     #[error("{reason}")]
     Busy { reason: String, pause: Duration },
     #[error(transparent)]
@@ -59,7 +59,7 @@ fn refusal_text(code: &str, description: Option<&str>) -> String {
 }
 
 impl GrantError {
-    /// A machine looks for its authorization server again and again, because no person is there to correct it.
+    /// Makes a retryable error of a failed discovery, because a machine login has no person who could correct it.
     pub(crate) fn from_discovery(error: &DiscoveryError) -> Self {
         Self::Unavailable {
             reason: error.to_string(),
@@ -77,7 +77,7 @@ impl GrantError {
         matches!(self, Self::Unavailable { .. } | Self::Busy { .. })
     }
 
-    /// The pause for which the authorization server asks.
+    /// The pause that the authorization server requests.
     pub fn pause(&self) -> Option<Duration> {
         match self {
             Self::Busy { pause, .. } => Some(*pause),
@@ -86,10 +86,10 @@ impl GrantError {
     }
 }
 
-/// A smaller difference of two clocks is no reason for a refusal.
+/// Maximum difference of two clocks that causes no refusal.
 const CLOCK_LEEWAY: Duration = Duration::from_secs(60);
 
-/// Says by how much this machine's clock is wrong, by the date of an answer.
+/// Returns the difference of this machine's clock to the date of an answer, in words. `None` if it is small.
 pub fn clock_hint(response: &WebResponse, now: SystemTime) -> Option<String> {
     let date = response.headers().get(http::header::DATE)?.to_str().ok()?;
     let date = httpdate::parse_http_date(date).ok()?;
@@ -103,11 +103,11 @@ pub fn clock_hint(response: &WebResponse, now: SystemTime) -> Option<String> {
     })
 }
 
-/// Codes of errors that pass.
+/// Codes of temporary errors.
 const TRANSIENT_CODES: [&str; 2] = ["temporarily_unavailable", "server_error"];
 
-/// Codes that an authorization server uses (RFC 6749, 5.2; RFC 8628, 3.5; RFC 8707, 2). With a status that no
-/// authorization server gives to an error, another code comes from a gateway before it.
+/// Codes that authorization servers use (RFC 6749, 5.2; RFC 8628, 3.5; RFC 8707, 2). Any other code, with a status
+/// that authorization servers do not use for errors, comes from a gateway in front of the server.
 const KNOWN_CODES: [&str; 11] = [
     "invalid_request",
     "invalid_client",
@@ -125,11 +125,11 @@ const KNOWN_CODES: [&str; 11] = [
 /// Maximum length of an error code that is stored, in characters.
 const MAX_CODE: usize = 60;
 
-/// Longest pause between two requests for the tokens of a device, and longest lifetime of its codes, in seconds.
+/// Maximum pause between two requests for the tokens of a device, and maximum lifetime of its codes, in seconds.
 const MAX_INTERVAL: u64 = 60;
 const MAX_DEVICE_LIFETIME: u64 = 60 * 60;
 
-/// Parameters of requests whose values no error may quote.
+/// Request parameters whose values are never quoted in errors.
 const SECRET_PARAMETERS: [&str; 7] = [
     "code",
     "refresh_token",
@@ -140,7 +140,7 @@ const SECRET_PARAMETERS: [&str; 7] = [
     "token",
 ];
 
-/// The secrets in the form of a request.
+/// The secrets in the form body of a request.
 pub fn secrets_of(form: &[u8]) -> Vec<Secret> {
     form_urlencoded::parse(form)
         .filter(|(name, _)| SECRET_PARAMETERS.contains(&name.as_ref()))
@@ -148,7 +148,7 @@ pub fn secrets_of(form: &[u8]) -> Vec<Secret> {
         .collect()
 }
 
-/// A text of the authorization server without these secrets, in whatever form it quotes them.
+/// Removes these secrets from a text of the authorization server, in each encoding in which it may quote them.
 fn without_secrets(text: &str, secrets: &[Secret]) -> String {
     match Secrets::with_credentials(None, secrets) {
         Some(secrets) => secrets.hide(text).into_owned(),
@@ -156,7 +156,7 @@ fn without_secrets(text: &str, secrets: &[Secret]) -> String {
     }
 }
 
-/// Limits the times of an answer with the codes of a device.
+/// Clamps the times in an answer with device codes.
 fn limit_device_times(object: &mut Map<String, Value>) {
     if !object.contains_key("device_code") {
         return;
@@ -171,11 +171,11 @@ fn limit_device_times(object: &mut Map<String, Value>) {
     }
 }
 
-/// The longest description of an error that is kept, in characters.
+/// Maximum length of an error description that is stored, in characters.
 const MAX_DESCRIPTION: usize = 300;
 
-/// The answer as RFC 6749 has it: JSON, with an error status where it is an error. Servers also write forms, errors
-/// with status 200, and pages. An answer that says neither yes nor no is [`GrantError::Unavailable`].
+/// Converts an answer to the form of RFC 6749: JSON, and an error status for errors. Servers also send form bodies,
+/// errors with status 200, and web pages. An answer that neither grants nor refuses is [`GrantError::Unavailable`].
 pub fn read_answer(
     response: &WebResponse,
     secrets: &[Secret],
@@ -234,7 +234,7 @@ pub fn read_answer(
             limit_device_times(&mut object);
             Ok(json_response(http::StatusCode::OK, object))
         }
-        // It may have tokens in it.
+        // Do not quote the body, which may contain tokens.
         _ if (200..300).contains(&status) => Err(unavailable(format!(
             "the authorization server answers HTTP {status}"
         ))),
@@ -250,7 +250,7 @@ pub fn read_answer(
     }
 }
 
-/// The error code of an answer. Some servers write an object with a `code` in its place.
+/// The error code of an answer. Some servers send an object with a `code` instead.
 fn error_code(object: &Map<String, Value>) -> Option<String> {
     let code = match object.get("error")? {
         Value::String(code) => code.clone(),
@@ -264,7 +264,7 @@ fn error_code(object: &Map<String, Value>) -> Option<String> {
     (!code.is_empty()).then_some(code)
 }
 
-/// The members of an answer in JSON or as a form.
+/// The members of an answer, which is JSON or a form body.
 fn read_object(response: &WebResponse) -> Option<Map<String, Value>> {
     let body = response.body().as_slice();
     if let Ok(Value::Object(object)) = serde_json::from_slice(body) {

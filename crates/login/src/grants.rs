@@ -1,5 +1,5 @@
-//! Requests to a token endpoint: codes, refresh tokens, client credentials, devices (RFC 6749;
-//! RFC 8628), each for one resource (RFC 8707).
+//! Requests to a token endpoint for codes, refresh tokens, client credentials and devices (RFC 6749; RFC 8628). Each
+//! request is for one resource (RFC 8707).
 
 use std::{
     pin::Pin,
@@ -41,7 +41,7 @@ type TokenClient<HasAuthUrl = EndpointNotSet, HasDeviceUrl = EndpointNotSet> = C
     EndpointSet,
 >;
 
-/// The authorization request for a browser, and the secrets that redeem its answer.
+/// The URL of an authorization request for a browser, and the secrets that redeem the answer.
 #[derive(Debug)]
 pub struct AuthorizationRequest {
     pub url: Url,
@@ -50,7 +50,7 @@ pub struct AuthorizationRequest {
     pub verifier: Secret,
 }
 
-/// The codes with which a person logs in on another device.
+/// The codes with which a user logs in on another device.
 #[derive(Clone, Debug)]
 pub struct DeviceCodes(StandardDeviceAuthorizationResponse);
 
@@ -63,7 +63,7 @@ impl DeviceCodes {
         self.0.verification_uri().as_str()
     }
 
-    /// The address that has the code in it.
+    /// The URL that includes the code.
     pub fn complete_uri(&self) -> Option<&str> {
         self.0
             .verification_uri_complete()
@@ -88,7 +88,7 @@ pub struct TokenEndpoint<'a> {
     pub now: SystemTime,
 }
 
-/// Sends the requests of the crate `oauth2`, each with an assertion of its own where the client signs some.
+/// Sends the requests of the crate `oauth2`. If the client signs assertions, each request gets a new one.
 struct Sender<'a> {
     endpoint: &'a TokenEndpoint<'a>,
     started_at: Instant,
@@ -100,7 +100,7 @@ impl<'c> AsyncHttpClient<'c> for Sender<'_> {
 
     fn call(&'c self, request: oauth2::HttpRequest) -> Self::Future {
         Box::pin(async move {
-            // The requests for the tokens of a device may take longer than an assertion is valid.
+            // Polling for the tokens of a device may take longer than an assertion is valid.
             let now = self.endpoint.now + self.started_at.elapsed();
             let assertion = self.endpoint.assertion(now)?;
             let mut request = request;
@@ -143,11 +143,11 @@ impl TokenEndpoint<'_> {
         }
     }
 
-    /// Parameters of each request to the token endpoint beside those of its grant.
+    /// Parameters of each request to the token endpoint, in addition to those of its grant.
     fn parameters(&self) -> Vec<(&'static str, String)> {
         let mut parameters = vec![("resource", self.resource.to_owned())];
         if self.client.auth_method == AuthMethod::ClientSecretBasic {
-            // FastMCP looks for the id in the body, whatever the header says.
+            // FastMCP requires the id in the body, even if the header has it.
             parameters.push(("client_id", self.client.id.clone()));
         }
         parameters
@@ -163,7 +163,7 @@ impl TokenEndpoint<'_> {
         Ok(Some(assertion))
     }
 
-    /// The address to open in a browser. The browser comes back to `redirect`.
+    /// Returns the URL to open in a browser. The browser is redirected to `redirect`.
     pub fn authorization_request(
         &self,
         redirect: &Url,
@@ -181,7 +181,7 @@ impl TokenEndpoint<'_> {
             .add_scopes(scopes.iter().map(|scope| Scope::new(scope.to_owned())))
             .add_extra_param("resource", self.resource);
         let request = if scopes.contains(OFFLINE_ACCESS) {
-            // Otherwise a provider of OpenID ignores the scope (OpenID Connect Core 1.0, 11).
+            // Without this, an OpenID provider ignores the scope (OpenID Connect Core 1.0, 11).
             request.add_extra_param("prompt", "consent")
         } else {
             request
@@ -226,7 +226,7 @@ impl TokenEndpoint<'_> {
         self.tokens(answer, scopes, Some(refresh))
     }
 
-    /// A token for the client itself.
+    /// Requests a token for the client itself.
     pub async fn client_credentials(&self, scopes: &Scopes) -> Result<Tokens, GrantError> {
         let client = self.client();
         let mut request = client
@@ -239,7 +239,7 @@ impl TokenEndpoint<'_> {
         self.tokens(answer, scopes, None)
     }
 
-    /// Asks for codes with which a person logs in on another device.
+    /// Requests codes with which a user logs in on another device.
     pub async fn device_codes(&self, scopes: &Scopes) -> Result<DeviceCodes, GrantError> {
         let client = self.device_client()?;
         let mut request = client
@@ -253,7 +253,7 @@ impl TokenEndpoint<'_> {
         codes.map(DeviceCodes).map_err(token_error)
     }
 
-    /// Waits until the person has logged in, has refused, or the codes have expired. `sleep` waits between requests.
+    /// Polls until the user has logged in or refused, or the codes have expired. `sleep` waits between two requests.
     pub async fn await_device<F: Future<Output = ()>>(
         &self,
         codes: &DeviceCodes,
@@ -270,7 +270,7 @@ impl TokenEndpoint<'_> {
         self.tokens(answer, scopes, None)
     }
 
-    /// Revokes a token (RFC 7009). `false` if the authorization server has no endpoint for that.
+    /// Revokes a token (RFC 7009). Returns `false` if the authorization server has no revocation endpoint.
     pub async fn revoke(&self, token: &Secret) -> Result<bool, GrantError> {
         let Some(endpoint) = &self.issuer.revocation_endpoint else {
             return Ok(false);
@@ -346,7 +346,7 @@ impl TokenEndpoint<'_> {
     }
 }
 
-/// An error answer of the library, by its code and its description.
+/// An error answer of the crate `oauth2`, as its code and its description.
 trait IntoRefusal: std::fmt::Display {
     fn into_refusal(self) -> (String, Option<String>);
 }
@@ -368,7 +368,7 @@ fn token_error<E: oauth2::ErrorResponse + IntoRefusal>(
             GrantError::Refused { code, description }
         }
         RequestTokenError::Request(error) => error,
-        // The error may quote a token.
+        // Do not quote the error, which may contain a token.
         RequestTokenError::Parse(error, _) => GrantError::Unavailable {
             reason: match error.path().to_string().as_str() {
                 "." => "the authorization server's answer is not the JSON of one".to_owned(),

@@ -1,5 +1,5 @@
-//! The client that logs in: registered beforehand, by a metadata document, or by dynamic registration (specification
-//! 2026-07-28, "Client Registration"; RFC 7591).
+//! The identity of the client that logs in: registered by hand, by a metadata document, or by dynamic registration
+//! (specification 2026-07-28, "Client Registration"; RFC 7591).
 
 use std::time::{Duration, SystemTime};
 
@@ -14,11 +14,11 @@ use crate::{
     secret_text,
 };
 
-/// The way that a client authenticates itself at the token endpoint.
+/// The method by which a client authenticates itself at the token endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuthMethod {
-    /// A public client sends its id alone.
+    /// A public client, which sends only its id.
     None,
     ClientSecretBasic,
     ClientSecretPost,
@@ -26,7 +26,7 @@ pub enum AuthMethod {
 }
 
 impl AuthMethod {
-    /// The name in metadata and registrations (RFC 7591, 2).
+    /// The name of the method in metadata and registrations (RFC 7591, 2).
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -36,8 +36,8 @@ impl AuthMethod {
         }
     }
 
-    /// The method of a client with or without a secret. A server that names no methods takes `client_secret_basic`
-    /// (RFC 8414, 2).
+    /// The method for a client with or without a secret. A server that names no methods supports
+    /// `client_secret_basic` (RFC 8414, 2).
     fn for_client(issuer: &IssuerMetadata, has_secret: bool) -> Self {
         let supported = issuer.token_endpoint_auth_methods_supported.as_deref();
         let supports = |method: Self| {
@@ -65,16 +65,16 @@ pub struct ClientIdentity {
     pub auth_method: AuthMethod,
 }
 
-/// A client that was registered dynamically. It belongs to its issuer and its redirect address.
+/// A client that was registered dynamically. It is valid only for its issuer and its redirect URL.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Registration {
     pub issuer: String,
     pub redirect_uri: String,
     pub client: ClientIdentity,
-    /// Time at which the secret expires. `None` if it does not.
+    /// Time at which the secret expires. `None` if it does not expire.
     pub expires_at: Option<SystemTime>,
-    /// The scopes that the client was registered for. Some authorization servers grant it no others.
+    /// The scopes for which the client was registered. Some authorization servers grant no other scopes to it.
     #[serde(default)]
     pub scopes: Scopes,
 }
@@ -86,28 +86,28 @@ impl Registration {
             && self.expires_at.is_none_or(|at| now < at)
     }
 
-    /// True if the client may ask for these scopes.
+    /// True if the client may request these scopes.
     pub fn has_scopes(&self, scopes: &Scopes) -> bool {
         scopes.lacking(&self.scopes).is_empty()
     }
 }
 
-/// The next step to an identity.
+/// The next step for getting a client identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdentityChoice {
     Ready(ClientIdentity),
-    /// A client has to be registered at this endpoint.
+    /// A client must be registered at this endpoint.
     Register(Url),
 }
 
-/// The authorization server has no way for a client that it does not know.
+/// The authorization server accepts only clients that were registered by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the authorization server takes registered clients only: register one there, and set `oauth.clientId`"
 )]
 pub struct NeedsClientId;
 
-/// Chooses in the order of the specification.
+/// Chooses the client identity in the order of the specification.
 pub fn choose_identity(
     settings: &OAuth,
     issuer: &IssuerMetadata,
@@ -180,7 +180,7 @@ pub fn registration_body(
     body
 }
 
-/// The answer to a registration that cannot be used.
+/// The error of a dynamic registration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegistrationError {
     #[error("the authorization server refuses to register a client: {0}")]
@@ -238,7 +238,7 @@ pub fn read_registration(
         });
     }
     let registered: Registered = serde_json::from_slice(body)
-        // The error may quote the secret of the client.
+        // Do not quote the error, which may contain the client's secret.
         .map_err(|error| {
             let place = format!("line {}, column {}", error.line(), error.column());
             RegistrationError::Unreadable(place)

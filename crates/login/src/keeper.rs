@@ -1,4 +1,5 @@
-//! Owns one login: its state, its tasks and its report. `source` gives its token to requests, `refresh` renews it.
+//! The owner of one login: its state, its tasks and its report. `source` passes its token to requests, and `refresh`
+//! renews it.
 
 use std::{
     sync::Arc,
@@ -25,7 +26,7 @@ use crate::{
     upkeep::{LoginUpkeep, NextToken, RefreshReport},
 };
 
-/// Time that a request waits for a token.
+/// Maximum time that a request waits for a token.
 pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// The owner of one login.
@@ -35,17 +36,17 @@ pub struct LoginKeeper {
     pub entry: String,
     pub(crate) shared: Arc<Shared>,
     pub(crate) state: Mutex<KeeperState>,
-    /// The lines of the present token, if it can be used at once.
+    /// The header lines of the current token, if it can be used at once.
     pub(crate) ready: ArcSwapOption<ReadyToken>,
     /// Marked as changed after each change of the state.
     pub(crate) changed: watch::Sender<()>,
     /// Held while a login is offered to calls.
     pub(crate) offering: tokio::sync::Mutex<()>,
-    /// Spreads the refreshes of many logins: a number from 0 to 1.
+    /// A number from 0 to 1 that spreads the refreshes of many logins.
     jitter: f64,
 }
 
-/// Lines that every request takes.
+/// Header lines that requests take without locking the state.
 #[derive(Debug)]
 pub(crate) struct ReadyToken {
     pub lines: HeaderLines,
@@ -59,23 +60,23 @@ pub(crate) struct KeeperState {
     pub is_loaded: bool,
     /// The last failure to read the stored login.
     pub load_failure: Option<VaultFailure>,
-    /// Time at which the vault was last read for a login of another process.
+    /// Time at which the vault was last checked for a login of another process.
     looked_at: Option<SystemTime>,
     /// True while a task loads or refreshes the login.
     is_busy: bool,
     /// The challenge of the server's last refusal.
     pub challenge: Option<Challenge>,
-    /// Scopes that the server asked for and the login lacks.
+    /// Scopes that the server has requested and the login lacks.
     pub missing_scopes: Scopes,
-    /// True if the server has refused a request for want of a login.
+    /// True if the server has refused a request because a login is missing.
     pub is_required: bool,
-    /// The last failure to write the login. The newest tokens are not on the disk.
+    /// The last failure to write the login. While it is set, the newest tokens are not on the disk.
     pub save_failure: Option<VaultFailure>,
-    /// The reason that the last login of a person failed.
+    /// The reason that the last login attempt of a person failed.
     login_error: Option<String>,
 }
 
-/// A failure to read or to write the vault. Another attempt follows after [`VAULT_PAUSE`].
+/// A failure to read or write the vault. The next attempt follows after [`VAULT_PAUSE`].
 #[derive(Debug)]
 pub(crate) struct VaultFailure {
     time: SystemTime,
@@ -93,7 +94,7 @@ impl VaultFailure {
     }
 }
 
-/// The entry has got another URL since the login was begun. The tokens are not for that server.
+/// The URL of the entry has changed since the login began. The tokens are not valid for the new server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the entry of the server has another URL now; begin the login again")]
 pub struct OtherServer;
@@ -136,7 +137,7 @@ impl LoginKeeper {
         self.state.lock().upkeep.login().cloned()
     }
 
-    /// Scopes of the present login, and those that the server has asked for since.
+    /// The scopes of the current login, and those that the server has requested since.
     pub fn scopes_for_next_login(&self) -> Scopes {
         let state = self.state.lock();
         let requested = state.upkeep.login().map(|login| &login.requested_scopes);
@@ -146,7 +147,7 @@ impl LoginKeeper {
             .union(&state.missing_scopes)
     }
 
-    /// Takes the settings of an entry. A login for other settings does not count.
+    /// Applies the settings of an entry. A login for another URL is dropped.
     pub(crate) fn set_server(&self, server: LoginServer) {
         let mut state = self.state.lock();
         if state.server == server {
@@ -162,7 +163,7 @@ impl LoginKeeper {
         self.notify();
     }
 
-    /// Waits until there is a login that requests can use.
+    /// Waits for a login that requests can use.
     pub async fn logged_in(&self) {
         let mut changed = self.changed.subscribe();
         loop {
@@ -179,8 +180,8 @@ impl LoginKeeper {
         }
     }
 
-    /// Publishes a change of Mainstay's own login. The sessions of a client notice a change of the client's login by
-    /// themselves.
+    /// Publishes a change of Mainstay's own login. A change of a client's login is not published, because the
+    /// sessions of that client notice it themselves.
     pub(crate) fn publish(&self, kind: LoginChangeKind) {
         let LoginServer { name, client, .. } = self.server();
         if client.is_none() {
@@ -188,7 +189,7 @@ impl LoginKeeper {
         }
     }
 
-    /// Publishes the state after a change.
+    /// Publishes the token and wakes all waiters after a change of the state.
     fn notify(&self) {
         self.ready
             .store(self.state.lock().ready_token(self.shared.now()));
@@ -196,8 +197,8 @@ impl LoginKeeper {
         self.shared.wake();
     }
 
-    /// Starts the task that loads the login or refreshes it, unless a task runs. `false` after the stop: no task will
-    /// bring a token any more.
+    /// Starts the task that loads or refreshes the login, unless it is running. Returns `false` after the stop, when
+    /// no task can get a token any more.
     pub(crate) fn start_task(self: &Arc<Self>) -> bool {
         if std::mem::replace(&mut self.state.lock().is_busy, true) {
             return true;
@@ -209,7 +210,7 @@ impl LoginKeeper {
 
     async fn run_task(self: &Arc<Self>) {
         self.load().await;
-        // A token that is due for a refresh may still be good: no request waits for the refresh.
+        // Publish the stored token before a refresh: it may still be valid, so that no request waits.
         self.notify();
         let now = self.shared.now();
         let is_due = {
@@ -257,7 +258,7 @@ impl LoginKeeper {
         }
     }
 
-    /// Takes a login that another process has stored, where there is none or where it has ended.
+    /// Takes a login that another process has stored, if this keeper has none or its login has ended.
     async fn look_for_login(&self) {
         let before = self.login();
         let Ok(Some(stored)) = self.shared.store.login(&self.entry).await else {
@@ -278,8 +279,7 @@ impl LoginKeeper {
         self.publish(LoginChangeKind::LoggedIn);
     }
 
-    /// Refreshes a token whose time has come, and saves one that could not be saved. Returns the time of the next
-    /// refresh.
+    /// Refreshes a token that is due, and retries a failed save. Returns the time of the next refresh.
     pub(crate) fn tick(self: &Arc<Self>, now: SystemTime) -> Option<SystemTime> {
         let (refresh_at, is_time_to_save) = {
             let state = self.state.lock();
@@ -306,7 +306,7 @@ impl LoginKeeper {
         refresh_at
     }
 
-    /// Takes the login of a person, and saves it.
+    /// Applies and saves the login of a person.
     pub(crate) async fn log_in(&self, login: StoredLogin) -> Result<(), OtherServer> {
         // Without the lock, a refresh of another process could write its older tokens over this login.
         let lock = self.shared.store.lock_login(&self.entry).await;
@@ -327,13 +327,13 @@ impl LoginKeeper {
         Ok(())
     }
 
-    /// Sets the reason that the last login of a person failed. `None` when another one begins.
+    /// Sets the reason that the last login attempt of a person failed. `None` when a new attempt begins.
     pub(crate) fn set_login_error(&self, reason: Option<String>) {
         self.state.lock().login_error = reason;
         self.notify();
     }
 
-    /// Forgets the login. Returns it, so that its tokens can be revoked.
+    /// Removes the login. Returns it, so that its tokens can be revoked.
     pub(crate) fn log_out(&self) -> Option<StoredLogin> {
         let login = {
             let mut state = self.state.lock();
@@ -348,7 +348,7 @@ impl LoginKeeper {
         login
     }
 
-    /// Loads the login if that has not happened, and waits for it.
+    /// Loads the login unless it is loaded, and waits for that.
     pub async fn loaded(self: &Arc<Self>) {
         let mut changed = self.changed.subscribe();
         let deadline = Instant::now() + WAIT_LIMIT;
@@ -360,7 +360,7 @@ impl LoginKeeper {
         }
     }
 
-    /// True if the stored login was not read, and reading it has not failed just now.
+    /// True if the stored login is not read yet, and no attempt failed recently.
     fn is_unread(&self) -> bool {
         let now = self.shared.now();
         let state = self.state.lock();
@@ -427,12 +427,12 @@ impl LoginKeeper {
 /// Pause between two attempts to read or to write a login in the vault.
 const VAULT_PAUSE: Duration = Duration::from_secs(25);
 
-/// False after a clock was set back.
+/// True if less than [`VAULT_PAUSE`] has passed since this time. False after the clock was set back.
 fn is_recent(time: SystemTime, now: SystemTime) -> bool {
     now.duration_since(time).is_ok_and(|age| age < VAULT_PAUSE)
 }
 
-/// A task of a keeper. Its end wakes all requests that wait, even if the task panics or is never run.
+/// A task of a keeper. Its drop wakes all waiting requests, even if the task panics or never runs.
 struct KeeperTask(Arc<LoginKeeper>);
 
 impl Drop for KeeperTask {
@@ -443,7 +443,7 @@ impl Drop for KeeperTask {
 }
 
 impl KeeperState {
-    /// True if there is no login that could be used.
+    /// True if no login is usable.
     fn is_idle(&self) -> bool {
         self.is_loaded && (self.upkeep.login().is_none() || self.upkeep.end().is_some())
     }
@@ -464,7 +464,7 @@ impl KeeperState {
         is_time
     }
 
-    /// The token that requests take without waiting. Without a login, they have none.
+    /// The token that requests take without waiting. `None` without a login.
     pub fn ready_token(&self, now: SystemTime) -> Option<Arc<ReadyToken>> {
         if !self.is_loaded {
             return None;
@@ -485,7 +485,7 @@ impl KeeperState {
         }
     }
 
-    /// A reason with the command that mends it.
+    /// The reason with the command that fixes the problem.
     pub fn advised(&self, reason: &str) -> String {
         match self.server.grant() {
             Grant::Person => {
@@ -505,7 +505,7 @@ impl KeeperState {
     }
 }
 
-/// The lines of a request with this token (RFC 6750, 2.1).
+/// The header lines of a request with this token (RFC 6750, 2.1).
 pub(crate) fn header_lines(token: &Secret) -> HeaderLines {
     let value = format!("Bearer {}", token.expose());
     HeaderLines::new([("authorization", value.as_str())])
@@ -514,7 +514,7 @@ pub(crate) fn header_lines(token: &Secret) -> HeaderLines {
 /// A random number from 0 to 1.
 pub(crate) fn random_share() -> f64 {
     let mut bytes = [0; 4];
-    // Without randomness, all logins are refreshed at the same share of their lifetimes.
+    // Without randomness, all logins are refreshed after the same share of their lifetimes.
     let _ = getrandom::fill(&mut bytes);
     f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
 }

@@ -2,7 +2,7 @@
 
 use mainstay_core::ids::ServerName;
 
-/// Headers of the page. It loads nothing, and leaves no trace of its address, which contains a code.
+/// Headers of the page. The page loads nothing, and does not leak its URL, which contains a code.
 pub const PAGE_HEADERS: [(&str, &str); 5] = [
     ("content-type", "text/html; charset=utf-8"),
     (
@@ -14,7 +14,7 @@ pub const PAGE_HEADERS: [(&str, &str); 5] = [
     ("x-content-type-options", "nosniff"),
 ];
 
-/// The page of a login that has succeeded, or has failed for a reason.
+/// The page after a successful login, or after a failed one with the reason.
 pub fn landing_page(outcome: &Result<ServerName, String>) -> String {
     let (title, text) = match outcome {
         Ok(server) => (

@@ -1,6 +1,6 @@
 //! Logins to remote servers with OAuth 2.1.
 //!
-//! [`logins::Logins`] has everything together. The decisions are pure: `upkeep`, `flow`, `discovery`, `identity`.
+//! The entry point is [`logins::Logins`]. The decisions are pure: `upkeep`, `flow`, `discovery`, `identity`.
 
 pub mod assertion;
 pub mod challenge;

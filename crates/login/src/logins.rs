@@ -1,4 +1,4 @@
-//! All logins of a Mainstay: their keepers, the ticks of their refreshes, and logouts.
+//! All logins of a Mainstay: their keepers, periodic refreshes, and logouts.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -28,38 +28,39 @@ use crate::{
     web_client::WebSource,
 };
 
-/// Longest time between two looks at the clock. A machine that was asleep refreshes its tokens within this time.
+/// Maximum time between two reads of the clock. After a sleep of the machine, tokens are refreshed within this time.
 const TICK: Duration = Duration::from_secs(30);
 
-/// Shortest time between two ticks.
+/// Minimum time between two ticks.
 const SHORTEST_TICK: Duration = Duration::from_millis(100);
 
-/// Time that refreshes have to end at a stop, so that no rotated token is lost: that of a request.
+/// Time limit of running refreshes at the stop: that of one request. A refresh that is cut off could lose a rotated
+/// token.
 const STOP_LIMIT: Duration = Duration::from_secs(16);
 
 /// Time limit for the revocation of a token at a logout.
 const REVOKE_LIMIT: Duration = Duration::from_secs(10);
 
-/// The consequence of a logout for the authorization server.
+/// The result of the revocation at a logout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Revocation {
     /// The tokens are not valid any more.
     Revoked,
-    /// The authorization server has no endpoint for revocations. The tokens stay valid there until they expire.
+    /// The authorization server has no revocation endpoint. The tokens stay valid until they expire.
     Unsupported,
     /// There was no login.
     NoLogin,
     Failed(String),
 }
 
-/// All logins. Ends its tasks at [`Self::stop`].
+/// All logins. [`Self::stop`] ends their tasks.
 #[derive(Debug)]
 pub struct Logins {
     pub(crate) shared: Arc<Shared>,
     pub(crate) started: Arc<StartedLogins>,
-    /// The address to which browsers come back, unless an entry or a request names another one.
+    /// The default redirect URL for browsers. An entry or a request may name another one.
     callback: OnceLock<Url>,
-    /// Keepers by the entries of their logins.
+    /// Keepers by the names of their logins in the vault.
     keepers: Mutex<BTreeMap<String, Arc<LoginKeeper>>>,
 }
 
@@ -90,9 +91,9 @@ impl Logins {
         }
     }
 
-    /// Sets the address to which browsers come back, once.
+    /// Sets the default redirect URL. Only the first call has an effect.
     pub fn set_callback(&self, callback: Url) {
-        // A second listener of the same daemon.
+        // The daemon has a second listener, whose URL is not used.
         drop(self.callback.set(callback));
     }
 
@@ -117,15 +118,15 @@ impl Logins {
         LoginSource::new(self.keeper(server))
     }
 
-    /// True if a person has to log in to this server: it has refused a request for want of a login, or the login has
-    /// ended.
+    /// True if a person must log in to this server: it has refused a request because a login is missing, or the
+    /// login has ended.
     pub fn needs_login(&self, server: &LoginServer) -> bool {
         let keepers = self.keepers.lock();
         let keeper = keepers.get(&server.entry());
         keeper.is_some_and(|keeper| keeper.needs_person())
     }
 
-    /// The state of a login, after it was read.
+    /// The state of a login, after it was loaded.
     pub async fn report(&self, server: &LoginServer) -> LoginReport {
         let keeper = self.keeper(server);
         keeper.loaded().await;
@@ -133,7 +134,7 @@ impl Logins {
         keeper.report(is_pending)
     }
 
-    /// The clients that have logins of their own, or need one, by the names of the servers.
+    /// The clients that have their own logins or need one, by server name.
     pub async fn clients(&self) -> Result<HashMap<String, BTreeSet<String>>, StoreError> {
         let mut clients: HashMap<String, BTreeSet<String>> = HashMap::new();
         let stored = self.shared.store.login_entries().await?;
@@ -151,7 +152,7 @@ impl Logins {
         Ok(clients)
     }
 
-    /// Takes the next change. Must be cancel-safe.
+    /// Waits for the next change and takes it. Cancel-safe: a dropped future loses no change.
     pub async fn next_change(&self) -> LoginChange {
         loop {
             let change = self.shared.changes.lock().pop_front();
@@ -162,8 +163,7 @@ impl Logins {
         }
     }
 
-    /// Refreshes tokens whose time has come, until the stop. Keepers of servers that are not configured any more are
-    /// dropped.
+    /// Refreshes tokens that are due, until the stop. Drops the keepers of servers that are no longer configured.
     pub async fn run(&self, is_configured: impl Fn(&LoginServer) -> bool) {
         loop {
             let now = self.shared.now();
@@ -189,7 +189,7 @@ impl Logins {
         }
     }
 
-    /// Ends all tasks. Refreshes have a few seconds to save their tokens.
+    /// Stops all tasks. Running refreshes have a few seconds to save their tokens.
     pub async fn stop(&self) {
         self.shared.stop.cancel();
         self.shared.tasks.close();
@@ -202,13 +202,13 @@ impl Logins {
         }
     }
 
-    /// Gives up the login of this server that has begun. `false` if there is none.
+    /// Cancels a started login to this server. Returns `false` if there is none.
     pub fn cancel(&self, server: &LoginServer) -> bool {
         self.started.cancel(&server.entry(), self.shared.now())
     }
 
-    /// Forgets the logins of clients that are not among these, so that another client of the same name does not get
-    /// them.
+    /// Removes the logins of all clients that are not in this list, so that a later client with the same name does
+    /// not get them.
     pub async fn keep_clients(&self, clients: &[ClientName]) -> Result<(), StoreError> {
         for entry in self.shared.store.login_entries().await? {
             let owner = entry.split_once(OWNER_MARK).map(|(_, client)| client);
@@ -231,7 +231,7 @@ impl Logins {
         Ok(())
     }
 
-    /// Forgets the login of a server and its registration, and revokes the tokens where that is possible.
+    /// Removes the login of a server and its registration, and revokes the tokens if possible.
     pub async fn log_out(&self, server: &LoginServer) -> Result<Revocation, StoreError> {
         let keeper = self.keeper(server);
         self.cancel(server);

@@ -1,4 +1,4 @@
-//! Receives the browser of a login at a port of its own, where the registration of a client names one.
+//! Receives the browser of a login at a separate port, if the client's registration names one.
 
 use std::{
     io,
@@ -21,19 +21,19 @@ use crate::{
     logins::Logins,
 };
 
-/// The path of the redirect address. Claude Code has the same.
+/// The path of the redirect URL. Claude Code uses the same path.
 const PATH: &str = "/callback";
 
-/// Maximum bytes of a request's head.
+/// Maximum length of a request's head, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
 
-/// Connections that are served at the same time. Further ones are closed.
+/// Maximum number of connections at the same time. Further connections are closed.
 const MAX_REQUESTS: usize = 32;
 
-/// Time limit for a request of the browser, with the request for the tokens.
+/// Time limit for a request of the browser. It includes the request for the tokens.
 const REQUEST_LIMIT: Duration = Duration::from_secs(35);
 
-/// A port that cannot be listened at.
+/// A port at which Mainstay cannot listen.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "port {port} (`oauth.callbackPort`), to which the browser comes back, cannot be used: {source}"
@@ -43,8 +43,8 @@ pub struct PortTaken {
     source: io::Error,
 }
 
-/// Listens at a port of the loopback addresses until the browser has come, for ten minutes at most. Returns the
-/// redirect address.
+/// Listens at a port of the loopback addresses until the browser has arrived, for ten minutes at most. Returns
+/// the redirect URL.
 pub fn listen(logins: &Arc<Logins>, port: u16) -> Result<Url, PortTaken> {
     let url = Url::parse(&format!("http://localhost:{port}{PATH}")).expect("a valid URL");
     if logins.is_listening(port) {
@@ -52,11 +52,11 @@ pub fn listen(logins: &Arc<Logins>, port: u16) -> Result<Url, PortTaken> {
     }
     let port_taken = |source| PortTaken { port, source };
     let listener = bind((Ipv4Addr::LOCALHOST, port).into()).map_err(port_taken)?;
-    // `localhost` may be either address. A machine without IPv6 has the first one only.
+    // `localhost` may be either address. A machine without IPv6 has only the first one.
     let other_listener = bind((Ipv6Addr::LOCALHOST, port).into()).ok();
     logins.listen(port, async move |logins: Arc<Logins>| {
         let serving = serve(&logins, port, listener, other_listener);
-        // The end of the time is the end of the login, too.
+        // A timeout needs no handling, because the login ends at the same time.
         let _ = timeout(LOGIN_LIMIT, serving).await;
     });
     Ok(url)
@@ -68,14 +68,14 @@ fn bind(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
     tokio::net::TcpListener::from_std(listener)
 }
 
-/// Answers requests until one has completed a login.
+/// Answers requests until one of them completes a login.
 async fn serve(
     logins: &Arc<Logins>,
     port: u16,
     listener: tokio::net::TcpListener,
     other_listener: Option<tokio::net::TcpListener>,
 ) {
-    // Browsers open connections that they do not use yet.
+    // Serve connections concurrently, because browsers open connections in advance.
     let mut requests = JoinSet::new();
     loop {
         let accept_other = async {
@@ -95,7 +95,7 @@ async fn serve(
             }
         };
         let Ok((mut stream, _)) = stream else {
-            // Too many open files, for example.
+            // Accepting fails if too many files are open, for example. Try again later.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -107,7 +107,7 @@ async fn serve(
     }
 }
 
-/// Answers one request. Returns `true` if it has completed a login.
+/// Answers one request. Returns `true` if the request has completed a login.
 async fn respond(logins: &Logins, port: u16, stream: &mut TcpStream) -> bool {
     let Some(target) = request_target(stream).await else {
         return false;
@@ -136,13 +136,13 @@ async fn respond(logins: &Logins, port: u16, stream: &mut TcpStream) -> bool {
     }
     response.push_str("\r\n");
     response.push_str(&body);
-    // The browser may be gone.
+    // The browser may have closed the connection.
     let _ = stream.write_all(response.as_bytes()).await;
     let _ = stream.shutdown().await;
     status.starts_with("200")
 }
 
-/// Reads the target of a GET. `None` for another request.
+/// Reads the target of a GET request. `None` for any other request.
 async fn request_target(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     let mut piece = [0; 1024];

@@ -34,28 +34,28 @@ use crate::{
     web::{Web, proxy_note},
 };
 
-/// A login in a browser that has begun.
+/// A started login in a browser.
 #[derive(Clone, Debug)]
 pub struct BrowserLogin {
-    /// The address to open in a browser.
+    /// The URL to open in a browser.
     pub authorization_url: Url,
-    /// The address to which the browser comes back.
+    /// The URL to which the browser is redirected.
     pub redirect: Url,
     pub expires_at: SystemTime,
 }
 
-/// A login on another device that has begun.
+/// A started login on another device.
 #[derive(Clone, Debug)]
 pub struct DeviceLogin {
-    /// The code that a person enters at `verification_url`.
+    /// The code that the user enters at `verification_url`.
     pub user_code: String,
     pub verification_url: String,
-    /// The address that has the code in it.
+    /// The URL that includes the code.
     pub complete_url: Option<String>,
     pub expires_at: SystemTime,
 }
 
-/// The reason that a login was not begun or not completed. The texts are for people.
+/// The reason that a login was not started or not completed. The texts are for users.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
     #[error(transparent)]
@@ -83,7 +83,7 @@ pub enum LoginError {
 }
 
 impl Logins {
-    /// Begins a login in a browser. The browser comes back to `redirect`.
+    /// Starts a login in a browser. The browser is redirected to `redirect`.
     pub async fn begin(
         &self,
         server: &LoginServer,
@@ -97,7 +97,7 @@ impl Logins {
         let PreparedLogin {
             discovery, context, ..
         } = prepared;
-        // Of two logins the later one counts.
+        // A later login replaces an earlier one.
         self.started.cancel_device(&context.keeper.entry);
         let pending = PendingLogin {
             name: context.keeper.entry.clone(),
@@ -118,8 +118,8 @@ impl Logins {
         })
     }
 
-    /// The address at which a person can log in: that of a login that has begun, else a new one. Many calls may lack the
-    /// same login.
+    /// The URL at which a person can log in: that of a started login, else of a new one. Calls that lack the same login
+    /// share the URL.
     pub async fn offer(&self, server: &LoginServer, redirect: Url) -> Result<Url, LoginError> {
         let keeper = self.keeper(server);
         let _turn = keeper.offering.lock().await;
@@ -132,7 +132,7 @@ impl Logins {
         Ok(login.authorization_url)
     }
 
-    /// Completes the login of a redirect. A caller that is given up does not stop it.
+    /// Completes the login of a redirect, even if the caller stops waiting.
     pub async fn complete(
         &self,
         redirect: Redirect,
@@ -152,13 +152,13 @@ impl Logins {
                 keeper.set_login_error(Some(error.to_string()));
             }
             started.redeeming.lock().remove(&entry);
-            // The caller may be gone.
+            // The caller may have stopped waiting.
             let _ = sender.send(outcome.map(|()| name));
         }));
         receiver.await.unwrap_or(Err(LoginError::Stopping))
     }
 
-    /// Completes the login of the query of a redirect. The error is for people.
+    /// Completes the login of a redirect's query. The error is for users.
     pub async fn complete_query(
         &self,
         query: &str,
@@ -170,7 +170,7 @@ impl Logins {
             .map_err(|error| error.to_string())
     }
 
-    /// True if browsers are received at this port already.
+    /// True if a task already receives browsers at this port.
     pub(crate) fn is_listening(&self, port: u16) -> bool {
         self.started.ports.lock().contains(&port)
     }
@@ -193,20 +193,20 @@ impl Logins {
         }));
     }
 
-    /// Gets a new token with the client's own credentials, now.
+    /// Requests a new token with the client's own credentials at once.
     pub async fn renew(&self, server: &LoginServer) -> Result<(), LoginError> {
         let keeper = self.keeper(server);
         keeper.loaded().await;
         Ok(keeper.renew().await?)
     }
 
-    /// Begins a login on another device. The login is completed when the person has entered the code.
+    /// Starts a login on another device. The login completes when the user has entered the code.
     pub async fn begin_on_device(
         &self,
         server: &LoginServer,
         scopes: &Scopes,
     ) -> Result<DeviceLogin, LoginError> {
-        // The registration needs a redirect address, which this grant does not use.
+        // The registration requires a redirect URL, although this grant does not use it.
         let redirect = Url::parse("http://127.0.0.1/callback").expect("a valid URL");
         let prepared = self.prepared(server, &redirect, scopes, true).await?;
         let now = self.shared.now();
@@ -246,7 +246,7 @@ impl Logins {
         Ok(login)
     }
 
-    /// Prepares a login. The status says why one could not begin.
+    /// Prepares a login. Stores a failure for the login's report.
     async fn prepared(
         &self,
         server: &LoginServer,
@@ -325,7 +325,7 @@ impl Logins {
         })
     }
 
-    /// The client of the authorization server, and whether it was registered dynamically.
+    /// The client for the authorization server. The flag is true if the client was registered dynamically.
     async fn identity(
         &self,
         server: &LoginServer,
@@ -342,7 +342,7 @@ impl Logins {
             .await?;
         let stored = stored
             .filter(|registration| registration.is_valid(&issuer.issuer, redirect.as_str(), now));
-        // A client that needs more scopes is registered again, for all of them.
+        // If the client needs more scopes, register it again for all scopes.
         let all_scopes = match &stored {
             Some(stored) => scopes.union(&stored.scopes),
             None => scopes.clone(),
@@ -406,7 +406,7 @@ impl PreparedLogin {
     }
 }
 
-/// Asks a server for its challenge by a request that does nothing.
+/// Gets the challenge of a server, by a request that has no effect.
 async fn ask_for_challenge(web: &dyn Web, server: &Url) -> Option<Challenge> {
     let request = http::Request::post(server.as_str())
         .header("content-type", "application/json")
@@ -457,7 +457,7 @@ async fn redeem(
     Ok(keeper.log_in(login).await?)
 }
 
-/// Waits for a person on another device, and takes the login.
+/// Waits until a person has logged in on another device, and applies the login.
 async fn await_device(
     shared: &Shared,
     server: &LoginServer,
@@ -471,7 +471,7 @@ async fn await_device(
     let keeper = Arc::clone(&prepared.context.keeper);
     match tokens {
         Ok(mut tokens) => {
-            // The lifetime counts from the answer, not from the first request.
+            // The lifetime starts at the answer, not at the first request.
             let now = shared.now();
             let waited = now.duration_since(tokens.obtained_at).unwrap_or_default();
             tokens.expires_at = tokens.expires_at.map(|end| end + waited);

@@ -1,4 +1,4 @@
-//! Refreshes a login, in turn with other processes, and saves what a refresh brings.
+//! Refreshes a login under a lock against other processes, and saves the new tokens.
 
 use mainstay_core::config::Grant;
 
@@ -15,18 +15,18 @@ use crate::{
 };
 
 impl LoginKeeper {
-    /// Refreshes the login, in turn with other processes that share the vault.
+    /// Refreshes the login. Processes that share the vault take turns by a lock.
     pub(crate) async fn refresh(&self) {
         let (server, before) = {
             let state = self.state.lock();
             (state.server.clone(), state.upkeep.login().cloned())
         };
-        // A vault that cannot be written to must not end a login that works.
+        // If the vault is not writable, refresh without the lock, so that a working login does not end.
         let lock = self.shared.store.lock_login(&self.entry).await;
         if let Err(error) = &lock
             && error.is_locked
         {
-            // The other process may have used the refresh token already.
+            // The other process may already have used the refresh token.
             let error = GrantError::Unavailable {
                 reason: error.to_string(),
                 is_sent: false,
@@ -47,7 +47,8 @@ impl LoginKeeper {
         self.apply(&server, before.as_ref(), answer).await;
     }
 
-    /// Takes what another process has stored since: new tokens, an end or a logout. `false` if there is nothing new.
+    /// Takes the changes that another process has stored since `before`: new tokens, an end or a logout. Returns
+    /// `false` without a change.
     async fn take_stored(&self, server: &LoginServer, before: Option<&StoredLogin>) -> bool {
         let Ok(stored) = self.shared.store.login(&self.entry).await else {
             return false;
@@ -82,7 +83,7 @@ impl LoginKeeper {
         true
     }
 
-    /// Applies the answer to a request for new tokens.
+    /// Applies the answer to a token request.
     async fn apply(
         &self,
         server: &LoginServer,
@@ -96,7 +97,7 @@ impl LoginKeeper {
         let after = {
             let mut state = self.state.lock();
             if state.server.url != server.url {
-                // The tokens are for the server at the former URL of the entry.
+                // The tokens are for the server at the previous URL of the entry.
                 return;
             }
             let after = state.upkeep.handle_refresh(answer, now, random_share());
@@ -132,7 +133,7 @@ impl LoginKeeper {
         }
     }
 
-    /// Saves the present login. A failure is kept for the report, and saving is tried again later.
+    /// Saves the current login. A failure is reported, and the save is retried later.
     pub(crate) async fn save(&self) {
         let Some(login) = self.login() else {
             return;
@@ -171,7 +172,7 @@ impl LoginKeeper {
         })
     }
 
-    /// A token for the client itself (RFC 6749, 4.4).
+    /// Requests a token for the client itself (RFC 6749, 4.4).
     async fn machine_login(
         &self,
         server: &LoginServer,
@@ -228,7 +229,7 @@ impl LoginKeeper {
         })
     }
 
-    /// Gets a token with the client's own credentials, even if the last attempt has ended the login.
+    /// Requests a token with the client's own credentials, even if the login has ended.
     pub(crate) async fn renew(&self) -> Result<(), GrantError> {
         let (server, before) = {
             let state = self.state.lock();

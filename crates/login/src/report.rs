@@ -1,4 +1,4 @@
-//! The state of a login, for people.
+//! The state of a login, for users.
 
 use std::time::SystemTime;
 
@@ -6,26 +6,27 @@ use mainstay_core::{config::Grant, ids::ServerName, principal::ClientName};
 
 use crate::{scopes::Scopes, upkeep::RefreshReport};
 
-/// The state of one server's login. It holds no secrets.
+/// The state of one server's login, without secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoginReport {
     pub server: ServerName,
-    /// The client that owns the login. `None` for Mainstay's own.
+    /// The client that owns the login. `None` for Mainstay's own login.
     pub client: Option<ClientName>,
     pub state: LoginState,
-    /// True if the server has refused a request for want of a login.
+    /// True if the server has refused a request because a login is missing.
     pub is_required: bool,
-    /// True while a person is at it.
+    /// True while a person is logging in.
     pub is_pending: bool,
     pub grant: Grant,
     pub issuer: Option<String>,
     pub client_id: Option<String>,
     /// The scopes that the authorization server has granted.
     pub scopes: Scopes,
-    /// Scopes that the server has asked for and the login lacks.
+    /// Scopes that the server has requested and the login lacks.
     pub missing_scopes: Scopes,
     pub logged_in_at: Option<SystemTime>,
-    /// End of the present access token. `None` if the authorization server names none.
+    /// Time at which the current access token expires. `None` if the authorization server names no
+    /// lifetime.
     pub token_expires_at: Option<SystemTime>,
     /// True if the token is renewed without a person.
     pub is_renewable: bool,

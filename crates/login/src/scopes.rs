@@ -1,13 +1,14 @@
-//! Scopes of a token: words in the order in which they were named (RFC 6749, 3.3).
+//! Scopes of a token, in their original order (RFC 6749, 3.3).
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The scope that asks for a refresh token (OpenID Connect Core 1.0, 11).
+/// The scope that requests a refresh token (OpenID Connect Core 1.0, 11).
 pub const OFFLINE_ACCESS: &str = "offline_access";
 
-/// Maximum number of scopes in a list. A server may name any number, and each is compared with the others.
+/// Maximum number of scopes in a list. A server may name any number, and the search for duplicates is
+/// quadratic.
 const MAX_SCOPES: usize = 200;
 
 /// A list of scopes without duplicates.
@@ -15,7 +16,7 @@ const MAX_SCOPES: usize = 200;
 pub struct Scopes(Vec<String>);
 
 impl Scopes {
-    /// Scopes with blanks between them.
+    /// Parses scopes with blanks between them.
     pub fn parse(text: &str) -> Self {
         text.split_ascii_whitespace().collect()
     }
@@ -32,13 +33,13 @@ impl Scopes {
         self.0.iter().map(String::as_str)
     }
 
-    /// These scopes, and then those of `others` that are not among them.
+    /// Returns these scopes, followed by those of `others` that are missing here.
     #[must_use]
     pub fn union(&self, others: &Self) -> Self {
         self.iter().chain(others.iter()).collect()
     }
 
-    /// The scopes of this list that `granted` lacks.
+    /// The scopes in this list that are missing in `granted`.
     #[must_use]
     pub fn lacking(&self, granted: &Self) -> Self {
         self.iter()

@@ -1,4 +1,4 @@
-//! Secrets in documents that are stored encrypted.
+//! Serialises secrets as plain text, for documents that are stored encrypted.
 
 use mainstay_core::config::Secret;
 use serde::{Deserialize, Deserializer, Serializer};
@@ -11,7 +11,7 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret,
     String::deserialize(deserializer).map(Secret::new)
 }
 
-/// Like the functions above, for a secret that may be missing.
+/// Like the functions above, for an optional secret.
 pub mod optional {
     use super::{Deserialize, Deserializer, Secret, Serializer};
 

@@ -1,4 +1,4 @@
-//! The part of a server's entry that a login depends on.
+//! The part of a server's entry on which a login depends.
 
 use mainstay_core::{
     config::{Grant, Launch, NetworkSettings, OAuth, ServerConfig},
@@ -9,7 +9,7 @@ use oauth2::url::Url;
 
 use crate::{identity::ClientIdentity, scopes::Scopes, stored::StoredLogin};
 
-/// Stands between the server and the client in the name of a client's login. Names of servers do not have it.
+/// Separates the server from the client in the name of a client's login. Server names never contain it.
 pub(crate) const OWNER_MARK: char = '@';
 
 /// A remote server to which Mainstay can log in.
@@ -26,7 +26,7 @@ pub struct LoginServer {
 }
 
 impl LoginServer {
-    /// `None` for a server that is a process, or that has credentials of another kind.
+    /// `None` for a stdio server, or a server with credentials of another kind.
     pub fn from_config(server: &ServerConfig) -> Option<Self> {
         let Launch::Http(launch) = &server.launch else {
             return None;
@@ -41,7 +41,7 @@ impl LoginServer {
         })
     }
 
-    /// The same server, with the login of a client.
+    /// The same server with a client's own login.
     #[must_use]
     pub fn of_client(self, client: Option<ClientName>) -> Self {
         Self { client, ..self }
@@ -59,7 +59,7 @@ impl LoginServer {
         self.oauth.grant
     }
 
-    /// The client of a stored login. The entry may have got another secret for it since.
+    /// The client of a stored login. The entry may have got another secret for this client since.
     pub(crate) fn client_of(&self, login: &StoredLogin) -> ClientIdentity {
         let mut client = login.client.clone();
         if self.oauth.client_id.as_ref() == Some(&client.id) {

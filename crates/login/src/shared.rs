@@ -1,4 +1,4 @@
-//! The parts that all keepers of a Mainstay share.
+//! State that all keepers of a Mainstay share.
 
 use std::{collections::VecDeque, pin::Pin, sync::Arc, time::SystemTime};
 
@@ -14,7 +14,7 @@ use crate::{
 
 pub(crate) type LoginClock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
-/// A change of Mainstay's own login to a server, which the sessions of the server have to notice.
+/// A change of Mainstay's own login to a server. The sessions of the server must react to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoginChange {
     pub server: ServerName,
@@ -25,16 +25,16 @@ pub struct LoginChange {
 pub enum LoginChangeKind {
     LoggedIn,
     LoggedOut,
-    /// The login has ended without a person: its grant was revoked or has expired.
+    /// The login has ended by itself: its grant was revoked or has expired.
     Ended,
 }
 
-/// The parts that all keepers share.
+/// State that all keepers share.
 pub(crate) struct Shared {
     pub store: LoginStore,
     pub web_source: Arc<dyn WebSource>,
     pub clock: LoginClock,
-    /// Changes that nobody has taken yet, each once.
+    /// Changes that were not taken yet, without duplicates.
     pub changes: Mutex<VecDeque<LoginChange>>,
     pub has_changes: Notify,
     pub wakes_ticker: Notify,
@@ -57,7 +57,7 @@ impl Shared {
         self.web_source.web(server)
     }
 
-    /// Runs a task to its end, even if the daemon stops meanwhile. Returns `false` after the stop, and drops the task.
+    /// Runs a task to its end, even if the daemon stops meanwhile. After the stop, drops the task and returns `false`.
     pub fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {
         let is_open = !self.tasks.is_closed();
         if is_open {
@@ -66,8 +66,8 @@ impl Shared {
         is_open
     }
 
-    /// Removes the registration of a login's client, so that the next login registers another one. `registered_for` is
-    /// its redirect address. Does nothing for a client that Mainstay has not registered.
+    /// Removes the registration of a login's client, so that the next login registers a new client. `registered_for`
+    /// is the client's redirect URL. Does nothing for a client that Mainstay did not register.
     pub async fn forget_registration(
         &self,
         server: &LoginServer,

@@ -1,4 +1,4 @@
-//! Gives the token of a login to requests, and waits for a refresh where that is necessary.
+//! Passes the token of a login to requests. A request waits for a refresh if necessary.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -18,7 +18,7 @@ use crate::{
 enum RequestStep {
     Send(Secret),
     Fail(NoCredentials),
-    /// Wait for a task, at most until this time.
+    /// Wait for a task, until this time at most.
     Wait(Option<SystemTime>),
 }
 
@@ -60,7 +60,7 @@ impl LoginKeeper {
         if is_challenged {
             state.challenge = challenge;
         }
-        // A refused token is not sent again before the refresh.
+        // A refused token must not be sent again before the refresh.
         self.ready.store(state.ready_token(now));
         match after {
             AfterRefusal::Use(token) => RequestStep::Send(token),
@@ -83,13 +83,13 @@ impl LoginKeeper {
                 let reason = format!("the login lacks the scopes {scopes}{not_granted}");
                 RequestStep::Fail(NoCredentials::NoLongerValid(state.advised(&reason)))
             }
-            // Another login would get the same scopes, so that none is advised.
+            // Another login would get the same scopes, so do not advise one.
             AfterRefusal::Denied(reason) => RequestStep::Fail(NoCredentials::NoLongerValid(reason)),
             AfterRefusal::NotOurs => RequestStep::Fail(NoCredentials::Unknown),
         }
     }
 
-    /// Repeats a step until it ends the wait of a request.
+    /// Repeats a step until the request can be sent or fails.
     async fn token(
         self: &Arc<Self>,
         mut step: impl FnMut() -> RequestStep,
@@ -128,7 +128,7 @@ impl LoginKeeper {
     }
 }
 
-/// The credentials of a server's requests, from one login.
+/// The source of credentials for a server's requests: one login.
 #[derive(Clone, Debug)]
 pub struct LoginSource(Arc<LoginKeeper>);
 
@@ -138,7 +138,7 @@ impl LoginSource {
     }
 }
 
-/// The token in the lines of a request.
+/// The token in the header lines of a request.
 fn token_of(lines: &HeaderLines) -> Option<Secret> {
     let lines = std::str::from_utf8(lines.as_bytes()).ok()?;
     let token = lines.strip_prefix("authorization: Bearer ")?;

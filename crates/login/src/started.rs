@@ -1,4 +1,4 @@
-//! Logins of people that have begun: in a browser, on another device, and those whose codes are being redeemed.
+//! Started logins of people: in a browser, on another device, and those whose codes are being redeemed.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -23,7 +23,7 @@ use crate::{
     web::Web,
 };
 
-/// The parts of a pending login that the redirect does not have.
+/// The data of a pending login that is not in the redirect.
 #[derive(Debug)]
 pub(crate) struct PendingContext {
     pub keeper: Arc<LoginKeeper>,
@@ -51,7 +51,8 @@ impl PendingContext {
         }
     }
 
-    /// The login of these tokens. `registered_for` is the redirect address of a client that Mainstay registered.
+    /// Makes the login for these tokens. `registered_for` is the redirect URL of a client that Mainstay
+    /// registered.
     pub fn into_login(
         self,
         tokens: Tokens,
@@ -73,19 +74,19 @@ impl PendingContext {
     }
 }
 
-/// The logins that have begun, by the entries of the logins.
+/// Started logins, by their entries in the vault.
 #[derive(Debug, Default)]
 pub(crate) struct StartedLogins {
     pub pending: Mutex<PendingLogins<PendingContext>>,
     /// Entries whose codes are being redeemed.
     pub redeeming: Mutex<BTreeSet<String>>,
     pub devices: Mutex<HashMap<String, CancellationToken>>,
-    /// Ports at which browsers are received.
+    /// Ports at which tasks receive browsers.
     pub ports: Mutex<BTreeSet<u16>>,
 }
 
 impl StartedLogins {
-    /// Takes the login of a state. Its code is redeemed next.
+    /// Takes the login of a state, so that its code can be redeemed.
     pub fn take(
         &self,
         state: &str,
@@ -94,12 +95,12 @@ impl StartedLogins {
     ) -> Result<PendingLogin<PendingContext>, StateError> {
         let mut logins = self.pending.lock();
         let login = logins.take(state, arrival, now)?;
-        // Under the lock, so that the login counts as pending at each moment.
+        // Insert under the lock, so that the login counts as pending without a break.
         self.redeeming.lock().insert(login.name.clone());
         Ok(login)
     }
 
-    /// The address of a login that waits for its redirect and asks for all these scopes.
+    /// The URL of a login that waits for its redirect and requests all these scopes.
     pub fn offered_url(&self, entry: &str, scopes: &Scopes, now: SystemTime) -> Option<Url> {
         let logins = self.pending.lock();
         let login = logins.pending(entry, now)?;
@@ -114,13 +115,13 @@ impl StartedLogins {
             || self.devices.lock().contains_key(entry)
     }
 
-    /// Gives up the login of an entry. `false` if there is none.
+    /// Cancels the login of an entry. Returns `false` if there is none.
     pub fn cancel(&self, entry: &str, now: SystemTime) -> bool {
         let is_cancelled = self.pending.lock().cancel(entry, now);
         self.cancel_device(entry) || is_cancelled
     }
 
-    /// Gives up the login on another device. `false` if there is none.
+    /// Cancels the login on another device. Returns `false` if there is none.
     pub fn cancel_device(&self, entry: &str) -> bool {
         let device = self.devices.lock().remove(entry);
         if let Some(device) = &device {

@@ -1,4 +1,4 @@
-//! Logins and registrations in the vault. The vault blocks, so each access runs on a thread of its own.
+//! Logins and registrations in the vault. The vault blocks, so each access runs on a separate thread.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,15 +11,15 @@ use ring::digest::{SHA256, digest};
 
 use crate::{identity::Registration, stored::StoredLogin};
 
-/// Time limit for the wait for another process that refreshes the same login.
+/// Maximum time to wait for another process that refreshes the same login.
 const LOCK_LIMIT: Duration = Duration::from_secs(30);
 
-/// The reason that the vault cannot be used, in words for people.
+/// The reason that the vault cannot be used. The text is for users.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct StoreError {
     reason: String,
-    /// True if another process has used the entry for too long.
+    /// True if another process has held the lock of the entry for too long.
     pub is_locked: bool,
 }
 
@@ -77,14 +77,14 @@ impl LoginStore {
             .transpose()
     }
 
-    /// Writes the login to the disk before it returns.
+    /// Saves the login. Returns after it is on the disk.
     pub async fn save_login(&self, entry: &str, login: &StoredLogin) -> Result<(), StoreError> {
         let (entry, bytes) = (entry.to_owned(), login.to_bytes());
         self.run(move |vault| vault.write(EntryKind::Logins, &entry, &bytes))
             .await
     }
 
-    /// Returns `false` if there was none.
+    /// Removes a login. Returns `false` if there was none.
     pub async fn remove_login(&self, entry: &str) -> Result<bool, StoreError> {
         let entry = entry.to_owned();
         self.run(move |vault| vault.remove(EntryKind::Logins, &entry))
@@ -96,15 +96,15 @@ impl LoginStore {
         self.run(|vault| vault.names(EntryKind::Logins)).await
     }
 
-    /// Keeps other processes from refreshing this login until the lock is dropped.
+    /// Prevents other processes from refreshing this login until the lock is dropped.
     pub async fn lock_login(&self, entry: &str) -> Result<EntryLock, StoreError> {
         let entry = entry.to_owned();
         self.run(move |vault| vault.lock(EntryKind::Logins, &entry, LOCK_LIMIT))
             .await
     }
 
-    /// The client that is registered at an issuer for a redirect address and the owner of the login. An entry that cannot be read counts as none: another
-    /// registration takes its place.
+    /// The client that is registered at an issuer for a redirect URL and the owner of the login. An unreadable
+    /// registration counts as absent, so that a new one replaces it.
     pub async fn registration(
         &self,
         issuer: &str,
@@ -146,7 +146,7 @@ impl LoginStore {
     }
 }
 
-/// Both addresses may be longer than the name of an entry.
+/// The name of a registration in the vault: a hash, because both URLs may be longer than a name may be.
 fn registration_entry(issuer: &str, redirect_uri: &str, owner: Option<&ClientName>) -> String {
     let mut text = format!("{issuer} {redirect_uri}");
     if let Some(owner) = owner {

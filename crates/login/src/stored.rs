@@ -1,4 +1,4 @@
-//! A login as the vault keeps it.
+//! A login as it is stored in the vault.
 
 use std::time::SystemTime;
 
@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::{discovery::IssuerMetadata, identity::ClientIdentity, scopes::Scopes, tokens::Tokens};
 
-/// A login to one server, with all that a refresh needs.
+/// A login to one server, with everything that a refresh needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StoredLogin {
-    /// The URL of the server. The login is not used for another one.
+    /// The URL of the server. The login is not used for any other URL.
     pub server_url: String,
     /// The value of the `resource` parameter.
     pub resource: String,
     pub issuer: IssuerMetadata,
     pub client: ClientIdentity,
-    /// All scopes that were ever asked for, so that a further login does not lose any.
+    /// All scopes that were ever requested, so that a new login keeps them.
     pub requested_scopes: Scopes,
     pub tokens: Tokens,
     pub logged_in_at: SystemTime,
-    /// The redirect address for which the client was registered. `None` if Mainstay has not registered it.
+    /// The redirect URL for which the client was registered. `None` if Mainstay did not register it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registered_for: Option<String>,
-    /// The reason that the login has ended. A person has to log in again.
+    /// The reason that the login has ended. A person must log in again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
 }
@@ -33,7 +33,7 @@ impl StoredLogin {
         serde_json::to_vec(self).expect("a login is JSON")
     }
 
-    /// The error names the member that cannot be read, and no value.
+    /// Parses a stored login. The error has the position of the unreadable member, and no value.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, UnreadableLogin> {
         serde_json::from_slice(bytes).map_err(|error| UnreadableLogin {
             line: error.line(),

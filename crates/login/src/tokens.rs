@@ -1,4 +1,4 @@
-//! Tokens as an authorization server sends them (RFC 6749, 5.1), and as they are kept.
+//! Tokens as an authorization server sends them (RFC 6749, 5.1), and as they are stored.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,13 +8,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{scopes::Scopes, secret_text};
 
-/// The longest lifetime that is believed: a hundred years.
+/// Maximum lifetime of a token: a hundred years. Longer lifetimes are reduced to it.
 const MAX_LIFETIME: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// A token with a shorter lifetime is used for this time, so that one that expires at once causes no loop of refreshes.
+/// Minimum lifetime of a token. Without it, a token that expires at once would cause a loop of refreshes.
 const MIN_LIFETIME: Duration = Duration::from_secs(5);
 
-/// The answer of a token endpoint. It is read leniently: servers write the lifetime as a text, and leave the type out.
+/// The answer of a token endpoint. It is parsed leniently: some servers send the lifetime as a text, or no type.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TokenAnswer {
     access_token: AccessToken,
@@ -42,7 +42,7 @@ fn read_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BasicTokenTyp
     })
 }
 
-/// Accepts a number, a number in a text, and `null`. A lifetime that makes no sense is none.
+/// Accepts a number, a number as a text, and `null`. An invalid lifetime counts as none.
 fn read_lifetime<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let seconds = match serde_json::Value::deserialize(deserializer)? {
         serde_json::Value::Number(number) => number.as_f64(),
@@ -72,7 +72,7 @@ impl TokenResponse for TokenAnswer {
         self.refresh_token.as_ref()
     }
 
-    /// The scopes are read by [`Tokens::from_answer`], which has them in one list.
+    /// Always `None`, because [`Tokens::from_answer`] reads the scopes.
     fn scopes(&self) -> Option<&Vec<Scope>> {
         None
     }
@@ -87,7 +87,7 @@ pub struct Tokens {
     #[serde(default, with = "secret_text::optional")]
     pub refresh: Option<Secret>,
     pub obtained_at: SystemTime,
-    /// `None` if the authorization server does not say: the token is used until it is refused.
+    /// `None` if the authorization server names no lifetime. Then the token is used until it is refused.
     pub expires_at: Option<SystemTime>,
     /// The granted scopes.
     pub scopes: Scopes,
@@ -103,8 +103,8 @@ pub enum UnusableToken {
 }
 
 impl Tokens {
-    /// The tokens of an answer. A server that names no scopes has granted those that were requested (RFC 6749, 5.1).
-    /// A server that sends no refresh token leaves the one before valid (RFC 6749, 6).
+    /// The tokens of an answer. Without scopes in the answer, all requested scopes are granted (RFC 6749, 5.1). Without
+    /// a refresh token in the answer, the previous one stays valid (RFC 6749, 6).
     pub fn from_answer(
         answer: &TokenAnswer,
         now: SystemTime,
@@ -140,8 +140,8 @@ impl Tokens {
         self.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// The time of the next refresh: after 80 % of the lifetime, and up to a tenth of the lifetime earlier by
-    /// `jitter`, from 0 to 1. `None` if the token names no end.
+    /// The time of the next refresh: after 80 % of the lifetime, minus up to 10 % of the lifetime by `jitter`, which is
+    /// from 0 to 1. `None` if the token has no known end.
     pub fn refresh_at(&self, jitter: f64) -> Option<SystemTime> {
         let lifetime = self.expires_at?.duration_since(self.obtained_at).ok()?;
         let share = 0.8 - 0.1 * jitter.clamp(0.0, 1.0);

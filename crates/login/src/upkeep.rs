@@ -1,5 +1,5 @@
-//! Decides when a login is refreshed, and what follows from the answer. Pure: the caller has the clock, the network and
-//! the vault.
+//! Decides when a login is refreshed, and what follows from the answer. The decisions are pure: the clock, the network
+//! and the vault belong to the caller.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,29 +10,29 @@ use crate::{
     stored::StoredLogin,
 };
 
-/// The first pause after a refresh that failed for now; each further one doubles it.
+/// Pause after the first temporary failure of a refresh. It doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// The longest pause between two attempts to refresh.
+/// Maximum pause between two attempts to refresh.
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
-/// The refusal of a younger token starts no refresh, because the server seems to refuse every token. For tokens with
-/// a short lifetime, it is a quarter of the lifetime.
+/// Minimum age of a token whose refusal starts a refresh. A server that refuses a younger token probably refuses every
+/// token. For tokens with a short lifetime, the minimum is a quarter of the lifetime.
 const FRESH: Duration = Duration::from_secs(30);
 
-/// The upkeep of one login.
+/// The refresh state of one login.
 #[derive(Clone, Debug, Default)]
 pub struct LoginUpkeep {
     login: Option<StoredLogin>,
     grant: Grant,
-    /// The reason that a person is needed.
+    /// The reason that a person must log in.
     end: Option<String>,
-    /// The refresh that was tried last.
+    /// The last attempt to refresh.
     last_refresh: Option<RefreshReport>,
-    /// Attempts in a row that failed for now.
+    /// Consecutive attempts that failed temporarily.
     failures: u32,
     retry_at: Option<SystemTime>,
-    /// True if the server has refused the present token, and no refresh has succeeded since.
+    /// True if the server has refused the current token, and no refresh has succeeded since.
     is_refused: bool,
 }
 
@@ -40,52 +40,52 @@ pub struct LoginUpkeep {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefreshReport {
     pub at: SystemTime,
-    /// `None` if it succeeded.
+    /// `None` if the attempt succeeded.
     pub error: Option<String>,
 }
 
 /// The credentials of the next request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextToken {
-    /// There is no login, and none was asked for.
+    /// There is no login, and no server has required one.
     NoLogin,
     Ready(Secret),
-    /// A refresh comes first: now, or at this time if the last one failed.
+    /// A refresh must come first: at once, or at this time if the last one failed.
     AfterRefresh(Option<SystemTime>),
-    /// Only a person can help, for this reason.
+    /// A person must log in, for this reason.
     Ended(String),
 }
 
-/// The consequence of a refusal by the server.
+/// The next step after the server's refusal of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AfterRefusal {
-    /// There is another token already.
+    /// There is already another token.
     Use(Secret),
     Refresh,
-    /// A person has to log in, for this reason. The login is over.
+    /// The login has ended for this reason, and a person must log in.
     LogIn(String),
-    /// A person has to log in again to get these scopes, too. The login stays valid for other requests.
+    /// A person must log in again to get these additional scopes. The login stays valid for other requests.
     StepUp(Scopes),
-    /// The server refuses a permission for this reason, although the login has every scope that the server names.
+    /// The server denies a permission for this reason, although the login has every scope that the server names.
     Denied(String),
-    /// The refusal has nothing to do with a login.
+    /// The refusal is not about the login.
     NotOurs,
 }
 
-/// The consequence of a refresh.
+/// The next step after a refresh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AfterRefresh {
-    /// The new tokens are to be saved before anything else.
+    /// The new tokens must be saved before anything else.
     Save,
     /// The next attempt is due at this time.
     Retry(SystemTime),
-    /// The login is over, for this reason.
+    /// The login has ended for this reason.
     Ended(String),
 }
 
 impl LoginUpkeep {
     pub fn new(grant: Grant, login: Option<StoredLogin>) -> Self {
-        // A machine tries again after a restart: its settings may have been corrected.
+        // Do not restore the end of a machine login, because its settings may have been corrected.
         let ended = login.as_ref().filter(|_| grant == Grant::Person);
         Self {
             end: ended.and_then(|login| login.ended.clone()),
@@ -103,7 +103,7 @@ impl LoginUpkeep {
         self.end.as_deref()
     }
 
-    /// Time of the next attempt, if the last one failed for now.
+    /// The time of the next attempt, if the last one failed temporarily.
     pub fn retry_at(&self, now: SystemTime) -> Option<SystemTime> {
         self.next_retry(now)
     }
@@ -112,7 +112,7 @@ impl LoginUpkeep {
         self.last_refresh.as_ref()
     }
 
-    /// Takes a new login of a person, or the tokens that another process has refreshed.
+    /// Replaces the login by a new one of a person, or by one that another process has refreshed.
     pub fn replace(&mut self, login: StoredLogin) {
         *self = Self::new(self.grant, Some(login));
     }
@@ -121,7 +121,7 @@ impl LoginUpkeep {
         *self = Self::new(self.grant, None);
     }
 
-    /// True if a token can be had without a person.
+    /// True if a token can be requested without a person.
     fn can_refresh(&self) -> bool {
         match (self.grant, &self.login) {
             (Grant::ClientCredentials, _) => true,
@@ -130,7 +130,7 @@ impl LoginUpkeep {
         }
     }
 
-    /// Time of the next attempt. After a clock was set back, an attempt is due.
+    /// The time of the next attempt. After the clock was set back, the next attempt is due at once.
     fn next_retry(&self, now: SystemTime) -> Option<SystemTime> {
         self.retry_at
             .filter(|retry_at| *retry_at <= now + LONGEST_PAUSE)
@@ -146,13 +146,13 @@ impl LoginUpkeep {
                 NextToken::Ready(tokens.access.clone())
             }
             _ if self.can_refresh() => NextToken::AfterRefresh(self.next_retry(now)),
-            // A token that has expired by our clock may be valid by the server's.
+            // A token that has expired by our clock may still be valid by the server's clock.
             Some(tokens) => NextToken::Ready(tokens.access.clone()),
             None => NextToken::NoLogin,
         }
     }
 
-    /// Time of the next refresh that no request has to wait for. `jitter` is from 0 to 1.
+    /// The time of the next refresh in the background. `jitter` is from 0 to 1.
     pub fn refresh_at(&self, jitter: f64) -> Option<SystemTime> {
         if self.end.is_some() || !self.can_refresh() {
             return None;
@@ -166,7 +166,8 @@ impl LoginUpkeep {
         Some(self.retry_at.map_or(due, |retry_at| retry_at.max(due)))
     }
 
-    /// The server has refused a request with this token. `challenge` is its `Bearer` challenge, if it sent one.
+    /// Handles the server's refusal of a request with this token. `challenge` is its `Bearer` challenge, if it sent
+    /// one.
     pub fn handle_refusal(
         &mut self,
         status: u16,
@@ -243,7 +244,7 @@ impl LoginUpkeep {
         AfterRefusal::Denied(reason)
     }
 
-    /// Takes the answer to a refresh: the login with its new tokens. `jitter` is from 0 to 1.
+    /// Handles the answer to a refresh: the login with its new tokens. `jitter` is from 0 to 1.
     pub fn handle_refresh(
         &mut self,
         answer: Result<StoredLogin, GrantError>,
@@ -608,15 +609,15 @@ mod tests {
     fn a_clock_that_jumps_costs_a_refresh_at_most() {
         let mut late = upkeep(Some(100), Some("r"));
         late.handle_refresh(Err(down()), at(100_000), 0.0);
-        // Set back after a failure: the next attempt does not wait for that time.
+        // The clock was set back after a failure, so the next attempt does not wait for the old time.
         assert_eq!(late.next_token(at(200)), NextToken::AfterRefresh(None));
         let upkeep = upkeep(Some(100), Some("r"));
-        // Set back: the token seems valid for longer, and the server's 401 tells.
+        // The clock was set back, so the token seems valid for longer. Only the server's 401 shows that it is not.
         assert_eq!(
             upkeep.next_token(SystemTime::UNIX_EPOCH),
             NextToken::Ready(Secret::new("one"))
         );
-        // Set ahead.
+        // The clock was set ahead.
         assert_eq!(upkeep.next_token(at(700)), NextToken::AfterRefresh(None));
     }
 }

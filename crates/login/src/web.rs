@@ -1,5 +1,4 @@
-//! Requests to authorization servers. The package `transport` sends them; tests have an authorization server of their
-//! own.
+//! Requests to authorization servers. The package `transport` sends them. Tests use their own authorization server.
 
 use std::{fmt::Debug, pin::Pin};
 
@@ -10,40 +9,41 @@ pub type WebResponse = http::Response<Vec<u8>>;
 pub type PendingResponse<'a> =
     Pin<Box<dyn Future<Output = Result<WebResponse, WebError>> + Send + 'a>>;
 
-/// Sends bounded HTTP requests. Redirects are not followed where a request has a body.
+/// Sends HTTP requests with limits of time and size. Redirects of requests with a body are not followed.
 pub trait Web: Debug + Send + Sync {
     fn send(&self, request: WebRequest) -> PendingResponse<'_>;
 }
 
-/// A request without a usable answer. The texts name the place and the reason.
+/// The error of a request without a usable answer. The texts name the URL and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WebError {
-    /// Nothing was sent: no address, no connection, no TLS.
+    /// Nothing was sent, because the address, the connection or TLS failed.
     #[error("{0}")]
     NotSent(String),
-    /// The request was sent, and the answer did not come or was cut off.
+    /// The request was sent, but its answer is missing or incomplete.
     #[error("{0}")]
     AnswerLost(String),
-    /// The answer is longer than its limit, or leads to a place that is not followed.
+    /// The answer is too long, or redirects to a URL that is not followed.
     #[error("{0}")]
     Unusable(String),
 }
 
-/// Marks a request to a URL that an MCP server has named, and no configuration or authorization server.
+/// Marks a request to a URL that an MCP server has named, in contrast to URLs of the configuration or of an
+/// authorization server.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedByServer;
 
-/// Marks the response to a request that a proxy has forwarded: the proxy itself may have answered. Has its name.
+/// Marks a response that came through a proxy, because the proxy itself may have sent it. Has the proxy's name.
 #[derive(Clone, Debug)]
 pub struct ThroughProxy(pub String);
 
-/// Names the proxy behind the status of a response. Empty without one.
+/// A note that names the proxy, for the end of an error. Empty without a proxy.
 pub fn proxy_note(response: &WebResponse) -> String {
     let proxy = response.extensions().get::<ThroughProxy>();
     proxy.map_or_else(String::new, |ThroughProxy(words)| format!(" ({words})"))
 }
 
-/// A GET of a JSON document.
+/// Builds a GET request for a JSON document.
 pub fn get_json(url: &str) -> Result<WebRequest, http::Error> {
     http::Request::get(url)
         .header("accept", "application/json")

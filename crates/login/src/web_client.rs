@@ -14,7 +14,7 @@ use crate::{
 /// Time limit for one request with its redirects.
 const TIME_LIMIT: Duration = Duration::from_secs(15);
 
-/// Maximum bytes of an answer. Metadata documents have some kilobytes.
+/// Maximum length of an answer, in bytes. Metadata documents have some kilobytes.
 const MAX_ANSWER: usize = 512 * 1024;
 
 /// Makes the [`Web`] of a server.
@@ -22,7 +22,7 @@ pub trait WebSource: std::fmt::Debug + Send + Sync {
     fn web(&self, server: &LoginServer) -> Arc<dyn Web>;
 }
 
-/// The network of this machine.
+/// The source of clients that use the network of this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Network;
 
@@ -48,8 +48,8 @@ struct WebClient {
 }
 
 impl WebClient {
-    /// True if a private address is refused. A server of the internet must not lead Mainstay to the services of the
-    /// network in which it runs, but a server of that network may, and so may an issuer of the configuration.
+    /// True if private addresses are refused. A server on the internet must not make Mainstay send requests to its
+    /// private network. A server in that network may, and so may an issuer of the configuration.
     async fn is_only_public(&self, request: &WebRequest) -> bool {
         let is_named_by_server = request.extensions().get::<NamedByServer>().is_some();
         let is_of_configuration = self.has_configured_issuer && !is_named_by_server;
@@ -78,7 +78,7 @@ impl Web for WebClient {
                     .as_ref()
                     .filter(|_| !response.status().is_success())
                 {
-                    // A proxy may quote the credentials that it was sent. Refusals are shown to people.
+                    // A proxy may quote the credentials that it received, and refusals are shown to users.
                     let text = String::from_utf8_lossy(response.body()).into_owned();
                     *response.body_mut() = secrets.hide(&text).into_owned().into_bytes();
                 }

@@ -1,4 +1,4 @@
-//! The search for an authorization server, against sites of every kind.
+//! Tests of the search for an authorization server, with sites of every kind.
 
 use std::{collections::HashMap, sync::Mutex};
 
@@ -10,12 +10,12 @@ use mainstay_login::{
 use oauth2::url::Url;
 use serde_json::{Value, json};
 
-/// Sites that answer GETs of some URLs, and 404 to others.
+/// Sites that answer GET requests for some URLs, and 404 for others.
 #[derive(Debug, Default)]
 struct Sites {
     pages: HashMap<String, (u16, String)>,
     requests: Mutex<Vec<String>>,
-    /// The requests to URLs that the MCP server has named.
+    /// Requests to URLs that the MCP server has named.
     named_by_server: Mutex<Vec<String>>,
 }
 

@@ -1,4 +1,5 @@
-//! Requests to a token endpoint as an authorization server receives them, and its answers as JSON and as a form.
+//! Tests of requests to a token endpoint as an authorization server receives them, and of answers as JSON and as
+//! form bodies.
 
 use std::{
     collections::HashMap,
@@ -22,10 +23,10 @@ use mainstay_login::{
 };
 use oauth2::url::{Url, form_urlencoded};
 
-/// Status, content type and body of an answer, or the reason that there is none.
+/// Status, content type and body of an answer, or the error of the request.
 type FakeAnswer = Result<(u16, &'static str, String), WebError>;
 
-/// An authorization server that sends prepared answers, the last of them again and again.
+/// An authorization server that sends prepared answers, and repeats the last one.
 #[derive(Debug)]
 struct FakeIssuer {
     answers: Mutex<Vec<FakeAnswer>>,
@@ -47,7 +48,7 @@ impl FakeIssuer {
         Self::new(vec![Ok((status, content_type, body.to_owned()))])
     }
 
-    /// The members of the form that the last request has.
+    /// The members of the last request's form body.
     fn form(&self) -> HashMap<String, String> {
         let requests = self.requests.lock().expect("a lock");
         let body = requests.last().expect("a request").body();
@@ -334,7 +335,7 @@ async fn what_says_neither_yes_nor_no_is_tried_again() {
             "<html>",
             "the authorization server answers HTTP 404",
         ),
-        // A gateway before the authorization server has JSON of its own.
+        // A gateway in front of the authorization server may send its own JSON.
         (
             403,
             json,
@@ -379,7 +380,7 @@ async fn a_request_that_was_not_sent_is_told_from_a_lost_answer() {
     }
 }
 
-/// An authorization server may quote the request. Its refresh token reaches no error.
+/// An authorization server may quote the request. No error contains the request's refresh token.
 #[tokio::test]
 async fn errors_do_not_quote_the_secrets_of_a_request() {
     let (issuer, client) = (issuer(), client(AuthMethod::ClientSecretPost));

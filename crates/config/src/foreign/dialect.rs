@@ -1,18 +1,19 @@
-//! Tells which program a configuration file belongs to, by its place and its shape. Programs use the same
-//! words for different things: `timeout` is in seconds for some, and each has its own names for folders.
+//! Detects the program to which a configuration file belongs, by its path and its entries. The same key
+//! means different things in different programs: some count `timeout` in seconds, and each has its own
+//! variables for folders.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::{Environment, read::node::Node};
 
-/// Keys of Cline, Roo Code and Kilo Code: tools that need no confirmation, files to watch. No program that
-/// counts `timeout` in milliseconds has them.
+/// Keys of Cline, Roo Code and Kilo Code, which count `timeout` in seconds: tools that need no
+/// confirmation, and files to watch. No program that counts in milliseconds has these keys.
 const KEYS_WITH_SECONDS: [&str; 2] = ["alwaysAllow", "watchPaths"];
 
 /// A key of Cline, which counts seconds, and of Kiro and Amazon Q, which count milliseconds.
 const KEY_WITH_EITHER: &str = "autoApprove";
 
-/// Folders of a project that its editor reads.
+/// Folders of a project from which an editor reads its configuration.
 const PROJECT_FOLDERS: [&str; 8] = [
     ".vscode",
     ".vs",
@@ -29,9 +30,9 @@ const PROJECT_FOLDERS: [&str; 8] = [
 pub(crate) enum Unit {
     Seconds,
     Milliseconds,
-    /// Milliseconds, unless the number can only be one of seconds.
+    /// Milliseconds, unless the number is so small that it must be seconds.
     Either,
-    /// Milliseconds, as in our own file, but the file may come from elsewhere.
+    /// Milliseconds, as in our own file. The file may belong to another program.
     #[default]
     Unknown,
 }
@@ -46,7 +47,7 @@ pub(crate) struct Dialect {
 }
 
 impl Dialect {
-    /// Finds the dialect of a file at this path; `servers` are its entries.
+    /// Finds the dialect of a file at this path. `servers` are its entries.
     pub fn of_file(path: &Path, servers: &[Node<'_>], environment: &dyn Environment) -> Self {
         let is_of_gemini = is_of_gemini(path);
         let has = |keys: &[&str]| {
@@ -92,7 +93,7 @@ fn is_in(path: &Path, folder: &str) -> bool {
     folders.any(|component| component == Component::Normal(folder.as_ref()))
 }
 
-/// The parent of the folder that an editor reads in each project.
+/// The project of a file: the parent of the editor's folder in it.
 fn project(path: &Path) -> Option<PathBuf> {
     let mut folders = path.ancestors().skip(1);
     let editor_folder = folders.find(|folder| {

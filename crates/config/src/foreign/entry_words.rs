@@ -1,8 +1,8 @@
-//! Words of other MCP clients in a server's entry. The reader of our own file and `client-files` both use
-//! them.
+//! Keys and words of other MCP clients in a server's entry. The reader of our own file and `client-files`
+//! share them.
 
-/// Keys of other clients that change nothing here, whatever they hold, and that people keep: descriptions, and
-/// what a client may call without asking.
+/// Keys of other clients that have no effect here, but that people want to keep, such as descriptions and the
+/// tools that a client may call without confirmation.
 pub const KEPT_KEYS: [&str; 15] = [
     "alwaysAllow",
     "autoApprove",
@@ -21,7 +21,7 @@ pub const KEPT_KEYS: [&str; 15] = [
     "version",
 ];
 
-/// Further keys that change nothing here. They mean something to one client only.
+/// Further keys that have no effect here. Each has a meaning for one client only.
 pub const UNUSED_KEYS: [&str; 16] = [
     "alwaysLoad",
     "autoconnect",
@@ -52,14 +52,14 @@ pub enum TransportWord {
 }
 
 impl TransportWord {
-    /// Reads any spelling that clients use; hyphens, underscores, blanks and case do not count.
+    /// Parses any spelling of the word that clients use. Ignores hyphens, underscores, blanks and case.
     pub fn parse(word: &str, key: &str) -> Option<Self> {
         let word = word.replace(['-', '_', ' '], "").to_lowercase();
         Some(match word.as_str() {
             "stdio" | "local" => Self::Stdio,
             "sse" => Self::Sse,
             "http" | "streamablehttp" | "remotestreamable" => Self::StreamableHttp,
-            // As a `serverType` it means SSE; elsewhere it only means that the server is no process.
+            // As a `serverType` the word means SSE. In other keys it only means that the server is no process.
             "remote" if key == "serverType" => Self::Sse,
             "remote" => Self::Remote,
             _ => return None,

@@ -1,4 +1,4 @@
-//! Recognises files of other programs that Mainstay cannot use as they are, and tells what to do with them.
+//! Recognises files of other programs that Mainstay cannot read, and has a hint for each.
 
 pub(crate) mod choice;
 pub(crate) mod dialect;
@@ -15,9 +15,9 @@ pub use self::entry_words::{KEPT_KEYS, TransportWord, UNUSED_KEYS};
 /// A file of another program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Foreign {
-    /// The program and the place of its servers, as a sentence without its end.
+    /// Names the program and the place of its servers: a sentence without a full stop.
     pub message: &'static str,
-    /// The way to make a configuration of it.
+    /// The steps that turn the file into a configuration.
     pub hint: &'static str,
 }
 
@@ -137,8 +137,8 @@ pub(crate) fn in_json(fields: &Fields<'_>) -> Option<&'static Foreign> {
         .then_some(&BARE_ENTRIES)
 }
 
-/// True if `command` is an array, the type is one of opencode's, or the entry has `enabled`: Crush has
-/// `disabled` instead.
+/// True for an entry of opencode: `command` is an array, the type is one of opencode's, or there is
+/// `enabled`. Crush has `disabled` instead.
 fn is_of_opencode(entry: &Node<'_>) -> bool {
     let is_array = entry
         .member("command")
@@ -148,8 +148,8 @@ fn is_of_opencode(entry: &Node<'_>) -> bool {
     is_array || is_switched || matches!(word, Some("local" | "remote"))
 }
 
-/// Recognises a text that is not JSON by its extension or its first line. JSON begins with a bracket, and
-/// the other formats do not, apart from the head of a table in TOML.
+/// Recognises a text that is not JSON by its extension or its first line. JSON begins with a bracket. Of
+/// the other formats only TOML can begin with one, in the header of a table.
 pub(crate) fn in_text(text: &str, path: &Path) -> Option<&'static Foreign> {
     let lines = text.lines().map(without_comment);
     let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));

@@ -1,4 +1,4 @@
-//! `alerts`: receivers of a message when a server goes down, flaps, loses its tools or recovers.
+//! Reads `alerts`: receivers of a message when a server goes down, flaps, loses its tools or recovers.
 //!
 //! ```json
 //! {"on": ["server_down", "recovered"], "servers": ["prod-*"], "webhook": {"url": "${ALERT_URL}"}, "afterMs": 60000}
@@ -17,7 +17,7 @@ use crate::read::{
     report::FindingReport,
 };
 
-/// Most outages are over by then, and nobody needs to hear of them.
+/// Default delay of an alert. Most outages are shorter, and nobody needs to hear of them.
 const AFTER: Duration = Duration::from_secs(60);
 const FLAPPING: Flapping = Flapping {
     losses: 3,

@@ -1,4 +1,4 @@
-//! Reads one server's entry. `reach` reads how the server is reached, `options` everything else.
+//! Reads one server's entry. `reach` reads the transport, and `options` everything else.
 //!
 //! A reader records a problem and goes on with a placeholder value, so that one run finds every
 //! problem. An entry with a problem is never launched.
@@ -33,7 +33,7 @@ use crate::{
 pub(crate) struct Context<'e> {
     pub environment: &'e dyn Environment,
     pub references: References,
-    /// The file.
+    /// The path of the file.
     pub path: &'e Path,
     pub folder: &'e Path,
     pub dialect: &'e Dialect,
@@ -43,21 +43,21 @@ pub(crate) struct Context<'e> {
     pub policies: Policies,
 }
 
-/// An entry being read, or another object whose texts may have references.
+/// Reads an entry, or another object whose texts may have references.
 pub(crate) struct EntryReader<'e, 'r, 't> {
     /// The server's name in the file.
     pub label: &'e str,
     pub fields: Fields<'e>,
     pub report: &'r mut FindingReport<'t>,
     pub scope: ReferenceScope<'e>,
-    /// The file of the entry.
+    /// The path of the file with the entry.
     pub file: &'e Path,
     /// Variables of `env` that are `null`.
     pub unset: BTreeSet<String>,
 }
 
 impl<'e> Context<'e> {
-    /// The names that references outside of any entry may have.
+    /// The scope of references outside of entries.
     pub fn scope(&self) -> ReferenceScope<'e> {
         ReferenceScope {
             environment: self.environment,
@@ -144,7 +144,8 @@ impl<'e, 'r, 't> EntryReader<'e, 'r, 't> {
 }
 
 impl<'e> EntryReader<'e, '_, '_> {
-    /// Reads `inputParams`. Each is a text, or an object that describes the parameter and has its value.
+    /// Reads `inputParams`. Each is a text, or an object that describes the parameter and contains its
+    /// value.
     fn read_params(&mut self) {
         for Member { key, node, .. } in self.members("inputParams") {
             let value = if node.is_object() {
@@ -229,8 +230,8 @@ impl<'e> EntryReader<'e, '_, '_> {
         }
     }
 
-    /// Reads a text that must be there and not be empty. Returns it with its place. `absent` is the error
-    /// message, and `keys` are the keys that may hold the text.
+    /// Reads a required text, which must not be empty. Returns it with its place. `absent` is the error
+    /// message if the text is missing. `keys` are the keys that may hold the text.
     pub fn required(
         &mut self,
         node: Option<Node<'e>>,
@@ -260,7 +261,7 @@ impl<'e> EntryReader<'e, '_, '_> {
         Some((node.place, text))
     }
 
-    /// Checks a URL. One that still has references is checked when they are replaced.
+    /// Checks a URL. A URL that still has references is checked later, when they are replaced.
     pub fn checked_url(&mut self, place: &KeyPath, url: String) -> Option<String> {
         if self.scope.is_open(&url) {
             return Some(url);
@@ -308,7 +309,8 @@ impl<'e> EntryReader<'e, '_, '_> {
     pub fn resolved<T>(&mut self, place: &KeyPath, resolved: Result<T, Unresolved>) -> Option<T> {
         match resolved {
             Ok(text) => Some(text),
-            // The entry is reported already, and a long entry would have as many findings as texts.
+            // The entry was already reported as too long. A finding for each further text would only
+            // repeat that.
             Err(Unresolved::NoRoom) => None,
             Err(fault @ (Unresolved::File { .. } | Unresolved::Keyring { .. })) => {
                 self.report.error_of_file(place, &fault, fault.hint());
@@ -327,8 +329,8 @@ impl<'e> EntryReader<'e, '_, '_> {
             .unwrap_or_default()
     }
 
-    /// Warns of a key that this kind of server does not use. Some programs write the keys of every kind,
-    /// and leave these empty.
+    /// Warns about a key that this kind of server does not use, unless it is empty. Some programs write
+    /// the keys of all kinds of servers, and leave the unused ones empty.
     pub fn unused(&mut self, key: &'static str, message: &str) {
         if let Some(node) = self.fields.take(key).filter(|node| !node.is_empty()) {
             self.report.warn(&node.place, message);

@@ -1,13 +1,13 @@
-//! Files of variables, as `envFile` names them: lines of `NAME=VALUE`.
+//! Parses the file that `envFile` names: lines of the form `NAME=VALUE`.
 
 /// A line that sets no variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {0} is not NAME=VALUE")]
 pub(crate) struct NoVariable(pub usize);
 
-/// Reads the variables of a text, in its order. Leaves out empty lines, lines that begin with `#`, and
-/// `export` before a name. A value may stand in quotes; in double quotes `\n`, `\"` and `\\` are escapes.
-/// After a value without quotes, ` #` begins a comment.
+/// Parses the variables of a text, in the order of the text. Ignores empty lines, lines that begin with
+/// `#`, and `export` before a name. A value may be in quotes. In double quotes, `\n`, `\"` and `\\` are
+/// escapes. After a value without quotes, ` #` begins a comment.
 pub(crate) fn read(text: &str) -> Result<Vec<(&str, String)>, NoVariable> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = text.lines().map(str::trim).enumerate();

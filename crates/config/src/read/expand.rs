@@ -1,6 +1,6 @@
 //! Expands references in a text: `${VAR}`, `${env:VAR}`, `${VAR:-default}`, `${input:id}`, `${file:path}`,
-//! `${keyring:name}`; `$${` stands for `${`. The value of a reference is never expanded again, and references cannot be
-//! nested, so a text is read once, from its beginning to its end.
+//! `${keyring:name}`. `$${` stands for `${`. References cannot be nested, and the value of a reference is not expanded
+//! again, so one pass over the text suffices.
 
 use std::{
     borrow::Cow,
@@ -16,40 +16,41 @@ use mainstay_core::{
 
 use crate::{UnreadableFile, UnreadableSecret, foreign::dialect::Dialect};
 
-/// The most bytes in the texts of one server's entry, all fields together: the texts with their references,
-/// and the values of the references. No system starts a process with a longer command line and environment,
-/// and twelve lines that double each other would fill any memory.
+/// Maximum length of all texts of one server's entry together, in bytes: the plain texts and the values of references.
+/// No system starts a process with a longer command line and environment. Without a limit, a few variables that each
+/// double the previous one would fill any memory.
 pub const MAX_EXPANDED: usize = 1024 * 1024;
 
-/// The longest path in a message, in characters.
+/// Maximum length of a path in a message, in characters.
 const LONGEST_PATH: usize = 256;
 
-/// The parts of the outside world that parsing needs, so that the core stays pure.
+/// Access to the outside world for the parser, so that parsing is pure.
 pub trait Environment {
-    /// A variable of the environment.
+    /// Returns a variable of the environment.
     fn var(&self, name: &str) -> Option<String>;
-    /// The text of a file that `${file:…}` names. Returns in bounded time, whatever the path leads to.
+    /// Returns the text of the file that `${file:…}` names. Must return in bounded time, even for a FIFO or a disk that
+    /// hangs.
     fn read_file(&self, path: &Path) -> Result<String, UnreadableFile>;
-    /// The secret that `${keyring:…}` names. Returns in bounded time, whatever the keyring does.
+    /// Returns the secret that `${keyring:…}` names. Must return in bounded time, even if the keyring hangs.
     fn secret(&self, name: &str) -> Result<Secret, UnreadableSecret>;
     fn home_dir(&self) -> Option<PathBuf>;
-    /// True if there is a folder at this path, or if that cannot be found out in bounded time.
+    /// True if this path is a folder, or if the check would take too long.
     fn has_folder(&self, path: &Path) -> bool {
         let _ = path;
         true
     }
 }
 
-/// Decides about references.
+/// The treatment of references in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum References {
-    /// Values take the places of references.
+    /// References are replaced by their values.
     Replaced,
-    /// References stay as they are, and nothing that they name is read: the entry is not approved yet.
+    /// References stay unchanged, and no file or secret is read. For entries that are not approved yet.
     Kept,
 }
 
-/// The names that references in one server's entry may have.
+/// The scope of the references in one server's entry: the sources of their values.
 pub(crate) struct ReferenceScope<'s> {
     pub environment: &'s dyn Environment,
     pub references: References,
@@ -60,10 +61,10 @@ pub(crate) struct ReferenceScope<'s> {
     pub inputs: &'s BTreeMap<String, String>,
     /// The entry's `inputParams`.
     pub params: BTreeMap<String, String>,
-    /// The entry's `env`. While it is being read it holds the variables above the current line, so that
-    /// `"PATH": "/opt/bin:${PATH}"` means the inherited PATH.
+    /// The entry's `env`. While `env` is being read, this has only the earlier variables, so that `${PATH}` in the
+    /// value of `PATH` refers to the inherited variable.
     pub env: BTreeMap<String, Secret>,
-    /// Number of bytes of [`MAX_EXPANDED`] that are left. `None` after a text has exceeded them.
+    /// Remaining bytes of [`MAX_EXPANDED`]. `None` after a text has exceeded them.
     pub room: Cell<Option<usize>>,
     /// True once a file or a secret of the vault was read.
     pub reads_files: Cell<bool>,
@@ -103,7 +104,7 @@ pub(crate) enum Unresolved {
     Unclosed,
     #[error("the texts of this entry have more than 1 MiB, with what their references stand for")]
     TooLong,
-    /// There is no room for another text. This was reported already.
+    /// An earlier text has exceeded [`MAX_EXPANDED`], and this was already reported.
     #[error("no room is left for this text")]
     NoRoom,
     #[error("the text contains a NUL character")]
@@ -146,7 +147,7 @@ impl Unresolved {
     }
 }
 
-/// A part of a text.
+/// A part of a text: plain text or a reference.
 enum Piece<'t> {
     Plain(&'t str),
     Reference(Reference<'t>),
@@ -157,7 +158,7 @@ struct Reference<'t> {
     kind: ReferenceKind,
     name: &'t str,
     default: Option<&'t str>,
-    /// The reference as it is spelled, without `${` and `}`.
+    /// The text of the reference, without `${` and `}`.
     whole: &'t str,
 }
 
@@ -204,7 +205,7 @@ impl<'t> Reference<'t> {
     }
 }
 
-/// The names of secrets of the vault in a text.
+/// The names of the secrets of the vault to which a text refers.
 pub fn named_secrets(text: &str) -> impl Iterator<Item = &str> {
     pieces(text).filter_map(|piece| match piece {
         Ok(Piece::Reference(reference)) if reference.kind == ReferenceKind::Keyring => {
@@ -214,10 +215,10 @@ pub fn named_secrets(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Reads a text piece by piece. Ends after the first piece that cannot be read.
+/// Splits a text into pieces. Ends after the first malformed piece.
 fn pieces(text: &str) -> impl Iterator<Item = Result<Piece<'_>, Unresolved>> {
     let mut rest = text;
-    // A reference after the plain text that is returned now.
+    // The reference that follows the plain text.
     let mut next = None;
     std::iter::from_fn(move || {
         if let Some(piece) = next.take() {
@@ -273,7 +274,7 @@ impl ReferenceScope<'_> {
             self.charge(text.len())?;
             expanded.push_str(text);
         }
-        // No command line, environment or header can have a NUL.
+        // A command line, an environment or a header cannot contain a NUL.
         if expanded.contains('\0') {
             Err(Unresolved::Nul)
         } else {
@@ -293,8 +294,7 @@ impl ReferenceScope<'_> {
         left.map(|_| ()).ok_or(Unresolved::TooLong)
     }
 
-    /// Resolves a path: `~/` is the home folder, a relative path starts at the folder of the configuration
-    /// file.
+    /// Resolves a path. `~/` is the home folder. A relative path starts at the folder of the configuration file.
     pub fn path(&self, text: &str) -> Result<PathBuf, Unresolved> {
         Ok(self.folder.join(self.under_home(text)?))
     }
@@ -356,7 +356,7 @@ impl ReferenceScope<'_> {
         }
     }
 
-    /// The folders that VS Code and its kin have their own names for.
+    /// The value of a predefined variable of VS Code and related editors, such as `workspaceFolder`.
     fn place(&self, name: &str) -> Option<Cow<'_, str>> {
         let project = || self.dialect.project.as_deref();
         let folder = match name {
@@ -369,8 +369,8 @@ impl ReferenceScope<'_> {
         Some(folder.into_os_string().into_string().ok()?.into())
     }
 
-    /// Expands a text without references. It may have names of other programs: `$PROJECT_DIR$` of JetBrains
-    /// and, in files of Gemini CLI, `$NAME`.
+    /// Expands a text without `${…}`. Replaces the variables of other programs: `$PROJECT_DIR$` of JetBrains and, in
+    /// files of Gemini CLI, `$NAME`.
     fn plain<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, Unresolved> {
         if !text.contains('$') {
             return Ok(text.into());
@@ -403,8 +403,8 @@ impl ReferenceScope<'_> {
                             self.charge(value.len())?;
                             done.push_str(&value);
                         }
-                        // Gemini CLI leaves an unset variable as it is. A text that is only its name is
-                        // reported.
+                        // Gemini CLI leaves an unset variable unchanged. A text that is only such a variable is an
+                        // error here.
                         None if is_variable && text.len() == name.len() + 1 => {
                             return Err(Unresolved::Variable(shortened(name, LONGEST_NAME)));
                         }
@@ -421,7 +421,7 @@ impl ReferenceScope<'_> {
         Ok(done.into())
     }
 
-    /// True if a text is `$NAME` or begins with `$NAME/`, which stands for a variable in other programs.
+    /// True if a text is `$NAME` or begins with `$NAME/`. In other programs, that is a variable.
     pub fn looks_like_a_variable(&self, text: &str) -> bool {
         let Some(from) = text.strip_prefix('$') else {
             return false;
@@ -434,8 +434,8 @@ impl ReferenceScope<'_> {
             && (name.is_empty() || name.starts_with('/'))
     }
 
-    /// True if `$` and a name follow a blank or an `=`, as in `Bearer $TOKEN` and `--t=$TOKEN`. Only names
-    /// in capitals count: a password may have any character.
+    /// True if `$` and a name follow a blank or an `=`, as in `Bearer $TOKEN` and `--t=$TOKEN`. Only names in capitals
+    /// count, because a password may contain a `$`.
     pub fn has_variable_within(&self, text: &str) -> bool {
         let is_variable = |(at, _): (usize, &str)| {
             let follows = text[..at].ends_with([' ', '=']);
@@ -470,7 +470,7 @@ impl ReferenceScope<'_> {
         Ok(secret)
     }
 
-    /// Reads a file's text without its last line break, which editors add.
+    /// Reads a file's text. Removes the last line break, which editors add.
     pub fn file(&self, path: &str) -> Result<String, Unresolved> {
         let path = self.path(path)?;
         self.reads_files.set(true);
@@ -491,10 +491,10 @@ impl ReferenceScope<'_> {
     }
 }
 
-/// The longest name of a secret.
+/// Maximum length of a secret's name.
 const LONGEST_SECRET_NAME: usize = 128;
 
-/// The rule of [`is_secret_name`], for people.
+/// The rule of [`is_secret_name`], in words.
 pub const SECRET_NAME_RULE: &str = "a name has 1 to 128 letters, digits, '-', '_', '.', '/' and '@', and begins with none of '-', '.' and '/'";
 
 /// True if a secret of the vault may have this name. Such a name can stand in a reference and on a command line.
@@ -542,7 +542,7 @@ fn macro_meaning(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The variable for `${input:id}`, because Mainstay cannot ask a person.
+/// The name of the environment variable with the answer to `${input:id}`. Mainstay cannot ask a person.
 fn input_variable(id: &str) -> String {
     let tail = id.chars().map(|c| {
         if c.is_ascii_alphanumeric() {

@@ -11,7 +11,7 @@ use crate::{
     words::schema::{KeyRow, ObjectShape, ValueShape},
 };
 
-/// An object whose keys stand in the schema. Keys that were not taken are reported at the end.
+/// An object whose keys are in the schema. [`Self::finish`] reports the keys that no reader took.
 pub(crate) struct Fields<'a> {
     pub place: KeyPath,
     /// The schema of the object.
@@ -31,7 +31,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Takes the value of a key; `null` counts as absent.
+    /// Takes the value of a key. `null` counts as absent.
     pub fn take(&mut self, key: &'static str) -> Option<Node<'a>> {
         debug_assert!(
             self.object.is_some_and(|object| object.key(key).is_some()),
@@ -93,7 +93,7 @@ impl<'a> Fields<'a> {
         let is_foreign = |key| foreign.iter().any(|keys| keys.contains(key));
         self.members.sort_by_key(|member| member.key_place.offset);
         for Member { key, key_place, .. } in &self.members {
-            // The search for a similar key takes a while.
+            // The search for a similar key is slow, so it ends with the last warning that is kept.
             if report.has_warnings_enough() {
                 break;
             }
@@ -108,7 +108,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// True for keys of notes that people write into JSON, and of schemas for tools.
+/// True for keys under which people write notes, or tools the URL of a schema.
 fn is_comment(key: &str) -> bool {
     key.starts_with(['$', '_']) || key.starts_with("//")
 }

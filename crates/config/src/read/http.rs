@@ -44,7 +44,7 @@ pub(crate) fn check_url(url: &str) -> Result<(), InvalidUrl> {
     match port.strip_prefix(':') {
         None if port.is_empty() => Ok(()),
         None => Err(InvalidUrl::Host),
-        // `parse` would also accept a sign.
+        // Check the digits, because `parse` would also accept a sign.
         Some(digits) => match digits.parse::<u16>() {
             Ok(1..) if digits.bytes().all(|byte| byte.is_ascii_digit()) => Ok(()),
             _ => Err(InvalidUrl::Port),
@@ -77,7 +77,7 @@ pub fn check_header(name: &str, value: &str) -> Result<String, InvalidHeader> {
     Ok(name.to_ascii_lowercase())
 }
 
-/// True for headers that belong to the connection and the protocol, not to the operator.
+/// True for headers that Mainstay sets itself, for the connection and the protocol.
 pub fn is_ours(lowercase_name: &str) -> bool {
     matches!(
         lowercase_name,
@@ -99,8 +99,8 @@ pub fn is_ours(lowercase_name: &str) -> bool {
     )
 }
 
-/// Reads the origin at which browsers reach Mainstay. They come back from a login with a code in the address, so it
-/// needs TLS beyond this machine (OAuth 2.1, 1.5).
+/// Reads the origin at which browsers reach Mainstay. A login redirects the browser to it with a code in the URL,
+/// so the origin needs TLS unless it is on this machine (OAuth 2.1, 1.5).
 pub(crate) fn public_url(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<String> {
     let text = node.string(report)?;
     if let Err(fault) = check_url(text) {

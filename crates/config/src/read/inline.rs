@@ -26,8 +26,8 @@ pub enum InvalidInline {
 impl std::str::FromStr for Inline {
     type Err = InvalidInline;
 
-    /// Reads `name:value`. A value that begins like a URL is one: it is tried as Streamable HTTP and then
-    /// as HTTP+SSE, or with `sse+` before it only as HTTP+SSE. Any other value is a command and its
+    /// Parses `name:value`. A value that begins like a URL is a URL: Mainstay tries Streamable HTTP and
+    /// then HTTP+SSE, or with the prefix `sse+` only HTTP+SSE. Any other value is a command with its
     /// arguments.
     fn from_str(text: &str) -> Result<Self, InvalidInline> {
         let (name, value) = text.split_once(':').ok_or(InvalidInline::Colon)?;
@@ -72,7 +72,7 @@ mod tests {
         );
     }
 
-    /// A value that begins like a URL is one. Anything else is a command with arguments.
+    /// A value that begins like a URL is a URL. Anything else is a command with arguments.
     #[test]
     fn the_first_colon_separates_and_a_scheme_makes_a_url() {
         check(

@@ -1,4 +1,4 @@
-//! `journal`: the records of calls, their durability, and the time that they are kept.
+//! Reads `journal`: the durability, contents and retention of the records of calls.
 //!
 //! ```json
 //! {"durability": "strict", "payloads": "digest", "retentionDays": 90, "redact": {"keys": ["password"]}}
@@ -15,9 +15,10 @@ use crate::{
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// A smaller limit would leave no room for records beside the database's own pages.
+/// Minimum of `maxBytes`. A smaller limit would leave no room for records beside the database's own
+/// pages.
 pub(crate) const LEAST_BYTES: u32 = 16 * 1024 * 1024;
-/// No log of calls is kept for longer than a century.
+/// Maximum of `retentionDays`: a century. No log of calls is kept for longer.
 pub(crate) const MOST_DAYS: u32 = 36_500;
 
 pub(crate) fn days(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Duration> {
@@ -28,8 +29,8 @@ pub(crate) fn file_days(retention: &Duration) -> Value {
     (retention.as_secs() / DAY.as_secs()).into()
 }
 
-/// Reads patterns of secrets. A bad pattern fails the file: a pattern that hides nothing would be noticed
-/// too late.
+/// Reads patterns of secrets. A bad pattern makes the file unusable. If it were ignored, secrets would be
+/// recorded until someone notices.
 #[expect(clippy::unnecessary_wraps, reason = "readers of rows may read nothing")]
 pub(crate) fn patterns(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Vec<String>> {
     let mut patterns = Vec::new();

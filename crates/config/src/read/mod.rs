@@ -65,12 +65,12 @@ use crate::{
     },
 };
 
-/// Facts about the text that is parsed.
+/// The syntax and the origin of a text.
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigSource<'a> {
     pub syntax: Syntax,
-    /// The file's path. `${file:…}` and `cwd` are resolved against its folder, and it may tell which
-    /// program the file belongs to.
+    /// The file's path. `${file:…}` and `cwd` are resolved against its folder. The path may also reveal
+    /// the program to which the file belongs.
     pub path: &'a Path,
     /// True for a file of `--mcp-clients` or `--mcp-clients-config`. Then each server must have a
     /// `transport`, and the defaults are preset `bounded` and the own tools [`CLIENTS_TOOLS`].
@@ -87,7 +87,7 @@ impl<'a> ConfigSource<'a> {
         }
     }
 
-    /// The policies where the file has none.
+    /// The default policies of the file.
     fn policies(&self) -> Policies {
         if self.is_of_clients {
             Policies::of_preset(Preset::Bounded)
@@ -101,7 +101,7 @@ impl<'a> ConfigSource<'a> {
     }
 }
 
-/// A configuration, with warnings about oddities that are no errors.
+/// A configuration with its warnings.
 #[derive(Clone, Debug)]
 pub struct Parsed {
     pub config: Config,
@@ -111,8 +111,8 @@ pub struct Parsed {
 /// The own tools at `/mcp` if a file of `--mcp-clients` does not list them.
 const CLIENTS_TOOLS: &[OwnToolGroup] = &[OwnToolGroup::External, OwnToolGroup::Records];
 
-/// Reads a configuration. Problems of one server's entry are in [`Config::problems`]. An error means that
-/// the file cannot be used; it includes those problems.
+/// Parses a configuration. Problems of one server's entry are in [`Config::problems`]. An error means
+/// that the file cannot be used, and includes those problems.
 pub fn parse(
     text: &str,
     source: &ConfigSource<'_>,
@@ -121,7 +121,7 @@ pub fn parse(
     parse_as(text, source, environment, References::Replaced)
 }
 
-/// Reads a configuration, and keeps or replaces its references.
+/// Parses a configuration, and keeps or replaces its references.
 pub fn parse_as(
     text: &str,
     source: &ConfigSource<'_>,
@@ -186,7 +186,7 @@ fn foreign_text(text: &str, path: &Path, lines: &Lines<'_>) -> Option<ConfigErro
     })
 }
 
-/// Finds the entries of servers, whatever else is wrong.
+/// Finds the entries of all servers, even in a file with errors.
 fn entry_nodes<'a>(root: &Node<'a>) -> Vec<Node<'a>> {
     let lists = ["mcpServers", "servers"].into_iter();
     let lists = lists.filter_map(|key| root.member(key));
@@ -255,7 +255,7 @@ pub fn parse_entry(
         folder: source.folder(),
         dialect: &dialect,
         inputs: &inputs,
-        // Only entries in the file must have it.
+        // Only entries of the file must state a transport.
         require_transport: false,
         policies,
     };
@@ -270,7 +270,7 @@ pub fn parse_entry(
     Ok(ParsedEntry { config, warnings })
 }
 
-/// The problem of an entry that is longer than all of its texts may be.
+/// The problem of an entry whose JSON is longer than [`MAX_EXPANDED`].
 fn too_long() -> ConfigError {
     ConfigError {
         path: String::new(),
@@ -342,8 +342,8 @@ fn read_root<'a>(
     fields.finish(report);
 }
 
-/// Reads the defaults of VS Code's questions to the user. Mainstay cannot ask a person. The other members
-/// belong to the question.
+/// Reads the defaults of VS Code's `inputs`, by id. VS Code asks the user for these values. Mainstay
+/// cannot ask, so it ignores the other members.
 fn inputs(node: &Node<'_>, report: &mut FindingReport<'_>) -> BTreeMap<String, String> {
     let mut defaults = BTreeMap::new();
     for input in node.array(report) {
@@ -363,7 +363,7 @@ fn inputs(node: &Node<'_>, report: &mut FindingReport<'_>) -> BTreeMap<String, S
     defaults
 }
 
-/// A server in the file.
+/// The entry of a server in the file.
 struct WrittenServer<'a> {
     label: &'a str,
     /// The place of its name.
@@ -428,7 +428,7 @@ fn entries<'a>(fields: &mut Fields<'a>, report: &mut FindingReport<'_>) -> Vec<W
     written
 }
 
-/// Adopts the name of a server. Returns `None` if it is illegal or used already.
+/// Adopts the name of a server. Returns `None` if the name is empty or already used.
 fn claim(
     label: &str,
     place: &KeyPath,

@@ -1,4 +1,5 @@
-//! Reads the way to a remote server: its proxy, and the certificates of its connections.
+//! Reads the network settings of a remote server: its proxy, and the certificates of its
+//! connections.
 
 use std::path::PathBuf;
 
@@ -11,7 +12,7 @@ use crate::read::{entry::EntryReader, node::Node};
 
 pub(crate) const NETWORK_KEYS: [&str; 4] = ["proxy", "caFile", "clientCert", "clientKey"];
 
-/// The word for no proxy, besides `false`.
+/// The value of `proxy` that means no proxy, like `false`.
 const NO_PROXY: &str = "none";
 
 impl EntryReader<'_, '_, '_> {

@@ -1,4 +1,4 @@
-//! Walks over the file's tree. Each value knows its place.
+//! The nodes of the file's tree. Each value has its place.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -12,7 +12,7 @@ use crate::{
     words::schema::ValueShape,
 };
 
-/// The greatest number up to which every whole number is an exact `f64`.
+/// 2^53. `f64` represents every whole number up to this one exactly.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// A value and its place.
@@ -20,7 +20,7 @@ const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 pub(crate) struct Node<'a> {
     pub place: KeyPath,
     value: &'a Value<'a>,
-    /// The shape that the schema gives it; `None` below keys that nobody reads.
+    /// Its shape in the schema. `None` below keys that no reader reads.
     shape: Option<&'static ValueShape>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Node<'a> {
         self.shape
     }
 
-    /// Checks in debug builds that the schema describes the value as a reader reads it.
+    /// In debug builds, checks that the schema has the shape that the caller reads.
     pub fn is_read(&self, is_such: impl Fn(&ValueShape) -> bool) {
         debug_assert!(
             self.shape.is_none_or(|shape| shape.admits(&is_such)),
@@ -82,7 +82,7 @@ impl<'a> Node<'a> {
         self.value.as_string_lit().map(|text| text.value.as_ref())
     }
 
-    /// The kind of the value, for people.
+    /// The kind of the value, for messages.
     pub fn kind(&self) -> &'static str {
         match self.value {
             Value::StringLit(_) => "a string",
@@ -137,7 +137,7 @@ impl<'a> Node<'a> {
         flag
     }
 
-    /// Reads a finite number, hexadecimals of JSON5 included.
+    /// Reads a finite number. Hexadecimal numbers of JSON5 are valid.
     pub fn as_number(&self) -> Option<f64> {
         let text = self.value.as_number_lit()?.value;
         let (sign, digits) = match text.strip_prefix('-') {
@@ -300,7 +300,7 @@ impl<'a> Node<'a> {
         Some(object.properties.iter().map(member).collect())
     }
 
-    /// The members of an object; a duplicate key is an error.
+    /// The members of an object. A duplicate key is an error.
     pub fn distinct_members(&self, report: &mut FindingReport<'_>) -> Option<Vec<Member<'a>>> {
         let mut members = self.members(report)?;
         let mut earlier_keys = HashSet::new();

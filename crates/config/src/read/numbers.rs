@@ -7,10 +7,10 @@ use crate::{
     words::schema::{Least, ValueShape},
 };
 
-/// The longest time. Nobody waits longer, and clocks overflow somewhere beyond.
+/// Maximum of a time. Nobody waits longer, and much longer times would overflow clocks.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The shortest limit without a warning. A shorter limit for a call or a start is most often in the wrong
+/// Minimum of a limit without a warning. A shorter limit for a call or a start is probably in the wrong
 /// unit.
 const LEAST_LIMIT: Duration = Duration::from_secs(1);
 
@@ -28,7 +28,7 @@ impl Node<'_> {
         Some(limit)
     }
 
-    /// Warns of a limit below a second, which is likely a number in another unit than `unit`.
+    /// Warns about a limit below a second, whose number is probably not in `unit`.
     pub fn warn_of_short_limit(&self, limit: Duration, unit: &str, report: &mut FindingReport<'_>) {
         if limit < LEAST_LIMIT {
             let message = format!("{} ms is too short for most servers", limit.as_millis());
@@ -72,7 +72,7 @@ impl Node<'_> {
         Some(time)
     }
 
-    /// Returns this many seconds. A time of zero or of more than a year is an error.
+    /// Converts seconds to a duration. Zero and more than a year are errors.
     pub fn seconds(&self, seconds: f64, report: &mut FindingReport<'_>) -> Option<Duration> {
         let time = Duration::try_from_secs_f64(seconds).ok();
         let time = time.filter(|time| !time.is_zero() && *time <= LONGEST);
@@ -92,13 +92,13 @@ impl Node<'_> {
         number
     }
 
-    /// Reads a whole number. One that is too great for a counter becomes the greatest.
+    /// Reads a whole number. A number above `u32::MAX` becomes `u32::MAX`.
     pub fn count(&self, report: &mut FindingReport<'_>, least: u32) -> Option<u32> {
         let number = self.whole(report, least, None)?;
         Some(u32::try_from(number).unwrap_or(u32::MAX))
     }
 
-    /// Reads a number within `range`; `words` describe the range in errors.
+    /// Reads a number within `range`. `words` describe the range in errors.
     pub fn number(
         &self,
         range: RangeInclusive<f64>,

@@ -1,4 +1,4 @@
-//! `oauth`: the login to a remote server, in our words and in those of other clients.
+//! Reads `oauth`: the login to a remote server, with our keys and those of other clients.
 
 use mainstay_core::config::{Grant, OAuth, Secret, SignIn};
 
@@ -14,17 +14,17 @@ pub const CLIENT_ID: [&str; 3] = ["clientId", "client_id", "CLIENT_ID"];
 pub const CLIENT_SECRET: [&str; 3] = ["clientSecret", "client_secret", "CLIENT_SECRET"];
 pub const SCOPES: [&str; 2] = ["scopes", "scope"];
 
-/// The paths of an authorization server's metadata. What stands before one of them is the issuer.
+/// The paths of an authorization server's metadata. The rest of the metadata's URL is the issuer.
 const METADATA_PATHS: [&str; 2] = [
     "/.well-known/oauth-authorization-server",
     "/.well-known/openid-configuration",
 ];
 
-/// Keys under which a login stands.
+/// The keys of a login.
 const LOGIN_KEYS: [&str; 2] = ["oauth", "auth"];
 
 impl<'e> EntryReader<'e, '_, '_> {
-    /// Reads the login to a server. An entry with credentials of its own does not use it.
+    /// Reads the login to a server. An entry with its own credentials does not use the login.
     pub fn login(&mut self, has_credentials: bool) -> SignIn {
         let mut sign_in = SignIn::default();
         for key in LOGIN_KEYS {
@@ -36,7 +36,7 @@ impl<'e> EntryReader<'e, '_, '_> {
                     sign_in = SignIn::HeadersOnly;
                     continue;
                 }
-                // Some clients write empty values for keys without a meaning.
+                // Some clients write empty values for unused keys.
                 _ if is_off(&node) => continue,
                 Some("oauth") => Some(OAuth::default()),
                 Some(_) => {
@@ -104,7 +104,7 @@ impl<'e> EntryReader<'e, '_, '_> {
             let node = fields.take(key)?;
             self.text(&node).filter(|text| !text.is_empty())
         });
-        // Each key is taken, so that none counts as unknown.
+        // Take every key, so that none is reported as unknown.
         texts.by_ref().next().inspect(|_| texts.for_each(drop))
     }
 
@@ -114,7 +114,7 @@ impl<'e> EntryReader<'e, '_, '_> {
         self.checked_url(&node.place, url)
     }
 
-    /// A list of scopes, or a text with blanks between them.
+    /// Reads scopes: a list, or a text with blanks between them.
     fn scopes(&mut self, node: &Node<'e>) -> Vec<String> {
         let texts: Vec<String> = match node.elements() {
             Some(elements) => elements.filter_map(|node| self.text(&node)).collect(),
@@ -125,7 +125,7 @@ impl<'e> EntryReader<'e, '_, '_> {
     }
 }
 
-/// True for an object that other clients switch off.
+/// True for an object with `enabled: false`, which other clients write.
 fn is_disabled(node: &Node<'_>) -> bool {
     node.member("enabled").and_then(|switch| switch.as_bool()) == Some(false)
 }

@@ -81,7 +81,8 @@ impl<'e> EntryReader<'e, '_, '_> {
         }
     }
 
-    /// Reads the lists of tools that clients get, under the keys of all programs. Each list restricts.
+    /// Reads the lists of allowed and hidden tools, under the keys of all programs. All lists apply
+    /// together.
     fn tools(&mut self, server: &mut ServerConfig, anythingllm: Option<&Node<'_>>) {
         for key in [
             "disabled_prompts",
@@ -118,8 +119,8 @@ impl<'e> EntryReader<'e, '_, '_> {
         }
     }
 
-    /// Warns of names in a list of tools that fit no tool of any server. `all` is the text that stands for
-    /// all tools.
+    /// Warns about names in a list of tools that cannot match a tool of the server. `all` is the text that
+    /// stands for all tools.
     fn warn_of_unmatched(&mut self, server: &ServerName, list: &Node<'_>, all: Option<&str>) {
         for node in list.elements().into_iter().flatten() {
             if let Some(name) = node.as_str().filter(|name| Some(*name) != all)
@@ -225,11 +226,11 @@ impl<'e> EntryReader<'e, '_, '_> {
         Some(limit)
     }
 
-    /// True if a `timeout` is in seconds, as in Cline and its kin.
+    /// True if a `timeout` is in seconds, as in Cline and related programs.
     fn is_in_seconds(&mut self, node: &Node<'_>, number: f64) -> bool {
         let is_short = (1.0..1000.0).contains(&number);
-        // The number is a whole number of minutes up to two hours. Few people would wait for so many
-        // milliseconds.
+        // True for whole minutes, up to two hours, if the number is in seconds. A limit of so few
+        // milliseconds is unlikely.
         let may_be_seconds = (1000.0..=7200.0).contains(&number) && number % 60.0 == 0.0;
         match self.scope.dialect.timeout {
             Unit::Seconds => true,

@@ -1,8 +1,8 @@
-//! Policies of sessions: `preset`, and the settings that change single parts of it.
+//! Reads the policies of sessions: `preset`, and the settings that change parts of it.
 //!
-//! The same keys stand at the top of the file, for all servers, and in a server's entry. The nearer one
-//! wins, and a preset sets everything: an entry that names a preset starts from it, and the top's settings
-//! of these keys do not reach it. Any other entry starts from the top.
+//! The same keys are valid at the top of the file, for all servers, and in a server's entry. The entry
+//! overrides the top. A preset sets all policies: an entry that names a preset starts from that preset,
+//! and ignores the policies at the top. Any other entry starts from the policies at the top.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(crate) struct Policies {
     pub call_retry: bool,
     pub list_changed: ListChanged,
     pub server_requests: Option<ServerRequests>,
-    /// The setting at the top of the file. The setting of an entry is read elsewhere.
+    /// The setting at the top of the file. Another reader reads the setting of an entry.
     pub isolation: Option<Isolation>,
     /// True if tools whose names are not plain ASCII words are hidden from clients.
     pub strict_tool_names: bool,
@@ -50,7 +50,7 @@ impl Policies {
         }
     }
 
-    /// Reads the policies of this object; `above` holds where it sets none.
+    /// Reads the policies of this object. `above` has the policies that the object does not set.
     pub fn read(above: &Self, fields: &mut Fields<'_>, report: &mut FindingReport<'_>) -> Self {
         let preset = fields.take("preset").and_then(|node| {
             let words = Preset::ALL.map(|preset| (preset.as_str(), preset));
@@ -58,7 +58,7 @@ impl Policies {
         });
         let mut this = match preset {
             Some(preset) => Self {
-                // These do not belong to a preset.
+                // A preset does not set these.
                 server_requests: above.server_requests,
                 isolation: above.isolation,
                 ..Self::of_preset(preset)
@@ -99,7 +99,8 @@ impl Policies {
         }
     }
 
-    /// Reads the switch for automatic reconnecting, in two spellings. `reconnect.mode` may be more exact.
+    /// Reads the switch for automatic reconnecting, in two spellings. `reconnect.mode` may refine "off" to
+    /// `manual`.
     fn read_automatic(
         &mut self,
         stated: &StatedPolicies,
@@ -137,8 +138,8 @@ impl Policies {
         }
     }
 
-    /// Reads other names of settings, outside of the objects that have them. The two must not contradict
-    /// each other.
+    /// Reads aliases: names of settings outside of their objects. An alias must not contradict the setting
+    /// in its object.
     fn read_aliases(
         &mut self,
         stated: &StatedPolicies,
@@ -165,7 +166,7 @@ impl Policies {
     }
 }
 
-/// The settings that a level of the file has.
+/// The settings that one level of the file sets.
 struct StatedPolicies {
     /// Object and key, and the place of the value.
     places: Vec<(&'static str, &'static str, KeyPath)>,
@@ -216,10 +217,10 @@ impl StatedPolicies {
     }
 }
 
-/// The most attempts or calls in a row. `None` is no limit.
+/// Maximum number of consecutive attempts or calls. `None` means that there is no limit.
 pub(crate) type Limit = Option<u32>;
 
-/// Reads a limit; zero is no limit.
+/// Reads a limit. Zero means that there is no limit.
 pub(crate) fn attempts(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Limit> {
     let number = node.count(report, 0)?;
     Some((number > 0).then_some(number))
@@ -228,7 +229,7 @@ pub(crate) fn attempts(node: &Node<'_>, report: &mut FindingReport<'_>) -> Optio
 /// Time between two health checks. `None` means that there are none.
 pub(crate) type Interval = Option<Duration>;
 
-/// Reads an interval; zero means that there are no health checks.
+/// Reads an interval. Zero means that there are no health checks.
 pub(crate) fn interval(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Interval> {
     let time = node.milliseconds_or_zero(report)?;
     Some((!time.is_zero()).then_some(time))
@@ -246,15 +247,15 @@ pub(crate) fn file_interval(interval: &Interval) -> Value {
     interval.unwrap_or_default().file_value()
 }
 
-/// Reads a limit of at least one attempt: `autoReconnect` turns them off.
+/// Reads a limit of at least one attempt. `autoReconnect` turns attempts off.
 pub(crate) fn retries(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Limit> {
     u32::read(node, report).map(Some)
 }
 
-/// The word, in place of an object or of an action, that turns health checks off.
+/// The word that turns health checks off, in place of an object or of an action.
 pub(crate) const OFF: &str = "off";
 
-/// Reads an action. "off" is an action in the file; here it is an absent interval.
+/// Reads an action. Returns `None` for "off", which is an absent interval and no action here.
 pub(crate) fn action(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<HealthAction> {
     let mut words: Vec<_> = HealthAction::VALUES
         .iter()

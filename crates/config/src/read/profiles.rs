@@ -1,4 +1,4 @@
-//! `profiles`: named sets of servers and tools, each an endpoint of its own.
+//! Reads `profiles`: named sets of servers and tools, each with its own endpoint.
 //!
 //! ```json
 //! {"review": {"servers": ["git", "docs-*"], "tools": {"deny": ["git/push*"]}, "naming": "none"}}
@@ -19,8 +19,8 @@ use crate::{
     words::settings::SettingValue,
 };
 
-/// Reads the top level's `ownTools`, with the default `own_tools`, and `profiles`. The servers must have
-/// been read before.
+/// Reads the top level's `ownTools`, with the default `own_tools`, and `profiles`. The servers must
+/// already have been read.
 pub(crate) fn read(
     fields: &mut Fields<'_>,
     own_tools: &[OwnToolGroup],
@@ -59,7 +59,7 @@ pub(crate) fn read(
     }
 }
 
-/// Reads one profile. `base` holds where the profile sets nothing.
+/// Reads one profile. `base` has the settings that the profile does not set.
 fn profile(
     base: ProfileConfig,
     node: &Node<'_>,

@@ -27,10 +27,10 @@ use crate::{
 
 pub(crate) const URL_KEYS: [&str; 4] = ["url", "serverUrl", "httpUrl", "remoteUrl"];
 
-/// The keys of which an entry without a transport must have one.
+/// An entry without a transport must have one of these keys.
 pub(crate) const START_KEYS: [&str; 5] = ["command", "url", "serverUrl", "httpUrl", "remoteUrl"];
 
-/// Keys for the way in which clients get credentials.
+/// Keys for the way of signing in to a server.
 pub const SIGN_IN_KEYS: [&str; 4] = ["auth", "authProviderType", "headersHelper", "oauth"];
 
 /// True if the value of a key for signing in turns it off.
@@ -39,7 +39,7 @@ pub(crate) fn is_off(node: &Node<'_>) -> bool {
     node.is_empty() || node.as_bool() == Some(false) || is_disabled
 }
 
-/// The environment of a child: our own variables are not passed on to it.
+/// The environment of a child process. It does not inherit our own variables.
 struct ChildEnvironment<'s>(&'s ReferenceScope<'s>);
 
 impl Environment for ChildEnvironment<'_> {
@@ -93,7 +93,7 @@ impl StatedTransport {
 
 impl<'e> EntryReader<'e, '_, '_> {
     pub fn launch(&mut self, require_transport: bool) -> Launch {
-        // Errors about `serverType` name that key.
+        // Needed for errors that name the key `serverType`.
         let server_type = self.fields.peek("serverType").and_then(Node::as_str);
         let kind = match self.stated() {
             Some(kind) => kind,
@@ -220,12 +220,12 @@ impl<'e> EntryReader<'e, '_, '_> {
             unset: self.unset.clone(),
             cwd,
             inherit_env: inherit_env.unwrap_or_default(),
-            // The preset, which is read later, decides it.
+            // Set when the preset is read.
             path_order: PathOrder::default(),
         }
     }
 
-    /// Reads `cwd`. A missing folder may be made later, so the server is still tried.
+    /// Reads `cwd`. A missing folder is only a warning, because it may be created later.
     fn cwd(&mut self) -> Option<PathBuf> {
         let node = self.fields.take("cwd")?;
         let text = self.text(&node)?;
@@ -254,7 +254,7 @@ impl<'e> EntryReader<'e, '_, '_> {
             && !is_program_of_windows(command.trim())
         {
             let message = "a command is a program without its arguments";
-            // The arguments may be secrets. So may the whole command, if it was a reference.
+            // Do not quote the arguments, or a command that was a reference: both may be secret.
             let count = rest.split_whitespace().count();
             let hint = if is_reference {
                 format!("put what follows its first word into `args`, {count} of them")
@@ -284,7 +284,8 @@ impl<'e> EntryReader<'e, '_, '_> {
         }
     }
 
-    /// Returns `None` if this does not start Mainstay, otherwise whether it would read this file.
+    /// Returns `None` if the command does not start Mainstay. Otherwise, true if that Mainstay would
+    /// read this file.
     fn starts_mainstay(&self, command: &str, args: &[String], cwd: Option<&Path>) -> Option<bool> {
         if programs::program_name(command) != "mainstay"
             || self.scope.references == References::Kept
@@ -304,7 +305,7 @@ impl<'e> EntryReader<'e, '_, '_> {
             return None;
         }
         let read = match file {
-            // A relative path starts at Mainstay's working folder.
+            // A relative path starts at the working folder of that Mainstay.
             Some(path) => cwd.map_or_else(|| path.into(), |cwd| cwd.join(path)),
             None => {
                 let world = ChildEnvironment(&self.scope);
@@ -405,15 +406,15 @@ impl<'e> EntryReader<'e, '_, '_> {
         }
     }
 
-    /// Reports a way of signing in that Mainstay does not have. A server that gets credentials from its
-    /// entry can do without it.
+    /// Reports a way of signing in that Mainstay does not support. If the entry has its own
+    /// credentials, this is only a warning.
     fn check_sign_in(&mut self, has_credentials: bool) {
         let node = self.fields.take("authProviderType");
         let Some(node) = node.filter(|node| !is_off(node)) else {
             return;
         };
         match node.as_str() {
-            // Gemini CLI's name for what Mainstay does.
+            // Gemini CLI's name for OAuth discovery, which Mainstay does without a key.
             Some("dynamic_discovery") => {}
             _ if has_credentials => {
                 let message = "not used: the entry has credentials of its own";
@@ -503,8 +504,8 @@ impl<'e> EntryReader<'e, '_, '_> {
     }
 }
 
-/// True if this is the whole path of one program, whose folders may have blanks in their names, such as
-/// `C:\Program Files\nodejs\node.exe`. No program of another system has such a path.
+/// True if the command is one Windows path without arguments. Its folders may have blanks in their
+/// names, such as `C:\Program Files\nodejs\node.exe`.
 fn is_program_of_windows(command: &str) -> bool {
     const ENDINGS: [&str; 4] = [".exe", ".cmd", ".bat", ".com"];
     let has_drive = matches!(command.as_bytes(), [drive, b':', b'\\' | b'/', ..] if drive.is_ascii_alphabetic());

@@ -7,14 +7,14 @@ use mainstay_core::{
     display::{LONGEST_NAME, shortened},
 };
 
-/// The most errors, and the most warnings, of a file or an entry. No reader reads more.
+/// Maximum number of errors, and of warnings, of a file or an entry. Nobody reads more.
 const MAX_FINDINGS: usize = 10_000;
 
-/// Bytes of text between two counts of its characters.
+/// Bytes of text for each entry of [`LineIndex::before`].
 const BLOCK: usize = 1024;
 
-/// An index of lines and characters. With it a thousand findings in a large file cost no thousand scans of
-/// it, even if it is a single line.
+/// A text with an index of its lines and characters. Without the index, each finding would scan the text
+/// for its position, which is slow for many findings in a large file.
 pub(crate) struct Lines<'t> {
     text: &'t str,
     index: OnceCell<LineIndex>,
@@ -154,7 +154,7 @@ impl<'t> FindingReport<'t> {
         }
     }
 
-    /// True if no further warning is kept.
+    /// True if the maximum number of warnings is reached, so that further ones are dropped.
     pub fn has_warnings_enough(&self) -> bool {
         self.warnings.len() >= MAX_FINDINGS
     }

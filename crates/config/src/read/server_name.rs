@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use mainstay_core::ids::{InvalidServerName, ServerName};
 use sha2::{Digest as _, Sha256};
 
-/// Returns the name of a server, and the fault of the file's spelling if it had to be changed.
+/// Returns the valid name of a server. If that differs from the file's spelling, also returns the fault of
+/// the spelling.
 ///
-/// Fails for an empty name only: files are shared between clients with other rules, so an illegal name gets
-/// a slug.
+/// Only an empty name is an error. Files are shared with clients that have other rules, so any other
+/// illegal name becomes a slug.
 pub fn adopt(written: &str) -> Result<(ServerName, Option<InvalidServerName>), InvalidServerName> {
     match ServerName::new(written) {
         Ok(name) => Ok((name, None)),
@@ -18,8 +19,8 @@ pub fn adopt(written: &str) -> Result<(ServerName, Option<InvalidServerName>), I
     }
 }
 
-/// Makes a legal name. Runs of illegal characters become `-`, and runs of `_` one `_`; neither stays at an
-/// end. A name without any legal character gets a name from its hash.
+/// Makes a legal name. A run of illegal characters becomes one `-`, and a run of `_` becomes one `_`. Both
+/// are removed at the ends. A name without any legal character becomes a hash.
 fn slug(written: &str) -> String {
     let mut slug = String::with_capacity(written.len());
     for character in written.chars() {

@@ -1,4 +1,4 @@
-//! Reads how requests to a remote server get credentials beside its headers.
+//! Reads the sources of credentials for requests to a remote server, apart from its headers.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use mainstay_core::config::{HeadersHelper, SignIn};
 
 use crate::read::{entry::EntryReader, fields::Fields, node::Node, reach::is_off};
 
-/// Longest run of a helper, unless the entry says otherwise.
+/// Default time limit of a helper.
 const HELPER_TIME_LIMIT: Duration = Duration::from_secs(10);
 
 impl EntryReader<'_, '_, '_> {
-    /// Reads `headersHelper`. Its command is a line for the shell, so references in it are the shell's.
+    /// Reads `headersHelper`. Its command is run by the shell, so the shell expands its references.
     pub fn headers_helper(&mut self) -> Option<SignIn> {
         let node = self.fields.take("headersHelper")?;
         if is_off(&node) {

@@ -18,13 +18,13 @@ use crate::read::report::Lines;
 pub enum Syntax {
     /// Plain JSON.
     Json,
-    /// With comments, trailing commas and the liberties of JSON5.
+    /// JSON with comments, trailing commas and the extensions of JSON5.
     Jsonc,
 }
 
 impl Syntax {
     /// The syntax of a file at this path. `.jsonc` and `.json5`, and files of programs that read comments,
-    /// are JSONC; every other file is JSON.
+    /// are JSONC. Every other file is JSON.
     pub fn of_path(path: &Path) -> Self {
         let extension = path.extension().unwrap_or_default();
         let is_jsonc =
@@ -54,14 +54,14 @@ impl Syntax {
     }
 }
 
-/// Folders whose programs read JSON with comments: VS Code and its kin, Visual Studio, Cursor, Gemini
-/// CLI, Qwen Code, Zed, opencode.
+/// Folders whose programs read JSON with comments: VS Code and related editors, Visual Studio, Cursor,
+/// Gemini CLI, Qwen Code, Zed, opencode.
 const LENIENT_FOLDERS: [&str; 8] = [
     ".vscode", ".vs", ".cursor", ".gemini", ".qwen", ".zed", "zed", "opencode",
 ];
 
-/// True if the file is in the folder in which one of those programs keeps its own files, or for the editors
-/// in the folder `User`.
+/// True if the file is in one of these folders, or in `User`, where editors keep their settings, or is
+/// named `opencode.json`.
 fn is_of_lenient_program(path: &Path) -> bool {
     let Some(folder) = path.parent() else {
         return false;
@@ -110,7 +110,8 @@ fn unreadable(error: &ParseError, lines: &Lines<'_>) -> ConfigError {
     }
 }
 
-/// Refuses what the lenient scanner accepts in spite of its options, such as raw control characters.
+/// Rejects invalid JSON that the lenient parser accepts in spite of its options, such as raw control
+/// characters.
 fn strictly_json(text: &str) -> Result<(), ConfigError> {
     let Err(error) = serde_json::from_str::<IgnoredAny>(text) else {
         return Ok(());

@@ -1,10 +1,10 @@
-//! `telemetry`: the collector for traces of calls, over OTLP/HTTP (OpenTelemetry).
+//! Reads `telemetry`: the collector for traces of calls, over OTLP/HTTP (OpenTelemetry).
 //!
 //! ```json
 //! {"endpoint": "http://127.0.0.1:4318", "headers": {"authorization": "${OTLP_AUTH}"}, "sampleRatio": 0.1}
 //! ```
 //!
-//! The standard variables fill in the keys that are left out (OpenTelemetry, "Environment Variable Specification").
+//! The standard variables provide the keys that are missing (OpenTelemetry, "Environment Variable Specification").
 
 use mainstay_core::config::{Secret, Telemetry, Webhook};
 
@@ -31,8 +31,8 @@ const NAME: &str = "service.name";
 #[derive(Clone, Copy)]
 struct Variables<'s>(&'s dyn Environment);
 
-/// Tracing as the standard variables set it, for a file without `telemetry`. `None` sends no traces: no
-/// variable names an endpoint.
+/// The telemetry settings of the standard variables, for a file without `telemetry`. `None` if no traces are sent,
+/// because no variable names an endpoint or because tracing is off.
 pub fn telemetry_of_environment(environment: &dyn Environment) -> Option<Telemetry> {
     let variables = Variables(environment);
     let (collector, other_protocol) = variables.collector()?;
@@ -57,7 +57,7 @@ impl Variables<'_> {
         for_traces.or_else(|| self.get(&format!("OTEL_EXPORTER_OTLP_{name}")))
     }
 
-    /// Returns the collector of traces, and the protocol that it expects if it is not ours.
+    /// Returns the collector of traces, and the protocol that it expects if that is not [`PROTOCOL`].
     fn collector(self) -> Option<(Webhook, Option<String>)> {
         let is_off = |value: String| value.eq_ignore_ascii_case("true");
         let exporters = self.get("OTEL_TRACES_EXPORTER");
@@ -90,8 +90,8 @@ impl Variables<'_> {
         pairs(&resource).filter(|(key, _)| key != NAME).collect()
     }
 
-    /// The ratio of recorded traces among those that begin here: 1, unless a usable setting changes it.
-    /// `None` records no traces, wherever they began.
+    /// The ratio of recorded traces among those that begin in Mainstay. Without a usable setting, the ratio is 1.
+    /// `None` records no traces, not even those that clients began.
     fn sample_ratio(self) -> Option<f64> {
         match self.get("OTEL_TRACES_SAMPLER").as_deref() {
             Some("always_off") => None,
@@ -110,7 +110,7 @@ impl Variables<'_> {
     }
 }
 
-/// The address for traces below an endpoint.
+/// The URL for traces at an endpoint.
 fn traces_of(endpoint: &str) -> String {
     let endpoint = endpoint.trim().trim_end_matches('/');
     if endpoint.ends_with(TRACES) {
@@ -119,15 +119,14 @@ fn traces_of(endpoint: &str) -> String {
     format!("{endpoint}{TRACES}")
 }
 
-/// Reads `name=value,name=value`, values percent-encoded (OpenTelemetry, "OTLP exporter" and "Resource
-/// SDK").
+/// Reads `name=value,name=value` with percent-encoded values (OpenTelemetry, "OTLP exporter" and "Resource SDK").
 fn pairs(text: &str) -> impl Iterator<Item = (String, String)> {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
     let pairs = pairs.map(|(name, value)| (name.trim().to_owned(), decoded(value.trim())));
     pairs.filter(|(name, _)| !name.is_empty())
 }
 
-/// Reads headers, and leaves out illegal ones, as the SDKs do.
+/// Reads headers, and ignores illegal ones, as the SDKs do.
 fn headers_of(text: &str) -> Vec<(String, Secret)> {
     pairs(text)
         .filter_map(|(name, value)| {

@@ -21,7 +21,7 @@ pub enum UnreadableFile {
     /// Too many earlier reads still wait for their disks, so no further one begins.
     #[error("{0} other files that were to be read do not answer")]
     Congested(usize),
-    /// Other users could have written it; the text names them.
+    /// Other users could have written the file. The text names them.
     #[error("{0}, so that others can have any program run as you")]
     Untrusted(String),
     #[error("{0}")]
@@ -29,7 +29,7 @@ pub enum UnreadableFile {
 }
 
 impl UnreadableFile {
-    /// The way to mend it.
+    /// A hint that tells how to fix the error.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Absent => "create it, or correct the path",
@@ -68,13 +68,13 @@ pub enum UnreadableSecret {
     /// Too many earlier reads still wait for the keyring.
     #[error("earlier reads of the vault still wait for an answer")]
     Congested,
-    /// The vault cannot be used; the text says why.
+    /// The vault cannot be used. The text has the reason.
     #[error("{0}")]
     Vault(String),
 }
 
 impl UnreadableSecret {
-    /// The way to mend it.
+    /// A hint that tells how to fix the error.
     pub fn hint(&self, name: &str) -> String {
         match self {
             Self::Absent => {

@@ -1,4 +1,4 @@
-//! Lists of tools that clients get: the keys of an entry that hold them, and names that fit no tool.
+//! The keys of an entry that restrict its tools, and a check of the names in their lists.
 
 use mainstay_core::{
     config::NO_PATTERNS,
@@ -14,7 +14,7 @@ pub const DISABLED_TOOLS: [&str; 4] = [
     "suppressedTools",
 ];
 
-/// The keys for the only tools to show.
+/// The keys of an entry for the only tools to show: ours, and those of other clients.
 pub const ALLOWED_TOOLS: [&str; 6] = [
     "allowedTools",
     "allowed_tools",
@@ -24,8 +24,8 @@ pub const ALLOWED_TOOLS: [&str; 6] = [
     "tools",
 ];
 
-/// Checks a name in a list of tools. Returns the reason that it fits no tool of the server, as far as the
-/// name itself tells, and a hint.
+/// Checks a name in a list of tools. If the name alone shows that it matches no tool of the server,
+/// returns the reason and a hint.
 pub(crate) fn unmatched(server: &ServerName, name: &str) -> Option<(String, Option<String>)> {
     let short_name = shortened(name, LONGEST_NAME);
     let hint_for = |name: &str| format!("did you mean {:?}?", shortened(name, LONGEST_NAME));

@@ -1,4 +1,4 @@
-//! Defaults of the keys that fields hold.
+//! Defaults of keys, from the default values of the fields that hold them.
 
 use mainstay_core::{
     config::{Config, Journal, Launch, ServerConfig, StdioLaunch},
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{read::policies::Policies, words::schema::KeyRow};
 
-/// Returns the default of a key in the words of the file. `null` if there is none, or no single one.
+/// Returns the default of a key in the words of the file. `null` if it has no default, or several.
 pub(crate) fn default_of(key: &KeyRow) -> Value {
     let default = if key.default_words.is_some() {
         Value::Null

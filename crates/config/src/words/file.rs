@@ -26,7 +26,7 @@ use crate::{
 /// The shape of the whole file.
 pub static FILE_SHAPE: ValueShape = ValueShape::Object(&FILE);
 
-// A reference to a shape that refers to an object must be to a static.
+// A shape that refers to an object must be a static if another shape refers to it.
 static SERVERS: [ValueShape; 2] = [ValueShape::Map(&ENTRY), ValueShape::List(&ENTRY)];
 static INPUT_SHAPE: ValueShape = ValueShape::Object(&INPUT);
 static ALERT_SHAPE: ValueShape = ValueShape::Object(&ALERT);

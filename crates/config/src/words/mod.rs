@@ -28,17 +28,17 @@ pub fn schema() -> Value {
     document(&file::FILE, defaults_of_keys::default_of)
 }
 
-/// The text of [`schema`], which docs/config.schema.json has.
+/// The text of [`schema`], as in docs/config.schema.json.
 pub fn schema_text() -> String {
     format!("{:#}\n", schema())
 }
 
-/// True for a key of a server's entry that Mainstay has and no other client.
+/// True for a key of a server's entry that only Mainstay has.
 pub fn is_own_key(key: &str) -> bool {
     SERVER.key(key).is_some_and(|row| !row.is_of_clients)
 }
 
-/// True for a key that people keep in a server's entry, whether it has a meaning here or not.
+/// True for a key that people keep in a server's entry, even if it has no effect here.
 pub fn is_known_key(key: &str) -> bool {
     SERVER.key(key).is_some() || KEPT_KEYS.contains(&key) || SERVER.later.contains(&key)
 }

@@ -1,4 +1,4 @@
-//! Parts of rows: shapes that many keys have, and functions that make a row.
+//! Building blocks for rows: common shapes, and functions that make a row.
 
 use mainstay_core::{
     config::{Isolation, Naming},
@@ -14,11 +14,11 @@ pub const TEXT: ValueShape = ValueShape::Text;
 pub const FLAG: ValueShape = ValueShape::Flag;
 pub const TEXTS: ValueShape = ValueShape::List(&ValueShape::Text);
 pub const AT_LEAST_ONE: ValueShape = ValueShape::Whole(1, None);
-/// A number whose zero means that there is no limit.
+/// A number, of which zero means that there is no limit.
 pub const LIMIT: ValueShape = ValueShape::Whole(0, None);
 pub const MS: ValueShape = ValueShape::Time(Least::AboveZero);
 pub const MS_OR_ZERO: ValueShape = ValueShape::Time(Least::Of(0));
-/// A wait of at least 100 ms: a server that dies at once must not keep a core busy.
+/// A delay of at least 100 ms, because a server that dies at once must not keep a core busy.
 pub const DELAY: ValueShape = ValueShape::Time(Least::Of(100));
 pub const FRACTION: ValueShape = ValueShape::Number(0.0, 1.0);
 pub const NAMING: ValueShape = ValueShape::Words(Naming::WORDS);
@@ -50,7 +50,7 @@ impl KeyRow {
         }
     }
 
-    /// Sets the possible values, in the words of the documents.
+    /// Sets the description of the possible values, for the documentation.
     pub const fn value(self, words: &'static str) -> Self {
         Self {
             value_words: Some(words),
@@ -58,7 +58,7 @@ impl KeyRow {
         }
     }
 
-    /// Sets the default, in the words of the documents.
+    /// Sets the description of the default, for the documentation.
     pub const fn default(self, words: &'static str) -> Self {
         Self {
             default_words: Some(words),
@@ -67,7 +67,7 @@ impl KeyRow {
     }
 }
 
-/// A key that a field holds.
+/// A key whose value is stored in a field.
 pub const fn setting(
     names: &'static [&'static str],
     shape: ValueShape,
@@ -107,7 +107,7 @@ pub const fn alias(
     }
 }
 
-/// A closed object without foreign keys.
+/// An object without unknown keys and without keys of other programs.
 pub const fn object(name: &'static str, keys: &'static [&'static [KeyRow]]) -> ObjectShape {
     ObjectShape {
         name,

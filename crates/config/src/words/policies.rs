@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-// A reference to a shape that refers to an object must be to a static.
+// A shape that refers to an object must be a static if another shape refers to it.
 static HEALTH_SHAPES: [ValueShape; 3] = [
     ValueShape::Object(&HEALTH),
     FLAG,

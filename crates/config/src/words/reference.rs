@@ -17,7 +17,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// Returns the default in the words of the file; a number of bytes also in larger units.
+/// Returns the default in the words of the file. A number of bytes is also given in larger units.
 fn default_words(key: &KeyRow) -> String {
     const MIB: u64 = 1 << 20;
     match default_of(key) {
@@ -49,7 +49,7 @@ fn row(key: &KeyRow, prefix: &str, has_default: bool, table: &mut String) {
     let _ = writeln!(table, "{} |", cell(key.about));
 }
 
-/// Writes a row for each key; keys of inner objects have their whole path.
+/// Writes a row for each key. Keys of inner objects have their whole path.
 fn rows(keys: &[&KeyRow], prefix: &str, has_default: bool, table: &mut String) {
     for key in keys {
         match &key.shape {

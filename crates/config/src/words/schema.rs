@@ -1,8 +1,8 @@
 //! The shape of a configuration: the keys of each object, and their possible values.
 //!
-//! The parser and the JSON Schema share it. In debug builds [`crate::read::fields::Fields`] takes no key that is
-//! not in it, and each reader of a value is compared with the shape of its key: a key that is parsed and
-//! not in the schema fails the first test that reads it.
+//! The parser and the JSON Schema share the shape. Debug builds check that [`crate::read::fields::Fields`] takes
+//! only keys of the shape, and that each reader of a value matches the shape of its key. So a key that is read
+//! but is not in the schema fails the first test that reads it.
 
 use std::fmt::Write as _;
 
@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 
 use crate::words::settings::Field;
 
-/// The identifier of the schema. It leads nowhere: editors get the file by its path in the folder of the
-/// configuration (`edit::SCHEMA_FILE`), which needs no network and has the same version.
+/// The identifier of the schema. It is no address: editors find the schema by its path in the folder of the
+/// configuration (`edit::SCHEMA_FILE`). That needs no network, and the version is always right.
 const ID: &str = "urn:mainstay:config";
 
-/// The possible values at a place. A member that is `null` counts as absent.
+/// The possible values of a key or an element. A member that is `null` counts as absent.
 #[derive(Debug)]
 pub(crate) enum ValueShape {
     Any,
@@ -24,7 +24,7 @@ pub(crate) enum ValueShape {
     Flag,
     /// A text, or a number or boolean that is read as one.
     Scalar,
-    /// A whole number from the first up to the second.
+    /// A whole number within this range. `None` means that there is no maximum.
     Whole(u32, Option<u32>),
     Number(f64, f64),
     /// A time, at most a year.
@@ -34,11 +34,11 @@ pub(crate) enum ValueShape {
     List(&'static ValueShape),
     Map(&'static ValueShape),
     Object(&'static ObjectShape),
-    /// One of several.
+    /// One of several shapes.
     Either(&'static [ValueShape]),
 }
 
-/// The shortest time at a place.
+/// The minimum of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Least {
     AboveZero,
@@ -52,13 +52,13 @@ pub(crate) struct ObjectShape {
     /// A name that no other object has, for references.
     pub name: &'static str,
     pub keys: &'static [&'static [KeyRow]],
-    /// Keys of other programs that change nothing here, whatever they hold.
+    /// Keys of other programs that have no effect here.
     pub foreign: &'static [&'static [&'static str]],
-    /// Keys that this version does not support, but that would have an effect.
+    /// Keys that should have an effect, but are not supported by this version.
     pub later: &'static [&'static str],
     /// Keys of which one is required.
     pub required: &'static [&'static str],
-    /// True if other programs have any keys of their own here.
+    /// True if unknown keys are allowed, because other programs have their own keys here.
     pub open: bool,
 }
 
@@ -71,16 +71,16 @@ pub(crate) struct KeyRow {
     pub about: &'static str,
     /// The field that holds the setting, if there is one.
     pub field: Option<Field>,
-    /// The object and its key that this key is another name of.
+    /// The object and the key of which this key is an alias.
     pub alias_of: Option<(&'static str, &'static str)>,
     /// The time at which a change takes effect. `None` for keys of servers, and for keys that are read
     /// whenever they are needed.
     pub takes_effect: Option<TakesEffect>,
     /// True if other MCP clients have the key in their files, too.
     pub is_of_clients: bool,
-    /// The possible values in the words of the documents, if the shape does not tell all.
+    /// The possible values in words, for the documentation, if the shape does not show all.
     pub value_words: Option<&'static str>,
-    /// The default in the words of the documents, if no field has it.
+    /// The default in words, for the documentation, if no field has it.
     pub default_words: Option<&'static str>,
 }
 
@@ -110,7 +110,7 @@ impl ValueShape {
         }
     }
 
-    /// The least and the greatest value of a whole number.
+    /// The minimum and the maximum of a whole number.
     pub fn range(&self) -> Option<(u32, Option<u32>)> {
         match self {
             Self::Whole(least, most) => Some((*least, *most)),
@@ -151,7 +151,7 @@ impl ValueShape {
         }
     }
 
-    /// The possible values, in words. The name of the key tells the unit of a number.
+    /// The possible values, in words. The unit of a number follows from the key's name.
     pub fn words(&self, key: &str) -> String {
         let whole = match key {
             _ if key.ends_with("Bytes") => "bytes",
@@ -186,7 +186,7 @@ impl ValueShape {
         }
     }
 
-    /// The JSON Schema of the shape. It refers to objects, and collects them in `objects`.
+    /// The JSON Schema of the shape. It refers to objects by name, and adds their schemas to `objects`.
     fn schema(&self, objects: &mut Objects) -> Value {
         match self {
             Self::Any => json!({}),
@@ -225,7 +225,7 @@ impl ObjectShape {
         if objects.schemas.contains_key(self.name) {
             return;
         }
-        // An object may have a member of its own kind.
+        // Reserve the name first, because an object may have a member of its own kind.
         objects.schemas.insert(self.name.to_owned(), Value::Null);
         let schema = self.schema(objects);
         objects.schemas.insert(self.name.to_owned(), schema);
@@ -249,7 +249,7 @@ impl ObjectShape {
             "properties": properties,
         });
         if !self.open {
-            // People write notes into JSON under such keys, and tools their schema.
+            // People write notes under such keys, and tools the URL of a schema.
             schema["patternProperties"] = json!({"^([$_]|//)": true});
             schema["additionalProperties"] = false.into();
         }
@@ -261,7 +261,7 @@ impl ObjectShape {
     }
 }
 
-/// The objects of a schema, by name, that are written so far.
+/// The schemas of objects that are written so far, by name.
 struct Objects {
     schemas: Map<String, Value>,
     default_of: fn(&KeyRow) -> Value,
@@ -316,7 +316,7 @@ fn without_links(text: &str) -> String {
     plain.replace("; see below", "").replace(", see below", "")
 }
 
-/// The JSON Schema (draft 2020-12) of a file that is this object.
+/// The JSON Schema (draft 2020-12) of a file with this object at the top.
 pub(crate) fn document(file: &ObjectShape, default_of: fn(&KeyRow) -> Value) -> Value {
     let mut objects = Objects {
         schemas: Map::new(),
@@ -420,7 +420,7 @@ mod tests {
                 unread.push(path.to_owned());
             }
         };
-        // A file with errors reports no warnings, so the errors are taken out one by one.
+        // A file with errors reports no warnings, so remove the wrong values one by one.
         let mut file = file;
         loop {
             match parse(&file.to_string(), &source, &Nowhere) {
@@ -441,7 +441,7 @@ mod tests {
         assert_eq!(unread, Vec::<String>::new());
     }
 
-    /// Takes out the value at a path such as `mcpServers.x.args[0]`.
+    /// Removes the value at a path such as `mcpServers.x.args[0]`.
     fn remove(file: &mut Value, path: &str) {
         let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
         let (parent, last) = pointer.rsplit_once('/').expect("a path");

@@ -24,7 +24,7 @@ use crate::{
 /// The shape of a server's entry.
 pub static ENTRY: ValueShape = ValueShape::Object(&SERVER);
 
-// A reference to a shape that refers to an object must be to a static.
+// A shape that refers to an object must be a static if another shape refers to it.
 static PARAM_SHAPES: [ValueShape; 3] = [
     ValueShape::Scalar,
     ValueShape::Object(&PARAM),
@@ -201,7 +201,7 @@ static LOGIN_SHAPES: [ValueShape; 3] = [FLAG, TEXT, ValueShape::Object(&OAUTH)];
 static SCOPE_SHAPES: [ValueShape; 2] = [TEXTS, TEXT];
 
 pub static OAUTH: ObjectShape = ObjectShape {
-    // Discovery finds them.
+    // Mainstay finds these by discovery.
     foreign: &[&[
         "enabled",
         "authorizationUrl",
@@ -421,7 +421,7 @@ pub const OPTIONS: &[KeyRow] = &[
     .default("`{}`"),
 ];
 
-/// Keys of other clients that Mainstay has another key for, or none.
+/// Keys of other clients for which Mainstay has another key, or none.
 pub const OF_CLIENTS: &[KeyRow] = &[
     key(
         &["authProviderType"],

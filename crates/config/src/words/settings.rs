@@ -1,6 +1,6 @@
-//! Settings: keys of the file that a field holds. A row of `words` has all of one: its names, its shape and
-//! its text, the field, and the time at which a change takes effect. The rows decide how settings are read,
-//! written and compared.
+//! Settings: keys of the file whose values are stored in fields. One row of `words` defines everything
+//! about a setting: its names, its shape, its description, its field, and the time at which a change takes
+//! effect. Settings are read, written and compared by these rows.
 
 use std::{
     any::{Any, TypeId},
@@ -25,7 +25,7 @@ use crate::{
 pub(crate) struct Field {
     /// The type that has the field.
     pub holder: TypeId,
-    /// `None` if another reader takes the key.
+    /// `None` if other code reads the key.
     pub read: Option<ReadField>,
     pub write: fn(&dyn Any) -> Value,
     pub differs: fn(&dyn Any, &dyn Any) -> bool,
@@ -40,9 +40,9 @@ impl fmt::Debug for Field {
     }
 }
 
-/// `field!(Journal, redact.keys)`: the field of a type, read by the shape of its key and written as a
-/// [`SettingValue`]. `read:` and `write:` name other functions; with `write:` alone, another reader takes
-/// the key.
+/// `field!(Journal, redact.keys)`: the field of a type. It is read by the shape of its key, and written as
+/// a [`SettingValue`]. `read:` and `write:` set other functions. With `write:` alone, other code reads the
+/// key.
 macro_rules! field {
     ($holder:ty, $($path:ident).+) => {
         field!($holder, $($path).+, read: crate::words::settings::SettingValue::read)
@@ -139,7 +139,7 @@ impl SettingValue for usize {
     }
 }
 
-/// A number that is too great for a counter becomes the greatest.
+/// A number above `u32::MAX` becomes `u32::MAX`.
 impl SettingValue for u32 {
     fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
         let number = usize::read(node, report)?;
@@ -232,7 +232,7 @@ impl KeyRow {
         (field.holder == TypeId::of::<T>()).then_some(field)
     }
 
-    /// The object that is the value, if fields of `T` hold its settings.
+    /// The shape of the value, if it is an object whose settings are fields of `T`.
     pub fn object_of<T: Any>(&self) -> Option<&'static ObjectShape> {
         let object = self.shape.object()?;
         let mut keys = object.all_keys();
@@ -241,7 +241,7 @@ impl KeyRow {
     }
 }
 
-/// Reads the settings that fields of `holder` hold, inner objects included.
+/// Reads the settings whose values are fields of `holder`, including those of inner objects.
 pub(crate) fn read<T: Any>(
     holder: &mut T,
     fields: &mut Fields<'_>,
@@ -265,7 +265,7 @@ pub(crate) fn read<T: Any>(
     }
 }
 
-/// Returns the settings that fields of `holder` hold, in the words of the file, without unset ones.
+/// Returns the settings in the fields of `holder`, in the words of the file. Unset settings are left out.
 pub(crate) fn file_values<T: Any>(holder: &T, object: &'static ObjectShape) -> Map<String, Value> {
     let members = object.all_keys().filter_map(|key| {
         let value = match (key.field_of::<T>(), key.object_of::<T>()) {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::words::settings::SettingValue;
 
-/// Makes an object without unset members, which are `null`.
+/// Makes an object, without the members that are `null`.
 pub(crate) fn object<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
     let set = members.into_iter().filter(|(_, value)| !value.is_null());
     set.map(|(key, value)| (key.to_owned(), value)).collect()
@@ -32,7 +32,7 @@ pub(crate) fn headers(headers: &[(String, Secret)]) -> Value {
     }
 }
 
-/// The value of a setting that is written in another way, or by another key.
+/// `null`, for a setting that other code or another key writes.
 pub(crate) fn elsewhere<T>(_: &T) -> Value {
     Value::Null
 }
@@ -178,7 +178,7 @@ fn alert(alert: &Alert) -> Value {
 }
 
 pub(crate) fn telemetry(telemetry: &Option<Telemetry>) -> Value {
-    // The environment sets the rest.
+    // The environment sets everything else.
     let Some(Telemetry {
         collector,
         service_name,

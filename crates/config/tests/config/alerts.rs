@@ -1,4 +1,4 @@
-//! `alerts`: receivers.
+//! Tests of `alerts`: the receivers of messages.
 
 use std::time::Duration;
 

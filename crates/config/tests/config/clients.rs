@@ -1,4 +1,4 @@
-//! Files and keys of other clients: they have the same meaning here, or a finding tells what they are.
+//! Tests of files and keys of other clients. Each has the same meaning here, or causes a finding.
 
 use std::time::Duration;
 
@@ -159,7 +159,7 @@ fn timeouts_are_in_the_unit_of_the_files_program() {
     ] {
         check(path, r#"{"command": "x", "timeout": 3600}"#, ms(3600));
     }
-    // The shape of the file decides.
+    // The keys of the entry decide the unit.
     check(
         "a.json",
         r#"{"command": "x", "timeout": 3600, "alwaysAllow": []}"#,

@@ -1,4 +1,4 @@
-//! One server's entry: transports, fields, aliases, limits.
+//! Tests of one server's entry: transports, fields, aliases, limits.
 
 use std::{path::Path, time::Duration};
 
@@ -145,7 +145,7 @@ fn a13_y13_every_spelling_of_the_transport() {
         r#""url": "http://h", "type": "http", "transport": "streamable-http""#,
         "StreamableHttp",
     );
-    // Both are there, and `type` decides; empty keys need no warning.
+    // With both `command` and `url`, `type` decides. Empty keys cause no warning.
     check(
         r#""command": "x", "type": "stdio", "url": "", "headers": {}, "bearerToken": """#,
         "stdio",
@@ -259,7 +259,7 @@ fn a16_a17_y9_timeouts() {
     assert_eq!(server(r#"{"url": "http://h"}"#).longest_start(), s(30));
 }
 
-/// A number below a second is most often in another unit.
+/// A limit below a second is probably in another unit.
 #[test]
 fn limits_below_a_second_are_warned_of() {
     assert_snapshot!(findings(r#"{"command": "x", "timeout_s": 0.06}"#), @"warning config.json:2:31: mcpServers.s.timeout_s: 60 ms is too short for most servers (the number is in seconds)");
@@ -413,7 +413,7 @@ fn a31_limits_roots_and_health() {
     "#);
 }
 
-/// The entry's key overrides that at the top, and a key without effect is reported.
+/// The key of an entry overrides the key at the top. A key without effect is reported.
 #[test]
 fn isolation_at_the_top_and_in_an_entry() {
     let text = r#"{"isolation": "session", "mcpServers": {
@@ -530,7 +530,8 @@ fn secrets_are_not_shown() {
     );
 }
 
-/// The daemon reports the others when the server has listed its tools.
+/// Only names that can match no tool are reported here. The daemon reports others once the server
+/// has listed its tools.
 #[test]
 fn names_of_tools_that_can_fit_none_are_told() {
     assert_snapshot!(

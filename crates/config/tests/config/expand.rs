@@ -1,11 +1,11 @@
-//! References in texts (A32, A37).
+//! Tests of references in texts (A32, A37).
 
 use insta::assert_snapshot;
 use mainstay_core::{config::Launch, redact::Secrets};
 
 use crate::world::{entry_findings, findings, http, read, server, stdio};
 
-/// The expanded text of an argument.
+/// Checks the expanded text of an argument.
 fn check(text: &str, expected: &str) {
     let launch = stdio(&format!(
         r#"{{"command": "x", "args": ["{text}"], "env": {{"OWN": "own", "TOKEN": "own ${{TOKEN}}"}},
@@ -90,7 +90,8 @@ fn every_place_that_is_expanded() {
     assert_eq!(values, ["v", "Bearer t0ken"]);
 }
 
-/// A secret of the vault is one wherever it stands, and is read again like a file.
+/// A secret of the vault is hidden at every place where it occurs, and counts as a file that is
+/// read.
 #[test]
 fn secrets_of_the_vault_are_remembered_as_such() {
     let entry = r#"{"command": "x", "args": ["${keyring:github}", "-c", "run ${keyring:github}"]}"#;

@@ -1,4 +1,4 @@
-//! The file as a whole: syntax, shapes, names, settings.
+//! Tests of the file as a whole: syntax, shapes, names, settings.
 
 use std::{path::Path, time::Duration};
 
@@ -153,7 +153,7 @@ fn a26_duplicate_names() {
 #[test]
 fn duplicate_keys() {
     assert_snapshot!(findings(r#"{"mcpServers": {}, "naming": "none", "naming": "slash"}"#), @"error config.json:1:38: naming: duplicate key");
-    // In an entry it is a problem of that server only.
+    // In an entry, a duplicate key is a problem of that server only.
     assert_snapshot!(findings(r#"{"mcpServers": {"s": {"command": "x", "command": "y"}}}"#), @"problem config.json:1:39: mcpServers.s.command: duplicate key");
     assert_snapshot!(findings(r#"{"mcpServers": {"s": {"command": "x", "env": {"A": "1", "A": "2"}}}}"#), @"problem config.json:1:57: mcpServers.s.env.A: duplicate key");
 }
@@ -313,7 +313,7 @@ fn unknown_keys_are_warned_about_with_their_path() {
     "#);
 }
 
-/// Document 002 has neither `preset` nor `ownTools`: its behaviour is the default of its files.
+/// Document 002 has neither `preset` nor `ownTools`. Its files get its behaviour by default.
 #[test]
 fn y9_002s_files_have_its_behaviour_where_they_are_silent() {
     let source = ConfigSource {

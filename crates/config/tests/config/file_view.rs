@@ -1,4 +1,4 @@
-//! A configuration as Mainstay understands it.
+//! Tests of the view of a configuration as Mainstay understands it.
 
 use std::path::Path;
 

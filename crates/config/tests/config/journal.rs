@@ -1,4 +1,4 @@
-//! `journal`: the settings of recorded calls.
+//! Tests of `journal`: the settings of recorded calls.
 
 use std::time::Duration;
 

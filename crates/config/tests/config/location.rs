@@ -1,4 +1,4 @@
-//! Finding the configuration (A5–A8).
+//! Tests of finding the configuration (A5–A8).
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ fn a5_without_a_home_there_is_no_usual_place() {
     assert_eq!(locate(None, &ConfigWorld::default()), None);
 }
 
-/// Document 002's t81–t83: other places, for its own flag.
+/// Document 002's t81–t83: the file of `--mcp-clients` has other default paths.
 #[test]
 fn a5_the_clients_file_has_places_of_its_own() {
     let check = |vars: &[(&'static str, &'static str)], expected: Location| {

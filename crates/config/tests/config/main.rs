@@ -1,4 +1,4 @@
-//! The configuration, read as its users write it. Numbers in names are requirements.
+//! Tests of the configuration with texts as users write them. Numbers in names are requirements.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! Proxies and certificates of remote servers.
+//! Tests of proxies and certificates of remote servers.
 
 use std::path::Path;
 

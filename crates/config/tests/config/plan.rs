@@ -1,4 +1,4 @@
-//! The plan of a reload.
+//! Tests of the plan of a reload.
 
 use std::collections::BTreeSet;
 
@@ -147,7 +147,7 @@ fn named<'c>(config: &'c Config, name: &ServerName) -> &'c ServerConfig {
         .unwrap()
 }
 
-/// The servers that are up by default.
+/// The servers that connect at the start.
 fn started_servers(config: &Config) -> BTreeSet<ServerName> {
     let started = config.servers.iter().filter(|s| s.connects_at_start());
     started.map(|server| server.name.clone()).collect()
@@ -182,7 +182,7 @@ proptest! {
             }
         }
         prop_assert_eq!(&servers, &new.servers);
-        // A running server goes on if it only lost `autoStart`.
+        // A running server keeps running if it only lost `autoStart`.
         let mut expected = started_servers(&new);
         let running = started_servers(&old);
         let enabled = new.servers.iter().filter(|server| server.enabled);

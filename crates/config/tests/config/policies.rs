@@ -1,4 +1,4 @@
-//! `preset` and the settings it stands for, at the top of the file and in an entry
+//! Tests of `preset` and its settings, at the top of the file and in an entry
 //! (docs/dev/requirements.md, "Contradictions, and what Mainstay does").
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn policy(fields: &str) -> Policy {
     server(&format!(r#"{{"command": "x", {fields}}}"#)).policy
 }
 
-/// A file with these keys at the top, and these in its only server.
+/// A file with the keys `top` at the top, and the keys `entry` in its only server.
 fn config(top: &str, entry: &str) -> Config {
     let text = format!(r#"{{{top}, "mcpServers": {{"s": {{"command": "x"{entry}}}}}}}"#);
     assert_eq!(findings(&text), "", "{text}");
@@ -132,8 +132,8 @@ fn y_every_knob_of_restart() {
     assert_eq!(forever.restart.max_attempts, None);
 }
 
-/// A30, A31: the names of documents 000 and 001 stand outside of the objects, and may repeat what is in
-/// them.
+/// A30, A31: the aliases of documents 000 and 001 are outside of the objects, and may repeat settings
+/// in them.
 #[test]
 fn a30_a31_older_names() {
     let found = policy(
@@ -161,7 +161,7 @@ fn a18_whether_to_reconnect() {
         ReconnectMode::Auto,
     );
     check(r#""reconnect": {"mode": "off"}"#, ReconnectMode::Off);
-    // `mode` is more exact than the boolean.
+    // `mode` refines the boolean.
     check(
         r#""autoReconnect": false, "reconnect": {"mode": "manual"}"#,
         ReconnectMode::Manual,
@@ -193,7 +193,7 @@ fn list_changed_may_stand_at_the_top() {
     check(ignored, r#", "preset": "default""#, ListChanged::Propagate);
 }
 
-/// The nearer statement wins, and a preset sets everything.
+/// The entry overrides the top, and a preset sets all policies.
 #[test]
 fn y_which_statement_wins() {
     let top = r#""preset": "router", "reconnect": {"maxAttempts": 9}, "health": {"intervalMs": 5000}, "connectTimeoutMs": 1000"#;
@@ -221,7 +221,7 @@ fn y_which_statement_wins() {
     );
 }
 
-/// B13: the flag is the default of the file; a preset alone does not count as a setting of the file.
+/// B13: the flag sets the default of the file. A preset alone does not count as a setting of the file.
 #[test]
 fn b13_the_health_interval_of_the_command_line() {
     let check = |top: &str, entry: &str, expected: Option<u64>| {
@@ -411,7 +411,7 @@ fn y_the_guide_shows_the_presets() {
     assert_eq!(rows.len(), 21);
     for (key, cells) in rows {
         for (preset, cell) in Preset::ALL.into_iter().zip(cells) {
-            // What does not count, and what a number means.
+            // A cell begins with the value. `–` marks a setting that has no effect.
             let (group, knob) = key.split_once('.').unwrap();
             let value = match cell.split(' ').next().unwrap() {
                 "–" => continue,

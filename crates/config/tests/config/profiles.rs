@@ -1,4 +1,4 @@
-//! `profiles`: the servers and tools of each endpoint.
+//! Tests of `profiles`: the servers and tools of each endpoint.
 
 use insta::assert_snapshot;
 use mainstay_config::ReloadPlan;
@@ -110,7 +110,8 @@ fn those_that_are_built_in_can_be_said_otherwise() {
     assert!(!found[1].has_server(&server("fs")));
 }
 
-/// A file with a bad profile is not used: a tool that somebody wanted to deny must not be listed.
+/// A file with a bad profile is not used, because a tool that the profile should deny must not be
+/// listed.
 #[test]
 fn what_is_wrong_is_said_with_its_place() {
     let errors = text(
@@ -154,7 +155,8 @@ fn what_is_wrong_is_said_with_its_place() {
     "#);
 }
 
-/// A name of another server has no effect, since calls of it go to that server.
+/// A new name in the namespace of another server has no effect, because its calls go to that
+/// server.
 #[test]
 fn a_given_name_that_names_another_server_is_warned_of() {
     let found = text(

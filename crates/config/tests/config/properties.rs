@@ -1,4 +1,4 @@
-//! Properties of any text.
+//! Property tests with arbitrary texts.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `telemetry`: the collector of traces.
+//! Tests of `telemetry`: the collector of traces.
 
 use insta::assert_snapshot;
 use mainstay_config::{ConfigSource, parse, telemetry_of_environment};
@@ -93,8 +93,8 @@ fn the_standard_variables_say_it_where_the_file_does_not() {
     assert_eq!(with_variables(&vars, &text(r#"{"enabled": false}"#)), None);
 }
 
-/// The variables that are heeded, each beside an endpoint; what they leave as it is reads
-/// `URL headers name ratio attributes protocol`.
+/// The standard variables, each together with an endpoint. The resulting settings are rendered as `URL
+/// headers name ratio attributes protocol`.
 #[test]
 fn each_standard_variable_says_what_it_says_elsewhere() {
     const ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
@@ -147,7 +147,7 @@ fn each_standard_variable_says_what_it_says_elsewhere() {
             &[(SAMPLER, "parentbased_traceidratio")],
             "http://c/v1/traces [] mainstay 1 [] -",
         ),
-        // The sampler takes no ratio.
+        // The default sampler takes no ratio.
         (&[(ARG, "0.5")], "http://c/v1/traces [] mainstay 1 [] -"),
         (
             &[(HEADERS, "a=b,c=d%20e")],
@@ -200,8 +200,8 @@ fn each_standard_variable_says_what_it_says_elsewhere() {
             "{vars:?}"
         );
     }
-    // The sampler also counts for a collector of the file; the protocol and the switch of the environment
-    // do not.
+    // The sampler of the environment also applies to a collector of the file. The protocol and the switch
+    // of the environment do not.
     let file = text(r#"{"endpoint": "http://f"}"#);
     for (var, expected) in [
         ((SAMPLER, "always_off"), "none"),

@@ -1,4 +1,4 @@
-//! A small world around the file, and functions that show the result.
+//! A fake environment for the parser, and functions that render the results.
 
 use std::{
     collections::HashMap,
@@ -81,7 +81,7 @@ pub fn read(file: &str, text: &str) -> Result<Parsed, Vec<ConfigError>> {
     parse(text, &ConfigSource::file(&path), &ConfigWorld::usual()).map_err(|errors| errors.0)
 }
 
-/// Every finding in `config.json`, one a line, as the command line prints it.
+/// All findings in `config.json`, one on each line, as the command line prints them.
 pub fn findings(text: &str) -> String {
     findings_in("config.json", text)
 }
@@ -106,7 +106,7 @@ pub fn findings_in(file: &str, text: &str) -> String {
     lines
 }
 
-/// The only server of a file without findings.
+/// Parses a file with this entry, which must have no findings, and returns its only server.
 pub fn server(entry: &str) -> ServerConfig {
     let text = format!(r#"{{"mcpServers": {{"s": {entry}}}}}"#);
     assert_eq!(findings(&text), "", "{entry}");

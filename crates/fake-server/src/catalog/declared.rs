@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use crate::script::Script;
 
-/// True if the script leaves out the capability of this method.
+/// True if the script omits the capability of this method.
 pub(crate) fn is_absent(script: &Script, method: &str) -> bool {
     (script.no_tools && method.starts_with("tools/"))
         || (script.no_resources && method.starts_with("resources/"))
         || (script.no_prompts && method.starts_with("prompts/"))
 }
 
-/// The declared capabilities, in the form of both eras.
+/// The declared capabilities. Both eras have the same form.
 pub(crate) fn capabilities(script: &Script, revision: &str) -> Value {
     let mut capabilities = json!({"logging": {}});
     let mut declare = |is_absent: bool, name: &str, value: Value| {

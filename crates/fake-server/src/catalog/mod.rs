@@ -348,7 +348,7 @@ pub(crate) fn page(
     Ok(format!(r#"{{"{key}":[{list}]{next_start}{padding}}}"#))
 }
 
-/// Mask of cursors, so that clients do not rely on their form.
+/// Mask that hides the offset in a cursor, so that clients do not rely on the form of cursors.
 const CURSOR_KEY: usize = 0x5eed;
 
 fn cursor_at(offset: usize, script: &Script) -> Value {

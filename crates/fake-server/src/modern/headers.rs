@@ -34,7 +34,7 @@ pub(super) fn check(
 ) -> Result<(), RpcError> {
     same(headers, VERSION, Some(revision), plain)?;
     same(headers, METHOD, Some(method), plain)?;
-    // Other params are refused by the method itself.
+    // The method itself refuses invalid params.
     let params: Params = serde_json::from_str(params).unwrap_or_default();
     let name = match method {
         "tools/call" | "prompts/get" => params.name,
@@ -58,7 +58,7 @@ pub(super) fn check_call(
         arguments: Option<&'a RawValue>,
     }
     let Ok(Call { name, arguments }) = serde_json::from_str(params) else {
-        // An unknown tool is refused by the call itself.
+        // The call itself refuses invalid params.
         return Ok(());
     };
     let mut definitions = tools
@@ -68,7 +68,7 @@ pub(super) fn check_call(
         return Ok(());
     };
     let arguments = arguments.map_or("null", RawValue::get);
-    // A value that no `Value` can hold needs no header.
+    // Arguments that `Value` cannot represent need no header.
     let arguments = serde_json::from_str(arguments).unwrap_or_default();
     parameters(headers, &tool["inputSchema"], &arguments)
 }

@@ -42,7 +42,7 @@ impl ListenStream {
 
     fn tell(&self, method: &str, params: &Value) {
         let text = notification(&self.id, method, params);
-        // The subscription may be cancelled.
+        // The subscription may have been cancelled.
         let _ = self.events.send(SubscriptionEvent::Message(text));
     }
 }
@@ -107,7 +107,7 @@ pub(crate) fn end(listens: &mut Vec<ListenStream>) {
 /// Breaks all streams that have their own connection.
 pub(crate) fn cut(listens: &mut Vec<ListenStream>) {
     for listen in listens.drain(..) {
-        // The subscription may be cancelled.
+        // The subscription may have been cancelled.
         let _ = listen.events.send(SubscriptionEvent::Cut);
     }
 }
@@ -120,7 +120,7 @@ pub(super) fn notification(id: &str, method: &str, params: &Value) -> String {
     message::notification(method, &params.to_string())
 }
 
-/// The id as JSON text, for a string or an integer.
+/// Parses a raw id, which is a string or an integer.
 pub(super) fn raw(id: &str) -> Value {
     serde_json::from_str(id).unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The request of one `requestState`.
+/// The request that a `requestState` belongs to.
 #[derive(Clone)]
 pub(crate) struct PendingRequest {
     /// Raw id of the last attempt.

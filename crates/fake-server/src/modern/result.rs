@@ -24,7 +24,7 @@ pub(crate) fn missing_capability(required_capability: &Value) -> RpcError {
     }
 }
 
-/// Returns a result with the members of this era in front. The other bytes stay.
+/// Returns a result with the members of this era in front. All other bytes stay unchanged.
 pub(crate) fn complete(script: &Script, method: &str, result: &str) -> String {
     typed("complete", script, method, result)
 }

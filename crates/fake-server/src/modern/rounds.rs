@@ -22,7 +22,8 @@ struct Retry<'a> {
     state: Option<String>,
 }
 
-/// Asks the next round, or the open questions of this round. Answers after the last round.
+/// Asks the questions of the next round, or the open questions of this round. Answers the request
+/// after the last round.
 pub(crate) fn interview(
     request: &ReceivedRequest,
     subject: &Subject,
@@ -88,7 +89,7 @@ pub(crate) fn interview(
     ])
 }
 
-/// Answers `input_required`.
+/// Answers with `input_required` and these questions.
 fn ask(
     request: &ReceivedRequest,
     pending_request: PendingRequest,
@@ -114,7 +115,7 @@ fn ask(
         members.push(format!(r#""inputRequests":{}"#, object(&questions)));
     }
     if has_state {
-        // Characters that clients often lose.
+        // The state contains characters that clients often lose.
         let serial = request.service.serial();
         let state = format!(" {serial}/{:x}\t\"\\/\u{1}é🦀%2B+= ", std::process::id());
         members.push(format!(r#""requestState":{}"#, quote(&state)));
@@ -129,7 +130,7 @@ fn ask(
     ServiceAction::Send(message::result(request.id, &result))
 }
 
-/// Finds the request of the state. A retry must have equal method and params, and another id.
+/// Finds the request of the state. A retry must have the same method and params, and another id.
 fn resume(
     request: &ReceivedRequest,
     retry: &PendingRequest,

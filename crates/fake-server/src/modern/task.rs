@@ -22,7 +22,7 @@ pub(crate) struct Task {
     pub(super) state: TaskState,
     created: String,
     updated: String,
-    /// The session that runs its work.
+    /// The session that runs the work of the task.
     pub(super) session: Arc<FakeSession>,
 }
 
@@ -87,7 +87,7 @@ impl Task {
         matches!(self.state, TaskState::Completed { .. })
     }
 
-    /// Ends its work.
+    /// Ends the work of the task.
     pub fn stop(&self) {
         self.session.close();
     }

@@ -1,4 +1,4 @@
-//! The gate in front of an echo server.
+//! Tests of the gate in front of an echo server.
 
 use std::io::ErrorKind;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Streamable HTTP, in-process.
+//! Tests of Streamable HTTP, in-process.
 
 use fake_server::{AnswerForm, Fake, Script};
 use hyper::body::Incoming;

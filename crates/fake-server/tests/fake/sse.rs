@@ -1,4 +1,4 @@
-//! HTTP+SSE (2024-11-05), in-process and as a program.
+//! Tests of HTTP+SSE (2024-11-05), in-process and as a program.
 
 use std::process::Stdio;
 

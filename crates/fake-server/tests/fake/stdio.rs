@@ -1,4 +1,4 @@
-//! The program on stdio.
+//! Tests of the program on stdio.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};

@@ -191,7 +191,7 @@ async fn open_calls_of_a_killed_run_are_closed() {
     let journal = room.open();
     let (unsent_entry, sent_entry) = (journal.begin(new_call("1")), journal.begin(new_call("2")));
     sent_entry.reached(State::Sent);
-    // The ended call gives the statistics more than open calls.
+    // An ended call, so that the statistics do not consist of open calls only.
     call(&journal, new_call("3"), answered_end("{}"));
     journal.close().await;
     drop((unsent_entry, sent_entry));
@@ -229,7 +229,7 @@ async fn strict_mode_acknowledges_records_on_the_disk() {
     let killed_room = room.copy();
     let reopened_journal = killed_room.open();
     let (intended, other_record) = split_records(all_records(&reopened_journal).await);
-    // The call may have been sent before the kill.
+    // The new run must assume that the call was sent before the kill.
     assert_eq!(
         (intended.status, intended.state),
         (Status::Unknown, State::Sent)
@@ -268,7 +268,7 @@ fn split_records(records: Vec<Record>) -> (Record, Option<Record>) {
     (intended.remove(0), other_records.pop())
 }
 
-/// A caller that waits for the disk is answered, at any moment of the thread's turn.
+/// A caller that waits for the disk is answered, wherever the thread is in its turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_strict_call_is_acknowledged() {
     const CALLERS: u64 = 32;
@@ -392,7 +392,7 @@ async fn calls_of_the_former_version_are_read_beside_packed_ones() {
     journal.close().await;
 }
 
-/// Single calls lie between packed ones. Old calls of both forms are deleted, and younger ones
+/// Calls in rows are between packed calls. Old calls of both forms are deleted, and younger calls
 /// stay.
 #[tokio::test]
 async fn old_calls_are_deleted_in_packs_and_rows() {

@@ -116,7 +116,8 @@ async fn the_oldest_calls_are_deleted() {
     assert_eq!(attempts, 0);
 }
 
-/// The clock was 40 days behind for a while. Calls of that time are as young as earlier ones.
+/// The clock was 40 days behind for a while. Calls of that time are retained as long as earlier
+/// calls.
 #[tokio::test]
 async fn calls_with_a_wrong_date_stay() {
     let room = Room::new();
@@ -186,12 +187,12 @@ async fn the_journal_uses_less_than_twice_its_bound() {
     journal.close().await;
 }
 
-/// Content that recurs much later is a new object with the same file. The file counts once for the
-/// size.
+/// Content that recurs much later is a new object with the same file. The journal's size includes
+/// the file once.
 #[test]
 fn a_file_counts_once() {
     let mut room = Room::new();
-    // This bound reuses objects only within 128 KiB.
+    // With this bound, objects are reused only within 128 KiB.
     room.settings.max_bytes = 4 * 1024 * 1024;
     create_private_dir(&room.path()).expect("a folder");
     let mut database =

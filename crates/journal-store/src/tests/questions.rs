@@ -9,8 +9,8 @@ fn trace(number: usize) -> TraceId {
     TraceId([1 + u8::try_from(number % 8).expect("small"); 16])
 }
 
-/// Many calls of many kinds, over several chunks. Each filter finds the same calls as a plain loop,
-/// in the complete chunk and in the incomplete one, and after a restart.
+/// Each filter finds the same calls as a plain loop: in complete chunks and in the incomplete one,
+/// and after a restart.
 #[tokio::test]
 async fn filters_find_the_matching_calls() {
     let room = Room::new();
@@ -330,8 +330,8 @@ async fn wait_for_statistics(journal: &Journal, range: Range) {
     wait_until("statistics", complete_series).await;
 }
 
-/// Series of servers, and of everything, have the percentiles of all their calls. The largest
-/// series are first.
+/// Series of servers, and of all calls, have the percentiles of all their calls. The largest series
+/// come first.
 #[tokio::test]
 async fn series_are_merged_and_ordered() {
     let room = Room::new();

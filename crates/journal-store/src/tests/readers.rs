@@ -1,4 +1,4 @@
-//! Reading a journal while another process writes it.
+//! Tests of reading a journal while another process writes it.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Searches of calls by text.
+//! Tests of searches of calls by text.
 
 use super::*;
 
@@ -132,7 +132,7 @@ async fn unstored_payloads_are_not_found() {
     }
 }
 
-/// Every search reads some calls, and the next one continues from its end, until each call is found
+/// Every search reads some calls. The next search continues from its end, until each call is found
 /// once.
 #[tokio::test]
 async fn a_search_ends_in_time_and_can_continue() {

@@ -18,7 +18,7 @@ pub async fn within<T>(future: impl Future<Output = T>) -> T {
         .expect("within the time limit")
 }
 
-/// Polls the condition. The test has its own time limit.
+/// Waits until the condition is true. The time limit of the test applies.
 pub async fn eventually(condition: impl Fn() -> bool) {
     while !condition() {
         tokio::time::sleep(Duration::from_millis(2)).await;

@@ -1,4 +1,4 @@
-//! Headers that repeat the body over HTTP.
+//! Tests of the HTTP headers that repeat parts of the body.
 
 use fake_server::{Fake, Script};
 use hyper::StatusCode;

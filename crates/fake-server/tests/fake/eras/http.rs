@@ -1,4 +1,4 @@
-//! 2026-07-28 over Streamable HTTP.
+//! Tests of 2026-07-28 over Streamable HTTP.
 
 use fake_server::{Fake, Revision, Script};
 use hyper::StatusCode;
@@ -183,7 +183,7 @@ async fn a_call_before_its_first_byte_is_cancelled_too() {
     .await;
 }
 
-/// A violation for gateways to detect.
+/// A violation of the protocol that gateways must detect.
 #[tokio::test]
 async fn a_violation_sends_a_request_on_the_stream() {
     within(async {

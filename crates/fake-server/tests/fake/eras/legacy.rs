@@ -1,4 +1,4 @@
-//! Fakes that are pinned to legacy revisions.
+//! Tests of fakes that are pinned to legacy revisions.
 
 use fake_server::{Fake, REVISIONS, Revision, Script};
 use hyper::StatusCode;

@@ -1,4 +1,4 @@
-//! Revisions and the differences between them.
+//! Tests of revisions and the differences between them.
 
 mod headers;
 mod http;

@@ -1,4 +1,4 @@
-//! Questions in the modern era: `input_required` and the retry.
+//! Tests of questions in the modern era: `input_required` and the retry.
 
 use fake_server::{Fake, Script};
 use hyper::StatusCode;
@@ -158,7 +158,7 @@ async fn a_retry_that_is_not_exact_fails_loudly() {
         invented_call["params"]["requestState"] = json!("mine");
         assert_eq!(answer(&fake, &invented_call).await["error"]["code"], -32602);
         assert_eq!(text(&answer(&fake, &right_retry).await), r#"{"form":{}}"#);
-        // A second run is counted.
+        // A second run counts.
         answer(&fake, &changed_retry("/id", json!(3))).await;
         assert_eq!(fake.finished("ask_elicitation"), 2);
     })

@@ -1,4 +1,4 @@
-//! 2026-07-28 on a pipe.
+//! Tests of 2026-07-28 on a pipe.
 
 use fake_server::WEIRD_RESULT;
 use serde_json::{Value, json};

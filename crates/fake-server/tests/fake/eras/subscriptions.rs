@@ -1,4 +1,4 @@
-//! `subscriptions/listen`, on both transports.
+//! Tests of `subscriptions/listen` on both transports.
 
 use fake_server::{Fake, Script};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The tasks extension.
+//! Tests of the tasks extension.
 
 use fake_server::{Fake, Script};
 use hyper::StatusCode;
