@@ -148,7 +148,7 @@ impl StateDir {
     /// Takes a directory for a Mainstay that serves one client. Many such Mainstays may run side by side, and
     /// beside a daemon. `name` is the name of the client, and the directory gets the first free number.
     pub fn own_instance(&self, name: &str) -> Result<Instance, StateError> {
-        for number in 1..MAX_INSTANCES {
+        for number in 1..=MAX_INSTANCES {
             let dir = Self(self.0.join(INSTANCES).join(format!("{name}-{number}")));
             match dir.clone().lock(1) {
                 Ok(lock) => return Ok(Instance { dir, _lock: lock }),

@@ -2492,6 +2492,99 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/access": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The rules of access, and which servers each client sees */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["AccessOverview"];
+                    };
+                };
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.forbidden.not_our_page"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/access/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether a client may use a server or an item, and the rule that decides */
+        get: {
+            parameters: {
+                query: {
+                    /** @description The name of a token, `anonymous` or `operator` */
+                    principal: string;
+                    /** @description The profile at whose endpoint the client asks. Without it, the endpoint of the server itself */
+                    profile?: string;
+                    /** @description The server */
+                    server: string;
+                    /** @description A tool, by the server's own name */
+                    tool?: string;
+                    /** @description A prompt, by the server's own name */
+                    prompt?: string;
+                    /** @description The URI of a resource */
+                    resource?: string;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["AccessExplanation"];
+                    };
+                };
+                400: components["responses"]["400.invalid_request.missing_parameter"];
+                401: components["responses"]["401.unauthorized"];
+                403: components["responses"]["403.forbidden.not_our_page"];
+                404: components["responses"]["404.profile_not_found.server_not_found"];
+                503: components["responses"]["503.shutting_down"];
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/tokens": {
         parameters: {
             query?: never;
@@ -2550,6 +2643,7 @@ export interface paths {
                 400: components["responses"]["400.invalid_lifetime.invalid_request.invalid_token_name.missing_parameter"];
                 401: components["responses"]["401.unauthorized"];
                 403: components["responses"]["403.forbidden.not_our_page"];
+                404: components["responses"]["404.profile_not_found"];
                 409: components["responses"]["409.token_exists.too_many_tokens"];
                 413: components["responses"]["413.request_too_large"];
                 415: components["responses"]["415.unsupported_media_type"];
@@ -3474,7 +3568,24 @@ export interface components {
             /** Format: int64 */
             records?: number | null;
         };
-        AddToken: {
+        /** @description A decision about a server or one of its items, with its reason. */
+        AccessExplanation: {
+            allowed: boolean;
+            /** @description The effect of a tool, by the hints of its server: `read-only`, `additive`, `destructive`. A tool that the server does not list counts as destructive. */
+            effect?: string | null;
+            /** @description The reason in words. */
+            reason: string;
+            /** @description The rule that decides, if one does. */
+            rule?: string | null;
+        };
+        /** @description The rules of access, and what each client may use. */
+        AccessOverview: {
+            /** @description `access` of the configuration in force. Without it, every client may use everything. */
+            access?: Record<string, never> | null;
+            /** @description The operator is absent, who may use everything. Clients without a token come first. */
+            principals: components["schemas"]["PrincipalView"][];
+        };
+        AddToken: components["schemas"]["TokenLimits"] & {
             /**
              * Format: int64
              * @description At most ten years. Without it, the token is valid until it is removed.
@@ -3482,7 +3593,7 @@ export interface components {
             expiresInSeconds?: number | null;
             name: string;
         };
-        AddedToken: {
+        AddedToken: components["schemas"]["TokenLimits"] & {
             /** @description RFC 3339 */
             createdAt: string;
             /** @description RFC 3339 */
@@ -3754,7 +3865,7 @@ export interface components {
             withToken?: string | null;
         };
         /** @description A client token. The token itself is not stored. */
-        ClientToken: {
+        ClientToken: components["schemas"]["TokenLimits"] & {
             /** @description RFC 3339 */
             createdAt: string;
             expired: boolean;
@@ -3896,7 +4007,7 @@ export interface components {
              * @description A word that programs compare
              * @enum {string}
              */
-            error: "call_crashes_server" | "call_failed" | "cancelled" | "cid_not_found" | "config_changed" | "connect_failed" | "duplicate_name" | "forbidden" | "invalid_code" | "invalid_config" | "invalid_lifetime" | "invalid_request" | "invalid_token_name" | "invalid_tool_name" | "journal_disabled" | "journal_unreadable" | "log_unreadable" | "login_failed" | "mcp_client_not_configured" | "message_too_large" | "method_not_allowed" | "missing_parameter" | "no_login" | "not_as_shown" | "not_found" | "not_our_page" | "not_pending" | "not_recorded" | "not_reloadable" | "not_saved" | "outcome_unknown" | "prompt_not_found" | "record_not_found" | "request_not_found" | "request_too_large" | "resource_not_found" | "server_not_answering" | "server_not_connected" | "server_not_found" | "session_not_found" | "shutting_down" | "state_unusable" | "state_unwritable" | "token_exists" | "token_not_found" | "too_many_streams" | "too_many_tokens" | "too_many_trials" | "tool_not_found" | "unauthorized" | "unsupported_media_type" | "version_not_found";
+            error: "call_crashes_server" | "call_failed" | "cancelled" | "cid_not_found" | "config_changed" | "connect_failed" | "duplicate_name" | "forbidden" | "invalid_code" | "invalid_config" | "invalid_lifetime" | "invalid_request" | "invalid_token_name" | "invalid_tool_name" | "journal_disabled" | "journal_unreadable" | "log_unreadable" | "login_failed" | "mcp_client_not_configured" | "message_too_large" | "method_not_allowed" | "missing_parameter" | "no_login" | "not_as_shown" | "not_found" | "not_our_page" | "not_pending" | "not_recorded" | "not_reloadable" | "not_saved" | "outcome_unknown" | "profile_not_found" | "prompt_not_found" | "record_not_found" | "request_not_found" | "request_too_large" | "resource_not_found" | "server_not_answering" | "server_not_connected" | "server_not_found" | "session_not_found" | "shutting_down" | "state_unusable" | "state_unwritable" | "token_exists" | "token_not_found" | "too_many_streams" | "too_many_tokens" | "too_many_trials" | "tool_not_found" | "unauthorized" | "unsupported_media_type" | "version_not_found";
             /** @description For people */
             message: string;
             /** @description What is wrong with a configuration or an entry (`invalid_config`) */
@@ -4240,6 +4351,17 @@ export interface components {
             exists: boolean;
             name: string;
             notes: string[];
+        };
+        /** @description What one client may use, whatever the profile. */
+        PrincipalView: components["schemas"]["TokenLimits"] & {
+            /** @description Groups of `access.groups` */
+            groups: string[];
+            /** @description `anonymous` (without a token), or `client:NAME`. */
+            principal: string;
+            /** @description The servers that the client sees, in the order of the configuration. */
+            servers: string[];
+            /** @description True if neither a rule nor the token limits the client. */
+            unlimited: boolean;
         };
         Profile: {
             /** @description Its groups of Mainstay's own tools. */
@@ -4774,6 +4896,13 @@ export interface components {
         Templates: {
             resource_templates: components["schemas"]["Template"][];
         };
+        /** @description The limits of a client token, beside the rules of access. */
+        TokenLimits: {
+            /** @description The only profiles that the token opens. With any, the endpoints of single servers stay closed. Without, the token opens every endpoint. */
+            profiles?: string[];
+            /** @description True if the token allows only tools with `readOnlyHint: true`. */
+            readOnly?: boolean;
+        };
         /**
          * @description The consequence of a logout at the authorization server.
          * @enum {string}
@@ -5061,6 +5190,30 @@ export interface components {
                 "application/json": components["schemas"]["Error"] & {
                     /** @enum {unknown} */
                     error?: "not_found" | "server_not_found";
+                };
+            };
+        };
+        /** @description Not Found */
+        "404.profile_not_found": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] & {
+                    /** @enum {unknown} */
+                    error?: "profile_not_found";
+                };
+            };
+        };
+        /** @description Not Found */
+        "404.profile_not_found.server_not_found": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] & {
+                    /** @enum {unknown} */
+                    error?: "profile_not_found" | "server_not_found";
                 };
             };
         };

@@ -55,14 +55,12 @@ pub async fn run(
     let running = timeout(limit, communicate(&mut child, &message.json));
     let outcome = stop.run_until_cancelled(running).await;
     let result = match outcome {
-        Some(Ok(status)) => {
-            let (code, signal) = process::exit(status.map_err(CommandFailed::Wait)?);
-            if code == Some(0) {
-                Ok(())
-            } else {
-                Err(CommandFailed::Exit { code, signal })
-            }
-        }
+        Some(Ok(Ok(status))) => match process::exit(status) {
+            (Some(0), _) => Ok(()),
+            (code, signal) => Err(CommandFailed::Exit { code, signal }),
+        },
+        // The rest of its processes is killed, too.
+        Some(Ok(Err(error))) => Err(CommandFailed::Wait(error)),
         Some(Err(_)) => Err(CommandFailed::Late(limit)),
         // Mainstay is stopping. The command was not done, which is no failure.
         None => Ok(()),

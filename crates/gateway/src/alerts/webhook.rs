@@ -42,7 +42,7 @@ pub async fn post(
                 .retry_after()
                 .map(|wait| wait.min(LONGEST_RETRY_AFTER));
             // No delay means that no retries are left.
-            delay.map(|delay| requested.unwrap_or(delay))
+            delay.map(|delay| requested.map_or(delay, |requested| requested.max(delay)))
         })
         .notify(|error, delay| tracing::debug!(%error, ?delay, "an alert is posted again"))
         .await

@@ -1,6 +1,5 @@
 //! Writes a configuration file.
 
-#[cfg(unix)]
 use std::{fs, io, path::Path};
 
 use mainstay_config::edit::SCHEMA_FILE;
