@@ -64,7 +64,7 @@ pub struct FleetServer {
     /// A line to the same fake, or to another fake with the same faults, to compare with calls through
     /// Mainstay.
     pub direct: Arc<CallLine>,
-    /// The folder in which its fakes log their runs.
+    /// The folder in which the fakes of this server log their runs.
     counts: PathBuf,
     run: String,
     network: Option<Network>,
@@ -108,7 +108,7 @@ impl FleetServer {
         })
     }
 
-    /// Its entry in the configuration.
+    /// The server's entry in the configuration.
     fn entry(&self) -> Value {
         let mut entry = match &self.direct.target {
             PeerTarget::Http(url) => json!({"type": "http", "url": url}),

@@ -5,9 +5,9 @@
 //! ```text
 //! plan        the faults and their times, from the seed alone
 //! fleet       the servers and their faults                 (processes, fake_server::gate)
-//! daemon      `mainstay serve`, over REST and its file     (usage: its resources)
+//! daemon      `mainstay serve`: its process, file and REST (usage: its resources)
 //! peer        plain MCP clients                            (caller: steady calls)
-//! run         all of it together, with constant checks      (standing: servers without a fault)
+//! run         one run: faults, calls and constant checks   (standing: servers without a fault)
 //! account     each call in the views of its caller, the journal and its server
 //! report      the figures, and the verdict
 //! ```

@@ -92,7 +92,7 @@ pub fn send(pid: u32, signal: Signal) {
     }
 }
 
-/// Processes that outlived their parents: descendants whose parent is no process of the run.
+/// Processes that outlived their parents: descendants whose parent is not a process of the run.
 pub fn orphans(all: &[Process]) -> BTreeMap<u32, String> {
     let fakes = pids_of_fakes(all);
     all.iter()

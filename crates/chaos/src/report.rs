@@ -16,8 +16,8 @@ use crate::{
     usage::Usage,
 };
 
-/// Maximum factor by which calls through Mainstay may be slower than direct calls. It is larger for an
-/// unoptimised build that runs beside other programs.
+/// Maximum factor by which calls through Mainstay may be slower than direct calls. It is larger for
+/// an unoptimised build, which runs at the same time as other programs.
 const FACTOR: f64 = if cfg!(debug_assertions) { 5.0 } else { 2.0 };
 
 /// Maximum difference to direct calls, if that is more than [`FACTOR`] allows: a few turns of the

@@ -46,7 +46,7 @@ const REAP_LIMIT: Duration = Duration::from_secs(3);
 /// Maximum wait for a server that misses its bound. Then the run continues.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Time over which the minimum of the resource figures is taken, because calls in flight are no leak.
+/// Time over which the minimum of the resource figures is taken, because calls in flight are not a leak.
 const QUIET: Duration = Duration::from_secs(3);
 
 /// Every fifth server also has a client on its own endpoint. That is an isolated session, and for a process

@@ -43,7 +43,7 @@ impl Usage {
         })
     }
 
-    /// The sum of both.
+    /// Returns the sum of each figure.
     pub fn plus(self, other: Self) -> Self {
         Self {
             threads: self.threads + other.threads,
@@ -52,7 +52,7 @@ impl Usage {
         }
     }
 
-    /// The minimum of both, figure by figure, because calls in flight are no leak.
+    /// Returns the minimum of each figure, because calls in flight are not a leak.
     pub fn least(self, other: Self) -> Self {
         Self {
             threads: self.threads.min(other.threads),

@@ -1,4 +1,4 @@
-//! Reads the rules that a client has about its servers in other files than that of the servers.
+//! Reads a client's rules about its servers from other files than the file with the servers.
 
 use std::path::{Path, PathBuf};
 

@@ -430,8 +430,8 @@ fn project_of(client: ClientKind, path: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Recognises the client of a file by its name and folder. If they do not identify it, uses keys that only
-/// one client writes.
+/// Recognises the client of a file by its name and folder. If name and folder do not identify the client,
+/// uses keys that only one client writes.
 fn client_of(path: &Path, text: &str) -> Option<ClientKind> {
     let by_place = by_place(path).filter(|_| !is_of_visual_studio(path, text));
     by_place.or_else(|| by_content(path, text))

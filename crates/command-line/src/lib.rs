@@ -1,5 +1,5 @@
 //! The shared parts of all commands: finding the daemon, printing, errors, and descriptions of the daemon's
-//! answers. No command is here.
+//! answers. The commands themselves are in other crates.
 //!
 //! Only [`screen`] writes to stdout and stderr. Services of the program for its commands, such as starting a
 //! daemon, are a trait, [`host::Host`].

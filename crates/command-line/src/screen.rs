@@ -45,7 +45,7 @@ const PIPE: usize = 64 * 1024;
 /// Time that the program's end waits for its last lines on stderr.
 const STDERR_LIMIT: Duration = Duration::from_secs(1);
 
-/// Size of the buffer for one screen, so that it is written at once.
+/// Size of the buffer for one screen in bytes, so that it is written at once.
 const CANVAS: usize = 64 * 1024;
 
 pub fn stdout_is_terminal() -> bool {
@@ -215,7 +215,7 @@ fn json_text(text: &str) -> Result<(), CommandError> {
     print(visible.as_bytes(), true)
 }
 
-/// A reader that closes the pipe early (`| head`) is no error.
+/// A reader that closes the pipe early (`| head`) is not an error.
 fn print(bytes: &[u8], ends_line: bool) -> Result<(), CommandError> {
     write(bytes, ends_line).map(drop)
 }
@@ -240,7 +240,7 @@ fn write(bytes: &[u8], ends_line: bool) -> Result<ControlFlow<()>, CommandError>
     }
 }
 
-/// The width of the terminal on stderr, if it is one.
+/// The width of the terminal on stderr, in columns. `None` if stderr is not a terminal.
 fn width_of_stderr() -> Option<usize> {
     let size = terminal_size::terminal_size_of(io::stderr());
     let (terminal_size::Width(width), _) = size.filter(|_| stderr_is_terminal())?;

@@ -65,7 +65,7 @@ impl OutputShape {
         self.output == Some(Form::Json)
     }
 
-    /// True if the output is JSON. For results that are no list.
+    /// True if the output is JSON. For results that are not a list.
     pub fn only_json(&self, json: bool) -> Result<bool, CommandError> {
         match (self.output, &self.format) {
             (Some(Form::Yaml | Form::Wide | Form::Name), _) | (_, Some(_)) => {

@@ -36,7 +36,8 @@ impl Signal {
 #[derive(Debug)]
 pub struct Signals {
     incoming: imp::PlatformSignals,
-    /// The time of the last request to stop, and its signal, if it was one.
+    /// The time of the last request to stop, and its signal. The signal is `None` if the request was not a
+    /// signal.
     last_stop: Option<(Option<Signal>, Instant)>,
 }
 
@@ -77,12 +78,14 @@ impl Signals {
         })
     }
 
-    /// Notes that the last signal was no request to stop, so that a repetition is not ignored.
+    /// Records that the last signal did not stop the process, so that the same signal is not ignored as an
+    /// echo.
     pub fn was_no_end(&mut self) {
         self.last_stop = None;
     }
 
-    /// Notes a request to stop by other means. A signal within a moment is a repetition of it.
+    /// Records a request to stop that was not a signal. A signal within a moment repeats this request and is
+    /// ignored.
     pub fn ended_without_signal(&mut self) {
         self.last_stop = Some((None, Instant::now()));
     }

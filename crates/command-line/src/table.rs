@@ -24,7 +24,7 @@ pub struct Column {
     rank: u8,
     /// True if only `-o wide` shows the column.
     wide: bool,
-    /// True if its cells are right-aligned, as for numbers.
+    /// True if the cells are right-aligned, as for numbers.
     right: bool,
 }
 

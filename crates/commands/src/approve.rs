@@ -73,7 +73,7 @@ impl Approve {
                 hint: Some("with --yes, what is shown is approved".to_owned()),
             });
         }
-        // If stderr is no terminal, nobody sees the question. An empty answer counts as "no".
+        // If stderr is not a terminal, nobody sees the question. An empty answer counts as "no".
         ask("approve it? [y/N]");
         if says_yes(input.lock()) {
             Ok(())

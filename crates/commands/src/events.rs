@@ -154,7 +154,7 @@ impl EventsCommand {
                     .collect();
                 output::json(&json!({"type": api::SNAPSHOT, "servers": chosen}))
             }
-            // A snapshot of the servers is no event, so the item output skips it.
+            // A snapshot of the servers is not an event, so the item output skips it.
             Told::Snapshot(_) if self.shape.is_of_items() => Ok(()),
             Told::Snapshot(servers) => {
                 let now = Local::now();

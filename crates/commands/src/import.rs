@@ -105,7 +105,7 @@ impl RunCommand for Import {
         };
         let path = origin.path().ok_or_else(|| no_home("the configuration"))?;
         let text = match origin.text() {
-            // `--config` may name a file that does not exist yet. It is created.
+            // `--config` may name a file that does not exist yet. This command creates the file.
             Err(_) if !path.exists() => None,
             text => text?,
         };

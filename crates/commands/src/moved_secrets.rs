@@ -33,7 +33,7 @@ pub struct MovedSecret {
     value: Secret,
 }
 
-/// The authentication schemes at the beginning of a header's value. They are no secrets.
+/// The authentication schemes at the beginning of a header's value. They are not secret.
 const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
 
 /// Replaces the plain secrets of an entry by references with new names. Adds the names to `used`.

@@ -29,7 +29,7 @@ impl RunCommand for ObjectCommand {
         CommandFacts::rest_client(&self.daemon)
     }
 
-    /// Prints the object. If stdout is no terminal, writes exactly the stored bytes.
+    /// Prints the object. If stdout is not a terminal, writes exactly the stored bytes.
     async fn run(self, host: &dyn StoreHost) -> Result<Exit, CommandError> {
         let mut archive = match &self.instance {
             Some(instance) => Archive::of_instance(host, instance)?,

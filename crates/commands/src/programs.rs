@@ -1,4 +1,4 @@
-//! Looks up the programs of servers in the same way as a start of the server.
+//! Looks up the programs of servers in the same way as when the servers start.
 
 use std::{
     ffi::{OsStr, OsString},

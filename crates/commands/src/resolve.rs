@@ -20,7 +20,7 @@ Examples:
 PATH is searched first, then the usual folders of the system, Homebrew,
 installers and version managers.";
 
-/// True if a program is on this machine. The lookup is that of servers' programs.
+/// True if a program is on this machine. Looks it up in the same way as the program of a server.
 pub fn is_here(program: &str) -> bool {
     let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
     matches!(transport::resolve(program, &path), Resolution::Found(_))

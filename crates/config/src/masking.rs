@@ -303,8 +303,8 @@ pub(super) fn names_a_secret(name: &str) -> bool {
 pub(super) fn is_secret(text: &str) -> bool {
     let credentials = text.split_once("://").is_some_and(|(_, rest)| {
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        // A `/` in a password that is not encoded ends the authority early. Then the text after the colon is no
-        // port, because a port has digits only.
+        // A `/` in a password that is not encoded ends the authority early. Then the text after the colon is
+        // not a port, because a port has digits only.
         let (_, port) = authority.rsplit_once(':').unwrap_or_default();
         let is_password =
             !authority.starts_with('[') && !port.bytes().all(|byte| byte.is_ascii_digit());

@@ -52,9 +52,9 @@ pub enum ServerAction {
     Started,
     /// Now disabled, so it is stopped.
     Stopped,
-    /// Its launch has changed. It is restarted if it runs.
+    /// The launch has changed. A running server is restarted.
     Relaunched,
-    /// Its settings have changed. They take effect without a restart, or the server is disabled.
+    /// The settings have changed. They take effect without a restart, or the server is disabled.
     Changed,
     Unchanged,
 }

@@ -293,7 +293,7 @@ pub fn name_form() -> InputRequest {
     elicitation("What is your name?", &properties, &["name"])
 }
 
-/// The state of the round before, which must be the one that was sent.
+/// Returns the state of the previous round. Fails if the client has changed it.
 fn open_state(
     params: &CallToolRequestParams,
     seal: &RequestStateCodec,

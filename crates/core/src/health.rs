@@ -1,9 +1,9 @@
 //! Judges the health of a connected server from evidence.
 //!
 //! Ordinary traffic is the first evidence. A message of the protocol shows that the server is
-//! healthy. A call without a protocol answer shows that the server is not. A probe is sent only
-//! after an interval of silence or a failed call. A probe uses the live session. No probe is sent
-//! while the server may be at work on a call.
+//! healthy. A call without a protocol answer shows that the server is unhealthy. A probe is sent
+//! only after an interval of silence or a failed call. A probe uses the live session. No probe is
+//! sent while the server may be at work on a call.
 
 mod failing;
 
@@ -85,7 +85,7 @@ words!(ProbeMethod { "ping" => Ping, "tools_list" => ToolsList, "http" => Http }
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HealthAction {
     /// Set `degraded` and probe once more. Reconnect only on hard evidence: a connection error, an
-    /// answer to that last probe that is no protocol message, or a hang.
+    /// answer to that last probe that is not a protocol message, or a hang.
     Verify,
     /// Reconnect.
     Reconnect,
@@ -104,7 +104,7 @@ pub enum ProbeOutcome {
     Answered(Duration),
     /// The server answered with an error, or the probe could not be sent.
     Failed(String),
-    /// The response was no protocol answer.
+    /// The response was not a protocol answer.
     Broken(Fault),
     /// No answer within the time limit. An excuse is a reason that the server may still be healthy.
     Unanswered(Option<Excuse>),
@@ -112,7 +112,7 @@ pub enum ProbeOutcome {
     Busy,
 }
 
-/// A failure of a probe or a call that is no protocol answer.
+/// The failure of a probe or call that got no protocol answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub kind: FaultKind,
@@ -126,7 +126,7 @@ pub enum FaultKind {
     Cut,
     /// No connection can be made. Judged like `Cut`. The reason names the cause.
     Unreachable,
-    /// An error status, or a body that is no message.
+    /// An error status, or a body that is not a message.
     Foreign,
     /// HTTP 401 or 403.
     Unauthorized,

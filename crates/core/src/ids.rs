@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerName(std::sync::Arc<str>);
 
-/// The reason that a text is no server name.
+/// The reason that a text is not a server name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidServerName {
     #[error("a server name must not be empty")]

@@ -38,7 +38,7 @@ pub struct Span {
     end: u32,
 }
 
-/// Maximum length of a message, because a [`Span`] has `u32` offsets.
+/// Maximum length of a message in bytes, because a [`Span`] has `u32` offsets.
 const MAX_TEXT: usize = u32::MAX as usize;
 
 impl Span {

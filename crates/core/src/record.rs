@@ -196,7 +196,8 @@ pub struct Record {
     pub id: RecordId,
     pub origin: CallOrigin,
     pub target: Target,
-    /// Number of attempts. A call is sent again only if it was not sent, or only reads.
+    /// Number of attempts. Another attempt follows only if the earlier one was not sent, or if the
+    /// call may safely run twice.
     pub attempts: u32,
     /// The attempts before the last one. Empty in records of journals before version 4.
     pub earlier: Vec<CallAttempt>,

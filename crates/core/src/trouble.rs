@@ -8,7 +8,7 @@ pub use self::telling_line::{is_error, telling_line};
 use crate::{display::escapes, lifecycle::SessionState};
 
 /// Adds the output of the process to a reason: the line of stderr that best explains the exit, or
-/// else the last line of stdout that is no message.
+/// else the last line of stdout that is not a message.
 pub fn explained(reason: &str, stderr: &[impl AsRef<str>], stdout: Option<&str>) -> String {
     match (telling_line(stderr), stdout) {
         (Some(line), _) if !reason.contains(&line) => format!("{reason}: {line}"),
@@ -17,7 +17,7 @@ pub fn explained(reason: &str, stderr: &[impl AsRef<str>], stdout: Option<&str>)
     }
 }
 
-/// Describes a line on stdout that is no message, as a predicate.
+/// Describes a line on stdout that is not a message, as a predicate.
 pub fn misplaced(line: &str) -> String {
     let line = escapes::without(line);
     let line = shortened(line.trim());

@@ -65,7 +65,7 @@ pub const PIECE: usize = 256 * 1024;
 struct Buffers {
     /// For each buffer its length, and the number of unwritten bytes up to its end.
     waiting: VecDeque<(usize, usize)>,
-    /// Total length of all buffers.
+    /// Total length of all buffers, in bytes.
     held: usize,
     /// Number of unwritten bytes.
     left: usize,

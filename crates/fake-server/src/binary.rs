@@ -1,5 +1,6 @@
 //! The path of the built program, which cargo provides only to this package's own tests. Other
-//! packages look beside their test binary, and build the program if it is missing or outdated.
+//! packages look for it in the build folder of cargo that contains their test binary, and build it
+//! if it is missing or outdated.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

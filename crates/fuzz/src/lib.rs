@@ -1,8 +1,8 @@
-//! Checks of the readers of external bytes against simple readers, and of the display on a terminal against
-//! its rules. Each `check` takes any bytes, and panics if the two differ.
+//! Fuzz targets. Each `check` takes any bytes. It compares a parser of external bytes with a simple reference
+//! parser, or output for a terminal with the rules for such output. It panics if they differ.
 //!
-//! `crates/fuzz/run` searches for such bytes, guided by coverage. The tests of this crate replay bytes that
-//! were found or are typical (`corpus/`).
+//! `crates/fuzz/run` searches for bytes that cause a panic, guided by coverage. The tests of this crate
+//! replay typical bytes, and bytes that were found earlier (`corpus/`).
 
 pub mod display;
 pub mod events;

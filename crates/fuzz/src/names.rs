@@ -74,7 +74,7 @@ const PIECES: [&str; 32] = [
     "\"",
 ];
 
-/// Complete names and URIs, so that servers often list the same.
+/// Complete names and URIs, so that several servers often list the same item.
 const COMMON: [&str; 8] = [
     "push",
     "x",
@@ -135,7 +135,7 @@ struct Lists([Vec<String>; ListKind::ALL.len()]);
 struct Server {
     name: ServerName,
     state: HistoryState,
-    /// Its first lists, before the current ones.
+    /// The server's first lists, before the current lists.
     before: Lists,
     now: Lists,
 }
@@ -156,7 +156,7 @@ impl Server {
         !matches!(self.state, HistoryState::NotListed | HistoryState::Former)
     }
 
-    /// True if the profile has its items of this kind.
+    /// True if the profile includes the server's items of this kind.
     fn is_in_profile(&self, kind: ListKind) -> bool {
         match self.state {
             HistoryState::Denied => false,
@@ -169,7 +169,7 @@ impl Server {
         self.is_up() && self.is_in_profile(kind) && has(&self.now, kind, key)
     }
 
-    /// True if it lists the item, or did in this run.
+    /// True if the server lists the item, or listed it in this run.
     fn had(&self, kind: ListKind, key: &str) -> bool {
         let before = self.was_listed() && has(&self.before, kind, key);
         self.is_in_profile(kind) && (before || self.lists(kind, key))

@@ -223,7 +223,7 @@ struct Reader<'t> {
     texts: &'t Texts,
     /// Variables above the text that is parsed.
     env: Vec<(String, String)>,
-    /// The length of all texts.
+    /// The total length of all texts, in bytes.
     bytes: usize,
 }
 

@@ -11,7 +11,7 @@ use mainstay_core::{
 
 /// Knows the limits of clients' tokens.
 pub trait TokenLimitSource: fmt::Debug + Send + Sync {
-    /// The limits of the token of this name. `None` if it has none.
+    /// The limits of the client's token. `None` if the token has no limits.
     fn limits_of(&self, client: &ClientName) -> Option<Arc<TokenLimits>>;
 }
 
@@ -51,8 +51,8 @@ impl AccessControl {
         }
     }
 
-    /// What a principal may use at the endpoint of a profile, or of a single server (`None`).
-    /// Returns `None` if it may use everything.
+    /// Returns the access of a principal at the endpoint of a profile, or of a single server
+    /// (`profile` is `None`). Returns `None` if the principal may use everything.
     pub fn access_of(
         &self,
         principal: &Principal,

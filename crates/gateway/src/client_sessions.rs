@@ -63,8 +63,8 @@ pub trait SessionDoors: fmt::Debug + Send + Sync {
     /// The newest sessions that match the query.
     fn newest(&self, query: &SessionQuery<'_>) -> SessionPage;
 
-    /// Ends the session with this name in records. When the future resolves, no door accepts the
-    /// session any more.
+    /// Ends a session. `name` is the session's name in records. When the future resolves, no door
+    /// accepts the session any more.
     fn end<'a>(&'a self, name: &'a str) -> BoxFuture<'a, SessionEnd>;
 }
 

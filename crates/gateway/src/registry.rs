@@ -250,7 +250,7 @@ impl Registry {
             .ok_or_else(|| self.unknown_profile(name, |_| true))
     }
 
-    /// The failure for the name of no profile, or of one that the client may not use. `is_open`
+    /// The failure for a profile that does not exist, or that the client may not use. `is_open`
     /// tells which profiles the client may use.
     pub fn unknown_profile(&self, name: &str, is_open: impl Fn(&ProfileName) -> bool) -> Failure {
         let mut names = self.profiles.names();
@@ -397,7 +397,7 @@ impl Registry {
     }
 }
 
-/// The failure of a request that names no server, or a server that the client may not use.
+/// The failure of a request for a server that does not exist, or that the client may not use.
 pub fn unknown_server(name: &str) -> Failure {
     let message = format!("Server '{name}' not found");
     Failure::new(FailureKind::ServerNotFound, message).with("server", name)

@@ -294,7 +294,8 @@ impl View {
         self.has_server(server) && !self.hides_item(ListKind::Resources, server, uri)
     }
 
-    /// The event without servers that the client does not see. `None` if all its servers are hidden.
+    /// Returns the event without the servers that are hidden from the client. `None` if all servers
+    /// of the event are hidden.
     pub fn visible_event(&self, event: &ServerEvent) -> Option<ServerEvent> {
         if let Some(server) = &event.server {
             return self.has_server(server).then(|| event.clone());

@@ -20,7 +20,7 @@ pub const MAX_TOTAL: u64 = 1024 * 1024 * 1024;
 /// limit of deflate is 1032.
 const MAX_RATIO: u64 = 200;
 
-/// The size up to which a file may have any ratio, because empty tables compress well.
+/// The size, in bytes, up to which a file may have any ratio, because empty tables compress well.
 const ANY_RATIO: u64 = 1024 * 1024;
 
 /// The maximum length of an entry's path, in bytes.

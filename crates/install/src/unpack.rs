@@ -116,7 +116,8 @@ impl Bundle {
         self.plan.total
     }
 
-    /// Unpacks the bundle beside `to`, and then moves the folder to `to` in one step. Deletes the old folder.
+    /// Unpacks the bundle into a temporary folder next to `to`, and then renames that folder to
+    /// `to` in one step. Deletes the old folder.
     pub fn unpack(&mut self, to: &Path) -> Result<(), BundleError> {
         let write = |path: &Path| {
             let path = path.to_owned();

@@ -22,7 +22,7 @@ const END_LENGTH: usize = 22;
 const ENTRY_LENGTH: usize = 46;
 const LOCAL_LENGTH: usize = 30;
 
-/// The maximum length of the comment. The end record is at most this far from the end of the file.
+/// The maximum length of the comment, in bytes. The end record is at most this far from the end of the file.
 const MAX_COMMENT: usize = u16::MAX as usize;
 
 /// The maximum size of the directory, in bytes: twice 100 bytes for each of [`crate::bundle::MAX_ENTRIES`].
@@ -73,8 +73,9 @@ pub struct Entry {
     pub name: String,
     pub method: Method,
     pub encrypted: bool,
-    /// The packed and unpacked sizes that the directory states.
+    /// Compressed size in bytes, according to the directory.
     pub packed: u64,
+    /// Uncompressed size in bytes, according to the directory.
     pub size: u64,
     /// The Unix file mode. `None` if the entry was not created on Unix.
     pub mode: Option<u32>,

@@ -41,7 +41,7 @@ impl Age {
         }
     }
 
-    /// The current time, as the basis of a record's age.
+    /// The current time in microseconds, from which the ages of records are computed.
     pub fn now(&mut self) -> i64 {
         self.look(micros(SystemTime::now()), Instant::now())
     }

@@ -219,7 +219,7 @@ impl<'s> Batch<'s> {
         })
     }
 
-    /// Writes packs and facets, before the commit. Returns the bytes of new files.
+    /// Writes packs and facets, before the commit. Returns the number of bytes in new files.
     pub fn settle(mut self) -> rusqlite::Result<u64> {
         self.calls.write(self.connection)?;
         self.objects.packer.write(self.connection)?;

@@ -97,7 +97,7 @@ pub struct Facets {
     late: BTreeMap<i64, CallStanding>,
 }
 
-/// Columns of the calls from `first` on.
+/// A row for each call, from the call with id `first` on.
 #[derive(Clone, Debug, Default)]
 pub struct Chunk {
     pub first: i64,

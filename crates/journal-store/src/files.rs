@@ -124,7 +124,7 @@ impl Files {
         }
     }
 
-    /// Removes a file. A missing file is no error.
+    /// Removes a file. A missing file is not an error.
     pub fn remove(&self, cid: &Cid) -> io::Result<()> {
         match fs::remove_file(self.path(cid)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

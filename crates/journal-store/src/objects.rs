@@ -1,10 +1,10 @@
-//! Arguments and results by their content. Each content is stored once.
+//! Stores arguments and results as objects, by content. Equal content is normally stored once.
 //!
-//! Objects are numbered in the order of arrival, in runs. Content that recurs within two runs is
-//! the same object. Content that recurs later is stored again, or, if it is a file, refers to that
-//! file. So only calls that arrived during a run or the next one refer to objects of the run. When
-//! these calls are deleted, the run can be deleted. No references are counted, and no call searches
-//! the disk.
+//! Objects are numbered in the order of arrival. A run is a range of up to [`RUN_LENGTH`] numbers.
+//! Content that recurs in the same run or in the next run is the same object. Content that recurs
+//! later becomes a new object, which shares the file if the content is in a file. So all references
+//! to a run come from calls of that run or of the next run. When these calls are deleted, the run
+//! can be deleted. Thus the journal counts no references, and no call searches the disk.
 //!
 //! The same content is a separate object for each of its holders (see [`super::holders`]).
 

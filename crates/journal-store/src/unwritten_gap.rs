@@ -49,7 +49,7 @@ impl UnwrittenGap {
         options.read(true).write(true).create(true).truncate(false);
         let mut file = open_private(path, &options).map_err(io::Error::other)?;
         let mut text = String::new();
-        // An unreadable text is no gap.
+        // An unreadable text is not a gap.
         (&file)
             .take(FILE_LENGTH as u64)
             .read_to_string(&mut text)

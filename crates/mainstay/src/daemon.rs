@@ -100,7 +100,7 @@ pub struct Daemon {
     public_url: Option<String>,
     /// True if the web page is served.
     page: bool,
-    /// The time in which calls in flight may end at a stop.
+    /// Time limit for calls in flight at shutdown.
     grace: Duration,
     /// Cancelled to close the doors and stop the tasks.
     stop: CancellationToken,
@@ -320,7 +320,7 @@ impl Daemon {
         self.bodies.body_bytes
     }
 
-    /// The time in which calls in flight may end at a stop.
+    /// Time limit for calls in flight at shutdown.
     pub fn grace(&self) -> Duration {
         self.grace
     }

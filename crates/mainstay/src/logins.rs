@@ -25,7 +25,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// The time in which calls in flight may end after their login has ended.
+/// Time limit for calls in flight after their login has ended. The server is then reconnected.
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The interval of checks for calls in flight.

@@ -44,7 +44,7 @@ fn patience() -> Duration {
     FLOOD * bytes().div_ceil(DEFAULT_SIZE) as u32
 }
 
-/// Several servers flood stdout with lines that are no messages. Logs rotate, and memory stays limited (W22,
+/// Several servers flood stdout with lines that are not messages. Logs rotate, and memory stays limited (W22,
 /// W23).
 #[tokio::test]
 async fn garbage_in_lines_costs_nobody_anything() {

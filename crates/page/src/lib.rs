@@ -1,5 +1,5 @@
 //! The web page at `/`, embedded in the program: an index, and assets whose names change with their content.
-//! It holds no data, so everybody may load it; what it shows it asks of the REST API.
+//! The page contains no data, so anyone may load it. It gets its data from the REST API.
 
 use std::io::{self, Read as _};
 
@@ -19,9 +19,9 @@ include!(concat!(env!("OUT_DIR"), "/files.rs"));
 pub struct File {
     path: &'static str,
     media_type: &'static str,
-    /// Changes with the content.
+    /// The `ETag`, which changes with the content.
     tag: &'static str,
-    /// Whether `bytes` are compressed.
+    /// True if `bytes` are compressed.
     is_gzip: bool,
     bytes: &'static [u8],
 }
@@ -55,9 +55,9 @@ const HEADERS: [(HeaderName, &str); 7] = [
     ),
 ];
 
-/// The index is asked for each time, and answered with 304 while it is the same.
+/// Browsers request the index each time, and get 304 while it is unchanged.
 const OF_THE_INDEX: HeaderValue = HeaderValue::from_static("no-cache");
-/// An asset of this name never changes.
+/// Browsers never request an asset again, because its name changes with its content.
 const OF_ASSETS: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 
 /// The routes of the page.
@@ -109,7 +109,7 @@ fn answer(files: &[File], method: &Method, path: &str, headers: &HeaderMap) -> R
     } else {
         match file.content(takes_gzip) {
             Ok(bytes) => *response.body_mut() = Body::from(bytes),
-            // The build compressed it.
+            // This cannot happen: the build compressed the file.
             Err(_) => *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -129,7 +129,7 @@ fn answer(files: &[File], method: &Method, path: &str, headers: &HeaderMap) -> R
     response
 }
 
-/// Refuses in the form of REST's errors.
+/// Returns a refusal in the form of a REST error.
 fn refuse(status: StatusCode, body: &'static str) -> Response {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
@@ -143,7 +143,7 @@ fn refuse(status: StatusCode, body: &'static str) -> Response {
 }
 
 impl File {
-    /// As it is kept, or inflated for a client that cannot do that.
+    /// The stored bytes, or the decompressed bytes for a client that does not accept gzip.
     fn content(&self, takes_gzip: bool) -> io::Result<Bytes> {
         if takes_gzip || !self.is_gzip {
             return Ok(Bytes::from_static(self.bytes));
@@ -154,14 +154,14 @@ impl File {
     }
 }
 
-/// Whether `If-None-Match` names this tag (RFC 9110, section 13.1.2: weak comparison).
+/// True if `If-None-Match` contains this tag (RFC 9110, section 13.1.2: weak comparison).
 fn names(tags: &str, tag: &str) -> bool {
     let strong = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     tags.split(',')
         .any(|known| known.trim() == "*" || strong(known) == strong(tag))
 }
 
-/// RFC 9110, section 12.5.3.
+/// True if `Accept-Encoding` allows gzip (RFC 9110, section 12.5.3).
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let lists = headers.get_all(header::ACCEPT_ENCODING).iter();
     let lists = lists.filter_map(|list| list.to_str().ok());

@@ -4,7 +4,7 @@ use tower_service::Service as _;
 
 use super::*;
 
-/// `hello` as gzip, and as it is.
+/// `hello` with and without gzip.
 const FILES_OF_TESTS: &[File] = &[
     File {
         path: "/",
@@ -113,7 +113,8 @@ fn nothing_else_is_served() {
     }
 }
 
-/// The embedded build, fresh or committed. Its index names no file that is not in it, and no other host.
+/// Checks the embedded build, fresh or committed: its index refers only to files of the build, and
+/// to no other host.
 #[tokio::test]
 async fn the_embedded_build_is_whole() {
     let mut router = router::<()>();

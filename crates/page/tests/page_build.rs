@@ -1,4 +1,4 @@
-//! Which build of the page a program embeds.
+//! Tests which build of the page a program embeds.
 
 use std::{
     fs::{self, File},
@@ -11,7 +11,7 @@ mod page_build;
 
 use page_build::PageBuild;
 
-/// Writes a file that was modified so many seconds after the epoch.
+/// Writes a file, and sets its modification time to this number of seconds after the epoch.
 fn write(ui: &Path, name: &str, seconds: u64) {
     let path = ui.join(name);
     fs::create_dir_all(path.parent().expect("a folder")).expect("created");

@@ -1,8 +1,8 @@
 //! Reads the configuration and the files that it names. Only regular files up to a size limit are read, and
 //! no caller waits longer than [`PATIENCE`].
 //!
-//! A file on a disk or network mount that hangs blocks the thread that reads it, and no system call ends
-//! that. Each file is therefore read by a thread that is never joined, and the number of such threads is
+//! If a disk or network mount hangs, the thread that reads from it blocks, and no system call can interrupt
+//! it. Each file is therefore read by a thread that is never joined, and the number of such threads is
 //! bounded.
 
 use std::{
@@ -26,7 +26,7 @@ use crate::{
 /// The time that a caller waits for files. Reading a file normally takes milliseconds.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The size limit of a file that a reference names. It equals the limit of an expanded entry.
+/// The size limit of a file that a reference names, in bytes. It equals the limit of an expanded entry.
 pub const MAX_REFERENCED: u64 = mainstay_config::MAX_EXPANDED as u64;
 
 /// The size limit of a configuration, in bytes. A thousand servers take less than 1 MiB.
@@ -37,8 +37,8 @@ const MIB: u64 = 1024 * 1024;
 /// The size limit of all files together that one configuration references, in bytes.
 const MAX_TOGETHER: usize = 64 * 1024 * 1024;
 
-/// The number of files that are read concurrently for one configuration. If as many files hang, the others
-/// wait.
+/// The number of files that are read concurrently for one configuration. If this number of files hang, the
+/// other files wait.
 const SIDE_BY_SIDE: usize = 8;
 
 /// The maximum number of files that are read at once, including files that hang. Above it, no reference is

@@ -202,8 +202,8 @@ fn ids(chain: &str) -> impl Iterator<Item = &str> {
     chain.split(',').map(str::trim).filter(|id| !id.is_empty())
 }
 
-/// The id of every Mainstay that serves this file on this machine. It shows at once that a Mainstay launches
-/// itself. The same path on another machine has another id.
+/// The id of every Mainstay that serves this file on this machine. A Mainstay that launches itself finds this
+/// id in its own chain. The same path on another machine has another id.
 fn id_of(config: &Path) -> String {
     let path = config.canonicalize().unwrap_or_else(|_| config.to_owned());
     let mut hash = Sha256::new();

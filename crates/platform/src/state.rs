@@ -145,8 +145,9 @@ impl StateDir {
         write_private(&path, token.expose().as_bytes()).map_err(failed(&path))
     }
 
-    /// Takes a directory for a Mainstay that serves one client. Many such Mainstays may run side by side, and
-    /// beside a daemon. `name` is the name of the client, and the directory gets the first free number.
+    /// Takes a directory for a Mainstay that serves one client. Many such Mainstays may run at the same time,
+    /// also while a daemon runs. `name` is the name of the client, and the directory gets the first free
+    /// number.
     pub fn own_instance(&self, name: &str) -> Result<Instance, StateError> {
         for number in 1..=MAX_INSTANCES {
             let dir = Self(self.0.join(INSTANCES).join(format!("{name}-{number}")));
@@ -455,7 +456,7 @@ mod tests {
         }
     }
 
-    /// Instances run side by side and beside a daemon. Their directories are used again.
+    /// Instances run at the same time as other instances and a daemon. Their directories are used again.
     #[test]
     fn instances_stand_beside_each_other_and_are_used_again() {
         let folder = tempfile::tempdir().expect("a temporary folder");

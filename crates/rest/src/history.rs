@@ -29,7 +29,7 @@ use super::{
 const DEFAULT_LIMIT: usize = 200;
 const MAX_LIMIT: usize = 1000;
 
-/// The period without a parameter.
+/// The length of the period if the request has no `since`.
 const LAST_DAY: Duration = Duration::from_hours(24);
 
 /// The parameters `?since=&until=&limit=`.

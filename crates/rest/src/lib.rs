@@ -92,7 +92,7 @@ pub struct RestDoor {
     /// The own entry by which clients start `mainstay connect`. `None` uses the program in the
     /// PATH.
     pub connect: Option<OwnEntry>,
-    /// The MCP endpoint of this listener; `None` if it has none.
+    /// The MCP endpoint of this listener. `None` if the listener has no endpoint.
     pub endpoint: Option<McpEndpoint>,
     /// Receives handover requests of other Mainstays. `None` if this daemon does not hand over.
     pub hand_over: Option<mpsc::Sender<api::HandOver>>,

@@ -30,7 +30,7 @@ use super::{
 };
 use mainstay_doorway::json_views;
 
-/// Number of lines without a parameter.
+/// Number of lines if the request has no `tail`.
 const DEFAULT_TAIL: usize = 50;
 
 /// Interval of keep-alive comments. Proxies close a stream that is silent for longer.

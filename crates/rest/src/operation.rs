@@ -210,7 +210,7 @@ impl Operation {
         self
     }
 
-    /// Adds the event stream that a caller gets who follows the call.
+    /// Adds the event stream for callers that follow the call.
     pub fn follows(mut self) -> Self {
         self.refer::<api::FollowedAnswer>();
         let schema =

@@ -190,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    /// The message has the cause, which a person can fix, beside the name of the file.
+    /// The message has the name of the file and the cause, so that a person can fix the cause.
     #[test]
     fn the_cause_is_told() {
         let full = || StateError::Io {

@@ -11,13 +11,13 @@ use serde::Deserialize;
 
 use super::{RestDoor, address::Query, filter::time, refusal::Refusal};
 
-/// The period without a parameter.
+/// The length of the period if the request has no `since`.
 const LAST_DAY: Duration = Duration::from_hours(24);
 
 /// Maximum number of buckets in a series. A screen cannot show more.
 const MAX_BUCKETS: u128 = 1000;
 
-/// The length of a bucket without a parameter, and its minimum.
+/// The length of a bucket if the request has no `bucketMs`, and the minimum.
 const HOUR: Duration = Duration::from_hours(1);
 const MINUTE: Duration = Duration::from_mins(1);
 

@@ -148,7 +148,7 @@ impl DerefMut for Serving {
 }
 
 impl Serving {
-    /// The process id of the daemon itself. [`Running::pid`] is that of the guardian.
+    /// The process id of the daemon itself. [`Running::pid`] is the process id of the guardian.
     pub fn daemon_pid(&self) -> u32 {
         self.pid
     }

@@ -1,5 +1,5 @@
 //! Time limits of tests. Each limit is many times the usual duration, because tests run at the same
-//! time as compilers and other tests. A limit is no measurement. A test of durations has its own
+//! time as compilers and other tests. A limit is not a measurement. A test of durations has its own
 //! bounds, and says why.
 
 use std::time::Duration;

@@ -84,7 +84,7 @@ pub struct Pass {
 pub struct Book {
     pub control: Fingerprint,
     clients: Vec<ClientToken>,
-    /// The limits of tokens that have some.
+    /// The limits of tokens. Tokens without limits are absent.
     limits: HashMap<ClientName, Arc<TokenLimits>>,
     /// Oldest first.
     pub sessions: Vec<BrowserSession>,
@@ -106,7 +106,7 @@ impl Book {
         &self.clients
     }
 
-    /// The limits of a client's token. `None` if it has none.
+    /// The limits of a client's token. `None` if the token has no limits.
     pub fn limits_of(&self, client: &ClientName) -> Option<&Arc<TokenLimits>> {
         self.limits.get(client)
     }

@@ -102,7 +102,7 @@ pub fn to_json(book: &Book) -> serde_json::Result<Vec<u8>> {
     })
 }
 
-/// The stored sessions; none if the control token has been replaced.
+/// Returns the stored sessions. Empty if the control token has been replaced.
 pub fn from_json(text: &[u8], control: &Fingerprint) -> serde_json::Result<Vec<BrowserSession>> {
     let invalid_digest = || serde::de::Error::custom("a bad sha256");
     let stored_sessions: StoredSessions = serde_json::from_slice(text)?;
@@ -164,7 +164,7 @@ mod tests {
         }
         book.sign_out(b"two");
         assert_eq!(session_end(&book, b"two", now), None);
-        // The secret of a cookie is no bearer token.
+        // The secret of a cookie is not a bearer token.
         assert_eq!(book.bearer(b"one", now), None);
     }
 

@@ -159,7 +159,7 @@ impl Tokens {
         !self.0.book.load().clients().is_empty()
     }
 
-    /// The limits of a client's token. `None` if it has none.
+    /// The limits of a client's token. `None` if the token has no limits.
     pub fn limits_of(&self, client: &ClientName) -> Option<Arc<TokenLimits>> {
         self.0.book.load().limits_of(client).cloned()
     }
@@ -173,8 +173,8 @@ impl Tokens {
         self.0.changes.subscribe()
     }
 
-    /// Creates a client's token. Only the caller gets it. Blocks while a file is written, as all
-    /// methods do that change tokens.
+    /// Creates a client's token. Only the caller gets it. Blocks while a file is written, like all
+    /// methods that change tokens.
     pub fn add(
         &self,
         name: &str,
@@ -383,7 +383,7 @@ pub fn read(dir: &StateDir) -> Result<Vec<ClientToken>, TokenError> {
     }
 }
 
-/// The browser sessions in a state directory; none if the file is missing or unreadable.
+/// Returns the browser sessions in a state directory. Empty if the file is missing or unreadable.
 fn read_sessions(dir: &StateDir, control: &Fingerprint) -> Vec<BrowserSession> {
     let path = dir.browser_sessions();
     let sessions = match state::read_private(&path) {
@@ -465,7 +465,7 @@ mod tests {
         assert!(read(&dir).expect("readable").is_empty());
     }
 
-    /// If the list of tokens cannot be read or written, no client gains access by that.
+    /// A list of tokens that cannot be read or written gives no client access.
     #[test]
     fn a_change_that_cannot_be_stored_has_no_effect() {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -28,7 +28,7 @@ pub enum Approach {
     Detect(Option<Era>),
 }
 
-/// The reason that a session was not opened, and the eras that the attempt has shown.
+/// The reason that a session was not opened, and what the attempt showed about the server's eras.
 #[derive(Clone, Debug)]
 pub struct Unopened {
     pub loss: Loss,
@@ -52,7 +52,7 @@ pub enum Evidence {
     Offers(Vec<Revision>),
     /// The server is modern and refuses a session. The text is its reason.
     Refuses(String),
-    /// The answer is no evidence of a modern server.
+    /// The answer does not show that the server is modern.
     None,
 }
 

@@ -29,7 +29,7 @@ pub async fn run(origin: &ConfigurationSource, json: bool) -> Result<(), Command
         .path()
         .ok_or_else(|| import::no_home("the configuration"))?;
     let before = match origin.text() {
-        // `--config` may name a file that does not exist yet. It is created.
+        // `--config` may name a file that does not exist yet. This command creates the file.
         Err(_) if !path.exists() => None,
         text => text?,
     };

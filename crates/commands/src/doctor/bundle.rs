@@ -56,7 +56,7 @@ const SECRET_WORDS: [&str; 8] = [
     "TOKEN",
 ];
 
-/// URL paths that are common and therefore no secrets.
+/// URL paths that are common and therefore not secret.
 const PLAIN_PATHS: [&str; 5] = ["", "/", "/mcp", "/mcp/", "/sse"];
 
 /// The sources of the report.

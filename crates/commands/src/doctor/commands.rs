@@ -49,7 +49,8 @@ const MAX_LINE: usize = 120;
 /// The maximum number of PATH folders in the text for people.
 const SHOWN_FOLDERS: usize = 4;
 
-/// A server's command and its program. The lookup is that of a start of the server.
+/// A server's command and its program. The program is looked up in the same way as when the server
+/// starts.
 struct LookedUp {
     server: String,
     command: String,

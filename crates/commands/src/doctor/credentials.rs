@@ -157,7 +157,7 @@ fn origin(entry: &Entry, value: &str) -> ValueOrigin {
     ValueOrigin::Variable(name.to_owned())
 }
 
-/// The text between the braces of the first reference. `$${` is no reference.
+/// The text between the braces of the first reference. `$${` is not a reference.
 fn reference(value: &str) -> Option<&str> {
     let mut rest = value;
     loop {

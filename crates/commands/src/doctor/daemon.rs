@@ -158,8 +158,8 @@ async fn other_family_of_running(client: &Client) -> Option<DoctorFinding> {
     }
 }
 
-/// True if Mainstay listens at this address. It lists its servers, or refuses the request with an
-/// error of its own.
+/// True if Mainstay listens at this address. The listener must answer a request for the list of
+/// servers, either with the list or with 401.
 async fn is_mainstay(listen: SocketAddr) -> bool {
     let Ok(client) = Client::new(&format!("http://{listen}"), None) else {
         return false;

@@ -59,7 +59,8 @@ impl TransportWord {
             "stdio" | "local" => Self::Stdio,
             "sse" => Self::Sse,
             "http" | "streamablehttp" | "remotestreamable" => Self::StreamableHttp,
-            // As a `serverType` the word means SSE. In other keys it only means that the server is no process.
+            // As a `serverType` the word means SSE. In other keys it only means that the server is not a
+            // process.
             "remote" if key == "serverType" => Self::Sse,
             "remote" => Self::Remote,
             _ => return None,

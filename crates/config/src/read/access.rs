@@ -1,4 +1,4 @@
-//! `access`: the rules of who may use which servers and items.
+//! `access`: rules that decide which clients may use which servers and items.
 //!
 //! ```json
 //! {"groups": {"agents": ["ci", "night-*"]},
@@ -74,7 +74,7 @@ struct RuleReader<'c> {
     config: &'c Config,
     policy: &'c mut AccessPolicy,
     names: HashSet<String>,
-    /// The name of a rule that decides about everything.
+    /// The name of the first rule that concerns everything.
     final_rule: Option<String>,
 }
 
@@ -232,7 +232,7 @@ impl RuleReader<'_> {
     }
 }
 
-/// Reports an empty list, which looks like "nobody" or "nothing" and is not.
+/// Reports an empty list as an error, because people would read it as "nobody" or "nothing".
 fn refuse_empty(node: &Node<'_>, key: &str, report: &mut FindingReport<'_>) {
     if node.is_array() && node.is_empty() {
         let message = format!("an empty `{key}` makes the rule void");

@@ -103,7 +103,7 @@ fn flapping(node: &Node<'_>, report: &mut FindingReport<'_>) -> Flapping {
     let Some(mut fields) = Fields::open(node, report) else {
         return flapping;
     };
-    // One loss is no flapping.
+    // One loss is not flapping.
     if let Some(losses) = fields.take("losses").and_then(|node| node.count(report, 2)) {
         flapping.losses = losses;
     }

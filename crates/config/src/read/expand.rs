@@ -491,7 +491,7 @@ impl ReferenceScope<'_> {
     }
 }
 
-/// Maximum length of a secret's name.
+/// Maximum length of a secret's name, in bytes.
 const LONGEST_SECRET_NAME: usize = 128;
 
 /// The rule of [`is_secret_name`], in words.

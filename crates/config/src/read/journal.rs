@@ -15,8 +15,8 @@ use crate::{
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Minimum of `maxBytes`. A smaller limit would leave no room for records beside the database's own
-/// pages.
+/// Minimum of `maxBytes`. A smaller limit would leave no room for records, because the database itself needs
+/// some pages.
 pub(crate) const LEAST_BYTES: u32 = 16 * 1024 * 1024;
 /// Maximum of `retentionDays`: a century. No log of calls is kept for longer.
 pub(crate) const MOST_DAYS: u32 = 36_500;

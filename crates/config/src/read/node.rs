@@ -20,7 +20,7 @@ const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 pub(crate) struct Node<'a> {
     pub place: KeyPath,
     value: &'a Value<'a>,
-    /// Its shape in the schema. `None` below keys that no reader reads.
+    /// The shape of the value in the schema. `None` below keys that no reader reads.
     shape: Option<&'static ValueShape>,
 }
 
@@ -110,7 +110,8 @@ impl<'a> Node<'a> {
         text
     }
 
-    /// Reads a string, or the text of a number or boolean. The flag is true if it was no string.
+    /// Reads a string, or the text of a number or boolean. The flag is true if the value was not a
+    /// string.
     pub fn scalar(&self, report: &mut FindingReport<'_>) -> Option<(Cow<'a, str>, bool)> {
         self.is_read(|shape| matches!(shape, ValueShape::Scalar));
         match self.value {
@@ -246,7 +247,7 @@ impl<'a> Node<'a> {
             .collect()
     }
 
-    /// Finds a member of an object. `None` if this is no object, or has no such member.
+    /// Finds a member of an object. `None` if this is not an object, or has no such member.
     pub fn member(&self, key: &str) -> Option<Node<'a>> {
         let property = self
             .value

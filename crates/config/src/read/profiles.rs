@@ -133,7 +133,7 @@ fn servers(node: &Node<'_>, config: &Config, report: &mut FindingReport<'_>) -> 
     globs.collect()
 }
 
-/// Warns of an unknown server. It is no error: a server may be added later.
+/// Warns of an unknown server. This is not an error: a server may be added later.
 pub(super) fn unknown_server(
     name: &str,
     node: &Node<'_>,

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use crate::words::settings::Field;
 
-/// The identifier of the schema. It is no address: editors find the schema by its path in the folder of the
-/// configuration (`edit::SCHEMA_FILE`). That needs no network, and the version is always right.
+/// The identifier of the schema. It is not an address: editors find the schema by its path in the folder of
+/// the configuration (`edit::SCHEMA_FILE`). That needs no network, and the version is always right.
 const ID: &str = "urn:mainstay:config";
 
 /// The possible values of a key or an element. A member that is `null` counts as absent.

@@ -382,7 +382,7 @@ fn editors_names_for_folders_are_known_or_named() {
     assert_snapshot!(findings_of("${extensionPath}${/}x"), @r#"problem config.json:2:27: mcpServers.s.args[0]: "extensionPath" stands for the folder of an extension of Gemini CLI, which is not known here (write what it stands for, or give a default: ${extensionPath:-…})"#);
     assert_snapshot!(findings_of("${command:pick}"), @"problem config.json:2:27: mcpServers.s.args[0]: unknown kind of reference ${command:…} (only an editor knows what it stands for; write that itself)");
     assert_snapshot!(findings_of("$PROJECT_DIR$/src"), @r#"problem config.json:2:27: mcpServers.s.args[0]: "$PROJECT_DIR$" stands for the project's folder, which is not known here (write the path itself)"#);
-    // The home folder is no project.
+    // The home folder is not a project.
     let (_, found) = at(
         "/home/me/.cursor/mcp.json",
         r#"{"command": "x", "args": ["${workspaceFolder}"]}"#,

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{catalog::ListKind, principal::Principal};
 
-/// What one principal may use at one endpoint.
+/// The access of one principal at one endpoint.
 #[derive(Clone, Debug)]
 pub struct PrincipalAccess {
     policy: Option<Arc<AccessPolicy>>,
@@ -19,14 +19,14 @@ pub struct PrincipalAccess {
     is_operator: bool,
 }
 
-/// An item of a server, in question.
+/// An item of a server about which a decision is needed.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemQuestion<'a> {
     pub kind: ListKind,
     pub server: &'a str,
     /// The original name of a tool or prompt, the URI of a resource, or a URI template.
     pub original: &'a str,
-    /// The effect of a tool. An item of another kind has none that matters.
+    /// The effect of a tool. Ignored for other kinds of items.
     pub effect: ToolEffect,
 }
 
@@ -44,15 +44,15 @@ pub enum DecisionReason {
     NoRules,
     /// The operator may use everything.
     Operator,
-    /// The rule of this name allows or refuses it.
+    /// The rule with this name allows or refuses the item.
     Rule(String),
-    /// The rule of this name allows tools that only read.
+    /// The rule with this name allows only tools that are read-only.
     RuleReadOnly(String),
-    /// The rule of this name refuses tools that may be destructive.
+    /// The rule with this name refuses tools that may be destructive.
     RuleDestructive(String),
-    /// No rule concerns it, and the default decides.
+    /// No rule concerns the item, so the default decides.
     Default,
-    /// The token allows tools that only read.
+    /// The token allows only tools that are read-only.
     TokenReadOnly,
     /// The token does not open this endpoint.
     TokenProfiles,
@@ -129,13 +129,13 @@ impl PrincipalAccess {
         self.policy.as_ref().is_none_or(|policy| policy.allows_rest)
     }
 
-    /// True if the principal may see the server: no rule refuses all of it.
+    /// True if the principal may see the server: no rule refuses all items of the server.
     pub fn allows_server(&self, server: &str) -> bool {
         self.server_rule(server)
             .map_or_else(|| self.allows_rest(), |rule| rule.allows)
     }
 
-    /// The rule that decides if a server is seen.
+    /// The rule that decides whether the principal may see a server.
     fn server_rule(&self, server: &str) -> Option<&AccessRule> {
         let mut rules = self.rules().filter(|rule| rule.concerns_server(server));
         rules.find(|rule| rule.allows || rule.items.is_none())

@@ -3,7 +3,7 @@
 use crate::message;
 
 /// The effect of a tool on its environment, as the server's annotations claim (specification
-/// 2025-11-25, "Tools", `ToolAnnotations`). A hint is no proof. A tool without hints counts as
+/// 2025-11-25, "Tools", `ToolAnnotations`). A hint is not proof. A tool without hints counts as
 /// destructive, as the specification has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ToolEffect {

@@ -5,8 +5,8 @@ use crate::ids::ProfileName;
 /// Limits that the operator has given a client's token. The default limits nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenLimits {
-    /// The only profiles that the token opens. With any, the endpoints of single servers stay
-    /// closed. Empty opens all endpoints.
+    /// The profiles that the token opens. If the list is not empty, the token opens no endpoint of
+    /// a single server. If the list is empty, the token opens all endpoints.
     pub profiles: Vec<ProfileName>,
     /// True if the token allows only tools that their servers mark as read-only.
     pub is_read_only: bool,

@@ -1,7 +1,8 @@
 //! Decides which servers and items a principal may use: by the rules of the configuration
 //! (`access`), and by the limits of the principal's token.
 //!
-//! Pure. `gateway::view` asks for every name that a client gives and for every item that it lists.
+//! The functions are pure. `gateway::view` calls them for every name in a client's request and for
+//! every item of a list.
 
 mod decision;
 mod effect;

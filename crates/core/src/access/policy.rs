@@ -57,7 +57,7 @@ pub enum RuleSubject {
     Group(Box<str>),
 }
 
-/// A text that names no subject.
+/// The error of a text that is not a subject.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} names nobody; write \"*\", \"anonymous\", the name of a token such as \"ci\" or \"ci-*\", or \"group:NAME\""

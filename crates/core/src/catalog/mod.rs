@@ -69,8 +69,8 @@ impl ServerCatalog {
         }
     }
 
-    /// Returns a line for each name in `disabledTools` and `allowedTools` that is no tool of this
-    /// server.
+    /// Returns a line for each name in `disabledTools` and `allowedTools` that is not a tool of
+    /// this server.
     pub fn unmatched(&self, withheld: &Withheld) -> Vec<String> {
         withheld.unmatched(self.tools.iter().map(|tool| &*tool.key))
     }
@@ -112,7 +112,7 @@ pub struct ItemTarget {
 }
 
 impl ItemTarget {
-    /// An item that is no tool.
+    /// Creates the target of an item that is not a tool.
     pub fn new(server: ServerName, original: impl Into<Arc<str>>) -> Self {
         Self {
             server,

@@ -30,7 +30,7 @@ pub fn is_page(uri: &str) -> bool {
 }
 
 impl Pages {
-    /// Adds a server to a page. Ignores resources that are no pages.
+    /// Adds a server to a page. Ignores resources that are not pages.
     pub fn add(&mut self, uri: &str, server: &ServerName, is_offered: bool) {
         if !is_page(uri) {
             return;

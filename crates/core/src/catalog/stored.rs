@@ -16,7 +16,7 @@ pub struct StoredCatalog {
     pub eras: Eras,
 }
 
-/// The error of a text that is no stored catalog.
+/// The error of a text that is not a stored catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum UnusableCatalog {
     #[error("not a kept catalog")]

@@ -12,7 +12,7 @@ pub const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 /// Room for four bodies of maximum size. One client can use half of it.
 pub const MAX_BODIES_BYTES: usize = 4 * MAX_BODY_BYTES;
 pub const MAX_UNREAD_BYTES: usize = 4 * MAX_BODY_BYTES;
-/// Enough for the largest body over a slow line: 64 MiB at 2 Mbit/s.
+/// Time for the largest body on a slow connection: 64 MiB at 2 Mbit/s.
 pub const BODY_TIMEOUT: Duration = Duration::from_mins(5);
 /// 20,000 idle sessions use at most 400 MB (20 kB each). One token or address gets half of them,
 /// which is enough for a large deployment whose clients share one proxy.

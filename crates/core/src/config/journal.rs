@@ -7,7 +7,8 @@ use regex::{Regex, RegexBuilder};
 use crate::words::words;
 
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Enough for a year of one client, or for a day at a few hundred calls per second.
+/// Default of `maxBytes`: enough space for a year of one client, or for a day at a few hundred
+/// calls per second.
 const MAX_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 /// Maximum size of a compiled pattern of `redact`, in bytes.
 const MAX_PATTERN: usize = 1 << 20;

@@ -161,7 +161,7 @@ pub struct ClientCapabilities {
 
 impl ClientCapabilities {
     /// Reads the `capabilities` of an `initialize` or of a modern `_meta` (JSON text). Text that is
-    /// no object declares no capabilities.
+    /// not an object declares no capabilities.
     pub fn read(raw: &str) -> Self {
         let Ok(capabilities @ Value::Object(_)) = foreign::read::<Value>(raw) else {
             return Self::none();
@@ -381,7 +381,7 @@ fn with_tasks(capabilities: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Half a surrogate pair in a server's name is no error.
+    /// Half a surrogate pair in a server's name is not an error.
     #[test]
     fn a_greeting_with_half_a_surrogate_pair_is_read() {
         let greeting = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"a\ud800","version":"1"},"x":1e400}"#;

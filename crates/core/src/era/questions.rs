@@ -58,7 +58,7 @@ impl InputRequest {
         }
     }
 
-    /// Reads the request of a legacy server (JSON text). `None` if it is no question.
+    /// Reads the request of a legacy server (JSON text). `None` if the request is not a question.
     pub fn from_request(request: &str) -> Option<Self> {
         let mut question = Self::read(request)?;
         if let Some(mut params) = JsonObjectEditor::read(&question.params) {
@@ -79,7 +79,7 @@ impl InputRequest {
         Some(question)
     }
 
-    /// Reads an object with `method` and `params`. `None` if it is no question.
+    /// Reads an object with `method` and `params`. `None` if the object is not a question.
     fn read(text: &str) -> Option<Self> {
         let method = Method::from_name(&message::text_member(text, "method")?);
         let params = message::member(text, "params").unwrap_or("{}");
@@ -257,8 +257,8 @@ impl InputRequired {
     }
 
     /// Returns the questions as an `error` −32042 (JSON text) for a client of 2025-11-25, with ids
-    /// from `mint`. `None` if a question is no URL, or if there is a state, which such a client
-    /// would not send back.
+    /// from `mint`. `None` if a question does not ask to open a URL, or if there is a state, which
+    /// such a client would not send back.
     pub fn to_error(&self, mut mint: impl FnMut() -> String) -> Option<String> {
         let urls = self.requests.iter().all(|(_, question)| question.is_url());
         if !urls || self.requests.is_empty() || self.state.is_some() {

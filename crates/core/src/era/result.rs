@@ -57,7 +57,7 @@ pub fn to_legacy(method: Method, result: &str, revision: Revision) -> Cow<'_, st
     }
 }
 
-/// Removes a `structuredContent` that is no object, because revisions before 2026-07-28 do not
+/// Removes a `structuredContent` that is not an object, because revisions before 2026-07-28 do not
 /// allow it. If there is no `content`, the value becomes a text block.
 fn plain_structure(result: &mut JsonObjectEditor<'_>) -> bool {
     let Some(structure) = result.get("structuredContent") else {

@@ -110,7 +110,7 @@ impl Course {
         self.now += Duration::from_millis(milliseconds);
     }
 
-    /// Time until the deadline.
+    /// Milliseconds until the deadline.
     fn due(&self) -> Option<u64> {
         let deadline = self.life.deadline(&self.policy)?;
         let remaining = deadline.duration_since(self.now).as_millis();

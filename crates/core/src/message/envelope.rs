@@ -57,7 +57,7 @@ impl Envelope {
         self.landmarks.meta_has_more || self.landmarks.meta_doubled
     }
 
-    /// Returns the envelope after the body got this new length. `None` if the message is no
+    /// Returns the envelope for a body of this new length, in bytes. `None` if the message is not a
     /// response.
     fn with_body_length(self, length: usize) -> Option<Self> {
         let MessageKind::Response {
@@ -448,7 +448,7 @@ fn unusable() -> Malformed {
     }
 }
 
-/// The error of a text that is no object or no JSON. `serde_json` finds the position.
+/// The error of a text that is not an object, or not JSON. `serde_json` finds the position.
 fn not_json(text: &str) -> Malformed {
     let ignored = serde_json::from_str::<IgnoredAny>(text).err();
     // `IgnoredAny` accepts some invalid keys, which `Value` refuses.
@@ -457,7 +457,7 @@ fn not_json(text: &str) -> Malformed {
 }
 
 /// Replaces the body of a response by `body` (JSON text in one line). Returns the response and its
-/// envelope. `None` if the text has line breaks, or is no response. The caller must then peek
+/// envelope. `None` if the text has line breaks, or is not a response. The caller must then peek
 /// again.
 pub fn with_body(text: &str, envelope: &Envelope, body: &str) -> Option<(String, Envelope)> {
     let MessageKind::Response { body: span, .. } = envelope.kind else {

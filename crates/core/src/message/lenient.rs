@@ -150,7 +150,7 @@ pub fn values(text: &[u8], max_values: usize) -> Option<Vec<Range<usize>>> {
     (ranges.len() > 1).then_some(ranges)
 }
 
-/// The length of the value at the beginning of a text.
+/// The length in bytes of the value at the beginning of a text.
 pub(super) fn value_length(text: &str) -> Option<usize> {
     let mut scanner = Scanner::new(text);
     scanner.value().ok()?;

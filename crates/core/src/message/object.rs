@@ -31,7 +31,7 @@ impl Member<'_> {
 }
 
 impl<'a> JsonObjectEditor<'a> {
-    /// Reads an object. `None` if the text is no object.
+    /// Reads an object. `None` if the text is not an object.
     pub fn read(text: &'a str) -> Option<Self> {
         let mut end = 0;
         let members = members(text)?.into_iter().map(|(key, value)| {
@@ -140,7 +140,7 @@ fn members(text: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
     Some(members)
 }
 
-/// The items of an array, as JSON text. `None` if the text is no array.
+/// The items of an array, as JSON text. `None` if the text is not an array.
 pub fn items(text: &str) -> Option<Vec<&str>> {
     let mut items = Vec::new();
     let mut scanner = Scanner::new(text);

@@ -7,7 +7,8 @@ pub(super) const HALF_LENGTH: usize = 6;
 /// The replacement of half a surrogate pair, as JSON text.
 pub(super) const REPLACEMENT: &str = "\\ufffd";
 
-/// Decodes a JSON string, with U+FFFD for each half surrogate pair. `None` if `raw` is no string.
+/// Decodes a JSON string, with U+FFFD for each half surrogate pair. `None` if `raw` is not a
+/// string.
 pub(super) fn lossy(raw: &str) -> Option<String> {
     let mut mended = String::with_capacity(raw.len());
     let mut from = 0;

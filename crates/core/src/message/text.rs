@@ -16,7 +16,7 @@ use super::{
 struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Returns a member of an object as JSON text. If the member occurs twice, the last one counts.
-/// `None` if the member is absent or the text is no object.
+/// `None` if the member is absent or the text is not an object.
 pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let mut last_value = None;
     let result = Scanner::new(object).members(|scanner, key| {
@@ -30,7 +30,7 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     Some(last_value?.get(object))
 }
 
-/// Returns true for each name that is a member of the object. `None` if the text is no object.
+/// Returns true for each name that is a member of the object. `None` if the text is not an object.
 pub fn has_members<const N: usize>(object: &str, names: [&str; N]) -> Option<[bool; N]> {
     let mut is_present = [false; N];
     let result = Scanner::new(object).members(|scanner, key| {
@@ -49,7 +49,7 @@ pub fn text_member<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
     text(member(object, name)?)
 }
 
-/// Decodes a JSON string. `None` if `raw` is no string.
+/// Decodes a JSON string. `None` if `raw` is not a string.
 pub fn text(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
     if let Some(inner) = inner
@@ -62,8 +62,8 @@ pub fn text(raw: &str) -> Option<Cow<'_, str>> {
         .map(|text| text.0)
 }
 
-/// Decodes a JSON string for display, with U+FFFD for half a surrogate pair. `None` if `raw` is no
-/// string.
+/// Decodes a JSON string for display, with U+FFFD for half a surrogate pair. `None` if `raw` is not
+/// a string.
 pub fn shown_text(raw: &str) -> Option<Cow<'_, str>> {
     text(raw).or_else(|| surrogates::lossy(raw).map(Cow::Owned))
 }

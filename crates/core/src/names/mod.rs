@@ -70,7 +70,7 @@ pub struct NameTable {
     refused_renames: Vec<usize>,
 }
 
-/// The items that a name leads to. The index is that of an origin.
+/// The items that a name leads to. Each number is the index of an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Meaning {
     Exposed(usize),
@@ -423,7 +423,7 @@ fn altered_names(origin: &NameOrigin<'_>, rules: &Rules<'_>, attempt: usize) -> 
     [fitted_name(&legal), fitted_name(&flat_name), anonymous_name]
 }
 
-/// Returns a name without a separator, so that it contains no server.
+/// Returns a name without a separator, so that no part of it reads as the name of a server.
 fn anonymous(server: &ServerName, hash: &str, max_length: usize) -> String {
     // Keep at least one character of the server's name.
     let length = LONG_HASH_LENGTH.min(max_length.saturating_sub(2));

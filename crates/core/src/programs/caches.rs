@@ -44,8 +44,8 @@ pub struct CachedPackage(String);
 /// A program that downloads packages, and the options that name the package.
 struct Runner {
     name: &'static str,
-    /// Options with the package as value. Without them, the first argument that is no option is the
-    /// package.
+    /// Options with the package as value. Without them, the first argument that is not an option is
+    /// the package.
     package: &'static [&'static str],
     /// Other options with a value.
     values: &'static [&'static str],

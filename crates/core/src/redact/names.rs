@@ -17,7 +17,7 @@ macro_rules! words {
 }
 pub(super) use words;
 
-/// Maximum length of a name, in bytes. A longer text is no name.
+/// Maximum length of a name, in bytes. A longer text is not a name.
 const MAX_NAME: usize = 128;
 
 static SECRET: LazyLock<Regex> = LazyLock::new(|| pattern(concat!(r"(?i-u)", words!(), "$")));

@@ -17,8 +17,8 @@ use crate::{
     proxy,
 };
 
-/// Minimum length of a secret: with a secret name, and without one. Shorter values would match
-/// other text.
+/// Minimum length of a secret in bytes: with a secret name, and without one. Shorter values would
+/// match other text.
 const MIN_NAMED_LENGTH: usize = 4;
 const MIN_LENGTH: usize = 8;
 
@@ -49,7 +49,7 @@ const PACKAGE_OPTIONS: [&str; 13] = [
     "-m",
 ];
 
-/// Minimum length of base64 to search. A shorter one would match other text.
+/// Minimum length of base64 to search, in bytes. A shorter text would match other text.
 const MIN_ENCODED_LENGTH: usize = 8;
 
 /// Minimum length of a text that may have been cut, in bytes. Errors are cut at a few hundred
@@ -270,8 +270,8 @@ impl Secrets {
     }
 }
 
-/// Length of the longest prefix of `piece` at the end of `text`. `None` if it is shorter than
-/// [`MIN_NAMED_LENGTH`].
+/// Length in bytes of the longest prefix of `piece` at the end of `text`. `None` if the prefix is
+/// shorter than [`MIN_NAMED_LENGTH`].
 fn first_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     let ends = memchr::memrchr_iter(*text.last()?, &piece[..piece.len() - 1]);
     let mut lengths = ends
@@ -280,8 +280,8 @@ fn first_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     lengths.find(|length| text.ends_with(&piece[..*length]))
 }
 
-/// Length of the longest suffix of `piece` at the beginning of `text`. `None` if it is shorter than
-/// [`MIN_NAMED_LENGTH`].
+/// Length in bytes of the longest suffix of `piece` at the beginning of `text`. `None` if the
+/// suffix is shorter than [`MIN_NAMED_LENGTH`].
 fn second_half(piece: &[u8], text: &[u8]) -> Option<usize> {
     let starts = memchr::memchr_iter(*text.first()?, piece).filter(|start| *start > 0);
     let mut lengths = starts.map(|start| piece.len() - start);
@@ -442,7 +442,7 @@ impl SecretPieces {
 }
 
 /// True if a value without a secret name looks like a secret: one word with letters and digits that
-/// is no number, path or URL.
+/// is not a number, path or URL.
 fn looks_secret(value: &str) -> bool {
     let has_byte = |is: fn(&u8) -> bool| value.as_bytes().iter().any(is);
     value.len() >= MIN_LENGTH

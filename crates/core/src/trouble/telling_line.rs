@@ -35,7 +35,7 @@ const ERROR_MARKS: [&str; 17] = [
     "unable to",
 ];
 
-/// Log levels of lines that are no errors.
+/// Log levels of lines that are not errors.
 const HARMLESS_LEVELS: [&str; 6] = ["DEBUG", "INFO", "TRACE", "WARN", "WARNING", "Warning"];
 
 /// Beginnings of last lines that do not explain the exit.

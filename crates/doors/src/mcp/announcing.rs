@@ -109,9 +109,10 @@ impl McpClients {
         }
     }
 
-    /// Ends the sessions whose endpoint is closed to their client now, and notifies all others that
-    /// their lists may have changed. Listen streams end, because they may have subscriptions that
-    /// are not allowed any more. Their clients open new ones.
+    /// Applies new rules of access. Ends each session whose client may no longer use its endpoint.
+    /// Notifies all other sessions that their lists may have changed. Closes all listen streams,
+    /// because a stream may have subscriptions that are no longer allowed. Clients then open new
+    /// streams.
     fn apply_access(&self) {
         let access = &self.gateway().access;
         let is_open = |principal: &Principal, scope: &EndpointScope| match scope {

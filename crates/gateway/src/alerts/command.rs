@@ -62,7 +62,7 @@ pub async fn run(
         // The rest of its processes is killed, too.
         Some(Ok(Err(error))) => Err(CommandFailed::Wait(error)),
         Some(Err(_)) => Err(CommandFailed::Late(limit)),
-        // Mainstay is stopping. The command was not done, which is no failure.
+        // Mainstay is stopping. The command was interrupted, which does not count as its failure.
         None => Ok(()),
     };
     process::kill(&child);

@@ -203,8 +203,8 @@ impl ActiveCall<'_> {
                     };
                     is_parted = false;
                     let Some(method) = frame.method() else {
-                        // If the row of failed calls has not ended, this answer refuses the call as a
-                        // whole, which is no evidence that calls work.
+                        // Calls still count as failing if this answer is an error that names no
+                        // request. Such an error does not show that calls work, so request a probe.
                         if session.liveness.failed_in_row() > 0 {
                             self.request_probe();
                         } else if was_failing && let Upstream::Shared(server) = self.upstream {
@@ -289,7 +289,7 @@ impl ActiveCall<'_> {
         }
     }
 
-    /// Adds the question to the open questions that people see.
+    /// Adds the question to the list of open questions.
     pub(super) fn show(&self, question: &mut ServerQuestion) {
         let client = &self.sink.client;
         let name = client.origin.client.as_ref().map(|info| info.name.as_str());

@@ -1,5 +1,5 @@
-//! Offers a login to a client whose call was refused for want of one. For servers at which each
-//! principal has its own login (`oauth.perPrincipal`).
+//! Offers a login to a client whose call was refused because the client has no login. Used for
+//! servers at which each principal has its own login (`oauth.perPrincipal`).
 
 use std::{pin::Pin, time::Duration};
 

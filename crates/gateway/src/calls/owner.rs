@@ -25,8 +25,8 @@ impl Calls {
     /// The first of these servers, in their order, that can read a resource. Queries the servers
     /// concurrently. A server that does not answer in time counts as one that cannot read it.
     ///
-    /// The queries are no calls: they are not recorded, and "not found" does not count as an error in
-    /// a server's figures. Dropping the future cancels open queries.
+    /// The queries are not calls: they are not recorded, and "not found" does not count as an error
+    /// in a server's figures. Dropping the future cancels open queries.
     pub async fn find_owner(
         &self,
         servers: impl IntoIterator<Item = Arc<ServerHandle>>,

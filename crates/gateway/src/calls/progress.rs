@@ -8,8 +8,8 @@ use mainstay_transport::Frame;
 pub struct HighestProgress(Option<f64>);
 
 impl HighestProgress {
-    /// Returns true if the notification's value is higher than all earlier values. False for a value
-    /// that is no number.
+    /// Returns true if the notification's value is higher than all earlier values. False for a
+    /// value that is not a number.
     pub fn rises(&mut self, notification: &Frame) -> bool {
         let reported = notification.param("progress").and_then(number);
         let rises =

@@ -87,7 +87,8 @@ impl Receipt {
         Closed(answer)
     }
 
-    /// Closes the receipt of a request that is no call, or was refused before its message was read.
+    /// Closes the receipt of a request that is not a call, or was refused before its message was
+    /// read.
     pub fn no_call<A>(self, answer: A) -> Closed<A> {
         Closed(answer)
     }
@@ -98,8 +99,8 @@ impl Receipt {
 pub struct Closed<A>(A);
 
 impl<A> Closed<A> {
-    /// Another answer for a call whose receipt is held elsewhere, such as an answer with the
-    /// questions of a call that continues.
+    /// Wraps an additional answer for a call whose receipt is held elsewhere, for example an answer
+    /// with the questions of a call that continues.
     pub fn of_the_same_call(answer: A) -> Self {
         Self(answer)
     }
@@ -119,7 +120,7 @@ impl<A> Deref for Closed<A> {
 
 /// An answer of a door, which may be the refusal of a call.
 pub trait Answering {
-    /// The refusal of the call. `None` if the answer is no refusal.
+    /// The refusal of the call. `None` if the answer is not a refusal.
     fn refused(&self) -> Option<Cow<'_, CallRefusal>>;
 }
 

@@ -27,7 +27,8 @@ impl Upstream {
         }
     }
 
-    /// The server's questions that wait for a call during which the client can be asked.
+    /// The server's requests that wait for a call. Only during a call can they be passed to the
+    /// client.
     pub(super) fn held_requests(&self) -> Option<&Arc<HeldRequests>> {
         match self {
             Self::Shared(server) => server.held_requests(),
@@ -82,7 +83,7 @@ pub struct CallRequest {
 }
 
 impl CallRequest {
-    /// A request without a new name. `None` if the frame is no request.
+    /// A request without a new name. `None` if the frame is not a request.
     pub fn new(frame: Frame, progress_token: Option<Span>) -> Option<Self> {
         let MessageKind::Request { id, .. } = frame.envelope().kind else {
             return None;

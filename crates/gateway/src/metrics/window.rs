@@ -182,7 +182,7 @@ impl CallWindow {
         }
         let (last_calls, last_span) = last_calls.unwrap_or((counted.calls, since(started_at)));
         Recent {
-            // There was no call in the part of the minute that no step covers.
+            // Old steps without calls are not stored, but the span includes them.
             span: since(started_at).max(WINDOW).min(since(self.since)),
             calls: counted.calls,
             errors: counted.errors,
@@ -341,7 +341,7 @@ mod tests {
             ticked.second(1);
         }
         assert_eq!(capacities(&ticked.window), (0, 0));
-        // The span is a whole minute, although the window has no steps of it.
+        // The span is a whole minute, although the window stores no steps.
         let recent = ticked.second(4);
         assert_eq!((recent.span, recent.calls), (WINDOW, 3));
     }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// News of the registry for its listeners.
 #[derive(Clone, Debug)]
 pub enum Announcement {
-    /// A list of a profile has changed. The time is that of the publication.
+    /// A list of a profile has changed. The time is when the list was published.
     ListChanged(ProfileName, ListKind, Instant),
     /// The profile does not exist any more.
     ProfileGone(ProfileName),

@@ -351,7 +351,7 @@ fn is_ideograph(letter: char) -> bool {
 }
 
 /// Removes English endings: `files`, `file` and `filing` become the same word. For other languages
-/// the result may be no word. That does no harm, because queries are stemmed in the same way.
+/// the result may not be a word. That does no harm, because queries are stemmed in the same way.
 fn stem(word: &mut String) {
     if !word.is_ascii() || word.len() <= 3 {
         return;

@@ -20,8 +20,8 @@ use crate::supervisor::names_with_catalogs;
 const FILE: &str = ".targets.json";
 const LOCK: &str = ".targets.lock";
 
-/// Maximum number of names in the file. A full file drops no name. Instead, every new name counts as
-/// known, so that it needs approval.
+/// Maximum number of names in the file. A full file keeps its names. It cannot store new names, so
+/// a server that a client adds under a new name needs approval.
 const MAX_NAMES: usize = 10_000;
 
 /// The target of each name.

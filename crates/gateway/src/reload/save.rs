@@ -36,8 +36,8 @@ fn save_as(path: &Path, bytes: impl FnOnce(Encoding) -> Vec<u8>) -> io::Result<(
     }
 }
 
-/// Writes the current schema beside the configuration, unless it is there already. A failure is only
-/// logged, because a configuration works without its schema.
+/// Writes the current schema into the folder of the configuration, unless the schema is already
+/// there. A failure is only logged, because a configuration works without its schema.
 pub fn schema_beside(path: &Path) {
     let schema = path.with_file_name(SCHEMA_FILE);
     let text = mainstay_config::schema_text();

@@ -26,7 +26,8 @@ struct PackageState {
     is_warm: bool,
 }
 
-/// The turn of the one start that may fetch its package now. Dropping it ends the turn.
+/// Permission to fetch a package. Only one start of each package has it at a time. Dropping the
+/// value ends the turn.
 #[derive(Debug)]
 pub struct ColdTurn {
     packages: Arc<ColdPackages>,

@@ -271,8 +271,8 @@ impl Listings {
         (!due.is_empty()).then_some((due, announced))
     }
 
-    /// Drops the listings of the previous session. Unsettled lists stay unsettled, because the server
-    /// may announce as often in the new session.
+    /// Drops the listings of the previous session. Unsettled lists stay unsettled, because the
+    /// server may announce changes just as often in the new session.
     pub fn reset(&mut self) {
         self.running.abort_all();
         self.stale = Default::default();

@@ -1,4 +1,4 @@
-//! The open questions of all servers, as people see them.
+//! The list of all servers' open questions, which `mainstay requests` shows.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,7 +10,7 @@ use mainstay_core::{ids::ServerName, principal::Principal};
 use mainstay_transport::{QuestionNote, ServerQuestion};
 use parking_lot::{Mutex, MutexGuard};
 
-/// Maximum number of listed questions. Further questions are asked, but people do not see them.
+/// Maximum number of listed questions. Further questions are asked, but not listed.
 const MAX_LISTED: usize = 4096;
 
 /// The client or the person that a question is for.

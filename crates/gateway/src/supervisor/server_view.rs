@@ -68,7 +68,7 @@ pub struct Crash {
     pub at: SystemTime,
     pub code: Option<i32>,
     pub signal: Option<i32>,
-    /// True if the process was that of the shared session. False for an isolated session.
+    /// True if the process served the shared session. False if it served an isolated session.
     pub is_shared: bool,
 }
 

@@ -29,7 +29,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 pub struct SessionSettings {
     server: ServerName,
     state: Mutex<SettingsState>,
-    /// True if the session is that of a single client, which gets its notices.
+    /// True if the session belongs to a single client, which gets the notices of the session.
     has_client: bool,
 }
 

@@ -58,7 +58,7 @@ impl Tracer {
     }
 
     /// A random number for ids, without a lock and without a system call: SplitMix64 (Steele, Lea,
-    /// Flood: "Fast Splittable Pseudorandom Number Generators"). Never 0, which is no valid id.
+    /// Flood: "Fast Splittable Pseudorandom Number Generators"). Never 0, which is not a valid id.
     fn number(&self) -> u64 {
         let mut number = self.next.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed);
         number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -268,7 +268,8 @@ fn split_records(records: Vec<Record>) -> (Record, Option<Record>) {
     (intended.remove(0), other_records.pop())
 }
 
-/// A caller that waits for the disk is answered, wherever the thread is in its turn.
+/// Every caller that waits for the disk gets an answer, whatever the writer thread is doing when
+/// the call arrives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_strict_call_is_acknowledged() {
     const CALLERS: u64 = 32;

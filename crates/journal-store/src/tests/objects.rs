@@ -114,8 +114,8 @@ async fn payloads_are_stored_as_configured() {
     }
 }
 
-/// A text beside the records is redacted like a payload, and is the same object as an equal
-/// payload.
+/// A text that is stored without a call is redacted like a payload, and is the same object as an
+/// equal payload.
 #[tokio::test]
 async fn a_text_can_be_stored_beside_records() {
     let mut room = Room::new();

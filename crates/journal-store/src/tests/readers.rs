@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A reader beside the writer returns the same as the writer's own readers, even at the end of a
-/// run or a chunk that only the writer has in memory.
+/// A separate reader returns the same records as the writer's own readers. This includes the last
+/// run and the last chunk, which only the writer has in memory.
 #[tokio::test]
 async fn a_journal_can_be_read_beside_its_writer() {
     let room = Room::new();

@@ -53,7 +53,7 @@ pub struct Mcp {
 }
 
 impl Mcp {
-    /// Returns the means to find and start the daemon of this configuration. Does not look for it.
+    /// Returns the means to find and start the daemon of this configuration. Does not search for the daemon.
     /// `None` for a standalone run or an invalid profile path, or if `MAINSTAY_URL` is set.
     fn finder(&self, config: Option<&str>) -> Option<(Finder, Starter)> {
         let config = config.filter(|_| !self.standalone)?;

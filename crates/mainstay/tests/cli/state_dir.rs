@@ -325,7 +325,7 @@ async fn a_forged_daemon_file_is_refused() {
         forgery.assert_refuses("which is not loopback").await;
     }
 
-    // The file has wrong permissions, or is no regular file.
+    // The file has wrong permissions, or is not a regular file.
     forgery.announce(&url, &token);
     mode(&file, 0o666);
     forgery.assert_refuses("others can write to").await;

@@ -1,5 +1,5 @@
-//! Rules of access that the file has, and limits of tokens: their effect on clients, and REST's
-//! words about them.
+//! Tests rules of access in the configuration file, and limits of tokens: their effects on clients,
+//! and the explanations over REST.
 
 use http::StatusCode;
 use mainstay_core::{access::TokenLimits, config::Secret, ids::ProfileName};
@@ -16,7 +16,8 @@ use crate::{
     world::{TestConfig, ok},
 };
 
-/// A daemon with a server whose tools only read, one whose tools have no hints, and two profiles.
+/// A daemon with two profiles and two servers. The tools of `reader` are read-only, and the tools
+/// of `writer` have no hints.
 struct World {
     config: TestConfig,
     gateway: Gateway,
@@ -83,7 +84,7 @@ impl World {
         client
     }
 
-    /// The status and the message of a client that begins at this path.
+    /// Sends `initialize` to this path. Returns the status and the body of the response.
     async fn greeting(&self, path: &str, token: &str) -> (StatusCode, String) {
         let response = self.stranger(path, token).post(initialize(LATEST)).await;
         (response.status, response.text)
@@ -166,7 +167,7 @@ async fn a_changed_rule_holds_at_once_for_what_is_open() {
         .await;
     until_changed(&mut stream, "notifications/tools/list_changed").await;
     assert!(!client.tools().await.join(" ").contains("writer__"));
-    // Its server is not there any more, and its streams end.
+    // The endpoint of `writer` is closed to the client, and its streams end.
     let closed = transparent
         .post(transparent.request_text("tools/list", "{}"))
         .await;

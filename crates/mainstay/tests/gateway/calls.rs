@@ -422,7 +422,7 @@ fn spoilt_response(head: &str, body: &str) -> String {
     )
 }
 
-/// Events that are no JSON-RPC messages are skipped.
+/// Events that are not JSON-RPC messages are skipped.
 #[tokio::test]
 async fn noise_in_an_event_stream_is_skipped() {
     let entry = rogue::start(|id| {

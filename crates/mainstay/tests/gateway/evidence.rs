@@ -185,8 +185,8 @@ async fn a_failed_call_among_good_ones_degrades_no_server() {
     }
 }
 
-/// An error without a request id is no sign of life. Mainstay opens a new session, and the reason
-/// quotes the error.
+/// An error without a request id is not a sign of life. Mainstay opens a new session, and the
+/// reason quotes the error.
 #[tokio::test]
 async fn an_error_that_names_no_request_is_no_sign_of_life() {
     let backend = start_with_checks(BackendKind::Http, "verify")

@@ -20,7 +20,7 @@ async fn with_calm_server(trouble: &Backend) -> (Gateway, Backend, Http) {
     (gateway, calm_backend, client)
 }
 
-/// Lines on stdout that are no messages are skipped. The messages between them are read (E17).
+/// Lines on stdout that are not messages are skipped. The messages between them are read (E17).
 #[tokio::test]
 async fn noise_on_stdout_hides_nothing() {
     let noisy_backend = Backend::start(BackendKind::Stdio, &["--noise"]).await;
@@ -246,7 +246,7 @@ async fn dropped_messages_are_logged() {
         matching_lines.copied().collect::<Vec<_>>()
     };
     let unknown_lines = lines_with("unknown id");
-    // Only one line: a late answer is no violation of the protocol and is not logged.
+    // Only one line: a late answer is not a violation of the protocol and is not logged.
     assert_eq!(unknown_lines.len(), 1, "{lines:#?}");
     assert!(
         unknown_lines[0].contains("nobody-asked"),

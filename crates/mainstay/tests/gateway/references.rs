@@ -175,7 +175,7 @@ async fn references_of_pending_servers_are_not_read() {
     }
 }
 
-/// A configuration that is too large, or is no regular file, is refused.
+/// A configuration that is too large, or is not a regular file, is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_configuration_that_is_no_file_changes_nothing() {
     let backend = Backend::http().await;

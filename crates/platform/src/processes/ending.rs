@@ -84,7 +84,7 @@ trait ProcessTable {
     fn processes(&mut self) -> Processes;
     /// The environment: entries `NAME=value`, each followed by a zero byte.
     fn environment(&mut self, pid: Pid) -> Option<Vec<u8>>;
-    /// The limit of real time of a process, which may be a [`Brand`].
+    /// The limit of real time of a process, in microseconds. The limit may be a [`Brand`].
     fn real_time(&mut self, pid: Pid) -> Option<u64>;
     fn kill(&mut self, pid: Pid);
 }
@@ -212,7 +212,7 @@ mod tests {
     const INSTANCE: &str = "INSTANCE=i";
     const ROOT: i32 = 1;
 
-    /// Simulated processes, and the number of times that they were read.
+    /// Simulated processes. Counts the calls that read them, and records the processes that were killed.
     #[derive(Default)]
     struct Fake {
         /// Id, parent and environment.

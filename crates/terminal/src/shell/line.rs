@@ -125,7 +125,7 @@ fn word(text: &str) -> Result<(LineWord, &str), LineError> {
                 word.push(escaped.unwrap_or('\\'));
                 &next[escaped.map_or(0, char::len_utf8)..]
             }
-            // A value that begins with a bracket but is no JSON is read as plain text.
+            // A value that begins with a bracket but is not JSON is read as plain text.
             '{' | '[' if is_value && let Ok(end) = json_end(rest) => {
                 word.push_str(&rest[..end]);
                 &rest[end..]

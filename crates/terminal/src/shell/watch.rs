@@ -155,8 +155,8 @@ impl Outages {
         notices
     }
 
-    /// The notice about an event: a loss, a return, the end of all attempts, or a health problem. While a
-    /// command runs, starts are not reported, because the command prints its own result.
+    /// Returns the notice about an event. `None` for events that are normal or were already reported. While a
+    /// command runs, connections are not reported, because the command prints its own result.
     fn notice_about(&mut self, event: &api::Event, is_typing: bool) -> Option<String> {
         let (word, detail) = happened::words(event);
         let server = event.server.as_deref().unwrap_or("configuration");

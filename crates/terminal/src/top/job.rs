@@ -4,7 +4,7 @@ pub use imp::{JobControl, ask_to_stop, stop_ourselves};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Job {
-    /// SIGTSTP. While `top` listens for it, it does not stop the process.
+    /// SIGTSTP. While `top` listens for this signal, the signal does not stop the process.
     Stop,
     /// SIGCONT, after the process was stopped.
     Continue,

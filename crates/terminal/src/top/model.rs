@@ -45,7 +45,7 @@ pub enum TopEvent {
     /// A question got no answer.
     NoAnswer(DaemonQuestion),
     Happened(Vec<Happened>),
-    /// Lines of a pane. The generation is that of the request for them.
+    /// Lines of a pane. `generation` identifies the request for the lines.
     Pane {
         generation: u64,
         lines: Vec<PaneLine>,

@@ -113,8 +113,8 @@ impl Calls {
         }
     }
 
-    /// The receiver of an answer for which no call waits. An answer to an abandoned call is no mistake of the
-    /// server.
+    /// The receiver of an answer for which no call waits. An answer to an abandoned call is not a mistake of
+    /// the server.
     fn addressee(&mut self, id: u64) -> Addressee {
         if self.abandoned.remove(&id).is_some() || id <= self.forgotten {
             Addressee::AbandonedCall
@@ -137,8 +137,8 @@ impl Calls {
         waiting.map(|(id, _)| *id).collect()
     }
 
-    /// Removes and returns the waiting calls once as many answers without an id have come as calls wait.
-    /// These calls will get no other answer.
+    /// Removes and returns the waiting calls, if at least as many answers without an id have arrived. None of
+    /// these calls will get another answer.
     fn all_answered(&mut self) -> Vec<Arc<Inbox>> {
         if !self.unaddressed.is_any() {
             return Vec::new();
@@ -413,7 +413,7 @@ impl PendingRequests {
         let ended = {
             let mut calls = self.calls();
             calls.ended = true;
-            // Servers answer open requests when their stdin ends. Such answers are no mistakes.
+            // Servers answer open requests when their stdin ends. Such answers are not mistakes.
             calls.forgotten = calls.forgotten.max(self.next_id.load(Ordering::Relaxed));
             let ended = std::mem::take(&mut calls.by_id);
             calls.lost.extend(lost(&ended));

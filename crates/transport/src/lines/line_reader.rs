@@ -12,8 +12,9 @@ use crate::{Frame, logs::rest};
 /// The length up to which a line is read through [`scratch`]. A longer line is read into its own buffer.
 const READ_SIZE: usize = scratch::SIZE;
 
-/// The size up to which a buffer grows fourfold. A larger buffer doubles. Unwritten memory costs nothing, but
-/// address space can be short (`ulimit -v`), and the old memory of a growing buffer has a cost, too.
+/// The size, in bytes, up to which a buffer grows fourfold. A larger buffer doubles. Unwritten memory costs
+/// nothing, but address space can be short (`ulimit -v`), and the old memory of a growing buffer has a cost,
+/// too.
 const LARGE: usize = 4 * 1024 * 1024;
 
 /// The maximum number of bytes of blanks and escape sequences before a message.
@@ -159,7 +160,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         skipped
     }
 
-    /// Length of the stray text at the beginning of the buffer.
+    /// Length in bytes of the stray text at the beginning of the buffer.
     fn stray_length(&mut self) -> usize {
         let mut from = 0;
         loop {

@@ -14,7 +14,8 @@ use tokio::{
 /// The maximum number of queued bytes while the peer does not read. Beyond it, messages wait for room.
 const MAX_QUEUED: usize = 8 * 1024 * 1024;
 
-/// The capacity that an idle writer keeps for the next message. A writer has two buffers of this size.
+/// The capacity, in bytes, that an idle writer keeps for the next message. A writer has two buffers of this
+/// size.
 const KEPT_ROOM: usize = 1024;
 
 /// A queue of lines. One task writes all queued lines at once.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The rate in bytes per second after the first [`BURST`] bytes. A start with much output is no flood.
+/// The rate in bytes per second after the first [`BURST`] bytes. A start with much output is not a flood.
 const RATE: u64 = 16 * 1024 * 1024;
 const BURST: u64 = 4 * 1024 * 1024;
 

@@ -33,8 +33,8 @@ use crate::{
 /// The reason that no modern session was opened.
 #[derive(Debug)]
 pub enum NotModern {
-    /// The server is legacy: `initialize` is next. Contains the eras that the server named, or that its
-    /// silence shows.
+    /// The server is legacy: `initialize` is next. Contains the eras as far as the server's answer, or its
+    /// silence, shows them.
     Legacy(Eras),
     /// The reply does not tell the era. The caller tries `initialize` next, and reports this loss if
     /// that fails too.

@@ -34,7 +34,7 @@ use crate::{
 /// The file descriptors of a server: its three pipes, a handle of its process, and its log.
 const DESCRIPTORS: usize = 5;
 
-/// The time in which a server may end by itself after its stdin was closed.
+/// Time limit for a server to exit by itself after its stdin was closed.
 const EOF_GRACE: Duration = Duration::from_secs(1);
 
 /// The time between SIGTERM and SIGKILL.

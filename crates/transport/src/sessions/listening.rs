@@ -53,7 +53,7 @@ pub struct Listening {
     desired: Mutex<DesiredResources>,
     changed: Notify,
     settled: watch::Sender<Settled>,
-    /// The state of the subscription, which people see. `None` if nothing is desired.
+    /// The state of the subscription, shown in the server's details. `None` if no notifications are desired.
     state: Mutex<Option<StreamState>>,
 }
 

@@ -32,7 +32,7 @@ const STREAMED: u16 = 200;
 const FIRST_RESUMPTION_PAUSE: Duration = Duration::from_millis(100);
 const LAST_RESUMPTION_PAUSE: Duration = Duration::from_secs(1);
 
-/// The time in which a stream may still deliver the response after a response with a foreign id.
+/// Time limit for the response after a response with a foreign id on the same stream.
 const FOREIGN_GRACE: Duration = Duration::from_secs(2);
 
 /// The purpose of a request.

@@ -58,7 +58,7 @@ pub struct HttpLink {
     pub attempt_limiter: Arc<AttemptLimiter>,
     /// Notified when the open connections must no longer be used. The GET stream then reconnects.
     pub forgotten: Notify,
-    /// The state of the GET stream, which people see.
+    /// The state of the GET stream, shown in the server's details.
     pub stream_state: Mutex<StreamState>,
     log: Arc<ServerLog>,
     proofs: ProofTurns,
@@ -185,8 +185,8 @@ impl HttpLink {
     /// Requests the events of a stream after the event `last_event`.
     pub fn resume(&self, last_event: &str) -> Sending {
         let headers = vec![("accept", "text/event-stream"), (LAST_EVENT_ID, last_event)];
-        // Use a new connection: an idle one may be closed already, and the request would miss the time that
-        // the server named for it.
+        // Use a new connection. An idle connection may already be closed, and another attempt would miss the
+        // time that the server named.
         self.stream_target.send_afresh(&self.bare("GET", headers))
     }
 

@@ -261,7 +261,7 @@ impl SessionProof {
     }
 
     /// True if `doubt`, from the answer to the proof, shows that the session is lost. `doubted` is the
-    /// refusal that led to the proof. A list that fails for its own reasons is no loss of the session.
+    /// refusal that led to the proof. A list that fails for its own reasons is not a loss of the session.
     pub fn shows_loss(doubt: Option<&SessionDoubt>, doubted: &Refused) -> bool {
         match doubt {
             None => false,

@@ -57,8 +57,8 @@ impl RuleReader<'_> {
     }
 }
 
-/// True for built-in tools of Gemini CLI and Qwen Code, and for classes of tools. Some have
-/// arguments.
+/// True if the text names a built-in tool of Gemini CLI or Qwen Code (`edit`), the class of a tool
+/// (`EditTool`), or any tool with arguments (`run_shell_command(git)`).
 fn is_of_gemini_itself(text: &str) -> bool {
     const OWN: [&str; 25] = [
         "activate_skill",

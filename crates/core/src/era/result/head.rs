@@ -53,8 +53,8 @@ pub fn head(
     Some(editor.to_string())
 }
 
-/// Cuts a text block to at most `max_bytes` bytes of JSON text. `None` if it is no text, or if
-/// nothing fits.
+/// Cuts a text block to at most `max_bytes` bytes of JSON text. `None` if the block is not text, or
+/// if nothing fits.
 fn cut_text_block(block: &str, max_bytes: usize) -> Option<String> {
     let text = message::shown_member(block, "text")?;
     if message::text_member(block, "type").as_deref() != Some("text") {

@@ -177,7 +177,7 @@ fn h9_a_doubt_is_settled_by_one_probe() {
     );
 }
 
-/// After a resume, messages from before the sleep are no evidence.
+/// After a resume, messages from before the sleep are not evidence.
 #[test]
 fn g11_a_doubt_ends_with_a_new_message() {
     let mut course = Course::connected(steady(Preset::Default));

@@ -1,7 +1,7 @@
-//! Mainstay's own tools, in groups. A profile lists the tools of its groups, beside or instead of
-//! its servers' tools (docs/own-tools.md). The JSON file of a group has its descriptors, and the
-//! Rust file of the same name its code. An own tool answers with one text of JSON, or with the
-//! answer of a server.
+//! Mainstay's own tools, in groups. A profile lists the tools of its groups, in addition to its
+//! servers' tools or instead of them (docs/own-tools.md). The JSON file of a group has its
+//! descriptors, and the Rust file of the same name its code. An own tool answers with one text of
+//! JSON, or with the answer of a server.
 
 /// Defines the tools of a group, in the order of its descriptors.
 macro_rules! tools {

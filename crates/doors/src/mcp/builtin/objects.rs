@@ -45,7 +45,7 @@ pub async fn read(
 ) -> RpcReply {
     let part = match here(cancel_signal, part(shared_state, reach, uri)).await {
         Ok(part) => part,
-        // This is no request to a server, so its refusal is not recorded.
+        // This is not a request to a server, so its refusal is not recorded.
         Err(refusal) => return RpcReply::failure(id, &failed(refusal, uri)).refused_as(None),
     };
     let mut meta = json!({"mainstay/offset": part.offset, "mainstay/total": part.total});

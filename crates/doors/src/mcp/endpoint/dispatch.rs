@@ -58,7 +58,7 @@ pub async fn close(
         .await
 }
 
-/// Registers a call under its id. Returns the reply to a request that is no call.
+/// Registers a call under its id. Returns the reply to a request that is not a call.
 fn enter(session: &Arc<ClientSession>, frame: &Frame) -> Result<(Span, CallEntry), RpcReply> {
     let MessageKind::Request { id: span, method } = frame.envelope().kind else {
         return Err(RpcReply::error(
@@ -69,7 +69,7 @@ fn enter(session: &Arc<ClientSession>, frame: &Frame) -> Result<(Span, CallEntry
     };
     let id = frame.get(span);
     match method {
-        // A ping checks its peer, which is Mainstay.
+        // Answer the ping here: the client checks its connection to Mainstay, not to a server.
         Method::Ping => return Err(RpcReply::result(id, "{}")),
         Method::Initialize => {
             // Doors handle `initialize` themselves. In a batch it is invalid (specification

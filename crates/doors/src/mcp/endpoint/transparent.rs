@@ -241,7 +241,7 @@ impl SettingRequest {
 }
 
 /// Removes hidden items from a server's list. Removes output schemas if results may be cut. `None`
-/// if the answer is no list.
+/// if the answer is not a list.
 fn edited(
     answer: &Frame,
     id: &str,

@@ -23,7 +23,7 @@ const MAX_ENDED: usize = 100_000;
 /// Maximum number of lines in the file. A longer file is rewritten.
 const MAX_LINES: usize = 2 * MAX_ENDED;
 
-/// Hexadecimal digits of a time and of a seal.
+/// Number of hexadecimal digits of a time and of a seal.
 const TIME: usize = 11;
 const SEAL: usize = 16;
 
@@ -50,7 +50,8 @@ struct Shared {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct EndedSet {
-    /// Sessions that were opened at this time or before are never revived.
+    /// Sessions that were opened at this time (milliseconds since 1970) or before are never
+    /// revived.
     floor: u64,
     births: BTreeSet<Birth>,
 }

@@ -176,7 +176,8 @@ impl TaskNews {
             .collect()
     }
 
-    /// Sends the client the current states of the tasks. Changes between two streams were missed.
+    /// Sends the client the current states of the tasks, because a new stream does not repeat the
+    /// changes since the previous stream.
     async fn catch_up(&self) {
         let states = self.tasks.iter().map(|task| async move {
             let text = tasks::request(

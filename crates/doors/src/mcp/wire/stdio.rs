@@ -25,7 +25,7 @@ pub struct Ends {
 }
 
 /// Serves one client until its input ends and all requests are answered, or its output closes, or a
-/// signal ends the door. A closed output is no error.
+/// signal ends the door. A closed output is not an error.
 pub async fn serve(
     mcp: Arc<Mcp>,
     profile: Arc<PublishedProfile>,

@@ -36,8 +36,8 @@ impl Task {
         }
     }
 
-    /// Records the eras that the server has shown to speak or not to speak. A configured revision
-    /// takes precedence.
+    /// Records for each era whether the server speaks it. Does nothing if the configuration sets a
+    /// revision.
     pub(super) fn record_eras(&self, eras: Eras) {
         if pinned(&self.config).is_none() {
             self.view.send_if_modified(|view| {

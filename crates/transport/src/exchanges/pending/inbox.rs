@@ -69,7 +69,7 @@ struct InboxState {
     broken: Option<Broken>,
     dropped: u64,
     reader: Option<Waker>,
-    /// True once the server has acknowledged a subscription. A subscription is no call.
+    /// True once the server has acknowledged a subscription. A subscription is not a call.
     subscribed: bool,
 }
 

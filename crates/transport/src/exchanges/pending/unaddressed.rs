@@ -3,7 +3,7 @@
 //! Some servers answer every message, even notifications. Others refuse a request that they cannot read, or
 //! lose its id. Ids increase, so a comparison of ids tells which message was sent first.
 
-/// The messages to the server that need no answer and have not been answered.
+/// Sent messages that need no answer. The server may still answer them.
 #[derive(Debug, Default)]
 pub struct Answerless {
     count: usize,

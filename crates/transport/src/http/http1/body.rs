@@ -7,7 +7,8 @@ use super::Head;
 /// The maximum length of a line with the size of a chunk, and of a trailer.
 const MAX_LINE: usize = 8 * 1024;
 
-/// The maximum size of a chunk. It exceeds any message that Mainstay accepts, so a larger chunk is useless.
+/// The maximum size of a chunk, in bytes. It exceeds any message that Mainstay accepts, so a larger chunk is
+/// useless.
 const MAX_CHUNK: u64 = 1 << 32;
 
 #[derive(Debug, PartialEq, Eq)]

@@ -121,7 +121,7 @@ impl HttpClient {
         &self.origin.authority
     }
 
-    /// The parts of each request that a proxy forwards.
+    /// The parts to add to each request if a proxy forwards the requests.
     pub fn forwarded(&self) -> &ForwardedParts {
         &self.origin.forwarded
     }

@@ -42,7 +42,7 @@ pub struct ProxyRoute {
     target: String,
 }
 
-/// The parts of each request that a proxy forwards. Empty for all other requests.
+/// The parts to add to each request if a proxy forwards the requests. Empty without such a proxy.
 #[derive(Debug)]
 pub struct ForwardedParts {
     /// The beginning of the request's target: scheme and authority of the origin.

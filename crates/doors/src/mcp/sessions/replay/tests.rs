@@ -60,7 +60,7 @@ async fn the_oldest_events_go_first() {
     let stored_messages = messages(&replay, &mut cursor);
     assert_eq!(stored_messages, ["the last"]);
     replay.leave(&cursor);
-    // The event "0" was dropped, which is no error. The stream continues with the oldest stored
+    // The event "0" was dropped, which is not an error. The stream continues with the oldest stored
     // event.
     let mut cursor = replay.resume(&id).expect("kept");
     assert_eq!(messages(&replay, &mut cursor)[0], "1");
