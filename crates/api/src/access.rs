@@ -22,7 +22,7 @@ pub struct AccessOverview {
     pub principals: Vec<PrincipalView>,
 }
 
-/// What one client may use, whatever the profile.
+/// The servers and limits of one client, whatever the profile.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PrincipalView {

@@ -226,9 +226,9 @@ fn rule_row(rule: &Value) -> [String; 4] {
     for key in ["tools", "prompts", "resources"] {
         parts.extend(texts(key).map(|names| format!("{key} {names}")));
     }
-    let mut who = texts("who").unwrap_or_else(|| "*".to_owned());
+    let mut subjects = texts("who").unwrap_or_else(|| "*".to_owned());
     if let Some(profiles) = texts("profiles") {
-        who = format!("{who} at {profiles}");
+        subjects = format!("{subjects} at {profiles}");
     }
     let verdict = if rule["allow"] == false {
         "deny"
@@ -240,7 +240,12 @@ fn rule_row(rule: &Value) -> [String; 4] {
         "allow"
     };
     let name = rule["name"].as_str().unwrap_or_default();
-    [name.to_owned(), who, parts.join("; "), verdict.to_owned()]
+    [
+        name.to_owned(),
+        subjects,
+        parts.join("; "),
+        verdict.to_owned(),
+    ]
 }
 
 #[cfg(test)]

@@ -272,12 +272,9 @@ impl Token {
 /// The limits of a token in a table.
 pub(super) fn limit_words(limits: &TokenLimits) -> String {
     let read_only = limits.read_only.then_some("read-only");
-    let profiles = limits.profiles.iter().map(String::as_str);
-    read_only
-        .into_iter()
-        .chain(profiles)
-        .collect::<Vec<_>>()
-        .join(", ")
+    let mut words: Vec<&str> = read_only.into_iter().collect();
+    words.extend(limits.profiles.iter().map(String::as_str));
+    words.join(", ")
 }
 
 #[cfg(test)]

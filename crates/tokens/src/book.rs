@@ -218,8 +218,11 @@ pub fn to_json(clients: &[ClientToken]) -> serde_json::Result<Vec<u8>> {
 pub fn from_json(text: &[u8]) -> serde_json::Result<Vec<ClientToken>> {
     let client = |stored_tokens: StoredToken| {
         let fingerprint = bytes(&stored_tokens.sha256).map(Fingerprint);
-        let profiles = stored_tokens.profiles.iter();
-        let profiles: Result<_, _> = profiles.map(|name| ProfileName::new(name)).collect();
+        let profiles: Result<_, _> = stored_tokens
+            .profiles
+            .iter()
+            .map(|name| ProfileName::new(name))
+            .collect();
         let limits = TokenLimits {
             profiles: profiles.map_err(serde::de::Error::custom)?,
             is_read_only: stored_tokens.read_only,

@@ -350,17 +350,21 @@ pub fn added(token: &Secret, client: &ClientToken) -> api::AddedToken {
 
 /// The limits of a token, in the form of REST.
 pub fn limits(client: &ClientToken) -> api::TokenLimits {
-    let profiles = client.limits.profiles.iter();
     api::TokenLimits {
-        profiles: profiles.map(ToString::to_string).collect(),
+        profiles: (client.limits.profiles.iter())
+            .map(ToString::to_string)
+            .collect(),
         read_only: client.limits.is_read_only,
     }
 }
 
 /// Reads the limits of a new token.
 pub fn read_limits(limits: &api::TokenLimits) -> Result<TokenLimits, TokenError> {
-    let profiles = limits.profiles.iter();
-    let profiles: Result<_, _> = profiles.map(|name| ProfileName::new(name)).collect();
+    let profiles: Result<_, _> = limits
+        .profiles
+        .iter()
+        .map(|name| ProfileName::new(name))
+        .collect();
     Ok(TokenLimits {
         profiles: profiles?,
         is_read_only: limits.read_only,

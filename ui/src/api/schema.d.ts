@@ -4352,7 +4352,7 @@ export interface components {
             name: string;
             notes: string[];
         };
-        /** @description What one client may use, whatever the profile. */
+        /** @description The servers and limits of one client, whatever the profile. */
         PrincipalView: components["schemas"]["TokenLimits"] & {
             /** @description Groups of `access.groups` */
             groups: string[];

@@ -34,7 +34,10 @@ pub enum Names {
 
 /// The completed arguments. Each row has the command, the id of its argument, and the names that
 /// complete it.
-pub const PLACES: [(&str, &str, Names); 47] = [
+pub const PLACES: [(&str, &str, Names); 51] = [
+    ("access explain", "client", Names::Tokens),
+    ("access explain", "profile", Names::Profiles),
+    ("access explain", "target", Names::ServersAndTools),
     ("add", "from", Names::Programs),
     ("approve", "name", Names::Servers),
     ("auth login", "client", Names::Tokens),
@@ -78,6 +81,7 @@ pub const PLACES: [(&str, &str, Names); 47] = [
     ("switches off", "target", Names::ServersAndTools),
     ("switches on", "client", Names::Clients),
     ("switches on", "target", Names::ServersAndTools),
+    ("token add", "profile", Names::Profiles),
     ("token remove", "name", Names::Tokens),
     ("tools", "server", Names::Servers),
     ("tools get", "name", Names::Tools),

@@ -72,11 +72,14 @@ pub(crate) fn access(access: &Option<Arc<AccessPolicy>>) -> Value {
 
 /// Writes the rules of access in the words of the file.
 pub fn access_value(policy: &AccessPolicy) -> Value {
-    let groups = policy.groups.iter();
-    let groups = groups.map(|(name, members)| (name.to_string(), globs(members)));
+    let groups: Map<_, _> = policy
+        .groups
+        .iter()
+        .map(|(name, members)| (name.to_string(), globs(members)))
+        .collect();
     object([
         ("default", verdict(policy.allows_rest)),
-        ("groups", groups.collect::<Map<_, _>>().into()),
+        ("groups", groups.into()),
         ("rules", policy.rules.iter().map(access_rule).collect()),
     ])
     .into()
@@ -106,15 +109,14 @@ fn access_rule(rule: &AccessRule) -> Value {
             .as_ref()
             .map_or(Value::Null, |items| globs(of_kind(items)))
     };
-    let who: Vec<String> = subjects.iter().map(ToString::to_string).collect();
+    let subject_texts: Vec<String> = subjects.iter().map(ToString::to_string).collect();
     object([
         ("name", name.as_str().into()),
         (
             "who",
-            if who.is_empty() {
-                Value::Null
-            } else {
-                who.into()
+            match &subject_texts[..] {
+                [] => Value::Null,
+                texts => texts.into(),
             },
         ),
         ("profiles", unless_empty(profiles)),

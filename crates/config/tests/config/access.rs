@@ -39,9 +39,9 @@ fn rules_are_read_and_written() {
     assert!(policy.allows_rest);
     assert_eq!(policy.rules[2].name, "rules[2]");
     let document = Document::read(&file(&access), Syntax::Json).unwrap();
-    let shown = file_view(&config, &document, Defaults::LeftOut).to_string();
-    let again = read("config.json", &shown).unwrap().config;
-    assert_eq!(again.access, config.access, "{shown}");
+    let written = file_view(&config, &document, Defaults::LeftOut).to_string();
+    let again = read("config.json", &written).unwrap().config;
+    assert_eq!(again.access, config.access, "{written}");
 }
 
 #[test]

@@ -106,8 +106,8 @@ impl fmt::Display for RuleSubject {
 impl AccessPolicy {
     /// The groups of a client.
     pub fn groups_of(&self, client: &ClientName) -> impl Iterator<Item = &str> {
-        let groups = self.groups.iter();
-        groups
+        self.groups
+            .iter()
             .filter(|(_, members)| matches_any(members, client.as_str()))
             .map(|(name, _)| &**name)
     }
@@ -138,11 +138,12 @@ impl AccessPolicy {
             None => false,
         };
         let concerns = |rule: &AccessRule| {
-            let mut subjects = rule.subjects.iter();
-            rule.subjects.is_empty() || subjects.any(|subject| self.concerns(subject, principal))
+            let concerns = |subject| self.concerns(subject, principal);
+            rule.subjects.is_empty() || rule.subjects.iter().any(concerns)
         };
-        let rules = self.rules.iter().enumerate();
-        rules
+        self.rules
+            .iter()
+            .enumerate()
             .filter(|(_, rule)| is_at(rule) && concerns(rule))
             .map(|(index, _)| index)
             .collect()

@@ -376,15 +376,19 @@ async fn rest_tells_who_may_use_what_and_why() {
             "`access.default`",
         ),
     ] {
-        let told = rest.get(&format!("/api/access/explain?{query}")).await;
-        assert_eq!(told["allowed"], allowed, "{query}: {told}");
-        assert_eq!(told["rule"].as_str(), rule, "{query}: {told}");
-        assert_eq!(told["effect"].as_str(), effect, "{query}: {told}");
+        let explanation = rest.get(&format!("/api/access/explain?{query}")).await;
+        assert_eq!(explanation["allowed"], allowed, "{query}: {explanation}");
+        assert_eq!(explanation["rule"].as_str(), rule, "{query}: {explanation}");
+        assert_eq!(
+            explanation["effect"].as_str(),
+            effect,
+            "{query}: {explanation}"
+        );
         assert!(
-            told["reason"]
+            explanation["reason"]
                 .as_str()
                 .is_some_and(|text| text.contains(reason)),
-            "{query}: {told}"
+            "{query}: {explanation}"
         );
     }
     for (query, error) in [
