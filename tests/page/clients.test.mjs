@@ -326,3 +326,66 @@ test('a token is shown once, opens the MCP addresses under its name, and nothing
   await assert.rejects(client.tools(), /401/)
   await closePage(page)
 })
+
+test('a token with limits opens its profile alone, and the screen says what each client sees, and why', async () => {
+  const before = await daemon.api('/api/config/text')
+  const config = JSON.parse(before.text)
+  config.access = {
+    groups: { agents: ['ci'] },
+    rules: [
+      { name: 'no sums', servers: ['beta'], tools: ['sum*'], allow: false },
+      { name: 'agents read', who: ['group:agents'], readOnly: true },
+      { name: 'laptops', who: ['laptop'] },
+    ],
+  }
+  await daemon.api('/api/config/text', 'PUT', { text: JSON.stringify(config), digest: before.digest })
+  const page = await openPage(daemon, '#/clients/tokens')
+  await page.getByRole('button', { name: 'Make a token' }).first().click()
+  const dialog = page.getByRole('dialog', { name: 'Make a token' })
+  await dialog.getByLabel('Name of the client').fill('ci')
+  await dialog.getByLabel('Read-only').check()
+  await dialog.getByLabel('docs').check()
+  assert.deepEqual(await axe(page), [])
+  await dialog.getByRole('button', { name: 'Make a token' }).click()
+  const made = page.getByRole('region', { name: 'The token of ci' })
+  const token = (await made.getByRole('figure').filter({ hasText: 'Token' }).locator('pre').first().innerText()).trim()
+  const row = page.getByRole('row').filter({ hasText: 'ci' })
+  for (const limit of ['Read-only', '/mcp/docs']) await row.getByText(limit).waitFor()
+  await assert.rejects(McpClient.open(daemon, '/mcp', { name: 'ci', token }), /404/)
+  const client = await McpClient.open(daemon, '/mcp/docs', { name: 'ci', token })
+  assert.deepEqual(await client.tools(), [], 'no tool of alpha says that it only reads')
+
+  await page.getByRole('tab', { name: 'Access' }).click()
+  const clients = page.getByRole('table', { name: 'What each client sees' })
+  const cells = async (name) => (await clients.getByRole('row').filter({ hasText: name }).getByRole('cell').allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim())
+  await clients.waitFor()
+  assert.deepEqual(await cells('without a token'), ['without a token', '', 'nothing'])
+  assert.deepEqual(await cells('ci'), ['ci Read-only /mcp/docs', 'agents', 'alpha, beta'])
+  const rules = page.getByRole('table', { name: 'Rules, in their order' })
+  assert.deepEqual(await rules.getByRole('row').filter({ hasText: 'no sums' }).getByRole('cell').allInnerTexts(), ['no sums', 'everybody', 'beta; tools sum*', 'refused'])
+  assert.deepEqual(await rules.getByRole('row').last().getByRole('cell').allInnerTexts(), ['What no rule is about', 'refused'])
+  assert.deepEqual(await axe(page), [])
+
+  const question = page.getByRole('form', { name: 'May a client use it?' })
+  const ask = async (client, server, tool) => {
+    await question.getByLabel('Client').selectOption(client)
+    await question.getByLabel('Servers').selectOption(server)
+    await question.getByLabel('Tool').fill(tool)
+    await question.getByRole('button', { name: 'Explain' }).click()
+  }
+  await ask('anonymous', 'alpha', '')
+  await question.getByText('without a token may not use alpha').waitFor()
+  await question.getByText('no rule concerns it, and `access.default` decides').waitFor()
+  await daemon.api('/api/tokens', 'POST', { name: 'laptop' })
+  await page.reload()
+  await ask('laptop', 'beta', 'echo')
+  await question.getByText('laptop may use beta/echo').waitFor()
+  await question.getByText('The tool may be destructive').waitFor()
+  await ask('laptop', 'beta', 'sums')
+  await question.getByText('the rule "no sums" decides').waitFor()
+
+  for (const name of ['ci', 'laptop']) await daemon.api(`/api/tokens/${name}`, 'DELETE')
+  const after = await daemon.api('/api/config/text')
+  await daemon.api('/api/config/text', 'PUT', { text: before.text, digest: after.digest })
+  await closePage(page)
+})

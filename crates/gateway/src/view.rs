@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use mainstay_core::{
     access::{ItemQuestion, PrincipalAccess, ToolEffect},
-    catalog::{ItemTarget, ListKind, Owner},
+    catalog::{Catalog, ItemTarget, ListKind, Owner},
     era::Caller,
     event::{EventKind, ServerEvent},
     failure::Failure,
@@ -146,11 +146,19 @@ impl View {
         })
     }
 
-    /// The effect of a tool, as far as the lists tell. Nothing is known of a tool that is not listed.
-    fn effect_of(&self, kind: ListKind, server: &ServerName, original: &str) -> ToolEffect {
-        if self.access.is_none() || kind != ListKind::Tools {
-            return ToolEffect::default();
-        }
+    /// True if access rules or the limits of a token restrict the client.
+    pub fn is_restricted(&self) -> bool {
+        self.access.is_some()
+    }
+
+    /// The effect of a tool or prompt in the list of its server. `None` if the server does not list
+    /// it.
+    fn listed_effect(
+        &self,
+        kind: ListKind,
+        server: &ServerName,
+        original: &str,
+    ) -> Option<ToolEffect> {
         let catalog = match &self.only {
             Some(only) => only.catalog(),
             None => {
@@ -160,10 +168,8 @@ impl View {
                 part.map(|part| Arc::clone(&part.catalog))
             }
         };
-        let tool = catalog
-            .as_deref()
-            .and_then(|catalog| catalog.item(kind, original));
-        tool.map_or_else(ToolEffect::default, |tool| tool.effect)
+        let item = catalog.as_deref()?.item(kind, original)?;
+        Some(item.effect)
     }
 
     /// True if an item of this list is hidden from the client.
@@ -174,7 +180,16 @@ impl View {
     /// True if an item of one of the view's servers is hidden from the client, whether or not the
     /// server lists it now. `original` is its original name or URI.
     pub fn hides_item(&self, kind: ListKind, server: &ServerName, original: &str) -> bool {
-        let effect = self.effect_of(kind, server, original);
+        let is_named_by_list = matches!(kind, ListKind::Tools | ListKind::Prompts);
+        let effect = if self.is_restricted() && is_named_by_list {
+            match self.listed_effect(kind, server, original) {
+                Some(effect) => effect,
+                // A server may take another spelling for an item that a rule refuses.
+                None => return true,
+            }
+        } else {
+            ToolEffect::default()
+        };
         self.hides_listed(kind, server, original, effect)
     }
 
@@ -212,8 +227,12 @@ impl View {
             && self.is_within(server)
             && !self.is_off(|off| off.has_tool(server, tool))
             && {
-                let effect = self.effect_of(ListKind::Tools, server, tool);
-                self.allows_item(ListKind::Tools, server, tool, effect)
+                let effect = if self.is_restricted() {
+                    self.listed_effect(ListKind::Tools, server, tool)
+                } else {
+                    None
+                };
+                self.allows_item(ListKind::Tools, server, tool, effect.unwrap_or_default())
             }
     }
 
@@ -226,18 +245,22 @@ impl View {
     }
 
     pub fn tool(&self, name: &str) -> Result<ItemTarget, Unseen> {
-        self.named(ListKind::Tools, self.snapshot().tool(name))
+        let snapshot = self.snapshot();
+        self.named(ListKind::Tools, &snapshot.catalog, snapshot.tool(name))
     }
 
     pub fn prompt(&self, name: &str) -> Result<ItemTarget, Unseen> {
-        self.named(ListKind::Prompts, self.snapshot().prompt(name))
+        let snapshot = self.snapshot();
+        self.named(ListKind::Prompts, &snapshot.catalog, snapshot.prompt(name))
     }
 
     fn named(
         &self,
         kind: ListKind,
+        catalog: &Catalog,
         found: Result<&ItemTarget, Unresolved>,
     ) -> Result<ItemTarget, Unseen> {
+        let found = self.among_allowed(kind, catalog, found);
         let target = found.map_err(Unseen::Unresolved)?;
         if !self.allows_item(kind, &target.server, &target.original, target.effect) {
             return Err(Unseen::Unresolved(Unresolved::Unknown));
@@ -248,13 +271,44 @@ impl View {
         Ok(target.clone())
     }
 
+    /// Leaves out the candidates of an ambiguous name that the access rules refuse: they do not exist
+    /// for the client. A name with one candidate left is not ambiguous.
+    fn among_allowed<'c>(
+        &self,
+        kind: ListKind,
+        catalog: &'c Catalog,
+        found: Result<&'c ItemTarget, Unresolved>,
+    ) -> Result<&'c ItemTarget, Unresolved> {
+        let mut candidates = match found {
+            Err(Unresolved::Ambiguous(candidates)) if self.access.is_some() => candidates,
+            found => return found,
+        };
+        let target = |name: &str| match kind {
+            ListKind::Prompts => catalog.prompt(name),
+            ListKind::Tools | ListKind::Resources | ListKind::Templates => catalog.tool(name),
+        };
+        candidates.retain(|name| match target(name) {
+            Ok(target) => self.allows_item(kind, &target.server, &target.original, target.effect),
+            // Its server does not list the item any more.
+            Err(_) => catalog
+                .named_by(name)
+                .is_some_and(|server| self.allows(|access| access.allows_server(server.as_str()))),
+        });
+        match &candidates[..] {
+            [] => Err(Unresolved::Unknown),
+            [name] => target(name),
+            _ => Err(Unresolved::Ambiguous(candidates)),
+        }
+    }
+
     /// The tool or prompt of this name, even if the profile does not list tools (`expose: "meta"`).
     pub fn find(&self, kind: ListKind, name: &str) -> Result<ItemTarget, Unresolved> {
         let catalog = &self.snapshot().catalog;
-        let target = match kind {
-            ListKind::Prompts => catalog.prompt(name)?,
-            _ => catalog.tool(name)?,
+        let found = match kind {
+            ListKind::Prompts => catalog.prompt(name),
+            ListKind::Tools | ListKind::Resources | ListKind::Templates => catalog.tool(name),
         };
+        let target = self.among_allowed(kind, catalog, found)?;
         if self.hides(kind, target) {
             return Err(Unresolved::Unknown);
         }

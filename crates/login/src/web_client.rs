@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use mainstay_core::{config::NetworkSettings, redact::Secrets};
-use mainstay_transport::{BoundedError, BoundedRequest, private_address, send_bounded};
+use mainstay_transport::{BoundedError, BoundedRequest, is_in_private_network, send_bounded};
 
 use crate::{
     server::LoginServer,
@@ -53,7 +53,7 @@ impl WebClient {
     async fn is_only_public(&self, request: &WebRequest) -> bool {
         let is_named_by_server = request.extensions().get::<NamedByServer>().is_some();
         let is_of_configuration = self.has_configured_issuer && !is_named_by_server;
-        !is_of_configuration && private_address(&self.server).await.is_none()
+        !is_of_configuration && !is_in_private_network(&self.server).await
     }
 }
 

@@ -26,6 +26,26 @@ impl<T: DeserializeOwned> FromRequest<RestDoor> for Body<T> {
     }
 }
 
+/// Maximum size of a body from a sender without credentials, in bytes.
+const MAX_UNPROVEN: usize = 16 << 10;
+
+/// The body of a request that needs no credentials: a JSON object of [`MAX_UNPROVEN`] bytes at most,
+/// so that strangers cannot fill the memory.
+pub struct UnprovenBody<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<RestDoor> for UnprovenBody<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, door: &RestDoor) -> Result<Self, Refusal> {
+        if !is_json(request.headers()) {
+            return Err(Refusal::WrongContentType);
+        }
+        let limit = MAX_UNPROVEN.min(door.bodies.body_bytes);
+        let Body(body) = parse(&read_up_to(limit, request, door).await?)?;
+        Ok(Self(body))
+    }
+}
+
 impl FromRequest<RestDoor> for AnyBody {
     type Rejection = Refusal;
 
@@ -55,7 +75,11 @@ async fn read_json(request: Request, door: &RestDoor) -> Result<Bytes, Refusal> 
 }
 
 async fn read(request: Request, door: &RestDoor) -> Result<Bytes, Refusal> {
-    let mut body = Limited::new(request.into_body(), door.bodies.body_bytes);
+    read_up_to(door.bodies.body_bytes, request, door).await
+}
+
+async fn read_up_to(limit: usize, request: Request, door: &RestDoor) -> Result<Bytes, Refusal> {
+    let mut body = Limited::new(request.into_body(), limit);
     let pace = Pace::begin(&door.bodies);
     let mut whole = BytesMut::new();
     loop {
@@ -68,7 +92,7 @@ async fn read(request: Request, door: &RestDoor) -> Result<Bytes, Refusal> {
                 }
             }
             Some(Err(error)) if error.is::<LengthLimitError>() => {
-                return Err(Refusal::TooLarge(door.bodies.body_bytes));
+                return Err(Refusal::TooLarge(limit));
             }
             Some(Err(error)) => {
                 return Err(Refusal::Malformed(format!("the body ended early: {error}")));

@@ -41,7 +41,7 @@ pub enum Refusal {
     WrongMethod(Method),
     #[error("the body must be application/json")]
     WrongContentType,
-    #[error("the body may have {0} bytes (http.maxBodyBytes)")]
+    #[error("the body may have {0} bytes")]
     TooLarge(usize),
     #[error("{0}")]
     Malformed(String),

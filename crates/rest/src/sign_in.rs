@@ -17,7 +17,12 @@ use mainstay_platform::utc;
 use mainstay_tokens::{CODE_LIFETIME, Pass, SESSION_LIFETIME, TokenError, Tokens};
 use tokio::time::sleep;
 
-use super::{RestDoor, body::Body, refusal::Refusal, tokens::changed};
+use super::{
+    RestDoor,
+    body::{Body, UnprovenBody},
+    refusal::Refusal,
+    tokens::changed,
+};
 
 /// True for a request that signs in. It has no credentials yet.
 pub fn is_sign_in(method: &Method, path: &str) -> bool {
@@ -42,7 +47,7 @@ pub async fn make_link(State(door): State<RestDoor>) -> Result<Response, Refusal
 pub async fn sign_in(
     State(door): State<RestDoor>,
     headers: HeaderMap,
-    Body(given): Body<api::SignIn>,
+    UnprovenBody(given): UnprovenBody<api::SignIn>,
 ) -> Result<Response, Refusal> {
     door.has_page(api::BROWSER_SESSION)?;
     if !guard::is_same_origin(&headers) {

@@ -30,7 +30,9 @@ pub use self::{
         question::{OpenQuestions, QuestionNote, ServerMessage, ServerQuestion},
     },
     http::{
-        bounded::{BoundedAnswer, BoundedError, BoundedRequest, private_address, send_bounded},
+        bounded::{
+            BoundedAnswer, BoundedError, BoundedRequest, is_in_private_network, send_bounded,
+        },
         credentials::{
             CredentialSource, HeaderLines, NoCredentials, RefusedCredentials, RenewedLines,
         },

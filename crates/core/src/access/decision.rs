@@ -6,6 +6,7 @@ use super::{
     effect::ToolEffect,
     limits::TokenLimits,
     policy::{AccessPolicy, AccessRule},
+    uris::simple_uri,
 };
 use crate::{catalog::ListKind, principal::Principal};
 
@@ -163,7 +164,19 @@ impl PrincipalAccess {
         }
     }
 
+    /// True if the principal may use the item. For a resource, the rules must allow its URI as it is
+    /// and in its simplest form, because a server may resolve `..` and percent-encoding.
     pub fn allows_item(&self, question: &ItemQuestion<'_>) -> bool {
+        self.allows_text(question)
+            && simplified(question).is_none_or(|simple| {
+                self.allows_text(&ItemQuestion {
+                    original: &simple,
+                    ..*question
+                })
+            })
+    }
+
+    fn allows_text(&self, question: &ItemQuestion<'_>) -> bool {
         let is_tool = question.kind == ListKind::Tools;
         if self.is_read_only && is_tool && question.effect != ToolEffect::ReadOnly {
             return false;
@@ -181,7 +194,15 @@ impl PrincipalAccess {
 
     /// The decision about an item, with its reason.
     pub fn decide(&self, question: &ItemQuestion<'_>) -> Decision {
-        let is_allowed = self.is_operator || self.allows_item(question);
+        if let Some(simple) = simplified(question)
+            && self.allows_text(question)
+        {
+            return self.decide(&ItemQuestion {
+                original: &simple,
+                ..*question
+            });
+        }
+        let is_allowed = self.is_operator || self.allows_text(question);
         let rule = self.deciding_rule(question);
         let reason = match rule {
             _ if self.is_operator => DecisionReason::Operator,
@@ -195,6 +216,14 @@ impl PrincipalAccess {
             None => self.reason_without_rule(),
         };
         Decision { is_allowed, reason }
+    }
+}
+
+/// The simplest form of a resource's URI, if it has another form. `None` for other items.
+fn simplified(question: &ItemQuestion<'_>) -> Option<String> {
+    match question.kind {
+        ListKind::Resources => simple_uri(question.original),
+        ListKind::Tools | ListKind::Prompts | ListKind::Templates => None,
     }
 }
 

@@ -8,6 +8,7 @@ mod decision;
 mod effect;
 mod limits;
 mod policy;
+mod uris;
 
 pub use decision::{Decision, DecisionReason, ItemQuestion, PrincipalAccess};
 pub use effect::ToolEffect;

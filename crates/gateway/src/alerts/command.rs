@@ -90,7 +90,11 @@ async fn spawn(command: &AlertCommand, message: &AlertMessage) -> io::Result<Chi
         .env("MAINSTAY_ALERT", alarm.content.kind().as_str())
         .env("MAINSTAY_ALERT_ID", message.id.to_string())
         .env("MAINSTAY_ALERT_SERVER", alarm.server.as_str())
-        .env("MAINSTAY_ALERT_TEXT", alarm.to_string())
+        // A variable cannot contain a NUL, which a server may have written.
+        .env(
+            "MAINSTAY_ALERT_TEXT",
+            alarm.to_string().replace('\0', "\u{fffd}"),
+        )
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

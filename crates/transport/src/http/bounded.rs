@@ -195,15 +195,25 @@ async fn refuse_private(uri: &Uri) -> Result<(), BoundedError> {
     }
 }
 
-/// The first private address that the URL's host resolves to. `None` if there is none, or if the host cannot
-/// be resolved.
-pub async fn private_address(uri: &Uri) -> Option<IpAddr> {
+/// The first private address of this URI's host. `None` if it has none, or cannot be resolved.
+async fn private_address(uri: &Uri) -> Option<IpAddr> {
+    let addresses = addresses(uri).await?;
+    addresses.into_iter().find(|address| !is_public(*address))
+}
+
+/// True if this URI's host has private addresses alone. A name that has a public address, too, may
+/// belong to anybody.
+pub async fn is_in_private_network(uri: &Uri) -> bool {
+    let addresses = addresses(uri).await.unwrap_or_default();
+    !addresses.is_empty() && !addresses.into_iter().any(is_public)
+}
+
+/// The addresses of a URI's host. `None` if it cannot be resolved.
+async fn addresses(uri: &Uri) -> Option<Vec<IpAddr>> {
     let host = uri.host()?.trim_start_matches('[').trim_end_matches(']');
     let port = uri.port_u16().unwrap_or(443);
     let addresses = lookup_host((host, port)).await.ok()?;
-    addresses
-        .map(|address| address.ip())
-        .find(|address| !is_public(*address))
+    Some(addresses.map(|address| address.ip()).collect())
 }
 
 #[cfg(test)]

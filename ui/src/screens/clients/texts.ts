@@ -2,7 +2,7 @@
 import { counted } from '../../texts'
 
 export const clientsTexts = {
-  tabs: { sessions: 'Sessions', tokens: 'Tokens', connect: 'Connect a client' },
+  tabs: { sessions: 'Sessions', tokens: 'Tokens', access: 'Access', connect: 'Connect a client' },
   filter: 'Filter by client, profile or transport',
   noSessions: 'No client is connected',
   noSessionsHint: 'Point a client here, and its session appears.',
@@ -54,6 +54,10 @@ export const clientsTexts = {
   tokenNameHint: 'Letters, digits, ".", "-" and "_", up to 64.',
   lifetime: 'Works for',
   lifetimes: { '7': '7 days', '30': '30 days', '90': '90 days', '365': '1 year', '': 'until it is removed' },
+  readOnly: 'Read-only',
+  readOnlyHint: 'Only tools that their servers mark as read-only.',
+  onlyProfiles: 'Only these profiles',
+  onlyProfilesHint: 'With none chosen, the token opens every MCP address.',
   firstToken: 'This is the first token: with it, each client needs one.',
   refused: (count: number, names: string) =>
     `${counted(count, 'client is', 'clients are')} connected without a token and will be refused: ${names}.`,
@@ -77,6 +81,28 @@ export const clientsTexts = {
   removeTitle: (name: string) => `Remove the token of ${name}?`,
   removeText: 'The client is refused at its next request, and its streams end. This cannot be undone; a new token of the same name goes on with its sessions.',
   removeLast: 'It is the last token: on this machine the MCP addresses are open to every program afterwards.',
+
+  accessIntro: 'Who may use what. The rules stand in the configuration, under "access"; what a client may not use is unknown to it.',
+  noRules: 'There are no rules: every client may use everything that its token opens.',
+  accessOf: 'What each client sees',
+  accessColumns: { client: 'Client', groups: 'Groups', servers: 'Servers' },
+  anonymous: 'without a token',
+  unlimited: 'everything',
+  nothing: 'nothing',
+  rules: 'Rules, in their order',
+  ruleColumns: { name: 'Rule', subjects: 'Who', items: 'What', verdict: 'Decides' },
+  everybody: 'everybody',
+  everythingOf: 'all servers',
+  theRest: 'What no rule is about',
+  verdicts: { allow: 'allowed', deny: 'refused', readOnly: 'read-only tools', notDestructive: 'no destructive tools' },
+  atProfiles: (names: string) => `at ${names}`,
+  explain: 'Explain',
+  explaining: 'Looking…',
+  explainTitle: 'May a client use it?',
+  explainTool: 'Tool (empty for the whole server)',
+  mayUse: (client: string, what: string) => `${client} may use ${what}`,
+  mayNotUse: (client: string, what: string) => `${client} may not use ${what}`,
+  effects: { 'read-only': 'The server marks the tool as read-only.', additive: 'The server says that the tool destroys nothing.', destructive: 'The tool may be destructive, as far as its server tells.' } as Record<string, string>,
 
   chooseClient: 'Clients',
   installed: 'On this machine',

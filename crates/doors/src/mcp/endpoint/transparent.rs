@@ -83,6 +83,14 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
         };
     }
     let (server, era) = (Arc::clone(upstream.server()), sink.client.caller.era());
+    if view.is_restricted() {
+        // The access rules know no names in such a request.
+        if frame.method() == Some(Method::Other) {
+            return RpcReply::unknown_method(id, &frame.method_name());
+        }
+        // The rules go by the lists of the server.
+        shared_state.gateway.registry.listed(&server).await;
+    }
     let cuts_results = server.config().max_inline_bytes.is_some();
     if let Some(failure) = hidden_item(&view, &server, frame, address) {
         return RpcReply::failure(id, &failure);

@@ -43,7 +43,7 @@ pub async fn serve(
     let client = Arc::new(Conversation::new(
         Arc::clone(&mcp.clients),
         EndpointScope::Profile(profile),
-        // This client has started the process, so it may use everything.
+        // This client has started the process. No token is needed.
         Visitor {
             principal: Principal::Anonymous,
             address: None,
