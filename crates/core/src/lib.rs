@@ -6,6 +6,7 @@
 pub mod alert;
 pub mod builtin;
 pub mod catalog;
+pub mod certificate;
 pub mod config;
 pub mod display;
 pub mod era;

@@ -14,7 +14,10 @@ use super::{
 };
 use crate::{
     plan::TakesEffect::{AtRestart, Now},
-    read::http::{public_url, registry_url},
+    read::{
+        http::{public_url, registry_url},
+        listener,
+    },
     words::{
         schema::{KeyRow, ObjectShape, ValueShape},
         settings::field,
@@ -221,7 +224,7 @@ static UI: ObjectShape = object(
 );
 
 static HTTP: ObjectShape = ObjectShape {
-    later: &["cors", "tls", "trustedProxies"],
+    later: &["cors"],
     ..object("http", &[HTTP_KEYS])
 };
 
@@ -304,6 +307,22 @@ const HTTP_KEYS: &[KeyRow] = &[
         field!(Config, public_url, read: |node, report| public_url(node, report).map(Some)),
     ),
     setting_of_all(
+        &["tls"],
+        ValueShape::Object(&TLS),
+        "The certificate with which all addresses listened on speak HTTPS; see [access.md](access.md#https).",
+        AtRestart,
+        field!(Config, tls, read: listener::tls, write: listener::tls_value),
+    )
+    .value("`{\"cert\": …, \"key\": …, \"clientCa\": …}`: paths of files in PEM, from the folder of the configuration")
+    .default("plain HTTP"),
+    setting_of_all(
+        &["trustedProxies"],
+        TEXTS,
+        "Addresses and ranges, such as `10.0.0.0/8`, of proxies in front of Mainstay. From these alone the headers `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host` are believed; see [access.md](access.md#behind-a-proxy).",
+        AtRestart,
+        field!(Config, trusted_proxies, read: listener::trusted_proxies, write: listener::trusted_proxies_value),
+    ),
+    setting_of_all(
         &["requireToken"],
         FLAG,
         "Whether the MCP addresses ask for a token. Without it they do once a client has one, and always beyond loopback; see [access.md](access.md).",
@@ -318,6 +337,27 @@ const HTTP_KEYS: &[KeyRow] = &[
         field!(Config, page),
     ),
 ];
+
+static TLS: ObjectShape = object(
+    "tls",
+    &[&[
+        key(
+            &["cert"],
+            TEXT,
+            "The file of the certificate, followed by those of its issuers.",
+        ),
+        key(
+            &["key"],
+            TEXT,
+            "The file of the private key, without a passphrase. Default: the file of the certificate.",
+        ),
+        key(
+            &["clientCa"],
+            TEXT,
+            "The file of the authorities that issue certificates of clients. With it, clients need one.",
+        ),
+    ]],
+);
 
 static INPUT: ObjectShape = ObjectShape {
     open: true,

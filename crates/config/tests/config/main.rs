@@ -9,6 +9,7 @@ mod expand;
 mod file;
 mod file_view;
 mod journal;
+mod listener;
 mod location;
 mod network;
 mod plan;
