@@ -331,10 +331,10 @@ mod tests {
             element(tag::OCTETS, b"x"),
         ];
         let identifier = element(tag::IDENTIFIER, &ALTERNATIVE_NAMES);
-        let own = [identifier, element(tag::BOOLEAN, &[0xff]), names].concat();
+        let names_extension = [identifier, element(tag::BOOLEAN, &[0xff]), names].concat();
         let extensions = [
             element(tag::SEQUENCE, &other.concat()),
-            element(tag::SEQUENCE, &own),
+            element(tag::SEQUENCE, &names_extension),
         ];
         let fields = [
             element(tag::VERSION, &element(tag::INTEGER, &[2])),

@@ -11,12 +11,10 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
+    client_stream::ClientStream,
     half_closed::{AnswerStage, Answering, HalfClosed},
     unread::Share,
 };
@@ -43,6 +41,11 @@ impl Traffic {
         let total = self.written.load(Ordering::Relaxed) + written_bytes as u64;
         self.written.store(total, Ordering::Relaxed);
         self.blocked.store(written_bytes == 0, Ordering::Relaxed);
+    }
+
+    /// Notes that written data waits for the client, within TLS.
+    fn block(&self) {
+        self.blocked.store(true, Ordering::Relaxed);
     }
 
     /// Number of written bytes.
@@ -98,7 +101,7 @@ impl Buffers {
 
 /// A connection that counts its traffic.
 pub struct Counted {
-    stream: TcpStream,
+    stream: ClientStream,
     traffic: Arc<Traffic>,
     unread: Share,
     buffers: Buffers,
@@ -108,7 +111,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    pub fn new(stream: TcpStream, traffic: Arc<Traffic>, unread_share: Share) -> Self {
+    pub fn new(stream: ClientStream, traffic: Arc<Traffic>, unread_share: Share) -> Self {
         Self {
             stream,
             traffic,
@@ -130,11 +133,12 @@ impl Counted {
             None => {
                 let is_silent = self.buffers.held == 0 && !self.traffic.is_blocked();
                 let answer_stage = &self.traffic.answering;
-                let new_half_closed = HalfClosed::begin(&self.stream, answer_stage, is_silent)?;
+                let new_half_closed =
+                    HalfClosed::begin(&mut self.stream, context, answer_stage, is_silent)?;
                 self.half_closed.insert(new_half_closed)
             }
         };
-        half_closed.poll_reset(&self.stream, context)
+        half_closed.poll_reset(self.stream.socket(), context)
     }
 
     /// Writes at most one piece.
@@ -185,7 +189,7 @@ impl Drop for Counted {
     fn drop(&mut self) {
         if self.traffic.reset.load(Ordering::Relaxed) {
             // Without linger, the system would keep unread data after the close.
-            self.stream.set_zero_linger().ok();
+            self.stream.socket().set_zero_linger().ok();
         }
     }
 }
@@ -229,6 +233,10 @@ impl AsyncWrite for Counted {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if Pin::new(&mut self.stream).poll_flush(context)?.is_pending() {
+            self.traffic.block();
+            return Poll::Pending;
+        }
         // All data is written.
         let answer_stage = &self.traffic.answering;
         if answer_stage.is(AnswerStage::Made) {
@@ -237,18 +245,22 @@ impl AsyncWrite for Counted {
         if self.half_closed.is_some() && answer_stage.is(AnswerStage::Sent) {
             context.waker().wake_by_ref();
         }
-        Pin::new(&mut self.stream).poll_flush(context)
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        let shutdown = Pin::new(&mut self.stream).poll_shutdown(context);
+        if shutdown.is_pending() {
+            self.traffic.block();
+        }
+        shutdown
     }
 }
 
 #[cfg(test)]
 mod tests {
     use futures_util::task::noop_waker;
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
     use crate::unread::UnreadAnswers;
@@ -262,7 +274,8 @@ mod tests {
         stream.writable().await.expect("room");
         let traffic = Arc::new(Traffic::default());
         let share = Share::new(UnreadAnswers::new(usize::MAX));
-        let mut counted_stream = Counted::new(stream, Arc::clone(&traffic), share);
+        let mut counted_stream =
+            Counted::new(ClientStream::Plain(stream), Arc::clone(&traffic), share);
         let waker = noop_waker();
         let mut context = Context::from_waker(&waker);
         let body = vec![b'x'; 4 * PIECE];

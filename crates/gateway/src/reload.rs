@@ -22,7 +22,7 @@ use mainstay_platform::{
     state::StateDir,
 };
 use parking_lot::RwLock;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, watch as tokio_watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{alerts, registry::Registry};
@@ -123,6 +123,8 @@ pub struct Reloader {
     current: Mutex<Config>,
     /// Locked for a copy only.
     trouble: RwLock<Option<ConfigTrouble>>,
+    /// The number of reloads that a person or a program has requested.
+    requests: tokio_watch::Sender<u64>,
 }
 
 impl Reloader {
@@ -143,6 +145,7 @@ impl Reloader {
             alerts,
             current: Mutex::new(current),
             trouble: RwLock::new(awaited),
+            requests: tokio_watch::Sender::new(0),
         }
     }
 
@@ -168,7 +171,13 @@ impl Reloader {
 
     /// Reloads, and returns what was done. Without a file, all servers are removed.
     pub async fn reload(&self) -> Result<Reloaded, LoadError> {
+        self.requests.send_modify(|count| *count += 1);
         self.reload_at(Occasion::Request).await
+    }
+
+    /// Changes at each reload that is requested, for those who keep files of their own.
+    pub fn requests(&self) -> tokio_watch::Receiver<u64> {
+        self.requests.subscribe()
     }
 
     /// Explains why the configuration in force differs from the file.

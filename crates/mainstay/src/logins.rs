@@ -84,15 +84,16 @@ fn login_server(server: &ServerConfig, principal: &Principal) -> Option<LoginSer
 }
 
 /// The address to which browsers come back: the public one, else that of a listener on loopback.
-pub fn callback(public_url: Option<&str>, address: SocketAddr) -> Option<Url> {
+pub fn callback(public_url: Option<&str>, address: SocketAddr, is_tls: bool) -> Option<Url> {
     let base = match public_url {
         Some(url) => url.to_owned(),
         None => {
             let address = reachable(address);
+            let scheme = if is_tls { "https" } else { "http" };
             address
                 .ip()
                 .is_loopback()
-                .then(|| format!("http://{address}"))?
+                .then(|| format!("{scheme}://{address}"))?
         }
     };
     Url::parse(&format!("{base}{LOGIN_CALLBACK}")).ok()

@@ -2,6 +2,7 @@
 //! program. It is never shipped. It uses no other crate of Mainstay, so that each crate may use it in its
 //! tests.
 
+pub mod certificates;
 #[cfg(unix)]
 mod home;
 pub mod limits;

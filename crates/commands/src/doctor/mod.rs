@@ -1,6 +1,7 @@
 //! `mainstay doctor`: looks for problems, and prints the consequence of each and the command that mends it.
 
 mod bundle;
+mod certificate;
 mod clients;
 mod commands;
 mod configuration;
@@ -110,6 +111,7 @@ impl RunCommand for Doctor {
             findings.extend(commands::check(config, path.as_deref()).await);
             findings.extend(tokens::check_servers(config, path.as_deref()));
             findings.extend(network::proxies(config, environment::proxy_variables()));
+            findings.extend(certificate::check(config));
         }
         let (client, found) = daemon::find(state.as_ref(), self.listen).await;
         findings.extend(found);

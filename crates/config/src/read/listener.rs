@@ -97,12 +97,12 @@ pub(crate) fn tls_value(tls: &Option<ListenerTls>) -> Value {
     else {
         return Value::Null;
     };
-    let members = [
+    let paths = [
         (CERTIFICATE_KEY, Some(certificate)),
         (PRIVATE_KEY_KEY, key.as_ref()),
         (CLIENT_CA_KEY, client_ca.as_ref()),
     ];
-    let members = members
+    let members = paths
         .into_iter()
         .filter_map(|(key, path)| Some((key.to_owned(), json!(path?))));
     Value::Object(members.collect::<Map<_, _>>())
