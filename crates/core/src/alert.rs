@@ -196,7 +196,23 @@ impl AlertWatch {
                 let content = recovered_content(AlertKind::Certificate, since, now);
                 return self.own_alarm(content);
             }
-            _ => return None,
+            EventKind::ServerAdded {}
+            | EventKind::ServerRemoved {}
+            | EventKind::ServerStarting {}
+            | EventKind::ServerConnected {}
+            | EventKind::ServerDisconnected { .. }
+            | EventKind::ServerReconnecting { .. }
+            | EventKind::ServerReconnected { .. }
+            | EventKind::ServerHealthDegraded { .. }
+            | EventKind::ServerHealthRestored {}
+            | EventKind::ServerFailed { .. }
+            | EventKind::CallRefused { .. }
+            | EventKind::CallAllowed { .. }
+            | EventKind::ServerRequestWaiting { .. }
+            | EventKind::ServerRequestSettled { .. }
+            | EventKind::ToolsChanged { .. }
+            | EventKind::ConfigReloaded { .. }
+            | EventKind::ConfigRejected { .. } => return None,
         };
         let content = AlarmContent::Certificate {
             path: path.clone(),

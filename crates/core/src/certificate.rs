@@ -75,15 +75,6 @@ impl CertificateFacts {
         left.as_secs() / DAY.as_secs()
     }
 
-    /// Time until the next step of [`CertificateAge`]. `None` after the last one.
-    pub fn next_step(&self, now: SystemTime) -> Option<Duration> {
-        let steps = [EARLY_NOTICE, LATE_NOTICE, Duration::ZERO];
-        let left = self.not_after.duration_since(now).ok()?;
-        let waits = steps.iter().filter_map(|step| left.checked_sub(*step));
-        // A step has been made only after its instant.
-        waits.min().map(|wait| wait + Duration::from_secs(1))
-    }
-
     /// True if clients accept the certificate for this host: a name, or an address without brackets.
     pub fn covers(&self, host: &str) -> bool {
         let host = host.strip_suffix('.').unwrap_or(host);
@@ -141,7 +132,7 @@ const ALTERNATIVE_NAMES: [u8; 3] = [0x55, 0x1d, 0x11];
 fn read(der: &[u8]) -> Option<CertificateFacts> {
     let mut certificate = Der(Der(der).take(tag::SEQUENCE)?);
     let mut fields = Der(certificate.take(tag::SEQUENCE)?);
-    fields.skip(tag::VERSION);
+    fields.take(tag::VERSION);
     fields.take(tag::INTEGER)?; // serial number
     fields.take(tag::SEQUENCE)?; // algorithm
     fields.take(tag::SEQUENCE)?; // issuer
@@ -149,9 +140,9 @@ fn read(der: &[u8]) -> Option<CertificateFacts> {
     let (not_before, not_after) = (validity.time()?, validity.time()?);
     fields.take(tag::SEQUENCE)?; // subject
     fields.take(tag::SEQUENCE)?; // key
-    fields.skip(tag::ISSUER_ID);
-    fields.skip(tag::SUBJECT_ID);
-    let names = match fields.skip(tag::EXTENSIONS) {
+    fields.take(tag::ISSUER_ID);
+    fields.take(tag::SUBJECT_ID);
+    let names = match fields.take(tag::EXTENSIONS) {
         Some(extensions) => alternative_names(Der(extensions).take(tag::SEQUENCE)?)?,
         None => Vec::new(),
     };
@@ -167,7 +158,7 @@ fn alternative_names(extensions: &[u8]) -> Option<Vec<CertificateName>> {
     while !extensions.0.is_empty() {
         let mut extension = Der(extensions.take(tag::SEQUENCE)?);
         let identifier = extension.take(tag::IDENTIFIER)?;
-        extension.skip(tag::BOOLEAN); // critical
+        extension.take(tag::BOOLEAN); // critical
         let value = extension.take(tag::OCTETS)?;
         if identifier == ALTERNATIVE_NAMES {
             return names(Der(value).take(tag::SEQUENCE)?);
@@ -222,13 +213,8 @@ impl<'a> Der<'a> {
         Some((tag, content))
     }
 
-    /// The content of the next element, which must have this tag.
+    /// The content of the next element if it has this tag. Any other element stays.
     fn take(&mut self, tag: u8) -> Option<&'a [u8]> {
-        self.skip(tag)
-    }
-
-    /// The content of the next element if it has this tag.
-    fn skip(&mut self, tag: u8) -> Option<&'a [u8]> {
         let before = self.0;
         match self.next() {
             Some((found, content)) if found == tag => Some(content),
@@ -444,21 +430,5 @@ mod tests {
             ..facts.clone()
         };
         assert_eq!(later.age(at(0)), CertificateAge::NotYetValid);
-        // Each wait leads to the next step.
-        let mut now = at(0);
-        let mut ages = vec![facts.age(now)];
-        while let Some(wait) = facts.next_step(now) {
-            now += wait;
-            ages.push(facts.age(now));
-        }
-        assert_eq!(
-            ages,
-            [
-                CertificateAge::Fresh,
-                CertificateAge::EndsSoon,
-                CertificateAge::EndsVerySoon,
-                CertificateAge::Expired
-            ]
-        );
     }
 }

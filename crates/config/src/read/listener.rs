@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use mainstay_core::config::{AddressRange, ListenerTls};
 use serde_json::{Map, Value, json};
 
-use crate::read::{
-    expand::Environment,
-    fields::Fields,
-    node::Node,
-    report::{FindingReport, KeyPath},
+use crate::{
+    read::{
+        expand::Environment,
+        fields::Fields,
+        node::Node,
+        report::{FindingReport, KeyPath},
+    },
+    words::settings::SettingValue,
 };
 
 /// The key of the certificate's file in the configuration.
@@ -19,29 +22,69 @@ pub const PRIVATE_KEY_KEY: &str = "key";
 /// The key of the file of client authorities.
 pub const CLIENT_CA_KEY: &str = "clientCa";
 
-/// Reads `http.tls`. The paths stay as they are written.
-pub(crate) fn tls(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Option<ListenerTls>> {
-    let mut fields = Fields::open(node, report)?;
-    let mut path = |key| {
-        let node = fields.take(key)?;
-        let text = node.string(report)?;
-        check_path(text, &node.place, report)
-    };
-    let (certificate, key, client_ca) = (
-        path(CERTIFICATE_KEY),
-        path(PRIVATE_KEY_KEY),
-        path(CLIENT_CA_KEY),
-    );
-    if certificate.is_none() && node.member(CERTIFICATE_KEY).is_none() {
-        let hint = "the file of the certificate; \"key\" names that of its private key";
-        report.error_with_hint(&node.place, "`tls` needs a `cert`", hint);
+/// `http.tls`. The paths are read as they are written.
+impl SettingValue for ListenerTls {
+    fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
+        let mut fields = Fields::open(node, report)?;
+        let mut path = |key| {
+            let node = fields.take(key)?;
+            let text = node.string(report)?;
+            check_path(text, &node.place, report)
+        };
+        let (certificate, key, client_ca) = (
+            path(CERTIFICATE_KEY),
+            path(PRIVATE_KEY_KEY),
+            path(CLIENT_CA_KEY),
+        );
+        if certificate.is_none() && node.member(CERTIFICATE_KEY).is_none() {
+            let hint = "the file of the certificate; \"key\" names that of its private key";
+            report.error_with_hint(&node.place, "`tls` needs a `cert`", hint);
+        }
+        fields.finish(report);
+        Some(Self {
+            certificate: certificate?,
+            key,
+            client_ca,
+        })
     }
-    fields.finish(report);
-    Some(Some(ListenerTls {
-        certificate: certificate?,
-        key,
-        client_ca,
-    }))
+
+    fn file_value(&self) -> Value {
+        let Self {
+            certificate,
+            key,
+            client_ca,
+        } = self;
+        let paths = [
+            (CERTIFICATE_KEY, Some(certificate)),
+            (PRIVATE_KEY_KEY, key.as_ref()),
+            (CLIENT_CA_KEY, client_ca.as_ref()),
+        ];
+        let members = paths
+            .into_iter()
+            .filter_map(|(key, path)| Some((key.to_owned(), json!(path?))));
+        Value::Object(members.collect::<Map<_, _>>())
+    }
+}
+
+/// `http.trustedProxies`. Each bad element is a finding of its own.
+impl SettingValue for Vec<AddressRange> {
+    fn read(node: &Node<'_>, report: &mut FindingReport<'_>) -> Option<Self> {
+        let mut ranges = Self::new();
+        for element in node.array(report) {
+            let Some(text) = element.string(report) else {
+                continue;
+            };
+            match text.parse() {
+                Ok(range) => ranges.push(range),
+                Err(fault) => report.error_about(&element.place, &fault, None),
+            }
+        }
+        Some(ranges)
+    }
+
+    fn file_value(&self) -> Value {
+        self.iter().map(ToString::to_string).collect()
+    }
 }
 
 fn check_path(text: &str, place: &KeyPath, report: &mut FindingReport<'_>) -> Option<PathBuf> {
@@ -85,47 +128,4 @@ pub(crate) fn resolve(tls: &mut ListenerTls, folder: &Path, environment: &dyn En
             None => folder.join(&path),
         };
     }
-}
-
-/// The value of `http.tls` in the words of the file. `null` without TLS.
-pub(crate) fn tls_value(tls: &Option<ListenerTls>) -> Value {
-    let Some(ListenerTls {
-        certificate,
-        key,
-        client_ca,
-    }) = tls
-    else {
-        return Value::Null;
-    };
-    let paths = [
-        (CERTIFICATE_KEY, Some(certificate)),
-        (PRIVATE_KEY_KEY, key.as_ref()),
-        (CLIENT_CA_KEY, client_ca.as_ref()),
-    ];
-    let members = paths
-        .into_iter()
-        .filter_map(|(key, path)| Some((key.to_owned(), json!(path?))));
-    Value::Object(members.collect::<Map<_, _>>())
-}
-
-/// Reads `http.trustedProxies`. Each bad element is a finding of its own.
-pub(crate) fn trusted_proxies(
-    node: &Node<'_>,
-    report: &mut FindingReport<'_>,
-) -> Option<Vec<AddressRange>> {
-    let mut ranges = Vec::new();
-    for element in node.array(report) {
-        let Some(text) = element.string(report) else {
-            continue;
-        };
-        match text.parse() {
-            Ok(range) => ranges.push(range),
-            Err(fault) => report.error_about(&element.place, &fault, None),
-        }
-    }
-    Some(ranges)
-}
-
-pub(crate) fn trusted_proxies_value(ranges: &[AddressRange]) -> Value {
-    ranges.iter().map(ToString::to_string).collect()
 }

@@ -14,10 +14,7 @@ use super::{
 };
 use crate::{
     plan::TakesEffect::{AtRestart, Now},
-    read::{
-        http::{public_url, registry_url},
-        listener,
-    },
+    read::http::{public_url, registry_url},
     words::{
         schema::{KeyRow, ObjectShape, ValueShape},
         settings::field,
@@ -267,7 +264,7 @@ const HTTP_KEYS: &[KeyRow] = &[
     setting_of_all(
         &["maxSessionsPerClient"],
         AT_LEAST_ONE,
-        "Sessions of one client: of one token or, without a token, of one address (of IPv6, one /64). With one more, the longest idle of them ends. A session with a call or a stream open never does: where all have one, the newcomer is answered with 503. A proxy in front of Mainstay is one address.",
+        "Sessions of one client: of one token or, without a token, of one address (of IPv6, one /64). With one more, the longest idle of them ends. A session with a call or a stream open never does: where all have one, the newcomer is answered with 503. A proxy in front of Mainstay is one address, unless `trustedProxies` has it.",
         AtRestart,
         field!(Config, max_sessions_per_client),
     ),
@@ -281,7 +278,7 @@ const HTTP_KEYS: &[KeyRow] = &[
     setting_of_all(
         &["maxConnectionsPerAddress"],
         AT_LEAST_ONE,
-        "Connections from one address (of IPv6, one /64). A proxy in front of Mainstay is one address.",
+        "Connections from one address (of IPv6, one /64). A proxy in front of Mainstay is one address, unless `trustedProxies` has it.",
         AtRestart,
         field!(Config, max_connections_per_address),
     ),
@@ -311,7 +308,7 @@ const HTTP_KEYS: &[KeyRow] = &[
         ValueShape::Object(&TLS),
         "The certificate with which all addresses listened on speak HTTPS; see [access.md](access.md#https).",
         AtRestart,
-        field!(Config, tls, read: listener::tls, write: listener::tls_value),
+        field!(Config, tls),
     )
     .value("`{\"cert\": …, \"key\": …, \"clientCa\": …}`: paths of files in PEM, from the folder of the configuration")
     .default("plain HTTP"),
@@ -320,7 +317,7 @@ const HTTP_KEYS: &[KeyRow] = &[
         TEXTS,
         "Addresses and ranges, such as `10.0.0.0/8`, of proxies in front of Mainstay. From these alone the headers `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host` are believed; see [access.md](access.md#behind-a-proxy).",
         AtRestart,
-        field!(Config, trusted_proxies, read: listener::trusted_proxies, write: listener::trusted_proxies_value),
+        field!(Config, trusted_proxies),
     ),
     setting_of_all(
         &["requireToken"],
