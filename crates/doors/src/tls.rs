@@ -320,11 +320,21 @@ impl Keeper {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::{future::poll_fn, path::PathBuf, pin::Pin, task::Poll};
 
     use mainstay_testkit::certificates::Authority;
+    use rustls::{
+        ClientConfig, RootCertStore,
+        pki_types::{CertificateDer, pem::PemObject as _},
+    };
+    use tokio::{io::AsyncWrite as _, net::TcpListener};
+    use tokio_rustls::{TlsConnector, client::TlsStream};
 
     use super::*;
+    use crate::{
+        traffic::{Counted, Traffic},
+        unread::{Share, UnreadAnswers},
+    };
 
     struct Files {
         folder: tempfile::TempDir,
@@ -366,6 +376,68 @@ mod tests {
                 Look::Reject(_) => "reject",
             }
         }
+    }
+
+    impl Files {
+        /// Both ends of a connection.
+        async fn connect(&self) -> (ClientStream, TlsStream<TcpStream>) {
+            let texts = TlsTexts::read(&self.tls);
+            let usable = texts.usable(SystemTime::now()).expect("usable");
+            let server = ServerTls::new(self.tls.clone(), usable, texts.digest());
+            let mut roots = RootCertStore::empty();
+            let authority = CertificateDer::from_pem_slice(self.authority.pem().as_bytes());
+            roots.add(authority.expect("PEM")).expect("a root");
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let config = ClientConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .expect("versions")
+                .with_root_certificates(roots)
+                .with_no_client_auth();
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let address = listener.local_addr().expect("an address");
+            let client = async {
+                let stream = TcpStream::connect(address).await.expect("a connection");
+                let name = "localhost".try_into().expect("a name");
+                TlsConnector::from(Arc::new(config))
+                    .connect(name, stream)
+                    .await
+            };
+            let accepted = async {
+                let (stream, peer) = listener.accept().await.expect("a connection");
+                server.open(stream, peer.ip(), HANDSHAKE_LIMIT).await
+            };
+            let (client, accepted) = tokio::join!(client, accepted);
+            (accepted.expect("a handshake"), client.expect("a handshake"))
+        }
+    }
+
+    /// Within TLS, written bytes may wait for a flush. The client is then the one that does not read.
+    #[tokio::test]
+    async fn a_flush_that_waits_is_no_trouble_once_it_is_done() {
+        let (server, mut client) = Files::new().connect().await;
+        let traffic = Arc::new(Traffic::default());
+        let share = Share::new(UnreadAnswers::new(usize::MAX));
+        let mut counted = Counted::new(server, Arc::clone(&traffic), share);
+        let bytes = vec![b'x'; 64 * 1024];
+        // The client reads nothing.
+        poll_fn(|context| {
+            while let Poll::Ready(written) = Pin::new(&mut counted).poll_write(context, &bytes) {
+                written.expect("written");
+            }
+            Poll::Ready(())
+        })
+        .await;
+        assert!(traffic.is_blocked());
+        let total = traffic.written();
+        let reading = tokio::spawn(async move {
+            let mut all = (&mut client).take(total);
+            tokio::io::copy(&mut all, &mut tokio::io::sink()).await
+        });
+        let flushed = poll_fn(|context| Pin::new(&mut counted).poll_flush(context));
+        flushed.await.expect("flushed");
+        assert!(!traffic.is_blocked());
+        let read_bytes = reading.await.expect("no panic").expect("readable");
+        assert_eq!(read_bytes, total);
     }
 
     #[test]

@@ -43,9 +43,9 @@ impl Traffic {
         self.blocked.store(written_bytes == 0, Ordering::Relaxed);
     }
 
-    /// Notes that written data waits for the client, within TLS.
-    fn block(&self) {
-        self.blocked.store(true, Ordering::Relaxed);
+    /// Notes whether written data waits for the client, within TLS.
+    fn note_waiting(&self, is_waiting: bool) {
+        self.blocked.store(is_waiting, Ordering::Relaxed);
     }
 
     /// Number of written bytes.
@@ -233,10 +233,9 @@ impl AsyncWrite for Counted {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if Pin::new(&mut self.stream).poll_flush(context)?.is_pending() {
-            self.traffic.block();
-            return Poll::Pending;
-        }
+        let flush = Pin::new(&mut self.stream).poll_flush(context)?;
+        self.traffic.note_waiting(flush.is_pending());
+        ready!(flush);
         // All data is written.
         let answer_stage = &self.traffic.answering;
         if answer_stage.is(AnswerStage::Made) {
@@ -250,9 +249,7 @@ impl AsyncWrite for Counted {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shutdown = Pin::new(&mut self.stream).poll_shutdown(context);
-        if shutdown.is_pending() {
-            self.traffic.block();
-        }
+        self.traffic.note_waiting(shutdown.is_pending());
         shutdown
     }
 }
