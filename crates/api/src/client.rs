@@ -165,6 +165,11 @@ impl Client {
             reason,
         };
         let uri: Uri = url.parse().map_err(|_| bad("it cannot be parsed"))?;
+        if uri.scheme_str() == Some("https") {
+            let reason =
+                "commands reach a daemon with TLS from its own machine alone, without a URL";
+            return Err(bad(reason));
+        }
         if uri.scheme_str() != Some("http") {
             return Err(bad("it begins with http://"));
         }

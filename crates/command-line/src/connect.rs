@@ -231,11 +231,21 @@ impl ChangeArgs {
 /// A daemon that was found.
 #[derive(Clone, Debug)]
 pub struct LocatedDaemon {
-    /// `http://HOST:PORT`.
+    /// The address for commands: `http://HOST:PORT`.
     pub url: String,
     pub token: Option<Secret>,
     /// The content of its `daemon.json`, if that was read.
     pub file: Option<DaemonFile>,
+}
+
+impl LocatedDaemon {
+    /// The address for browsers.
+    pub fn page_url(&self) -> &str {
+        match &self.file {
+            Some(file) => file.client_url(),
+            None => self.url.trim_end_matches('/'),
+        }
+    }
 }
 
 /// A client of the daemon at this URL; or else of the environment, or of the state directory.
@@ -257,7 +267,11 @@ pub fn locate(url: Option<String>) -> Result<LocatedDaemon, CommandError> {
     };
     let (url, file) = match (url, daemon) {
         // The token of the state directory is sent to its own daemon only.
-        (Some(url), Some(daemon)) if url.trim_end_matches('/') == daemon.url => (url, Some(daemon)),
+        (Some(url), Some(daemon))
+            if [daemon.url.as_str(), daemon.client_url()].contains(&url.trim_end_matches('/')) =>
+        {
+            (daemon.url.clone(), Some(daemon))
+        }
         (Some(url), _) => (url, None),
         // The file may be wrong. A URL that the operator names is the operator's decision.
         (None, Some(daemon)) if !daemon.is_loopback() => {

@@ -122,6 +122,29 @@ pub fn words(event: &api::Event) -> (&str, String) {
         EventKind::ConfigRejected { reason } => {
             ("rejected", format!("the configuration: {reason}"))
         }
+        EventKind::CertificateReplaced { path, expires_at } => (
+            "renewed",
+            format!("the certificate {path}: valid until {expires_at}"),
+        ),
+        EventKind::CertificateExpiring {
+            path,
+            expires_at,
+            days_left,
+        } => (
+            "expiring",
+            format!(
+                "the certificate {path}: in {}, at {expires_at}",
+                output::count(usize::try_from(days_left).unwrap_or(usize::MAX), "day")
+            ),
+        ),
+        EventKind::CertificateExpired { path, expires_at } => (
+            "expired",
+            format!("the certificate {path}, at {expires_at}"),
+        ),
+        EventKind::CertificateRejected { path, reason } => (
+            "rejected",
+            format!("the certificate {path}: {reason}; the old one stays in use"),
+        ),
     }
 }
 
@@ -230,6 +253,23 @@ mod tests {
             EventKind::ConfigRejected {
                 reason: "no".to_owned(),
             },
+            EventKind::CertificateReplaced {
+                path: "/c.pem".to_owned(),
+                expires_at: "2027-01-01T00:00:00.000Z".to_owned(),
+            },
+            EventKind::CertificateExpiring {
+                path: "/c.pem".to_owned(),
+                expires_at: "2027-01-01T00:00:00.000Z".to_owned(),
+                days_left: 1,
+            },
+            EventKind::CertificateExpired {
+                path: "/c.pem".to_owned(),
+                expires_at: "2027-01-01T00:00:00.000Z".to_owned(),
+            },
+            EventKind::CertificateRejected {
+                path: "/c.pem".to_owned(),
+                reason: "it is empty".to_owned(),
+            },
         ]
         .iter()
         .map(text_of)
@@ -248,6 +288,10 @@ mod tests {
         tools  9; new: a, b, c, d, e and 2 more; gone: x
         configured  no server changed
         rejected  the configuration: no
+        renewed  the certificate /c.pem: valid until 2027-01-01T00:00:00.000Z
+        expiring  the certificate /c.pem: in 1 day, at 2027-01-01T00:00:00.000Z
+        expired  the certificate /c.pem, at 2027-01-01T00:00:00.000Z
+        rejected  the certificate /c.pem: it is empty; the old one stays in use
         ");
     }
 

@@ -28,7 +28,7 @@ use mainstay_gateway::reload::{FileChange, change_file, create_file};
 use mainstay_platform::{
     environment::{ConfigurationSource, Loaded, Process},
     files,
-    state::StateDir,
+    state::{DaemonFile, StateDir},
 };
 use serde_json::{Value, json};
 
@@ -264,7 +264,7 @@ pub(super) fn this_machine() -> Option<Machine> {
     // Without a usable state directory the daemon is unknown.
     let daemon = StateDir::locate(&Process).and_then(|state| state.daemon());
     let daemon = daemon.ok().flatten();
-    let url = daemon.as_ref().map(|daemon| daemon.url.as_str());
+    let url = daemon.as_ref().map(DaemonFile::client_url);
     Some(Machine::from_environment(&Process)?.with_daemon(url))
 }
 

@@ -50,9 +50,9 @@ impl RunCommand for Ui {
             }
             found => found?,
         };
+        let address = found.page_url().to_owned();
         let client = Client::new(&found.url, found.token)?;
         let link = client.sign_in_link().await.map_err(refused)?;
-        let address = found.url.trim_end_matches('/');
         let url = format!("{address}{}", link.path);
         let opened = (!self.no_open).then(|| browser::open(&url));
         if self.json {

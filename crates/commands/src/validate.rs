@@ -9,9 +9,13 @@ use mainstay_command_line::{
     output,
     run_command::{CommandFacts, RunCommand},
     starting,
+    stderr::complain,
 };
 use mainstay_core::config::ConfigError;
-use mainstay_platform::environment::{self, LoadError, Loaded};
+use mainstay_platform::{
+    environment::{self, LoadError, Loaded},
+    listener_tls,
+};
 use serde_json::{Value, json};
 
 use crate::import::warn_of_unread_rules;
@@ -55,16 +59,25 @@ impl RunCommand for Validate {
                 hint: Some("name one: mainstay validate FILE".to_owned()),
             });
         };
+        // The files of the certificate are read here, not with the configuration: a reload must not depend on them.
+        let tls_problems = match listener_tls::of_loaded(&loaded) {
+            Err(LoadError::Invalid { errors, .. }) => errors.0,
+            Ok(_) | Err(_) => Vec::new(),
+        };
         let problems: Vec<&ConfigError> = loaded
             .config
             .problems()
             .map(|(_, problem)| problem)
+            .chain(&tls_problems)
             .collect();
         let servers = loaded.config.servers.len();
         if self.json {
             output::json(&report(path, servers, &problems, &loaded.warnings))?;
         } else {
             starting::print_findings(&loaded);
+            for problem in &tls_problems {
+                complain(&problem.at(path.display()).to_string());
+            }
             if problems.is_empty() {
                 output::line(&format!("ok: {}", summary(&loaded)))?;
             }

@@ -30,10 +30,10 @@ pub use overlay::{
 };
 pub use plan::ReloadPlan;
 pub use read::{
-    ALLOWED_TOOLS, ConfigSource, DISABLED_TOOLS, Environment, Inline, InvalidHeader, InvalidInline,
-    MAX_EXPANDED, Parsed, ParsedEntry, References, SECRET_NAME_RULE, Syntax, UnreadableFile,
-    UnreadableSecret, adopt, check_header, is_ours, is_secret_name, parse, parse_as, parse_entry,
-    telemetry_of_environment,
+    ALLOWED_TOOLS, CERTIFICATE_KEY, CLIENT_CA_KEY, ConfigSource, DISABLED_TOOLS, Environment,
+    Inline, InvalidHeader, InvalidInline, MAX_EXPANDED, PRIVATE_KEY_KEY, Parsed, ParsedEntry,
+    References, SECRET_NAME_RULE, Syntax, UnreadableFile, UnreadableSecret, adopt, check_header,
+    is_ours, is_secret_name, parse, parse_as, parse_entry, position_of, telemetry_of_environment,
 };
 pub use secret_uses::{SecretUses, secret_uses};
 pub use show::{Defaults, file_view};

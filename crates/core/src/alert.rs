@@ -17,10 +17,11 @@ use crate::{
     ids::ServerName,
 };
 
-/// A message to the receiver of an alert.
+/// A message for the receiver of an alert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alarm {
-    pub server: ServerName,
+    /// The server that it is about. `None` if it is about Mainstay itself.
+    pub server: Option<ServerName>,
     pub content: AlarmContent,
 }
 
@@ -47,7 +48,9 @@ pub enum AlarmContent {
         /// Names of some of the removed tools.
         removed: Vec<String>,
     },
-    /// The problem of an earlier alarm has ended. It lasted for `after`.
+    /// The listener's certificate needs a person.
+    Certificate { path: String, problem: String },
+    /// The problem of an earlier alarm ended after this time.
     Recovered {
         from: AlertKind,
         #[serde(rename = "afterMs", serialize_with = "millis")]
@@ -65,6 +68,7 @@ impl AlarmContent {
             Self::ServerDown { .. } => AlertKind::ServerDown,
             Self::Flapping { .. } => AlertKind::Flapping,
             Self::ToolsVanished { .. } => AlertKind::ToolsVanished,
+            Self::Certificate { .. } => AlertKind::Certificate,
             Self::Recovered { .. } => AlertKind::Recovered,
         }
     }
@@ -73,7 +77,7 @@ impl AlarmContent {
 /// Writes the alarm as a sentence.
 impl fmt::Display for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let server = &self.server;
+        let server = self.server.as_ref().map_or("", ServerName::as_str);
         let because = |reason: &Option<String>| {
             let reason = reason.as_deref();
             reason.map_or_else(String::new, |reason| format!(": {reason}"))
@@ -100,11 +104,26 @@ impl fmt::Display for Alarm {
                     "server {server} is connected, but lists no tools any more"
                 )
             }
+            AlarmContent::Certificate { path, problem } => {
+                write!(f, "the certificate {path} {problem}")
+            }
+            AlarmContent::Recovered {
+                from: AlertKind::Certificate,
+                after,
+            } => {
+                write!(
+                    f,
+                    "the certificate is in order again, after {} s",
+                    after.as_secs()
+                )
+            }
             AlarmContent::Recovered { from, after } => {
                 let recovery = match from {
                     AlertKind::ServerDown => "is connected again",
                     AlertKind::Flapping => "is steady again",
-                    AlertKind::ToolsVanished | AlertKind::Recovered => "lists tools again",
+                    AlertKind::ToolsVanished | AlertKind::Certificate | AlertKind::Recovered => {
+                        "lists tools again"
+                    }
                 };
                 write!(f, "server {server} {recovery}, after {} s", after.as_secs())
             }
@@ -117,6 +136,8 @@ impl fmt::Display for Alarm {
 pub struct AlertWatch {
     alert: Alert,
     servers: BTreeMap<ServerName, ServerTrouble>,
+    /// Time of the first alarm about the certificate in use.
+    certificate: Option<Instant>,
 }
 
 /// The current problems of one server.
@@ -144,10 +165,72 @@ impl AlertWatch {
         Self {
             alert,
             servers: BTreeMap::new(),
+            certificate: None,
         }
     }
 
-    /// Returns the alarms for an event of `server` at `now`.
+    /// Returns the alarm that follows from an event of Mainstay itself at `now`.
+    pub fn see_own(&mut self, event: &EventKind, now: Instant) -> Option<Alarm> {
+        let (path, problem) = match event {
+            EventKind::CertificateExpiring {
+                path,
+                expires_at,
+                days_left,
+            } => {
+                let days = match days_left {
+                    0 => "less than a day".to_owned(),
+                    1 => "1 day".to_owned(),
+                    days => format!("{days} days"),
+                };
+                (path, format!("expires in {days}, at {expires_at}"))
+            }
+            EventKind::CertificateExpired { path, expires_at } => {
+                (path, format!("has expired, at {expires_at}"))
+            }
+            EventKind::CertificateRejected { path, reason } => {
+                let problem = format!("cannot be used, so the old one stays in use: {reason}");
+                (path, problem)
+            }
+            EventKind::CertificateReplaced { .. } => {
+                let since = self.certificate.take()?;
+                let content = recovered_content(AlertKind::Certificate, since, now);
+                return self.own_alarm(content);
+            }
+            EventKind::ServerAdded {}
+            | EventKind::ServerRemoved {}
+            | EventKind::ServerStarting {}
+            | EventKind::ServerConnected {}
+            | EventKind::ServerDisconnected { .. }
+            | EventKind::ServerReconnecting { .. }
+            | EventKind::ServerReconnected { .. }
+            | EventKind::ServerHealthDegraded { .. }
+            | EventKind::ServerHealthRestored {}
+            | EventKind::ServerFailed { .. }
+            | EventKind::CallRefused { .. }
+            | EventKind::CallAllowed { .. }
+            | EventKind::ServerRequestWaiting { .. }
+            | EventKind::ServerRequestSettled { .. }
+            | EventKind::ToolsChanged { .. }
+            | EventKind::ConfigReloaded { .. }
+            | EventKind::ConfigRejected { .. } => return None,
+        };
+        let content = AlarmContent::Certificate {
+            path: path.clone(),
+            problem,
+        };
+        let alarm = self.own_alarm(content)?;
+        self.certificate.get_or_insert(now);
+        Some(alarm)
+    }
+
+    fn own_alarm(&self, content: AlarmContent) -> Option<Alarm> {
+        self.alert.is_about_itself(content.kind()).then_some(Alarm {
+            server: None,
+            content,
+        })
+    }
+
+    /// Returns the alarms that follow from an event of `server` at `now`.
     pub fn see(&mut self, server: &ServerName, event: &EventKind, now: Instant) -> Vec<Alarm> {
         let about = |kind| self.alert.is_about(kind, server);
         let server_problems = self.servers.entry(server.clone()).or_default();
@@ -209,7 +292,11 @@ impl AlertWatch {
             | EventKind::ServerRequestWaiting { .. }
             | EventKind::ServerRequestSettled { .. }
             | EventKind::ConfigReloaded { .. }
-            | EventKind::ConfigRejected { .. } => {}
+            | EventKind::ConfigRejected { .. }
+            | EventKind::CertificateReplaced { .. }
+            | EventKind::CertificateExpiring { .. }
+            | EventKind::CertificateExpired { .. }
+            | EventKind::CertificateRejected { .. } => {}
         }
         let mut alarms = self.alarms(server, notices);
         alarms.extend(self.tick(now));
@@ -247,7 +334,7 @@ impl AlertWatch {
             .into_iter()
             .filter(|notice| self.alert.is_about(notice.kind(), server))
             .map(|notice| Alarm {
-                server: server.clone(),
+                server: Some(server.clone()),
                 content: notice,
             })
             .collect()

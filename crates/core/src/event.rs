@@ -66,7 +66,7 @@ impl FromStr for EventId {
     }
 }
 
-/// An event of a server or of the configuration.
+/// An event of a server, of the configuration, or of the listener's certificate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerEvent {
     pub id: EventId,
@@ -166,6 +166,28 @@ pub enum EventKind {
     },
     /// A new configuration is invalid and was ignored.
     ConfigRejected {
+        reason: String,
+    },
+    /// A new certificate of the listener is in use. After [`EventKind::CertificateRejected`] it may also be the old
+    /// one, whose files are back.
+    CertificateReplaced {
+        path: String,
+        expires_at: String,
+    },
+    /// The listener's certificate ends in less than 14 days, or less than 3.
+    CertificateExpiring {
+        path: String,
+        expires_at: String,
+        days_left: u64,
+    },
+    /// The listener's certificate has expired. It stays in use.
+    CertificateExpired {
+        path: String,
+        expires_at: String,
+    },
+    /// New files of the listener's certificate cannot be used. The old certificate stays in use.
+    CertificateRejected {
+        path: String,
         reason: String,
     },
 }

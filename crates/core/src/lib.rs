@@ -8,6 +8,7 @@ pub mod access;
 pub mod alert;
 pub mod builtin;
 pub mod catalog;
+pub mod certificate;
 pub mod config;
 pub mod display;
 pub mod era;

@@ -70,7 +70,9 @@ struct Reserved {
 pub struct ConnectionGuard {
     connections: Arc<Connections>,
     address: IpAddr,
-    /// True if the place is a client's. A reserved connection may get a client's place later.
+    /// Limit for its address.
+    address_limit: usize,
+    /// True if the place belongs to a client. A reserved connection may become one.
     is_client: AtomicBool,
     place: Mutex<Place>,
     evicted: CancellationToken,
@@ -100,9 +102,19 @@ impl Connections {
     /// reserve is full, it evicts the oldest connection that has sent no request, or else the
     /// oldest one.
     pub fn enter(self: &Arc<Self>, address: IpAddr) -> ConnectionGuard {
+        self.enter_within(address, self.limits.of_address)
+    }
+
+    /// Like [`Connections::enter`], for a trusted proxy. It has connections of many visitors, so only the limit
+    /// for all clients applies.
+    pub fn enter_proxy(self: &Arc<Self>, address: IpAddr) -> ConnectionGuard {
+        self.enter_within(address, usize::MAX)
+    }
+
+    fn enter_within(self: &Arc<Self>, address: IpAddr, address_limit: usize) -> ConnectionGuard {
         let address = network(address);
         let mut occupancy = self.occupancy();
-        let place = match occupancy.admit(&self.limits, address) {
+        let place = match occupancy.admit(self.limits.all, address, address_limit) {
             Some(descriptor) => Place::Client {
                 _descriptor: descriptor,
             },
@@ -116,6 +128,7 @@ impl Connections {
         ConnectionGuard {
             connections: Arc::clone(self),
             address,
+            address_limit,
             is_client: AtomicBool::new(is_client),
             place: Mutex::new(place),
             evicted: eviction,
@@ -124,10 +137,15 @@ impl Connections {
 }
 
 impl Occupancy {
-    /// Takes a client's place; `None` if a limit is reached.
-    fn admit(&mut self, limits: &ConnectionLimits, address: IpAddr) -> Option<Descriptors> {
+    /// Occupies a client's place, if one is free.
+    fn admit(
+        &mut self,
+        limit: usize,
+        address: IpAddr,
+        address_limit: usize,
+    ) -> Option<Descriptors> {
         let address_count = self.by_address.get(&address).copied().unwrap_or_default();
-        if self.clients >= limits.all || address_count >= limits.of_address {
+        if self.clients >= limit || address_count >= address_limit {
             return None;
         }
         let descriptor = descriptors::take(1).ok()?;
@@ -189,7 +207,11 @@ impl ConnectionGuard {
             return true;
         };
         let mut occupancy = self.connections.occupancy();
-        let Some(descriptor) = occupancy.admit(&self.connections.limits, self.address) else {
+        let Some(descriptor) = occupancy.admit(
+            self.connections.limits.all,
+            self.address,
+            self.address_limit,
+        ) else {
             return false;
         };
         occupancy.release(seat);
@@ -260,6 +282,18 @@ mod tests {
         let occupancy = connections.occupancy();
         assert_eq!((occupancy.clients, occupancy.by_address.len()), (0, 0));
         assert!(occupancy.reserve.is_empty());
+    }
+
+    #[test]
+    fn a_trusted_proxy_has_as_many_as_all_clients() {
+        let connections = connections(3, 1);
+        let proxied: Vec<_> = (0..3)
+            .map(|_| connections.enter_proxy(address(1)))
+            .collect();
+        assert!(proxied.iter().all(ConnectionGuard::is_client));
+        assert!(!connections.enter_proxy(address(1)).is_client());
+        drop(proxied);
+        assert_eq!(connections.occupancy().by_address.len(), 0);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use crate::client_stream::ClientStream;
 use tokio::{
     net::TcpStream,
     time::{Sleep, sleep},
@@ -95,12 +96,13 @@ impl HalfClosed {
     /// Sends bytes that clients ignore, to provoke a reset if the client has gone. `is_silent` is
     /// true if no other data waits to be written.
     pub fn begin(
-        stream: &TcpStream,
+        stream: &mut ClientStream,
+        context: &mut Context<'_>,
         answer_stage: &Answering,
         is_silent: bool,
     ) -> io::Result<Self> {
         if is_silent && answer_stage.is(AnswerStage::Awaited) {
-            stream.try_write(PROBE)?;
+            stream.send_now(context, PROBE)?;
         }
         if answer_stage.is(AnswerStage::Streams) {
             answer_stage

@@ -16,11 +16,12 @@ use futures_util::FutureExt as _;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use mainstay_core::{era, message, principal::Principal};
+use mainstay_core::{config::AddressRange, era, message, principal::Principal};
 use mainstay_doorway::{
     authenticator::{Authenticator, Unauthorized, Visit},
+    forwarded,
     guard::{Forbidden, Guard, is_from_unnamed_origin},
-    peer::Visitor,
+    peer::{OverTls, Visitor},
 };
 use mainstay_gateway::registry::unknown_server;
 use mainstay_transport::logs::Throttle;
@@ -34,6 +35,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_service::Service as _;
 
 use crate::{
+    client_stream::ClientStream,
     connections::{ConnectionGuard, Connections},
     cors::{preflight, share},
     half_closed::{AnswerStage, AwaitedClient},
@@ -42,6 +44,7 @@ use crate::{
         EndpointScope, Mcp, ResponseBody,
         wire::{self, sse},
     },
+    tls::ServerTls,
     traffic::{Counted, Traffic},
     unread::{Share, UnreadAnswers},
     woken_only::WokenOnly,
@@ -69,7 +72,11 @@ pub struct HttpServer {
     pub authenticator: Authenticator,
     pub connections: Arc<Connections>,
     pub unread: Arc<UnreadAnswers>,
-    /// Interval between two checks of a connection.
+    /// `None` serves plain HTTP.
+    pub tls: Option<Arc<ServerTls>>,
+    /// Proxies whose forwarding headers are believed.
+    pub trusted_proxies: Vec<AddressRange>,
+    /// Interval of connection checks.
     pub look: Duration,
 }
 
@@ -85,10 +92,16 @@ pub async fn serve(listeners: Listeners, door: Arc<HttpServer>, stop: Cancellati
         };
         match accept_result {
             Ok((stream, address)) => {
-                let place = door.connections.enter(address);
+                let is_proxy = forwarded::is_trusted(&door.trusted_proxies, address);
+                let place = if is_proxy {
+                    door.connections.enter_proxy(address)
+                } else {
+                    door.connections.enter(address)
+                };
                 let client = ConnectedClient {
                     door: Arc::clone(&door),
                     address,
+                    is_proxy,
                     place,
                     requests: AtomicU64::new(0),
                     visit: Visit::default(),
@@ -113,6 +126,14 @@ pub async fn serve(listeners: Listeners, door: Arc<HttpServer>, stop: Cancellati
 /// Serves one connection until the client closes it, or until there is a reason to end it
 /// ([`Leave`]).
 async fn connection(stream: TcpStream, client: ConnectedClient, stop: CancellationToken) {
+    let stream = match &client.door.tls {
+        None => ClientStream::Plain(stream),
+        // Boxed, so that plain connections do not reserve the size of a handshake.
+        Some(tls) => match encrypted(tls, stream, &client, &stop).boxed().await {
+            Some(stream) => stream,
+            None => return,
+        },
+    };
     let client = Arc::new(client);
     let traffic = Arc::new(Traffic::default());
     let service = service_fn({
@@ -181,6 +202,20 @@ async fn connection(stream: TcpStream, client: ConnectedClient, stop: Cancellati
     }
 }
 
+/// Encrypts a connection, which occupies its place meanwhile. `None` if it ends before its first request.
+async fn encrypted(
+    tls: &ServerTls,
+    stream: TcpStream,
+    client: &ConnectedClient,
+    stop: &CancellationToken,
+) -> Option<ClientStream> {
+    tokio::select! {
+        stream = tls.open(stream, client.address, client.door.look) => stream,
+        () = client.place.evicted() => None,
+        () = stop.cancelled() => None,
+    }
+}
+
 fn is_stream(body: &ResponseBody) -> bool {
     match body {
         ResponseBody::Whole(_) => false,
@@ -193,6 +228,8 @@ fn is_stream(body: &ResponseBody) -> bool {
 struct ConnectedClient {
     door: Arc<HttpServer>,
     address: IpAddr,
+    /// True if the address is that of a trusted proxy.
+    is_proxy: bool,
     place: ConnectionGuard,
     requests: AtomicU64,
     visit: Visit,
@@ -305,10 +342,17 @@ impl ConnectionWatch<'_> {
 impl HttpServer {
     async fn serve(
         &self,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         client: &ConnectedClient,
         is_reserved: bool,
     ) -> Response<ResponseBody> {
+        let mut address = client.address;
+        let mut is_tls = self.tls.is_some();
+        if client.is_proxy {
+            address = forwarded::visitor(&self.trusted_proxies, address, request.headers());
+            is_tls = forwarded::is_https(request.headers()).unwrap_or(is_tls);
+            forwarded::restore_host(request.headers_mut());
+        }
         let endpoint = self.endpoint(request.uri().path());
         if let Err(violation) = self.guard.check(request.uri(), request.headers()) {
             let (status, code) = match violation {
@@ -338,7 +382,7 @@ impl HttpServer {
                         let endpoint = self.admitted(endpoint, &principal);
                         let visitor = Visitor {
                             principal,
-                            address: Some(client.address),
+                            address: Some(address),
                         };
                         if is_reserved && !client.place.admit() {
                             wire::http::too_many_connections(&self.mcp, visitor, request).await
@@ -349,7 +393,12 @@ impl HttpServer {
                     Err(reason) => unauthorized(reason),
                 }
             }
-            None => not_sniffed(self.other(request, &client.visit).await),
+            None => {
+                if is_tls {
+                    request.extensions_mut().insert(OverTls);
+                }
+                not_sniffed(self.other(request, &client.visit).await)
+            }
         };
         if let Some(origin) = origin {
             share(response.headers_mut(), origin);

@@ -11,12 +11,10 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
+    client_stream::ClientStream,
     half_closed::{AnswerStage, Answering, HalfClosed},
     unread::Share,
 };
@@ -45,7 +43,12 @@ impl Traffic {
         self.blocked.store(written_bytes == 0, Ordering::Relaxed);
     }
 
-    /// Number of bytes written so far.
+    /// Notes whether written data waits for the client, within TLS.
+    fn note_waiting(&self, is_waiting: bool) {
+        self.blocked.store(is_waiting, Ordering::Relaxed);
+    }
+
+    /// Number of written bytes.
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
@@ -98,7 +101,7 @@ impl Buffers {
 
 /// A TCP connection that counts its traffic.
 pub struct Counted {
-    stream: TcpStream,
+    stream: ClientStream,
     traffic: Arc<Traffic>,
     unread: Share,
     buffers: Buffers,
@@ -108,7 +111,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    pub fn new(stream: TcpStream, traffic: Arc<Traffic>, unread_share: Share) -> Self {
+    pub fn new(stream: ClientStream, traffic: Arc<Traffic>, unread_share: Share) -> Self {
         Self {
             stream,
             traffic,
@@ -130,11 +133,12 @@ impl Counted {
             None => {
                 let is_silent = self.buffers.held == 0 && !self.traffic.is_blocked();
                 let answer_stage = &self.traffic.answering;
-                let new_half_closed = HalfClosed::begin(&self.stream, answer_stage, is_silent)?;
+                let new_half_closed =
+                    HalfClosed::begin(&mut self.stream, context, answer_stage, is_silent)?;
                 self.half_closed.insert(new_half_closed)
             }
         };
-        half_closed.poll_reset(&self.stream, context)
+        half_closed.poll_reset(self.stream.socket(), context)
     }
 
     /// Writes up to one piece.
@@ -184,8 +188,8 @@ fn first_piece<'s>(slices: &'s [IoSlice<'_>]) -> Vec<IoSlice<'s>> {
 impl Drop for Counted {
     fn drop(&mut self) {
         if self.traffic.reset.load(Ordering::Relaxed) {
-            // Without this, the kernel would keep unread data after the close.
-            self.stream.set_zero_linger().ok();
+            // Without linger, the system would keep unread data after the close.
+            self.stream.socket().set_zero_linger().ok();
         }
     }
 }
@@ -229,7 +233,10 @@ impl AsyncWrite for Counted {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // hyper flushes after all data is written.
+        let flush = Pin::new(&mut self.stream).poll_flush(context)?;
+        self.traffic.note_waiting(flush.is_pending());
+        ready!(flush);
+        // All data is written.
         let answer_stage = &self.traffic.answering;
         if answer_stage.is(AnswerStage::Made) {
             answer_stage.set(AnswerStage::Sent);
@@ -237,18 +244,20 @@ impl AsyncWrite for Counted {
         if self.half_closed.is_some() && answer_stage.is(AnswerStage::Sent) {
             context.waker().wake_by_ref();
         }
-        Pin::new(&mut self.stream).poll_flush(context)
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        let shutdown = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.traffic.note_waiting(shutdown.is_pending());
+        shutdown
     }
 }
 
 #[cfg(test)]
 mod tests {
     use futures_util::task::noop_waker;
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
     use crate::unread::UnreadAnswers;
@@ -262,7 +271,8 @@ mod tests {
         stream.writable().await.expect("room");
         let traffic = Arc::new(Traffic::default());
         let share = Share::new(UnreadAnswers::new(usize::MAX));
-        let mut counted_stream = Counted::new(stream, Arc::clone(&traffic), share);
+        let mut counted_stream =
+            Counted::new(ClientStream::Plain(stream), Arc::clone(&traffic), share);
         let waker = noop_waker();
         let mut context = Context::from_waker(&waker);
         let body = vec![b'x'; 4 * PIECE];

@@ -112,21 +112,22 @@ impl SignedIn {
     }
 }
 
-/// The `Set-Cookie` header that signs the browser of this request in.
-pub fn cookie(headers: &HeaderMap, secret: &Secret) -> Option<HeaderValue> {
-    set_cookie(headers, secret.expose(), SESSION_LIFETIME.as_secs())
+/// The `Set-Cookie` header that signs the browser of this request in. `is_tls` is true if the request came over
+/// TLS, as far as Mainstay knows.
+pub fn cookie(headers: &HeaderMap, is_tls: bool, secret: &Secret) -> Option<HeaderValue> {
+    set_cookie(headers, is_tls, secret.expose(), SESSION_LIFETIME.as_secs())
 }
 
-/// The `Set-Cookie` header that deletes the cookie.
-pub fn no_cookie(headers: &HeaderMap) -> Option<HeaderValue> {
-    set_cookie(headers, "", 0)
+/// The `Set-Cookie` header that removes the cookie.
+pub fn no_cookie(headers: &HeaderMap, is_tls: bool) -> Option<HeaderValue> {
+    set_cookie(headers, is_tls, "", 0)
 }
 
-fn set_cookie(headers: &HeaderMap, value: &str, seconds: u64) -> Option<HeaderValue> {
+fn set_cookie(headers: &HeaderMap, is_tls: bool, value: &str, seconds: u64) -> Option<HeaderValue> {
     let name = cookie_name(headers)?;
     let origin = headers.get(header::ORIGIN).map(HeaderValue::as_bytes);
-    // The page's origin has https if a proxy in front of Mainstay speaks TLS.
-    let is_tls = origin.is_some_and(|origin| origin.starts_with(b"https://"));
+    // A proxy that is not trusted may speak TLS.
+    let is_tls = is_tls || origin.is_some_and(|origin| origin.starts_with(b"https://"));
     let secure_attribute = if is_tls { "; Secure" } else { "" };
     let cookie = format!(
         "{name}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure_attribute}"
@@ -305,16 +306,18 @@ mod tests {
     #[test]
     fn the_cookie_is_out_of_reach_of_scripts_and_other_sites() {
         let (_, session) = signed_in();
-        let cookie = super::cookie(&headers(&[HOST]), &session.secret).expect("a cookie");
+        let cookie = super::cookie(&headers(&[HOST]), false, &session.secret).expect("a cookie");
         let expected = format!(
             "mainstay-7420={}; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000",
             session.secret.expose()
         );
         assert_eq!(cookie.to_str().expect("text"), expected);
         let behind_tls = headers(&[("host", "gate.example"), ("origin", "https://gate.example")]);
-        let cookie = super::cookie(&behind_tls, &session.secret).expect("a cookie");
+        let cookie = super::cookie(&behind_tls, false, &session.secret).expect("a cookie");
         assert!(cookie.to_str().expect("text").ends_with("; Secure"));
-        let removed_cookie = no_cookie(&headers(&[HOST])).expect("a cookie");
+        let cookie = super::cookie(&headers(&[HOST]), true, &session.secret).expect("a cookie");
+        assert!(cookie.to_str().expect("text").ends_with("; Secure"));
+        let removed_cookie = no_cookie(&headers(&[HOST]), false).expect("a cookie");
         let expected = "mainstay-7420=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0";
         assert_eq!(removed_cookie.to_str().expect("text"), expected);
     }

@@ -4,6 +4,7 @@
 pub mod authenticator;
 pub mod bodies;
 pub mod browser;
+pub mod forwarded;
 pub mod guard;
 pub mod json_views;
 pub mod peer;

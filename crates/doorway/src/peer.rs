@@ -22,7 +22,11 @@ impl Visitor {
     }
 }
 
-/// A unit of limits: the clients with one token, or the clients without a token at one address.
+/// Marks a request that came over TLS, to Mainstay or to a trusted proxy.
+#[derive(Clone, Copy, Debug)]
+pub struct OverTls;
+
+/// Clients that share limits: those with the same token, or those at the same address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LimitedPeer {
     Bearer(Principal),

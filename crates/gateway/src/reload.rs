@@ -22,7 +22,7 @@ use mainstay_platform::{
     state::StateDir,
 };
 use parking_lot::RwLock;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, watch as tokio_watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -130,6 +130,8 @@ pub struct Reloader {
     current: Mutex<Config>,
     /// The present trouble. The lock is held only to copy or replace the value.
     trouble: RwLock<Option<ConfigTrouble>>,
+    /// The number of reloads that a person or a program has requested.
+    requests: tokio_watch::Sender<u64>,
 }
 
 impl Reloader {
@@ -152,6 +154,7 @@ impl Reloader {
             alerts,
             current: Mutex::new(current),
             trouble: RwLock::new(awaited),
+            requests: tokio_watch::Sender::new(0),
         }
     }
 
@@ -178,10 +181,16 @@ impl Reloader {
     /// Reloads the configuration, and returns the plan that was carried out. Without a file, all
     /// servers are removed.
     pub async fn reload(&self) -> Result<Reloaded, LoadError> {
+        self.requests.send_modify(|count| *count += 1);
         self.reload_at(Occasion::Request).await
     }
 
-    /// The reason why the configuration in force differs from the file, as a text for people.
+    /// Changes at each reload that is requested, for those who keep files of their own.
+    pub fn requests(&self) -> tokio_watch::Receiver<u64> {
+        self.requests.subscribe()
+    }
+
+    /// Explains why the configuration in force differs from the file.
     pub fn warning(&self) -> Option<String> {
         match self.trouble()? {
             ConfigTrouble::Rejected { findings, .. } => {

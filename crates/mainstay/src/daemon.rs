@@ -1,16 +1,22 @@
 //! Connects all parts, and owns the order in which they start and stop.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use futures_util::FutureExt as _;
 use mainstay_api::HandOver;
 use mainstay_client_files::OwnEntry;
-use mainstay_core::config::{Config, Secret};
+use mainstay_core::config::{AddressRange, Config, Secret};
 pub use mainstay_doors::listen::{Listeners, bind};
 use mainstay_doors::{
     connections::{ConnectionLimits, Connections},
     http::{self, HttpServer},
     mcp::{ClientLimits, Limits, Mcp, Seal, SessionLimits, wire::stdio},
+    tls::{self, ServerTls},
     unread::UnreadAnswers,
 };
 use mainstay_doorway::{authenticator::Authenticator, bodies::BodyLimits, guard::Guard};
@@ -25,7 +31,8 @@ use mainstay_rest::McpEndpoint;
 use mainstay_tokens::Tokens;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    sync::mpsc,
+    net::TcpListener,
+    sync::{mpsc, watch},
     task::JoinHandle,
     time::{Instant, sleep},
 };
@@ -62,6 +69,22 @@ impl From<GatewayOptions> for DaemonOptions {
     }
 }
 
+/// A listener on loopback for the commands of this machine, beside one that speaks HTTPS.
+#[derive(Debug)]
+pub struct CommandListener {
+    listener: TcpListener,
+    pub address: SocketAddr,
+}
+
+impl CommandListener {
+    /// Binds a free port of loopback.
+    pub fn bind() -> io::Result<Self> {
+        let listener = bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
+    }
+}
+
 /// Time limits for clients that make no progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Pauses {
@@ -70,6 +93,8 @@ pub struct Pauses {
     /// The interval of checks of a connection. A connection that has read too little of an answer is closed
     /// at the second check.
     pub look: Duration,
+    /// Interval of the looks at the files of the certificate.
+    pub certificate: Duration,
 }
 
 impl Default for Pauses {
@@ -78,6 +103,7 @@ impl Default for Pauses {
             // Allow for a busy machine and lost packets.
             body: Duration::from_secs(10),
             look: Duration::from_secs(30),
+            certificate: tls::LOOK,
         }
     }
 }
@@ -89,8 +115,10 @@ pub struct Daemon {
     bodies: BodyLimits,
     connections: ConnectionLimits,
     max_unread: usize,
-    /// The interval of checks of a connection.
-    look: Duration,
+    /// The connections of all listeners, and what their clients have not read.
+    shared: OnceLock<(Arc<Connections>, Arc<UnreadAnswers>)>,
+    pauses: Pauses,
+    trusted_proxies: Vec<AddressRange>,
     hosts: Vec<String>,
     origins: Vec<String>,
     /// True if the MCP paths demand a token. If `None`, this depends on the address and on the existence of
@@ -173,7 +201,9 @@ impl Daemon {
                 reserve: descriptors::operator(),
             },
             max_unread: config.max_unread_bytes,
-            look: pauses.look,
+            shared: OnceLock::new(),
+            pauses,
+            trusted_proxies: config.trusted_proxies.clone(),
             hosts: config.allowed_hosts.clone(),
             origins: config.allowed_origins.clone(),
             require_token: config.require_token.or(insecure.then_some(false)),
@@ -201,11 +231,67 @@ impl Daemon {
         tokens: impl Into<Tokens>,
     ) -> JoinHandle<()> {
         let (listeners, tokens) = (listeners.into(), tokens.into());
-        // Start with `address`, because a test may pass an `address` that the daemon does not listen on.
+        let door = self.open_door(&listeners, address, &tokens, None);
+        tokio::spawn(http::serve(listeners, Arc::new(door), self.stop.clone()))
+    }
+
+    /// Like [`Daemon::serve_http`], but these listeners speak HTTPS. `commands` is a listener on loopback for
+    /// the commands of this machine: it speaks plain HTTP, and demands a token at every path.
+    pub fn serve_https(
+        &self,
+        listeners: impl Into<Listeners>,
+        address: SocketAddr,
+        tokens: impl Into<Tokens>,
+        tls: Arc<ServerTls>,
+        commands: CommandListener,
+    ) -> JoinHandle<()> {
+        let (listeners, tokens) = (listeners.into(), tokens.into());
+        let door = self.open_door(&listeners, address, &tokens, Some(Arc::clone(&tls)));
+        let command_door = HttpServer {
+            mcp: Arc::clone(&door.mcp),
+            rest: door.rest.clone(),
+            guard: Guard::new(commands.address, &[], &[]),
+            // Whoever has no certificate, or no token, must not come in this way.
+            authenticator: Authenticator::new(tokens, Some(true), true),
+            connections: Arc::clone(&door.connections),
+            unread: Arc::clone(&door.unread),
+            tls: None,
+            trusted_proxies: Vec::new(),
+            look: door.look,
+        };
+        let requests = match &self.gateway.reloader {
+            Some(reloader) => reloader.requests(),
+            None => watch::channel(0).1,
+        };
+        let events = self.gateway.registry.events().clone();
+        let (pause, stop) = (self.pauses.certificate, self.stop.clone());
+        let serving = async move {
+            tokio::join!(
+                http::serve(listeners, Arc::new(door), stop.clone()),
+                http::serve(
+                    commands.listener.into(),
+                    Arc::new(command_door),
+                    stop.clone()
+                ),
+                tls.keep(pause, requests, events, stop),
+            );
+        };
+        tokio::spawn(serving.boxed())
+    }
+
+    /// The door of these listeners.
+    fn open_door(
+        &self,
+        listeners: &Listeners,
+        address: SocketAddr,
+        tokens: &Tokens,
+        tls: Option<Arc<ServerTls>>,
+    ) -> HttpServer {
+        // A test may pass an `address` at which the daemon does not listen.
         let other_addresses = listeners.addresses().skip(1);
         let listen = std::iter::once(address).chain(other_addresses);
         let listen = listen.map(|address| address.to_string()).collect();
-        let callback = logins::callback(self.public_url.as_deref(), address);
+        let callback = logins::callback(self.public_url.as_deref(), address, tls.is_some());
         if let (Some(logins), Some(callback)) = (&self.logins, callback) {
             logins.logins.set_callback(callback);
         }
@@ -217,18 +303,27 @@ impl Daemon {
         let authenticator = Authenticator::new(tokens.clone(), self.require_token, exposed);
         let endpoint = McpEndpoint {
             address,
+            is_tls: tls.is_some(),
             demand: authenticator.mcp,
         };
-        let door = HttpServer {
+        let (connections, unread) = self.shared.get_or_init(|| {
+            let limits = self.connections.within(descriptors::limit());
+            (
+                Connections::new(limits),
+                UnreadAnswers::new(self.max_unread),
+            )
+        });
+        HttpServer {
             mcp: Arc::clone(&self.mcp),
-            rest: self.rest_at(Some(endpoint), listen, tokens),
+            rest: self.rest_at(Some(endpoint), listen, tokens.clone()),
             guard: Guard::new(address, &self.hosts, &self.origins),
             authenticator,
-            connections: Connections::new(self.connections.within(descriptors::limit())),
-            unread: UnreadAnswers::new(self.max_unread),
-            look: self.look,
-        };
-        tokio::spawn(http::serve(listeners, Arc::new(door), self.stop.clone()))
+            connections: Arc::clone(connections),
+            unread: Arc::clone(unread),
+            tls,
+            trusted_proxies: self.trusted_proxies.clone(),
+            look: self.pauses.look,
+        }
     }
 
     /// The REST door, which demands the control token, and the web page.

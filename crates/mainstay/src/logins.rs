@@ -84,17 +84,17 @@ fn login_server(server: &ServerConfig, principal: &Principal) -> Option<LoginSer
     Some(LoginServer::from_config(server)?.of_client(client))
 }
 
-/// The address to which the authorization server redirects browsers: at the public URL, or else at a
-/// loopback listener. `None` if there is neither.
-pub fn callback(public_url: Option<&str>, address: SocketAddr) -> Option<Url> {
+/// The address to which browsers come back: the public one, else that of a listener on loopback.
+pub fn callback(public_url: Option<&str>, address: SocketAddr, is_tls: bool) -> Option<Url> {
     let base = match public_url {
         Some(url) => url.to_owned(),
         None => {
             let address = reachable(address);
+            let scheme = if is_tls { "https" } else { "http" };
             address
                 .ip()
                 .is_loopback()
-                .then(|| format!("http://{address}"))?
+                .then(|| format!("{scheme}://{address}"))?
         }
     };
     Url::parse(&format!("{base}{LOGIN_CALLBACK}")).ok()

@@ -20,7 +20,7 @@ const PACKAGES: &str = "
     mainstay-front      -> mainstay-command-line mainstay-core mainstay-platform mainstay-transport
     mainstay-commands   -> mainstay-api mainstay-client-files mainstay-command-line mainstay-config mainstay-core mainstay-doorway mainstay-gateway mainstay-install mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
     mainstay-command-line -> mainstay-api mainstay-config mainstay-core mainstay-install mainstay-platform mainstay-testkit mainstay-tokens mainstay-transport
-    mainstay-doors      -> mainstay-api mainstay-config mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-transport
+    mainstay-doors      -> mainstay-api mainstay-config mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-platform mainstay-testkit mainstay-transport
     mainstay-rest       -> mainstay-api mainstay-client-files mainstay-config mainstay-core mainstay-doorway mainstay-gateway mainstay-journal mainstay-login mainstay-platform mainstay-tokens mainstay-transport
     mainstay-page       ->
     mainstay-doorway    -> mainstay-api mainstay-config mainstay-core mainstay-gateway mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
@@ -32,7 +32,7 @@ const PACKAGES: &str = "
     mainstay-tokens     -> mainstay-api mainstay-core mainstay-platform
     mainstay-api        -> mainstay-config mainstay-core mainstay-platform
     mainstay-client-files -> mainstay-config mainstay-core mainstay-platform
-    mainstay-platform   -> mainstay-config mainstay-core
+    mainstay-platform   -> mainstay-config mainstay-core mainstay-testkit
     mainstay-config     -> mainstay-core
     mainstay-core       ->
     mainstay-install    -> mainstay-testkit

@@ -16,6 +16,7 @@ pub mod hex;
 #[cfg(target_os = "linux")]
 pub mod huge_pages;
 pub mod lineage;
+pub mod listener_tls;
 #[cfg(target_os = "linux")]
 pub mod loopback;
 pub mod port_holder;

@@ -219,6 +219,7 @@ impl StateDir {
             token,
             session_key,
             config: None,
+            client_url: None,
             hands_over: false,
             _lock: lock,
         })
@@ -326,7 +327,9 @@ pub struct Ownership {
     pub session_key: Secret,
     /// The configuration that the owner serves without additions, for `daemon.json`.
     pub config: Option<String>,
-    /// True if the owner hands the directory over to a `mainstay serve` on request, for `daemon.json`.
+    /// The address for clients and browsers, if it is not that for commands, for `daemon.json`.
+    pub client_url: Option<String>,
+    /// True if the owner hands the directory over to a `mainstay serve` that asks for it, for `daemon.json`.
     pub hands_over: bool,
     _lock: File,
 }
@@ -350,7 +353,7 @@ impl Ownership {
         self.dir.switches()
     }
 
-    /// Writes the daemon's address to `daemon.json`.
+    /// Writes the daemon's address for commands to `daemon.json`.
     pub fn announce(&self, url: &str) -> Result<(), StateError> {
         self.daemon_file(url).write(&self.dir.0)
     }
@@ -367,6 +370,7 @@ impl Ownership {
     fn daemon_file(&self, url: &str) -> DaemonFile {
         DaemonFile {
             url: url.to_owned(),
+            client_url: self.client_url.clone(),
             pid: std::process::id(),
             token_file: self.dir.0.join(TOKEN),
             config: self.config.clone(),

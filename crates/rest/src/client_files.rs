@@ -40,6 +40,8 @@ const ATTEMPTS: u32 = 3;
 #[derive(Clone, Copy, Debug)]
 pub struct McpEndpoint {
     pub address: SocketAddr,
+    /// True if the endpoint speaks HTTPS.
+    pub is_tls: bool,
     pub demand: Demand,
 }
 
@@ -60,10 +62,13 @@ impl OwnEntries {
             is_on_path: true,
             home: None,
         });
-        let url = door
-            .endpoint
-            .map(|endpoint| format!("http://{}/mcp", loopback::reachable(endpoint.address)));
+        let url = door.endpoint.map(|endpoint| {
+            let scheme = if endpoint.is_tls { "https" } else { "http" };
+            format!("{scheme}://{}/mcp", loopback::reachable(endpoint.address))
+        });
         let is_open = door.endpoint.is_some_and(|endpoint| match endpoint.demand {
+            // The client may not trust the certificate, or need one of its own.
+            _ if endpoint.is_tls => false,
             Demand::Never => true,
             Demand::WithTokens => door.tokens.clients().is_empty(),
             Demand::Always => false,

@@ -2,7 +2,7 @@
 //! and gets a cookie. `mainstay_doorway::browser` checks the cookie of later requests.
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{FromRequestParts, State},
     response::{IntoResponse as _, Response},
 };
@@ -12,6 +12,7 @@ use mainstay_core::principal::Principal;
 use mainstay_doorway::{
     browser::{self, SignedIn},
     guard,
+    peer::OverTls,
 };
 use mainstay_platform::utc;
 use mainstay_tokens::{CODE_LIFETIME, Pass, SESSION_LIFETIME, TokenError, Tokens};
@@ -46,6 +47,7 @@ pub async fn make_link(State(door): State<RestDoor>) -> Result<Response, Refusal
 
 pub async fn sign_in(
     State(door): State<RestDoor>,
+    over_tls: Option<Extension<OverTls>>,
     headers: HeaderMap,
     UnprovenBody(given): UnprovenBody<api::SignIn>,
 ) -> Result<Response, Refusal> {
@@ -68,7 +70,7 @@ pub async fn sign_in(
         page_key: session.page_key.expose().to_owned(),
         expires_at: utc::rfc3339(session.expires_at),
     };
-    let cookie = browser::cookie(&headers, &session.secret);
+    let cookie = browser::cookie(&headers, over_tls.is_some(), &session.secret);
     Ok(with_cookie(Json(answer).into_response(), cookie))
 }
 
@@ -112,12 +114,14 @@ pub async fn make_ticket(
 
 pub async fn sign_out(
     State(door): State<RestDoor>,
+    over_tls: Option<Extension<OverTls>>,
     headers: HeaderMap,
     OfBrowser(session): OfBrowser,
 ) -> Result<Response, Refusal> {
     changed(&door, move |tokens| tokens.sign_out(&session.secret)).await?;
     let answer = Json(api::SignedOut { signed_in: false }).into_response();
-    Ok(with_cookie(answer, browser::no_cookie(&headers)))
+    let cookie = browser::no_cookie(&headers, over_tls.is_some());
+    Ok(with_cookie(answer, cookie))
 }
 
 fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Response {

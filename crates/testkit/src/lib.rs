@@ -1,6 +1,7 @@
 //! Helpers for the tests of several crates: waits, time limits, and runs of `mainstay`. This crate is
 //! never shipped. It uses no other crate of Mainstay, so that each crate can use it in its tests.
 
+pub mod certificates;
 #[cfg(unix)]
 mod home;
 pub mod limits;

@@ -88,6 +88,10 @@ export const EVENT_TYPES = [
   'tools_changed',
   'config_reloaded',
   'config_rejected',
+  'certificate_replaced',
+  'certificate_expiring',
+  'certificate_expired',
+  'certificate_rejected',
   'server_request_waiting',
   'server_request_settled',
 ] as const

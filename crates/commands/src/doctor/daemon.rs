@@ -28,7 +28,7 @@ pub async fn find(
                 let daemon_file = state.and_then(|state| state.daemon().ok().flatten());
                 let message = daemon_file.map_or_else(
                     || "a daemon answers".to_owned(),
-                    |daemon| format!("a daemon runs: {}, pid {}", daemon.url, daemon.pid),
+                    |daemon| format!("a daemon runs: {}, pid {}", daemon.client_url(), daemon.pid),
                 );
                 let mut findings = vec![DoctorFinding::ok("daemon.running", message)];
                 findings.extend(other_family_of_running(&client).await);

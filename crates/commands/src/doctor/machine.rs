@@ -168,7 +168,7 @@ fn instances(state: &StateDir) -> Option<DoctorFinding> {
     let mend = match state.daemon() {
         Ok(Some(daemon)) => format!(
             "mainstay connect  # a daemon runs already, at {}: have the clients use this in the place of `mainstay mcp --standalone`",
-            daemon.url
+            daemon.client_url()
         ),
         _ => "mainstay service install  # then have the clients use its URL".to_owned(),
     };

@@ -2,6 +2,7 @@
 //! solves it.
 
 mod bundle;
+mod certificate;
 mod clients;
 mod commands;
 mod configuration;
@@ -111,6 +112,7 @@ impl RunCommand for Doctor {
             findings.extend(commands::check(config, path.as_deref()).await);
             findings.extend(tokens::check_servers(config, path.as_deref()));
             findings.extend(network::proxies(config, environment::proxy_variables()));
+            findings.extend(certificate::check(config));
         }
         let (client, found) = daemon::find(state.as_ref(), self.listen).await;
         findings.extend(found);

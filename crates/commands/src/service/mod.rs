@@ -418,7 +418,8 @@ impl Manager {
                 code: "already_running",
                 message: format!(
                     "a daemon that is no service runs already (pid {}, {})",
-                    daemon.pid, daemon.url
+                    daemon.pid,
+                    daemon.client_url()
                 ),
                 hint: Some(format!("stop it first: kill {}", daemon.pid)),
             });

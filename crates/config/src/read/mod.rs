@@ -9,6 +9,7 @@ pub(crate) mod fields;
 pub(crate) mod http;
 mod inline;
 pub(crate) mod journal;
+pub(crate) mod listener;
 mod network;
 pub(crate) mod node;
 mod numbers;
@@ -51,6 +52,7 @@ pub use self::{
     },
     http::{InvalidHeader, check_header, is_ours},
     inline::{Inline, InvalidInline},
+    listener::{CERTIFICATE_KEY, CLIENT_CA_KEY, PRIVATE_KEY_KEY},
     server_name::adopt,
     syntax::Syntax,
     telemetry::telemetry_of_environment,
@@ -165,6 +167,22 @@ pub fn parse_as(
     errors.extend(config.problems().map(|(_, problem)| problem.clone()));
     errors.sort_by_key(|error| error.position);
     Err(ConfigErrors(errors))
+}
+
+/// The line and column of a value in a text, by the keys that lead to it. The value of an outer key stands for
+/// inner ones that are missing. `None` if the text cannot be read.
+pub fn position_of(text: &str, syntax: Syntax, keys: &[&str]) -> Option<(usize, usize)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let lines = Lines::new(text);
+    let tree = syntax::tree(text, syntax, &lines).ok()?;
+    let mut node = Node::root(&tree, &words::FILE_SHAPE);
+    for key in keys {
+        match node.member(key) {
+            Some(member) => node = member,
+            None => break,
+        }
+    }
+    Some(lines.position(node.place.offset))
 }
 
 /// Recognises an unreadable text as another program's file.
@@ -293,6 +311,9 @@ fn read_root<'a>(
         return;
     };
     settings::read(config, &mut fields, report);
+    if let Some(tls) = &mut config.tls {
+        listener::resolve(tls, source.folder(), environment);
+    }
     let inputs = fields
         .take("inputs")
         .map(|node| inputs(&node, report))

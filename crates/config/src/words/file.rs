@@ -229,7 +229,7 @@ static UI: ObjectShape = object(
 );
 
 static HTTP: ObjectShape = ObjectShape {
-    later: &["cors", "tls", "trustedProxies"],
+    later: &["cors"],
     ..object("http", &[HTTP_KEYS])
 };
 
@@ -272,7 +272,7 @@ const HTTP_KEYS: &[KeyRow] = &[
     setting_of_all(
         &["maxSessionsPerClient"],
         AT_LEAST_ONE,
-        "Sessions of one client: of one token or, without a token, of one address (of IPv6, one /64). With one more, the longest idle of them ends. A session with a call or a stream open never does: where all have one, the newcomer is answered with 503. A proxy in front of Mainstay is one address.",
+        "Sessions of one client: of one token or, without a token, of one address (of IPv6, one /64). With one more, the longest idle of them ends. A session with a call or a stream open never does: where all have one, the newcomer is answered with 503. A proxy in front of Mainstay is one address, unless `trustedProxies` has it.",
         AtRestart,
         field!(Config, max_sessions_per_client),
     ),
@@ -286,7 +286,7 @@ const HTTP_KEYS: &[KeyRow] = &[
     setting_of_all(
         &["maxConnectionsPerAddress"],
         AT_LEAST_ONE,
-        "Connections from one address (of IPv6, one /64). A proxy in front of Mainstay is one address.",
+        "Connections from one address (of IPv6, one /64). A proxy in front of Mainstay is one address, unless `trustedProxies` has it.",
         AtRestart,
         field!(Config, max_connections_per_address),
     ),
@@ -312,6 +312,22 @@ const HTTP_KEYS: &[KeyRow] = &[
         field!(Config, public_url, read: |node, report| public_url(node, report).map(Some)),
     ),
     setting_of_all(
+        &["tls"],
+        ValueShape::Object(&TLS),
+        "The certificate with which all addresses listened on speak HTTPS; see [access.md](access.md#https).",
+        AtRestart,
+        field!(Config, tls),
+    )
+    .value("`{\"cert\": …, \"key\": …, \"clientCa\": …}`: paths of files in PEM, from the folder of the configuration")
+    .default("plain HTTP"),
+    setting_of_all(
+        &["trustedProxies"],
+        TEXTS,
+        "Addresses and ranges, such as `10.0.0.0/8`, of proxies in front of Mainstay. From these alone the headers `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host` are believed; see [access.md](access.md#behind-a-proxy).",
+        AtRestart,
+        field!(Config, trusted_proxies),
+    ),
+    setting_of_all(
         &["requireToken"],
         FLAG,
         "Whether the MCP addresses ask for a token. Without it they do once a client has one, and always beyond loopback; see [access.md](access.md).",
@@ -326,6 +342,27 @@ const HTTP_KEYS: &[KeyRow] = &[
         field!(Config, page),
     ),
 ];
+
+static TLS: ObjectShape = object(
+    "tls",
+    &[&[
+        key(
+            &["cert"],
+            TEXT,
+            "The file of the certificate, followed by those of its issuers.",
+        ),
+        key(
+            &["key"],
+            TEXT,
+            "The file of the private key, without a passphrase. Default: the file of the certificate.",
+        ),
+        key(
+            &["clientCa"],
+            TEXT,
+            "The file of the authorities that issue certificates of clients. With it, clients need one.",
+        ),
+    ]],
+);
 
 static INPUT: ObjectShape = ObjectShape {
     open: true,

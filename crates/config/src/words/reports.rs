@@ -26,13 +26,14 @@ pub static ALERT: ObjectShape = ObjectShape {
                     "server_down",
                     "flapping",
                     "tools_vanished",
+                    "certificate",
                     "recovered",
                 ])),
                 "What is told.",
             )
-            .value("an array of `\"server_down\"`, `\"flapping\"`, `\"tools_vanished\"`, `\"recovered\"`")
+            .value("an array of `\"server_down\"`, `\"flapping\"`, `\"tools_vanished\"`, `\"certificate\"`, `\"recovered\"`")
             .default("all"),
-            key(&["servers"], TEXTS, "Which servers it is about.")
+            key(&["servers"], TEXTS, "Which servers it is about. It changes nothing for `certificate`.")
                 .value("names, in which `*` stands for any text")
                 .default("all"),
             key(

@@ -92,7 +92,7 @@ fn a_bad_alert_fails_the_file() {
   {"afterms": 5},
   "x"
 ]"#)), @r#"
-    error config.json:3:11: alerts[0].on[0]: expected "server_down", "flapping", "tools_vanished" or "recovered", found "down"
+    error config.json:3:11: alerts[0].on[0]: expected "server_down", "flapping", "tools_vanished", "certificate" or "recovered", found "down"
     error config.json:3:31: alerts[0].servers: expected an array, found a string
     error config.json:3:47: alerts[0].command: a command needs the name of a program
     error config.json:4:10: alerts[1].on: an alert about nothing; leave `on` out for everything

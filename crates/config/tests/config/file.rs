@@ -299,7 +299,7 @@ fn unknown_keys_are_warned_about_with_their_path() {
   "// note": "mine", "_comment": "mine",
   "nameing": "slash",
   "discovery": {},
-  "http": {"tls": {}, "alowedHosts": []},
+  "http": {"cors": {}, "alowedHosts": []},
   "startup": {"odd key": 1}
 }"#), @r#"
     warning config.json:2:40: mcpServers.s.Disabled_tools: unknown key (did you mean `disabledTools`?)
@@ -307,8 +307,8 @@ fn unknown_keys_are_warned_about_with_their_path() {
     warning config.json:2:73: mcpServers.s.colour: unknown key
     warning config.json:4:3: nameing: unknown key (did you mean `naming`?)
     warning config.json:5:3: discovery: not supported by this version, and ignored
-    warning config.json:6:12: http.tls: not supported by this version, and ignored
-    warning config.json:6:23: http.alowedHosts: unknown key (did you mean `allowedHosts`?)
+    warning config.json:6:12: http.cors: not supported by this version, and ignored
+    warning config.json:6:24: http.alowedHosts: unknown key (did you mean `allowedHosts`?)
     warning config.json:7:15: startup["odd key"]: unknown key
     "#);
 }

@@ -10,6 +10,7 @@ mod expand;
 mod file;
 mod file_view;
 mod journal;
+mod listener;
 mod location;
 mod network;
 mod plan;

@@ -272,6 +272,58 @@ fn a_removed_server_is_forgotten() {
 }
 
 #[test]
+fn the_certificate_is_reported_until_it_is_replaced() {
+    let path = || "/c.pem".to_owned();
+    let expires_at = || "2027-01-01T00:00:00.000Z".to_owned();
+    let expiring = |days_left| EventKind::CertificateExpiring {
+        path: path(),
+        expires_at: expires_at(),
+        days_left,
+    };
+    let replaced = EventKind::CertificateReplaced {
+        path: path(),
+        expires_at: expires_at(),
+    };
+    let events = [
+        // Nothing was reported, so nothing has recovered.
+        replaced.clone(),
+        expiring(13),
+        expiring(1),
+        expiring(0),
+        EventKind::CertificateExpired {
+            path: path(),
+            expires_at: expires_at(),
+        },
+        EventKind::CertificateRejected {
+            path: path(),
+            reason: "it is empty".to_owned(),
+        },
+        replaced,
+    ];
+    // Alerts about some servers report it, too.
+    let mut world = World::with(|alert| alert.servers = vec![Glob::new("other".to_owned())]);
+    let lines: Vec<String> = events
+        .iter()
+        .filter_map(|event| world.watch.see_own(event, world.now))
+        .map(|alarm| alarm.to_string())
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"), @"
+    the certificate /c.pem expires in 13 days, at 2027-01-01T00:00:00.000Z
+    the certificate /c.pem expires in 1 day, at 2027-01-01T00:00:00.000Z
+    the certificate /c.pem expires in less than a day, at 2027-01-01T00:00:00.000Z
+    the certificate /c.pem has expired, at 2027-01-01T00:00:00.000Z
+    the certificate /c.pem cannot be used, so the old one stays in use: it is empty
+    the certificate is in order again, after 0 s
+    ");
+    let mut other = World::with(|alert| alert.on = vec![AlertKind::ServerDown]);
+    assert!(
+        events
+            .iter()
+            .all(|event| other.watch.see_own(event, other.now).is_none())
+    );
+}
+
+#[test]
 fn delivered_alerts_have_milliseconds() {
     let recovered = AlarmContent::Recovered {
         from: AlertKind::ServerDown,

@@ -1,4 +1,5 @@
-//! Alerts: messages to receivers when a server goes down, flaps, loses its tools or recovers.
+//! Alerts: messages to receivers when a server goes down, flaps, loses its tools or recovers, and when the
+//! listener's certificate needs a person.
 
 use std::{fmt, time::Duration};
 
@@ -25,6 +26,11 @@ pub struct Alert {
 }
 
 impl Alert {
+    /// True if this alert reports events of Mainstay itself of this kind, which no choice of servers restricts.
+    pub fn is_about_itself(&self, kind: AlertKind) -> bool {
+        self.on.contains(&kind)
+    }
+
     /// True if this alert reports events of this kind for this server.
     pub fn is_about(&self, kind: AlertKind, server: &ServerName) -> bool {
         let is_selected = self.servers.is_empty()
@@ -45,15 +51,18 @@ pub enum AlertKind {
     Flapping,
     /// The server is connected, but no longer lists any tools.
     ToolsVanished,
+    /// The listener's certificate ends soon, has expired, or cannot be replaced.
+    Certificate,
     /// The problem of an earlier alert is over.
     Recovered,
 }
 
 impl AlertKind {
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::ServerDown,
         Self::Flapping,
         Self::ToolsVanished,
+        Self::Certificate,
         Self::Recovered,
     ];
 
@@ -63,6 +72,7 @@ impl AlertKind {
             Self::ServerDown => "server_down",
             Self::Flapping => "flapping",
             Self::ToolsVanished => "tools_vanished",
+            Self::Certificate => "certificate",
             Self::Recovered => "recovered",
         }
     }

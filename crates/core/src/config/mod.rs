@@ -6,6 +6,7 @@ pub mod defaults;
 mod error;
 mod glob;
 mod journal;
+mod listener;
 mod network;
 mod oauth;
 mod profiles;
@@ -22,6 +23,7 @@ pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};
 pub use glob::Glob;
 pub use journal::{Durability, Journal, Payloads, Redact, redact_pattern};
+pub use listener::{AddressRange, InvalidRange, ListenerTls};
 pub use network::{NetworkSettings, ProxyChoice};
 pub use oauth::{Grant, HeadersHelper, OAuth, SignIn};
 pub use profiles::{Expose, ProfileConfig, ToolEdit, ToolFilter};
@@ -76,6 +78,10 @@ pub struct Config {
     /// The URL at which browsers reach Mainstay, if it is not the listen address
     /// (`http.publicUrl`).
     pub public_url: Option<String>,
+    /// The certificate of the listener (`http.tls`). `None` serves plain HTTP.
+    pub tls: Option<ListenerTls>,
+    /// Proxies whose forwarding headers are believed (`http.trustedProxies`).
+    pub trusted_proxies: Vec<AddressRange>,
     /// True if the MCP paths require a token (`http.requireToken`). `None` requires one if there
     /// are client tokens, or if other machines can reach the address.
     pub require_token: Option<bool>,
@@ -196,6 +202,8 @@ impl Default for Config {
             telemetry: None,
             registry_url: None,
             public_url: None,
+            tls: None,
+            trusted_proxies: Vec::new(),
             profiles: ProfileConfig::built_in(),
         }
     }

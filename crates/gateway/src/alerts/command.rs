@@ -89,7 +89,6 @@ async fn spawn(command: &AlertCommand, message: &AlertMessage) -> io::Result<Chi
         .env("PATH", path)
         .env("MAINSTAY_ALERT", alarm.content.kind().as_str())
         .env("MAINSTAY_ALERT_ID", message.id.to_string())
-        .env("MAINSTAY_ALERT_SERVER", alarm.server.as_str())
         // A variable cannot contain a NUL, which a server may have written.
         .env(
             "MAINSTAY_ALERT_TEXT",
@@ -99,6 +98,9 @@ async fn spawn(command: &AlertCommand, message: &AlertMessage) -> io::Result<Chi
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
+    if let Some(server) = &alarm.server {
+        spawned.env("MAINSTAY_ALERT_SERVER", server.as_str());
+    }
     process::spawn(spawned, None).await
 }
 

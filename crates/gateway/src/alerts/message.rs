@@ -25,7 +25,8 @@ pub struct AlertMessage {
 struct Body<'a> {
     id: String,
     created_at: String,
-    server: &'a ServerName,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<&'a ServerName>,
     text: String,
     #[serde(flatten)]
     details: &'a AlarmContent,
@@ -42,7 +43,7 @@ impl AlertMessage {
         let body = Body {
             id: last.to_string(),
             created_at: utc::rfc3339(at),
-            server: &alarm.server,
+            server: alarm.server.as_ref(),
             text: alarm.to_string(),
             details: &alarm.content,
         };

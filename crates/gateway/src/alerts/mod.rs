@@ -112,9 +112,14 @@ impl AlertTask {
         loop {
             match self.wait().await {
                 Input::Event(Some(EventOrGap::Event(event))) => {
-                    if let Some(server) = &event.server {
-                        let now = Instant::now().into_std();
-                        self.queue_alarms(|watch| watch.see(server, &event.kind, now));
+                    let now = Instant::now().into_std();
+                    match &event.server {
+                        Some(server) => {
+                            self.queue_alarms(|watch| watch.see(server, &event.kind, now));
+                        }
+                        None => self.queue_alarms(|watch| {
+                            watch.see_own(&event.kind, now).into_iter().collect()
+                        }),
                     }
                 }
                 Input::Event(Some(EventOrGap::Gap(_))) => {

@@ -1,6 +1,13 @@
 //! `mainstay serve`: the daemon.
 
-use std::{error::Error, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duration};
+use std::{
+    error::Error,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use clap::Args;
 use mainstay_api::{Client, HandOver};
@@ -17,6 +24,7 @@ use mainstay_command_line::{
 };
 use mainstay_commands::{own_entry, warn_of_unread_rules};
 use mainstay_core::config::Config;
+use mainstay_doors::tls::ServerTls;
 use mainstay_doorway::token_limits::LimitsOfTokens;
 use mainstay_gateway::{
     GatewayOptions,
@@ -25,7 +33,7 @@ use mainstay_gateway::{
 use mainstay_platform::{
     environment::{ClientsFlags, ConfigurationSource, LoadError, Loaded, Process},
     lineage::Lineage,
-    loopback,
+    listener_tls, loopback,
     state::{self, Ownership, StateDir, StateError},
 };
 use mainstay_tokens::{self as tokens, Tokens};
@@ -39,7 +47,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{status::ServerReporters, store};
 use crate::{
-    daemon::{self, Daemon, DaemonOptions, Listeners},
+    daemon::{self, CommandListener, Daemon, DaemonOptions, Listeners},
     demo, logins,
 };
 
@@ -112,6 +120,7 @@ impl RunCommand for Serve {
             .health
             .origin(self.config.clone(), self.clients.clone().into());
         let loaded = self.load(&origin)?;
+        let tls = server_tls(&loaded)?;
         let state = StateDir::locate(&Process)?;
         self.check_exposure(&loaded.config, &state)?;
         // Problems of an entry are printed with the lines about its server.
@@ -140,8 +149,18 @@ impl RunCommand for Serve {
         };
         let listeners = bound.map_err(unbound)?;
         let address = listeners.local_addr().map_err(unbound)?;
-        let url = format!("http://{}", loopback::reachable(address));
-        let is_announced = announce(&state, &url);
+        let commands = match &tls {
+            Some(_) => Some(
+                CommandListener::bind().map_err(|source| CommandError::Listen {
+                    address: ListenAddress::Address((Ipv4Addr::LOCALHOST, 0).into()),
+                    source,
+                })?,
+            ),
+            None => None,
+        };
+        let (url, command_url) = urls(address, commands.as_ref());
+        state.client_url = commands.is_some().then(|| url.clone());
+        let is_announced = announce(&state, &command_url);
 
         let journal = store::open_if_enabled(state.path(), &loaded.config.journal)?;
         let daemon = Daemon::start(
@@ -169,7 +188,12 @@ impl RunCommand for Serve {
         );
         let reporters = ServerReporters::start(Arc::clone(&daemon.gateway.registry));
         let other_address = other_listener(&listeners);
-        let doors = daemon.serve_http(listeners, address, tokens.clone());
+        let doors = match tls.zip(commands) {
+            Some((tls, commands)) => {
+                daemon.serve_https(listeners, address, tokens.clone(), tls, commands)
+            }
+            None => daemon.serve_http(listeners, address, tokens.clone()),
+        };
         self.greet(&url, &loaded, state.path())?;
         if let Some(other_address) = other_address {
             complain(&format!(
@@ -189,7 +213,7 @@ impl RunCommand for Serve {
             }
             std::future::pending().await
         };
-        let announcing = announce_again(&state, &url, is_announced);
+        let announcing = announce_again(&state, &command_url, is_announced);
         let watching = daemon.watch(|outcome| print_reload(&outcome));
         let following = reporters.follow();
         let signal = tokio::select! {
@@ -201,13 +225,32 @@ impl RunCommand for Serve {
             () = following => unreachable!("it never ends"),
             never = announcing => never,
         };
-        if let Err(error) = state.announce_stop(&url, daemon.stop_limit()) {
+        if let Err(error) = state.announce_stop(&command_url, daemon.stop_limit()) {
             tracing::warn!(%error, "the next daemon is not told to wait for this one");
         }
         complain(&format!("{signal}: stopping; once more stops at once"));
         let exit = stop(daemon, Some(doors), &mut signals).await?;
         reporters.end().await;
         Ok(exit)
+    }
+}
+
+/// The TLS of the listeners, if the configuration has it.
+fn server_tls(loaded: &Loaded) -> Result<Option<Arc<ServerTls>>, LoadError> {
+    let usable = listener_tls::of_loaded(loaded)?;
+    let files = loaded.config.tls.clone().zip(usable);
+    Ok(files.map(|(files, (usable, digest))| ServerTls::new(files, usable, digest)))
+}
+
+/// The address for clients and browsers, and the address for commands.
+fn urls(address: SocketAddr, commands: Option<&CommandListener>) -> (String, String) {
+    let address = loopback::reachable(address);
+    match commands {
+        Some(commands) => (
+            format!("https://{address}"),
+            format!("http://{}", commands.address),
+        ),
+        None => (format!("http://{address}"), format!("http://{address}")),
     }
 }
 

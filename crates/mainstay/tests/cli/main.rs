@@ -48,6 +48,7 @@ mod state_dir;
 mod stuck_stderr;
 mod switches;
 mod terminal;
+mod tls;
 mod token;
 mod top;
 mod ui;

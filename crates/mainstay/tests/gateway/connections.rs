@@ -24,6 +24,7 @@ async fn start_impatient(backend: &Backend, http: Value) -> Gateway {
     let pauses = Pauses {
         body: Duration::from_millis(300),
         look: Duration::from_millis(300),
+        ..Pauses::default()
     };
     let options = DaemonOptions {
         pauses,

@@ -113,6 +113,8 @@ mod subscriptions;
 mod switches;
 mod tasks;
 mod tasks_awaited;
+mod tls;
 mod tokens;
 mod traces;
+mod trusted_proxies;
 mod twice;

@@ -16,7 +16,11 @@ const NAME: &str = "daemon.json";
 /// The content of `daemon.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonFile {
+    /// The address for commands: `http://` on this machine.
     pub url: String,
+    /// The address for clients and browsers, if it is another one: `https://`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_url: Option<String>,
     pub pid: u32,
     pub token_file: PathBuf,
     /// The configuration that the daemon serves, if its command line adds nothing to it.
@@ -41,7 +45,12 @@ impl DaemonFile {
         matches!(address, Some(Ok(address)) if address.ip().is_loopback())
     }
 
-    /// The maximum time that the daemon still needs to stop. `None` if it is not stopping.
+    /// The address for clients and browsers.
+    pub fn client_url(&self) -> &str {
+        self.client_url.as_deref().unwrap_or(&self.url)
+    }
+
+    /// The longest time that the daemon still needs to stop. `None` if it is not stopping.
     pub fn stops_within(&self) -> Option<Duration> {
         self.stops_within_ms.map(Duration::from_millis)
     }

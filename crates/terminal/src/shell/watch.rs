@@ -196,7 +196,11 @@ impl Outages {
                 | EventKind::CallAllowed { .. }
                 | EventKind::ServerRequestWaiting { .. }
                 | EventKind::ConfigReloaded { .. }
-                | EventKind::ConfigRejected { .. },
+                | EventKind::ConfigRejected { .. }
+                | EventKind::CertificateReplaced { .. }
+                | EventKind::CertificateExpiring { .. }
+                | EventKind::CertificateExpired { .. }
+                | EventKind::CertificateRejected { .. },
             )
             | None => true,
         };
@@ -207,6 +211,12 @@ impl Outages {
             Some(EventKind::ConfigRejected { reason }) => {
                 format!("the configuration was refused: {reason}")
             }
+            Some(
+                EventKind::CertificateReplaced { .. }
+                | EventKind::CertificateExpiring { .. }
+                | EventKind::CertificateExpired { .. }
+                | EventKind::CertificateRejected { .. },
+            ) => format!("{word}: {detail}"),
             _ if detail.is_empty() => format!("{server} {word}"),
             _ => format!("{server} {word}: {detail}"),
         };

@@ -18,6 +18,8 @@ it.each<[string, Record<string, unknown>, string, string]>([
   ['tools_changed', { added: ['a', 'b', 'c', 'd', 'e', 'f', 'g'], removed: [], count: 9 }, 'tools', '9 tools; new: a, b, c, d, e and 2 more'],
   ['config_reloaded', { added: [], removed: ['x'], changed: ['y'] }, 'configuration', 'changed: y; gone: x'],
   ['config_rejected', { reason: 'line 3' }, 'configuration refused', 'line 3; the one before stays in force'],
+  ['certificate_expiring', { path: '/c.pem', expiresAt: '2027-01-01', daysLeft: 3 }, 'certificate ends', '/c.pem; valid until 2027-01-01'],
+  ['certificate_rejected', { path: '/c.pem', reason: 'it is empty' }, 'certificate refused', '/c.pem; it is empty; the one before stays in force'],
   ['server_request_waiting', { id: 1, method: 'roots/list' }, 'asks', 'roots/list; waits for an answer by hand'],
   ['server_request_settled', { id: 1, method: 'roots/list', outcome: 'expired' }, 'request ended', 'roots/list; nobody answered in time'],
   ['server_request_settled', { id: 2, method: 'elicitation/create', outcome: 'disconnected' }, 'request ended', 'elicitation/create; its server has gone'],

@@ -29,6 +29,10 @@ const LOOKS: Record<EventType, { symbol: string; tone: Tone }> = {
   tools_changed: { symbol: '≠', tone: 'off' },
   config_reloaded: { symbol: '≠', tone: 'off' },
   config_rejected: { symbol: '✕', tone: 'bad' },
+  certificate_replaced: { symbol: '●', tone: 'well' },
+  certificate_expiring: { symbol: '◐', tone: 'wary' },
+  certificate_expired: { symbol: '✕', tone: 'bad' },
+  certificate_rejected: { symbol: '✕', tone: 'bad' },
   server_request_waiting: { symbol: '?', tone: 'wary' },
   server_request_settled: { symbol: '●', tone: 'off' },
 }
@@ -93,6 +97,12 @@ export function describeEvent(event: Event): EventText {
     }
     case 'config_rejected':
       return eventText(joined(because, eventsTexts.oldHolds))
+    case 'certificate_replaced':
+    case 'certificate_expired':
+    case 'certificate_expiring':
+      return eventText(joined(text(data, 'path'), eventsTexts.certificateEnd(text(data, 'expiresAt'))))
+    case 'certificate_rejected':
+      return eventText(joined(text(data, 'path'), because, eventsTexts.oldHolds))
     case 'server_request_waiting':
       return eventText(joined(text(data, 'method'), eventsTexts.byHand))
     case 'server_request_settled': {
