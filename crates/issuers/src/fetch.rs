@@ -213,7 +213,7 @@ impl IssuerClient {
             return Err(FetchError::NoEndpoint { issuer, member });
         };
         if !is_secure_url(&url) {
-            let url = shown(&url);
+            let url = shortened(&url);
             return Err(FetchError::Insecure {
                 issuer,
                 member,
@@ -229,7 +229,9 @@ impl IssuerClient {
     /// Looks for the issuer's metadata at the places of the specification.
     async fn discover(&self) -> Result<IssuerMetadata, FetchError> {
         let issuer = &self.settings.issuer;
-        let bad_url = || FetchError::Url { url: shown(issuer) };
+        let bad_url = || FetchError::Url {
+            url: shortened(issuer),
+        };
         let uri: Uri = issuer.parse().map_err(|_| bad_url())?;
         let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) else {
             return Err(bad_url());
@@ -274,7 +276,7 @@ impl IssuerClient {
         let request = request
             .body(body.into_bytes())
             .map_err(|_| FetchError::Url {
-                url: shown(&endpoint.url),
+                url: shortened(&endpoint.url),
             })?;
         let answer = send_bounded(BoundedRequest {
             request,
@@ -326,7 +328,7 @@ impl IssuerMetadata {
         if metadata.issuer != issuer {
             return Err(FetchError::OtherIssuer {
                 url: url.to_owned(),
-                found: shown(&metadata.issuer),
+                found: shortened(&metadata.issuer),
                 expected: issuer.to_owned(),
             });
         }
@@ -350,7 +352,7 @@ async fn within_limit<T>(
     limited.await.unwrap_or(Err(FetchError::Late))
 }
 
-fn shown(text: &str) -> String {
+fn shortened(text: &str) -> String {
     text.chars().take(MAX_SHOWN).collect()
 }
 

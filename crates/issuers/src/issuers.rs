@@ -67,18 +67,18 @@ pub enum Checked {
     /// No issuer could have issued this: it is no JWT, and no issuer has an introspection.
     NotOurs,
     /// [`Issuers::wait`] has the result.
-    Pending(Waiting),
+    Pending(PendingCheck),
 }
 
 /// A token whose check waits for keys or for an introspection. Holds the token, which `Debug` hides.
-pub struct Waiting {
+pub struct PendingCheck {
     token: Box<[u8]>,
     issuer: Arc<Issuer>,
 }
 
-impl fmt::Debug for Waiting {
+impl fmt::Debug for PendingCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting")
+        f.debug_struct("PendingCheck")
             .field("issuer", &self.issuer.name)
             .finish_non_exhaustive()
     }
@@ -115,8 +115,7 @@ impl Issuers {
         clock: WallClock,
     ) -> Result<Self, (usize, IssuerFault)> {
         check_issuers(&settings)?;
-        let issuers = settings.into_iter().enumerate();
-        let issuers = issuers
+        let issuers = (settings.into_iter().enumerate())
             .map(|(index, settings)| Issuer::new(settings).map_err(|fault| (index, fault)))
             .collect::<Result<_, _>>()?;
         Ok(Self(Arc::new(Shared {
@@ -149,7 +148,7 @@ impl Issuers {
             Examined::Decided(Ok(verified)) => Checked::Valid(verified),
             Examined::Decided(Err(refusal)) => Checked::Refused(refusal),
             Examined::NotOurs => Checked::NotOurs,
-            Examined::Pending(issuer) => Checked::Pending(Waiting {
+            Examined::Pending(issuer) => Checked::Pending(PendingCheck {
                 token: token.into(),
                 issuer,
             }),
@@ -157,19 +156,19 @@ impl Issuers {
     }
 
     /// Waits for the result of a check, [`WAIT_LIMIT`] at most. Dropping the future ends the wait, and no fetch.
-    pub async fn wait(&self, waiting: Waiting) -> Result<VerifiedToken, TokenRefusal> {
-        let mut settled = waiting.issuer.settled.subscribe();
+    pub async fn wait(&self, pending: PendingCheck) -> Result<VerifiedToken, TokenRefusal> {
+        let mut settled = pending.issuer.settled.subscribe();
         let checked = timeout(WAIT_LIMIT, async {
             loop {
                 // What settles after this look is noticed.
                 settled.mark_unchanged();
-                match self.examine(&waiting.token, (self.0.clock)()) {
+                match self.examine(&pending.token, (self.0.clock)()) {
                     Examined::Decided(verdict) => return verdict,
                     Examined::NotOurs => return Err(TokenRefusal::UnknownIssuer),
                     Examined::Pending(_) => {}
                 }
                 if settled.changed().await.is_err() {
-                    // The issuer holds the sender, and `waiting` the issuer.
+                    // The issuer holds the sender, and `pending` the issuer.
                     return Err(late());
                 }
             }
@@ -204,7 +203,11 @@ impl Issuers {
         subject: &str,
         version: u64,
     ) -> Result<bool, VersionError> {
-        let found = self.0.issuers.iter().find(|known| &*known.name == issuer);
+        let found = self
+            .0
+            .issuers
+            .iter()
+            .find(|candidate| &*candidate.name == issuer);
         let found = found.ok_or_else(|| VersionError::UnknownIssuer(issuer.to_owned()))?;
         let is_raised = found.raise_version(subject, version)?;
         if is_raised {
@@ -214,8 +217,7 @@ impl Issuers {
     }
 
     pub fn statuses(&self) -> Vec<IssuerStatus> {
-        let issuers = self.0.issuers.iter();
-        issuers
+        (self.0.issuers.iter())
             .map(|issuer| IssuerStatus {
                 issuer: Arc::clone(&issuer.name),
                 keys: issuer.key_status(),
@@ -257,9 +259,8 @@ impl Issuers {
     }
 
     fn examine_jwt(&self, jwt: &Jwt<'_>, digest: TokenDigest, now: SystemTime) -> Examined {
-        let issuers = self.0.issuers.iter();
-        let mut named = issuers.filter(|issuer| jwt.issuer() == Some(&*issuer.name));
-        let Some(issuer) = named.next() else {
+        let is_named = |issuer: &&Arc<Issuer>| jwt.issuer() == Some(&*issuer.name);
+        let Some(issuer) = self.0.issuers.iter().find(is_named) else {
             return Examined::Decided(Err(TokenRefusal::UnknownIssuer));
         };
         let (answer, fetch) = issuer.check_jwt(jwt, now);
@@ -276,8 +277,8 @@ impl Issuers {
     }
 
     fn examine_opaque(&self, token: &[u8], digest: TokenDigest, now: SystemTime) -> Examined {
-        let mut issuers = self.0.issuers.iter();
-        let Some(issuer) = issuers.find(|issuer| issuer.settings.introspection.is_some()) else {
+        let can_ask = |issuer: &&Arc<Issuer>| issuer.settings.introspection.is_some();
+        let Some(issuer) = self.0.issuers.iter().find(can_ask) else {
             return Examined::NotOurs;
         };
         let (answer, ask) = issuer.check_opaque(digest, now);

@@ -28,7 +28,7 @@ pub use self::{
     claims::ClaimWords,
     introspection::INACTIVE_BURST,
     issuer::{MAX_RAISED_SUBJECTS, VersionError},
-    issuers::{Checked, IssuerStatus, Issuers, WAIT_LIMIT, Waiting, WallClock},
+    issuers::{Checked, IssuerStatus, Issuers, PendingCheck, WAIT_LIMIT, WallClock},
     jwt::MAX_TOKEN,
     key_sets::KeyStatus,
     refusal::TokenRefusal,

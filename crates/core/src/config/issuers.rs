@@ -69,14 +69,15 @@ impl TrustedIssuer {
         if self.issuer.contains(['?', '#']) {
             return Err(IssuerFault::Query);
         }
-        let endpoint = (self.introspection.as_ref()).and_then(|asked| asked.endpoint.as_deref());
+        let endpoint =
+            (self.introspection.as_ref()).and_then(|settings| settings.endpoint.as_deref());
         for (key, url) in [
             ("jwksUri", self.jwks_uri.as_deref()),
             ("introspection.endpoint", endpoint),
         ] {
             url.map_or(Ok(()), |url| check_url(key, url))?;
         }
-        let client_id = (self.introspection.as_ref()).map_or("-", |asked| &asked.client_id);
+        let client_id = (self.introspection.as_ref()).map_or("-", |settings| &settings.client_id);
         for (key, text) in [
             ("audience", self.audience.as_str()),
             ("groupsClaim", &self.groups_claim),
