@@ -35,3 +35,12 @@ pub use self::{
     resource::{challenge, protected_resource_metadata, required_scopes, resource_metadata_url},
     verified::{Standing, VerifiedToken},
 };
+
+/// The readers of foreign bytes, for `crates/fuzz`.
+pub mod readers {
+    pub use crate::{
+        claims::{Claims, check_claims},
+        jwt::{Jwt, JwtText, TokenShape},
+        keys::{Candidates, IssuerKey, KeySet, KeySetError, MAX_CANDIDATES, MAX_KEYS},
+    };
+}
