@@ -114,16 +114,19 @@ impl Introspections {
                 ask: FetchAdvice::None,
             };
         }
-        if let Some(failure) = &self.failure {
-            let pause = failure.pause().saturating_sub(age(failure.at, now));
-            if !pause.is_zero() {
-                return IntrospectionAdvice::Unavailable {
-                    reason: failure.reason.clone(),
-                    retry_after: pause,
-                };
-            }
+        if let Some((reason, retry_after)) = self.pause(now) {
+            return IntrospectionAdvice::Unavailable {
+                reason: reason.to_owned(),
+                retry_after,
+            };
         }
         if !self.budget.has_one(now) {
+            if !self.in_flight.is_empty() {
+                // An active token among them gives its request back.
+                return IntrospectionAdvice::Wait {
+                    ask: FetchAdvice::None,
+                };
+            }
             return IntrospectionAdvice::Unavailable {
                 reason: "too many tokens that are not active were shown".to_owned(),
                 retry_after: INACTIVE_INTERVAL,
@@ -132,6 +135,13 @@ impl Introspections {
         IntrospectionAdvice::Wait {
             ask: FetchAdvice::Begin,
         }
+    }
+
+    /// The reason and the rest of the pause after a failure. `None` if the issuer may be asked.
+    pub fn pause(&self, now: SystemTime) -> Option<(&str, Duration)> {
+        let failure = self.failure.as_ref()?;
+        let rest = failure.pause().saturating_sub(age(failure.at, now));
+        (!rest.is_zero()).then_some((failure.reason.as_str(), rest))
     }
 
     /// A request about this token begins. It ends with [`Self::finish`].
@@ -349,6 +359,25 @@ mod tests {
             }
         }
         assert!((100..=150).contains(&requests), "{requests}");
+        // More tokens than that at once wait for each other.
+        let mut cache = Introspections::default();
+        for number in 0..INACTIVE_BURST {
+            assert_eq!(cache.advise(&token(number), at(0)), BEGIN);
+            cache.begin(token(number));
+        }
+        assert_eq!(cache.advise(&token(1000), at(0)), JOIN);
+        cache.finish(token(0), active(at(3_600_000)), at(0));
+        assert_eq!(cache.advise(&token(1000), at(0)), BEGIN);
+        for number in 1..INACTIVE_BURST {
+            cache.finish(token(number), IntrospectionResult::Inactive, at(0));
+        }
+        cache.begin(token(1000));
+        cache.finish(token(1000), IntrospectionResult::Inactive, at(0));
+        let advice = cache.advise(&token(1001), at(0));
+        assert!(
+            matches!(advice, IntrospectionAdvice::Unavailable { .. }),
+            "{advice:?}"
+        );
         // An active token gives its request back.
         let mut cache = Introspections::default();
         for number in 0..1000 {

@@ -87,28 +87,16 @@ impl Issuer {
             Ok(claims) => claims,
             Err(refusal) => return refused(refusal),
         };
+        let key_id = jwt.key_id.as_deref();
         let (keys, advice) = {
             let mut cache = self.keys.lock();
             let keys = cache.usable(now).cloned();
-            let has_key = keys.as_ref().is_some_and(|keys| {
-                keys.candidates(algorithm, jwt.key_id.as_deref()) != Candidates::None
-            });
-            let presence = if has_key {
-                KeyPresence::Present
-            } else {
-                KeyPresence::Absent
+            let found = keys.as_ref().map(|keys| keys.candidates(algorithm, key_id));
+            let presence = match found {
+                Some(Candidates::Keys(_) | Candidates::TooMany) => KeyPresence::Present,
+                Some(Candidates::None) | None => KeyPresence::Absent,
             };
-            let advice = cache.advise(presence, now);
-            if matches!(
-                advice,
-                KeyAdvice::Answer {
-                    fetch: FetchAdvice::Begin
-                } | KeyAdvice::Wait {
-                    fetch: FetchAdvice::Begin
-                }
-            ) {
-                cache.begin(now);
-            }
+            let advice = cache.take_advice(presence, now);
             (keys, advice)
         };
         let fetch = match advice {
@@ -124,9 +112,9 @@ impl Issuer {
                 });
             }
         };
-        let candidates = keys.as_ref().map_or(Candidates::None, |keys| {
-            keys.candidates(algorithm, jwt.key_id.as_deref())
-        });
+        let candidates = keys
+            .as_ref()
+            .map_or(Candidates::None, |keys| keys.candidates(algorithm, key_id));
         let signed_by = match candidates {
             Candidates::Keys(candidates) => candidates
                 .into_iter()
@@ -137,6 +125,14 @@ impl Issuer {
                 limit: MAX_CANDIDATES,
             }),
         };
+        if signed_by == Err(TokenRefusal::Signature) {
+            // The issuer may have another key under the same id, or keys without ids. Such a token costs no more
+            // fetches than one with an unknown id.
+            let advice = self.keys.lock().take_advice(KeyPresence::Absent, now);
+            if let KeyAdvice::Wait { fetch: other } = advice {
+                return (IssuerAnswer::Pending, fetch.or(other));
+            }
+        }
         let verdict = signed_by.and_then(|key: &IssuerKey| {
             self.check_authentic(&claims)?;
             let proof = Proof::Key(key.digest);
@@ -211,14 +207,12 @@ impl Issuer {
                 if !keys.contains(&digest) {
                     return (Standing::Ended, FetchAdvice::None);
                 }
-                let KeyAdvice::Answer {
-                    fetch: FetchAdvice::Begin,
-                } = cache.advise(KeyPresence::Present, now)
-                else {
-                    return (Standing::Good, FetchAdvice::None);
-                };
-                cache.begin(now);
-                (Standing::Good, FetchAdvice::Begin)
+                match cache.take_advice(KeyPresence::Present, now) {
+                    KeyAdvice::Answer { fetch } => (Standing::Good, fetch),
+                    KeyAdvice::Wait { .. } | KeyAdvice::Unavailable { .. } => {
+                        (Standing::Unproven, FetchAdvice::None)
+                    }
+                }
             }
         }
     }
@@ -251,14 +245,13 @@ impl Issuer {
     /// Begins a fetch of keys if none were fetched yet and none is under way.
     pub fn begin_first_fetch(&self, now: SystemTime) -> FetchAdvice {
         let mut cache = self.keys.lock();
-        let KeyAdvice::Wait {
-            fetch: FetchAdvice::Begin,
-        } = cache.advise(KeyPresence::Absent, now)
-        else {
+        if cache.usable(now).is_some() {
             return FetchAdvice::None;
-        };
-        cache.begin(now);
-        FetchAdvice::Begin
+        }
+        match cache.take_advice(KeyPresence::Absent, now) {
+            KeyAdvice::Wait { fetch } | KeyAdvice::Answer { fetch } => fetch,
+            KeyAdvice::Unavailable { .. } => FetchAdvice::None,
+        }
     }
 
     pub fn key_status(&self) -> KeyStatus {

@@ -409,6 +409,17 @@ impl IntrospectionTurn {
         let Ok(_turn) = self.shared.introspecting.acquire().await else {
             return IntrospectionResult::Failed(ABANDONED.to_owned());
         };
+        // The issuer may have failed while this request waited for its turn.
+        let now = (self.shared.clock)();
+        let paused = {
+            let introspections = self.issuer.introspections.lock();
+            introspections
+                .pause(now)
+                .map(|(reason, _)| reason.to_owned())
+        };
+        if let Some(reason) = paused {
+            return IntrospectionResult::Failed(reason);
+        }
         match self.issuer.client.introspect(settings, token).await {
             Ok(body) => read_answer(&body, &self.issuer.settings, (self.shared.clock)()),
             Err(error) => IntrospectionResult::Failed(error.to_string()),

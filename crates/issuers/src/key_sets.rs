@@ -73,11 +73,22 @@ pub enum KeyAdvice {
     },
 }
 
-/// The caller carries out `Begin`, after [`CachedKeys::begin`].
+/// The caller carries out `Begin`, once it has noted that the fetch has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchAdvice {
     Begin,
     None,
+}
+
+impl FetchAdvice {
+    /// `Begin` if either is.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::None, Self::None) => Self::None,
+            (Self::Begin, _) | (_, Self::Begin) => Self::Begin,
+        }
+    }
 }
 
 /// The state of an issuer's keys, for `doctor`.
@@ -107,6 +118,27 @@ impl CachedKeys {
     pub fn usable(&self, now: SystemTime) -> Option<&Arc<KeySet>> {
         let fetched = self.fetched.as_ref()?;
         (age(fetched.at, now) < MAX_AGE).then_some(&fetched.keys)
+    }
+
+    /// Like [`Self::advise`]. A fetch that is advised has begun: the caller must carry it out.
+    pub fn take_advice(&mut self, presence: KeyPresence, now: SystemTime) -> KeyAdvice {
+        let advice = self.advise(presence, now);
+        match advice {
+            KeyAdvice::Answer {
+                fetch: FetchAdvice::Begin,
+            }
+            | KeyAdvice::Wait {
+                fetch: FetchAdvice::Begin,
+            } => self.begin(now),
+            KeyAdvice::Answer {
+                fetch: FetchAdvice::None,
+            }
+            | KeyAdvice::Wait {
+                fetch: FetchAdvice::None,
+            }
+            | KeyAdvice::Unavailable { .. } => {}
+        }
+        advice
     }
 
     /// The next step for a token whose key is present or absent in [`Self::usable`].

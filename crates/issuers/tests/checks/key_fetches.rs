@@ -99,6 +99,28 @@ async fn a_rotated_key_is_found_and_the_removed_one_ends() {
     assert_eq!(world.word_now(world.good_token()), "unknown_key");
 }
 
+/// Some issuers replace a key and keep its id, or have no ids.
+#[tokio::test]
+async fn a_key_that_was_replaced_under_its_id_is_found() {
+    let world = World::new().await;
+    assert_eq!(world.word(world.good_token()).await, "good");
+    let new = Signer::ed25519();
+    publish(&world.server, &[new.jwk("k1")]);
+    let token = new.token(&world.header(), &world.claims());
+    assert_eq!(world.word_now(&token), "signature", "too early for a fetch");
+    world.clock.advance(30);
+    assert_eq!(world.word(&token).await, "good");
+    // Forged tokens cost no more fetches than unknown ids.
+    for _ in 0..60 {
+        for _ in 0..5 {
+            let token = Signer::ed25519().token(&world.header(), &world.claims());
+            assert_eq!(world.word(token).await, "signature");
+        }
+        world.clock.advance(1);
+    }
+    assert_eq!(world.server.count(KEYS), 3);
+}
+
 #[tokio::test]
 async fn keys_with_the_same_id_are_all_tried() {
     let world = World::new().await;
