@@ -3,16 +3,16 @@
 use std::time::{Duration, SystemTime};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use mainstay_core::config::TrustedIssuer;
+use mainstay_core::config::{SignatureAlgorithm, TrustedIssuer};
 use mainstay_issuers::readers::{Claims, Jwt, TokenShape, check_claims};
 use serde_json::{Map, Value};
 
 const AUDIENCE: &str = "https://mcp";
 
 /// The time of the checks, in seconds since 1970. Inputs are likely to have numbers like it.
-const NOW: u64 = 1000;
+const NOW: u32 = 1000;
 
-const LEEWAY: u64 = 60;
+const LEEWAY: u32 = 60;
 
 /// Reads the bytes as a token; and then their first line as a header, and the rest as claims.
 pub fn check(data: &[u8]) {
@@ -36,7 +36,7 @@ pub fn check(data: &[u8]) {
         simple.get("kid").and_then(Value::as_str)
     );
     assert!(simple["alg"].is_string() && simple.get("crit").is_none());
-    let name = jwt.algorithm.map(|algorithm| algorithm.word());
+    let name = jwt.algorithm.map(SignatureAlgorithm::word);
     assert!(
         name.is_none() || simple["alg"] == name.unwrap_or_default() || simple["alg"] == "Ed25519"
     );
@@ -47,10 +47,10 @@ pub fn check(data: &[u8]) {
     let issuer = TrustedIssuer {
         groups_claim: "realm.roles".to_owned(),
         token_version_claim: Some("ver".to_owned()),
-        leeway: Duration::from_secs(LEEWAY),
+        leeway: Duration::from_secs(LEEWAY.into()),
         ..TrustedIssuer::new("https://a", AUDIENCE)
     };
-    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW);
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW.into());
     if let Ok(checked) = check_claims(&jwt.claims, &issuer, now) {
         check_good(&checked, &jwt.claims);
     }
@@ -61,8 +61,8 @@ fn read(token: &[u8]) -> Option<Jwt<'_>> {
     match TokenShape::new(token) {
         TokenShape::Jwt(text) => {
             let jwt = Jwt::read(text).ok()?;
-            let dots = token.iter().filter(|byte| **byte == b'.').count();
-            assert!(dots == 2 && token.starts_with(jwt.signed));
+            let parts = token.split(|byte| *byte == b'.').count();
+            assert!(parts == 3 && token.starts_with(jwt.signed));
             Some(jwt)
         }
         TokenShape::Opaque | TokenShape::Foreign => None,
@@ -76,7 +76,7 @@ fn check_good(checked: &Claims, claims: &Map<String, Value>) {
     };
     assert!(is_ours, "{claims:?}");
     let seconds = |name: &str| claims.get(name).and_then(Value::as_f64);
-    let (now, leeway) = (NOW as f64, LEEWAY as f64);
+    let (now, leeway) = (f64::from(NOW), f64::from(LEEWAY));
     let end = seconds("exp").expect("a token has an end");
     assert!(end + leeway > now, "{claims:?}");
     for name in ["nbf", "iat"] {

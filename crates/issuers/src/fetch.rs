@@ -459,4 +459,31 @@ mod tests {
         ]));
         assert!(takes_in_body(&["private_key_jwt", "client_secret_post"]));
     }
+
+    /// An issuer of the internet must not lead Mainstay to the services of its own network.
+    #[tokio::test]
+    async fn metadata_of_a_public_issuer_leads_to_no_private_address() {
+        let client = |issuer: &str| {
+            let settings = TrustedIssuer::new(issuer, "https://mcp");
+            IssuerClient::new(Arc::new(settings))
+        };
+        for (issuer, named_by, is_only_public) in [
+            ("https://8.8.8.8", NamedBy::Metadata, true),
+            ("https://8.8.8.8", NamedBy::Configuration, false),
+            ("https://10.0.0.1", NamedBy::Metadata, false),
+            ("http://127.0.0.1:1", NamedBy::Metadata, false),
+        ] {
+            let found = client(issuer).is_only_public(named_by).await;
+            assert_eq!(found, is_only_public, "{issuer} {named_by:?}");
+        }
+        let endpoint = Endpoint {
+            url: "http://127.0.0.1:1/keys".to_owned(),
+            named_by: NamedBy::Metadata,
+        };
+        let request = Request::get(&endpoint.url);
+        let client = client("https://8.8.8.8");
+        let sent = client.send(&endpoint, request, String::new()).await;
+        let error = sent.expect_err("a private address").to_string();
+        assert!(error.contains("private address 127.0.0.1"), "{error}");
+    }
 }

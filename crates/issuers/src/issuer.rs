@@ -2,18 +2,18 @@
 
 use std::{collections::HashMap, sync::Arc, time::SystemTime};
 
-use mainstay_core::config::{IssuerFault, TrustedIssuer};
+use mainstay_core::config::{SignatureAlgorithm, TrustedIssuer};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::{
     claims::{Claims, check_claims, missing_scopes},
-    digest::TokenDigest,
+    digest::{KeyDigest, TokenDigest},
     fetch::IssuerClient,
     introspection::{ACTIVE_FOR, IntrospectionAdvice, IntrospectionResult, Introspections},
     jwt::Jwt,
     key_sets::{CachedKeys, FetchAdvice, KeyAdvice, KeyPresence, KeyStatus, age},
-    keys::{Candidates, IssuerKey, MAX_CANDIDATES},
+    keys::{Candidates, KeySet, MAX_CANDIDATES},
     refusal::TokenRefusal,
     verified::{Proof, Standing, VerifiedToken},
 };
@@ -55,10 +55,10 @@ pub enum VersionError {
 }
 
 impl Issuer {
-    pub fn new(settings: TrustedIssuer) -> Result<Arc<Self>, IssuerFault> {
-        settings.check()?;
+    /// An issuer with settings that were checked.
+    pub fn new(settings: TrustedIssuer) -> Arc<Self> {
         let settings = Arc::new(settings);
-        Ok(Arc::new(Self {
+        Arc::new(Self {
             name: settings.issuer.as_str().into(),
             client: IssuerClient::new(Arc::clone(&settings)),
             keys: Mutex::default(),
@@ -67,7 +67,7 @@ impl Issuer {
             settled: watch::Sender::new(()),
             required_scopes: settings.required_scopes.as_slice().into(),
             settings,
-        }))
+        })
     }
 
     /// Checks a JWT that names this issuer. `Begin` beside the answer says that a fetch of keys was begun, which the
@@ -112,19 +112,7 @@ impl Issuer {
                 });
             }
         };
-        let candidates = keys
-            .as_ref()
-            .map_or(Candidates::None, |keys| keys.candidates(algorithm, key_id));
-        let signed_by = match candidates {
-            Candidates::Keys(candidates) => candidates
-                .into_iter()
-                .find(|key| key.verifies(algorithm, jwt.signed, &jwt.signature))
-                .ok_or(TokenRefusal::Signature),
-            Candidates::None => Err(TokenRefusal::UnknownKey),
-            Candidates::TooMany => Err(TokenRefusal::ManyKeys {
-                limit: MAX_CANDIDATES,
-            }),
-        };
+        let signed_by = find_signer(keys.as_deref(), algorithm, jwt);
         if signed_by == Err(TokenRefusal::Signature) {
             // The issuer may have another key under the same id, or keys without ids. Such a token costs no more
             // fetches than one with an unknown id.
@@ -133,9 +121,9 @@ impl Issuer {
                 return (IssuerAnswer::Pending, fetch.or(other));
             }
         }
-        let verdict = signed_by.and_then(|key: &IssuerKey| {
+        let verdict = signed_by.and_then(|key| {
             self.check_authentic(&claims)?;
-            let proof = Proof::Key(key.digest);
+            let proof = Proof::Key(key);
             Ok(VerifiedToken::new(claims, proof, Arc::clone(self)))
         });
         (IssuerAnswer::Decided(verdict), fetch)
@@ -266,5 +254,27 @@ impl Issuer {
     ) {
         self.introspections.lock().finish(digest, result, now);
         self.settled.send_replace(());
+    }
+}
+
+/// The key that has signed a token.
+fn find_signer(
+    keys: Option<&KeySet>,
+    algorithm: SignatureAlgorithm,
+    jwt: &Jwt<'_>,
+) -> Result<KeyDigest, TokenRefusal> {
+    let candidates = keys.map_or(Candidates::None, |keys| {
+        keys.candidates(algorithm, jwt.key_id.as_deref())
+    });
+    match candidates {
+        Candidates::Keys(keys) => keys
+            .into_iter()
+            .find(|key| key.verifies(algorithm, jwt.signed, &jwt.signature))
+            .map(|key| key.digest)
+            .ok_or(TokenRefusal::Signature),
+        Candidates::None => Err(TokenRefusal::UnknownKey),
+        Candidates::TooMany => Err(TokenRefusal::ManyKeys {
+            limit: MAX_CANDIDATES,
+        }),
     }
 }

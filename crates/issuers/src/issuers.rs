@@ -66,7 +66,7 @@ pub enum Checked {
     Refused(TokenRefusal),
     /// No issuer could have issued this: it is no JWT, and no issuer has an introspection.
     NotOurs,
-    /// [`Issuers::wait`] has the result.
+    /// [`PendingCheck::wait`] has the result.
     Pending(PendingCheck),
 }
 
@@ -74,6 +74,31 @@ pub enum Checked {
 pub struct PendingCheck {
     token: Box<[u8]>,
     issuer: Arc<Issuer>,
+    issuers: Issuers,
+}
+
+impl PendingCheck {
+    /// Waits for the result of the check, [`WAIT_LIMIT`] at most. Dropping the future ends the wait, and no fetch.
+    pub async fn wait(self) -> Result<VerifiedToken, TokenRefusal> {
+        let mut settled = self.issuer.settled.subscribe();
+        let checked = timeout(WAIT_LIMIT, async {
+            loop {
+                // A fetch that ends after this look is noticed.
+                settled.mark_unchanged();
+                let now = self.issuers.now();
+                match self.issuers.examine(&self.token, now) {
+                    Examined::Decided(verdict) => return verdict,
+                    Examined::NotOurs => return Err(TokenRefusal::UnknownIssuer),
+                    Examined::Pending(_) => {}
+                }
+                if settled.changed().await.is_err() {
+                    // Not reached: this check has the issuer, and the issuer has the sender.
+                    return Err(late());
+                }
+            }
+        });
+        checked.await.unwrap_or_else(|_| Err(late()))
+    }
 }
 
 impl fmt::Debug for PendingCheck {
@@ -115,11 +140,8 @@ impl Issuers {
         clock: WallClock,
     ) -> Result<Self, (usize, IssuerFault)> {
         check_issuers(&settings)?;
-        let issuers = (settings.into_iter().enumerate())
-            .map(|(index, settings)| Issuer::new(settings).map_err(|fault| (index, fault)))
-            .collect::<Result<_, _>>()?;
         Ok(Self(Arc::new(Shared {
-            issuers,
+            issuers: settings.into_iter().map(Issuer::new).collect(),
             verified: Mutex::new(Generations::new(MAX_VERIFIED)),
             clock,
             changes: watch::Sender::new(()),
@@ -133,7 +155,7 @@ impl Issuers {
     /// Begins to fetch the keys of each issuer, so that the first request does not wait. An issuer with an
     /// introspection may have no keys, and is left out.
     pub fn prefetch(&self) {
-        let now = (self.0.clock)();
+        let now = self.now();
         for issuer in &self.0.issuers {
             if issuer.settings.introspection.is_none() {
                 self.carry_out(issuer, issuer.begin_first_fetch(now));
@@ -151,29 +173,9 @@ impl Issuers {
             Examined::Pending(issuer) => Checked::Pending(PendingCheck {
                 token: token.into(),
                 issuer,
+                issuers: self.clone(),
             }),
         }
-    }
-
-    /// Waits for the result of a check, [`WAIT_LIMIT`] at most. Dropping the future ends the wait, and no fetch.
-    pub async fn wait(&self, pending: PendingCheck) -> Result<VerifiedToken, TokenRefusal> {
-        let mut settled = pending.issuer.settled.subscribe();
-        let checked = timeout(WAIT_LIMIT, async {
-            loop {
-                // What settles after this look is noticed.
-                settled.mark_unchanged();
-                match self.examine(&pending.token, (self.0.clock)()) {
-                    Examined::Decided(verdict) => return verdict,
-                    Examined::NotOurs => return Err(TokenRefusal::UnknownIssuer),
-                    Examined::Pending(_) => {}
-                }
-                if settled.changed().await.is_err() {
-                    // The issuer holds the sender, and `pending` the issuer.
-                    return Err(late());
-                }
-            }
-        });
-        checked.await.unwrap_or_else(|_| Err(late()))
     }
 
     /// The standing of a token that was good, without a look at the token. Asked before each use, and when
@@ -203,11 +205,8 @@ impl Issuers {
         subject: &str,
         version: u64,
     ) -> Result<bool, VersionError> {
-        let found = self
-            .0
-            .issuers
-            .iter()
-            .find(|candidate| &*candidate.name == issuer);
+        let is_named = |candidate: &&Arc<Issuer>| &*candidate.name == issuer;
+        let found = self.0.issuers.iter().find(is_named);
         let found = found.ok_or_else(|| VersionError::UnknownIssuer(issuer.to_owned()))?;
         let is_raised = found.raise_version(subject, version)?;
         if is_raised {
@@ -231,6 +230,10 @@ impl Issuers {
         self.0.stop.cancel();
         self.0.tasks.close();
         self.0.tasks.wait().await;
+    }
+
+    fn now(&self) -> SystemTime {
+        (self.0.clock)()
     }
 
     fn examine(&self, token: &[u8], now: SystemTime) -> Examined {
@@ -344,7 +347,7 @@ impl KeyFetch {
         let former = self.issuer.key_status();
         match fetched {
             Ok(fetched) => {
-                let keys = fetched.keys.len();
+                let keys = fetched.keys.count();
                 let change = (self.issuer.keys.lock()).succeed(fetched.keys, fetched.max_age, now);
                 if former.error.is_some() || former.fetched_at.is_none() {
                     tracing::info!(%issuer, keys, "the issuer's keys were fetched");

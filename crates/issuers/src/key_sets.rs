@@ -221,7 +221,7 @@ impl CachedKeys {
         let keys = self.fetched.as_ref().map(|fetched| &fetched.keys);
         KeyStatus {
             fetched_at: self.fetched.as_ref().map(|fetched| fetched.at),
-            keys: keys.map_or(0, |keys| keys.len()),
+            keys: keys.map_or(0, |keys| keys.count()),
             skipped: keys.map_or(0, |keys| keys.skipped),
             error: self.failure.as_ref().map(|failure| failure.reason.clone()),
         }

@@ -62,6 +62,8 @@ pub struct KeySet {
 pub enum KeySetError {
     #[error("it is no set of keys (line {line}, column {column})")]
     Unreadable { line: usize, column: usize },
+    #[error("it is not in UTF-8")]
+    NotUtf8,
     #[error("it has more than {MAX_KEYS} keys")]
     TooMany,
     #[error("it has no key for signatures that can be used; {skipped} keys were skipped")]
@@ -81,7 +83,9 @@ pub enum Candidates<'s> {
 impl KeySet {
     /// Reads a JWK set. Keys that cannot be used are skipped.
     pub fn read(body: &[u8]) -> Result<Self, KeySetError> {
-        let set: WrittenSet = serde_json::from_slice(body).map_err(|error| {
+        // Members that are not read are checked by this only.
+        let text = std::str::from_utf8(body).map_err(|_| KeySetError::NotUtf8)?;
+        let set: WrittenSet = serde_json::from_str(text).map_err(|error| {
             let (line, column) = (error.line(), error.column());
             KeySetError::Unreadable { line, column }
         })?;
@@ -98,7 +102,8 @@ impl KeySet {
         Ok(Self { keys, skipped })
     }
 
-    pub fn len(&self) -> usize {
+    /// Number of keys that can be used. It is never 0.
+    pub fn count(&self) -> usize {
         self.keys.len()
     }
 
@@ -410,7 +415,7 @@ mod tests {
         ] {
             let set = read(&[key.clone(), ed25519("other")]).expect("a usable key");
             assert_eq!(
-                (set.len(), set.skipped),
+                (set.count(), set.skipped),
                 if is_good { (2, 0) } else { (1, 1) },
                 "{key}"
             );
@@ -422,7 +427,7 @@ mod tests {
         assert_eq!(read(&[]), Err(KeySetError::NoKey { skipped: 0 }));
         assert_eq!(read(&[rsa(512)]), Err(KeySetError::NoKey { skipped: 1 }));
         let all = vec![ed25519("e"); MAX_KEYS];
-        assert_eq!(read(&all).map(|set| set.len()), Ok(MAX_KEYS));
+        assert_eq!(read(&all).map(|set| set.count()), Ok(MAX_KEYS));
         assert_eq!(
             read(&[all, vec![json!({})]].concat()),
             Err(KeySetError::TooMany)
@@ -445,6 +450,10 @@ mod tests {
                 "{text}: {error}"
             );
         }
+        assert_eq!(
+            KeySet::read(b"{\"keys\":[],\"x\":\"\xff\"}"),
+            Err(KeySetError::NotUtf8)
+        );
         let nested = format!(
             "{{\"keys\":[{}{}]}}",
             "[".repeat(100_000),

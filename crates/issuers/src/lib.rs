@@ -2,7 +2,7 @@
 //! server of OAuth 2.1 (MCP specification 2026-07-28, "Authorization"; RFC 9068, RFC 7662, RFC 9728).
 //!
 //! A door asks [`Issuers::check_now`], which never waits. If keys or an introspection have to be fetched first, it
-//! awaits [`Issuers::wait`]. What a token was found to be is kept beside the connection, and its
+//! awaits [`PendingCheck::wait`]. What a token was found to be is kept beside the connection, and its
 //! [`Issuers::standing`] is asked before each use.
 //!
 //! The decisions are pure and have a file each: `jwt` and `claims` (the token), `keys` (a set of keys and a

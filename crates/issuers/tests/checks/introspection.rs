@@ -90,13 +90,13 @@ async fn many_requests_with_one_token_ask_once() {
     let waiting: Vec<_> = (0..100)
         .map(
             |_| match world.issuers.check_now(b"same", world.clock.now()) {
-                Checked::Pending(waiting) => waiting,
+                Checked::Pending(pending) => pending,
                 other => panic!("{other:?}"),
             },
         )
         .collect();
-    for waiting in waiting {
-        let verified = soon(IN_PROCESS, "a result", world.issuers.wait(waiting)).await;
+    for pending in waiting {
+        let verified = soon(IN_PROCESS, "a result", pending.wait()).await;
         verified.expect("good");
     }
     assert_eq!(world.server.count(INTROSPECT), 1);
@@ -166,7 +166,7 @@ async fn an_issuer_without_an_answer_is_unavailable() {
 async fn a_slow_issuer_is_not_waited_for() {
     let world = world().await;
     world.server.set(INTROSPECT, Reply::Silence);
-    let Checked::Pending(waiting) = world.issuers.check_now(b"token", world.clock.now()) else {
+    let Checked::Pending(pending) = world.issuers.check_now(b"token", world.clock.now()) else {
         panic!("nothing to wait for");
     };
     until(IN_PROCESS, "the request", || {
@@ -174,7 +174,7 @@ async fn a_slow_issuer_is_not_waited_for() {
     })
     .await;
     tokio::time::pause();
-    let refusal = world.issuers.wait(waiting).await.expect_err("slow");
+    let refusal = pending.wait().await.expect_err("slow");
     assert_eq!(refusal.word(), "unavailable");
 }
 
@@ -199,9 +199,7 @@ async fn a_thousand_invented_tokens_cost_a_hundred_requests() {
         .collect();
     for check in checks {
         let verdict = match check {
-            Checked::Pending(waiting) => {
-                soon(IN_PROCESS, "a result", world.issuers.wait(waiting)).await
-            }
+            Checked::Pending(pending) => soon(IN_PROCESS, "a result", pending.wait()).await,
             Checked::Refused(refusal) => Err(refusal),
             other => panic!("{other:?}"),
         };

@@ -22,14 +22,14 @@ async fn many_requests_wait_for_one_fetch() {
         .map(|number| {
             let token = world.token_with("jti", json!(number));
             match world.issuers.check_now(token.as_bytes(), world.clock.now()) {
-                Checked::Pending(waiting) => waiting,
+                Checked::Pending(pending) => pending,
                 other => panic!("{other:?}"),
             }
         })
         .collect();
     assert!(!format!("{waiting:?}").contains("eyJ"), "a token is shown");
-    for waiting in waiting {
-        let verified = soon(IN_PROCESS, "a result", world.issuers.wait(waiting)).await;
+    for pending in waiting {
+        let verified = soon(IN_PROCESS, "a result", pending.wait()).await;
         assert_eq!(&*verified.expect("good").subject, "ada");
     }
     assert_eq!(
@@ -328,14 +328,14 @@ async fn a_slow_issuer_is_not_waited_for() {
     let world = World::new().await;
     world.server.set(KEYS, Reply::Silence);
     let token = world.good_token();
-    let Checked::Pending(waiting) = world.issuers.check_now(token.as_bytes(), world.clock.now())
+    let Checked::Pending(pending) = world.issuers.check_now(token.as_bytes(), world.clock.now())
     else {
         panic!("nothing to wait for");
     };
     until(IN_PROCESS, "the request", || world.server.count(KEYS) == 1).await;
     tokio::time::pause();
     let started_at = tokio::time::Instant::now();
-    let refusal = world.issuers.wait(waiting).await.expect_err("slow");
+    let refusal = pending.wait().await.expect_err("slow");
     assert_eq!(refusal.word(), "unavailable");
     assert!(
         started_at.elapsed() <= mainstay_issuers::WAIT_LIMIT,
@@ -355,7 +355,7 @@ async fn closing_ends_the_fetches() {
     let world = World::new().await;
     world.server.set(METADATA, Reply::Silence);
     let token = world.good_token();
-    let Checked::Pending(waiting) = world.issuers.check_now(token.as_bytes(), world.clock.now())
+    let Checked::Pending(pending) = world.issuers.check_now(token.as_bytes(), world.clock.now())
     else {
         panic!("nothing to wait for");
     };
@@ -364,7 +364,7 @@ async fn closing_ends_the_fetches() {
     })
     .await;
     let (waited, ()) = soon(IN_PROCESS, "the end", async {
-        tokio::join!(world.issuers.wait(waiting), world.issuers.close())
+        tokio::join!(pending.wait(), world.issuers.close())
     })
     .await;
     let refusal = waited.expect_err("closed");

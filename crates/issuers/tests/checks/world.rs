@@ -81,9 +81,8 @@ impl World {
             Checked::Valid(verified) => Ok(verified),
             Checked::Refused(refusal) => Err(refusal),
             Checked::NotOurs => panic!("not ours"),
-            Checked::Pending(waiting) => {
-                let checked = self.issuers.wait(waiting);
-                soon(IN_PROCESS, "the result of a check", checked).await
+            Checked::Pending(pending) => {
+                soon(IN_PROCESS, "the result of a check", pending.wait()).await
             }
         }
     }
