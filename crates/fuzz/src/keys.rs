@@ -12,7 +12,12 @@ pub fn check(data: &[u8]) {
             assert!(written_keys(data).is_none_or(|keys| keys.len() == skipped));
             return;
         }
-        Err(KeySetError::NotUtf8 | KeySetError::TooMany | KeySetError::Unreadable { .. }) => return,
+        Err(
+            KeySetError::NotUtf8
+            | KeySetError::NoObject
+            | KeySetError::TooMany
+            | KeySetError::Unreadable { .. },
+        ) => return,
     };
     let Some(written) = written_keys(data) else {
         return;

@@ -13,10 +13,16 @@ use mainstay_core::{
 use mainstay_transport::{BoundedError, BoundedRequest, private_address, send_bounded};
 use serde::Deserialize;
 
-use crate::keys::{KeySet, KeySetError};
+use crate::{
+    keys::{KeySet, KeySetError},
+    strict_json::begins_object,
+};
 
-/// Maximum bytes of an answer. A hundred keys with certificates have less.
-const MAX_ANSWER: usize = 1024 * 1024;
+/// Maximum bytes of a document. A hundred keys with certificates have less.
+const MAX_DOCUMENT: usize = 1024 * 1024;
+
+/// Maximum bytes of an answer to an introspection. A thousand of them are remembered.
+const MAX_INTROSPECTION: usize = 64 * 1024;
 
 /// Time limit for one request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
@@ -129,7 +135,9 @@ impl IssuerClient {
             };
             let request = Request::get(&endpoint.url)
                 .header(header::ACCEPT, "application/jwk-set+json, application/json");
-            let answer = self.send(&endpoint, request, String::new()).await?;
+            let answer = self
+                .send(&endpoint, request, String::new(), MAX_DOCUMENT)
+                .await?;
             let keys = KeySet::read(answer.body()).map_err(|reason| FetchError::Keys {
                 url: endpoint.url,
                 reason,
@@ -175,7 +183,7 @@ impl IssuerClient {
                 let credentials = STANDARD.encode(format!("{id}:{secret}"));
                 request = request.header(header::AUTHORIZATION, format!("Basic {credentials}"));
             }
-            match self.send(&endpoint, request, form).await {
+            match self.send(&endpoint, request, form, MAX_INTROSPECTION).await {
                 Err(FetchError::Refused {
                     url,
                     status: status @ (401 | 403),
@@ -241,7 +249,10 @@ impl IssuerClient {
         for path in issuer_metadata_paths(uri.path()) {
             let endpoint = Endpoint::configured(&format!("{scheme}://{authority}{path}"));
             let request = Request::get(&endpoint.url).header(header::ACCEPT, "application/json");
-            let read = match self.send(&endpoint, request, String::new()).await {
+            let read = match self
+                .send(&endpoint, request, String::new(), MAX_DOCUMENT)
+                .await
+            {
                 Ok(answer) => IssuerMetadata::read(answer.body(), &endpoint.url, issuer),
                 Err(error @ FetchError::Unanswered(BoundedError::Redirect { .. })) => Err(error),
                 Err(error @ FetchError::Refused { .. }) => Err(error),
@@ -272,6 +283,7 @@ impl IssuerClient {
         endpoint: &Endpoint,
         request: http::request::Builder,
         body: String,
+        max_bytes: usize,
     ) -> Result<Response<Vec<u8>>, FetchError> {
         let request = request
             .body(body.into_bytes())
@@ -281,7 +293,7 @@ impl IssuerClient {
         let answer = send_bounded(BoundedRequest {
             request,
             network: &self.settings.network,
-            max_bytes: MAX_ANSWER,
+            max_bytes,
             time_limit: REQUEST_LIMIT,
             only_public: self.is_only_public(endpoint.named_by).await,
             follows_redirects: false,
@@ -319,12 +331,16 @@ impl Endpoint {
 
 impl IssuerMetadata {
     fn read(body: &[u8], url: &str, issuer: &str) -> Result<Self, FetchError> {
-        let metadata: Self =
-            serde_json::from_slice(body).map_err(|error| FetchError::NoMetadata {
-                url: url.to_owned(),
-                line: error.line(),
-                column: error.column(),
-            })?;
+        let no_metadata = |line, column| FetchError::NoMetadata {
+            url: url.to_owned(),
+            line,
+            column,
+        };
+        if !begins_object(body) {
+            return Err(no_metadata(1, 1));
+        }
+        let metadata: Self = serde_json::from_slice(body)
+            .map_err(|error| no_metadata(error.line(), error.column()))?;
         if metadata.issuer != issuer {
             return Err(FetchError::OtherIssuer {
                 url: url.to_owned(),
@@ -433,6 +449,7 @@ mod tests {
             let error = read(text).expect_err(text);
             assert!(matches!(error, FetchError::OtherIssuer { .. }), "{error}");
         }
+        read(r#"["https://a","https://k",null,null]"#).expect_err("an array");
         let error = read("<html>").expect_err("no metadata").to_string();
         assert_eq!(
             error,
@@ -482,7 +499,9 @@ mod tests {
         };
         let request = Request::get(&endpoint.url);
         let client = client("https://8.8.8.8");
-        let sent = client.send(&endpoint, request, String::new()).await;
+        let sent = client
+            .send(&endpoint, request, String::new(), MAX_DOCUMENT)
+            .await;
         let error = sent.expect_err("a private address").to_string();
         assert!(error.contains("private address 127.0.0.1"), "{error}");
     }

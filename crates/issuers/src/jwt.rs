@@ -5,7 +5,10 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use mainstay_core::config::SignatureAlgorithm;
 use serde_json::{Map, Value};
 
-use crate::{refusal::TokenRefusal, strict_json::read_object};
+use crate::{
+    refusal::TokenRefusal,
+    strict_json::{begins_object, read_object},
+};
 
 /// Maximum bytes of a token. Tokens with hundreds of groups have some kilobytes.
 pub const MAX_TOKEN: usize = 16 * 1024;
@@ -49,8 +52,7 @@ impl<'t> JwtText<'t> {
     fn new(text: &'t str) -> Option<Self> {
         let (signed, signature) = text.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
-        let begins_object = decode(header)?.trim_ascii_start().starts_with(b"{");
-        (begins_object && !claims.contains('.')).then_some(Self {
+        (begins_object(&decode(header)?) && !claims.contains('.')).then_some(Self {
             header,
             claims,
             signature,

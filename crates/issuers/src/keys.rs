@@ -16,7 +16,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use crate::{digest::KeyDigest, jwt::MAX_KEY_ID};
+use crate::{digest::KeyDigest, jwt::MAX_KEY_ID, strict_json::begins_object};
 
 /// Keys in one set at most. An issuer has a handful.
 pub const MAX_KEYS: usize = 100;
@@ -64,6 +64,8 @@ pub enum KeySetError {
     Unreadable { line: usize, column: usize },
     #[error("it is not in UTF-8")]
     NotUtf8,
+    #[error("it is no object of JSON")]
+    NoObject,
     #[error("it has more than {MAX_KEYS} keys")]
     TooMany,
     #[error("it has no key for signatures that can be used; {skipped} keys were skipped")]
@@ -85,6 +87,9 @@ impl KeySet {
     pub fn read(body: &[u8]) -> Result<Self, KeySetError> {
         // Members that are not read are checked by this only.
         let text = std::str::from_utf8(body).map_err(|_| KeySetError::NotUtf8)?;
+        if !begins_object(body) {
+            return Err(KeySetError::NoObject);
+        }
         let set: WrittenSet = serde_json::from_str(text).map_err(|error| {
             let (line, column) = (error.line(), error.column());
             KeySetError::Unreadable { line, column }
@@ -135,7 +140,10 @@ impl KeySet {
 impl IssuerKey {
     /// `None` for a key that cannot be used.
     fn read(json: &RawValue) -> Option<Self> {
-        let key: WrittenKey = serde_json::from_str(json.get()).ok()?;
+        let text = json.get();
+        let key: WrittenKey = serde_json::from_str(text)
+            .ok()
+            .filter(|_| begins_object(text.as_bytes()))?;
         let algorithm = match &key.alg {
             Some(name) => Some(SignatureAlgorithm::from_name(name)?),
             None => None,
@@ -412,6 +420,24 @@ mod tests {
             (json!(null), false),
             (json!([]), false),
             (json!("x"), false),
+            // The members of a key in their order, without names.
+            (
+                json!([
+                    "OKP",
+                    "e",
+                    null,
+                    null,
+                    null,
+                    "Ed25519",
+                    null,
+                    null,
+                    encode(&[7; 32]),
+                    null,
+                    null,
+                    null
+                ]),
+                false,
+            ),
         ] {
             let set = read(&[key.clone(), ed25519("other")]).expect("a usable key");
             assert_eq!(
@@ -434,10 +460,14 @@ mod tests {
         );
         let million = format!("{{\"keys\":[{}1]}}", "{},".repeat(1_000_000));
         assert_eq!(KeySet::read(million.as_bytes()), Err(KeySetError::TooMany));
+        for text in ["", "<html>", "[]", "[[]]", "null", "1"] {
+            assert_eq!(
+                KeySet::read(text.as_bytes()),
+                Err(KeySetError::NoObject),
+                "{text}"
+            );
+        }
         for text in [
-            "",
-            "<html>",
-            "[]",
             "{}",
             r#"{"keys":{}}"#,
             r#"{"keys":null}"#,

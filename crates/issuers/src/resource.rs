@@ -47,8 +47,8 @@ pub fn resource_metadata_url(resource: &str) -> Option<String> {
     (!authority.is_empty()).then(|| format!("{scheme}://{authority}{metadata_path}"))
 }
 
-/// The value of `WWW-Authenticate`. `refusal` is `None` for a request without a token. `scopes` are those that a client
-/// should ask its issuer for.
+/// The value of `WWW-Authenticate` of an answer with 401 or 403. `refusal` is `None` for a request without a token.
+/// `scopes` are those that a client should ask its issuer for.
 pub fn challenge(
     refusal: Option<&TokenRefusal>,
     scopes: &[&str],

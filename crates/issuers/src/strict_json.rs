@@ -35,6 +35,11 @@ pub fn read_object(bytes: &[u8]) -> Result<Map<String, Value>, NotAnObject> {
     }
 }
 
+/// True for the text of an object. A derived reader of a structure takes an array for it, too.
+pub fn begins_object(json: &[u8]) -> bool {
+    json.trim_ascii_start().starts_with(b"{")
+}
+
 struct StrictValue(Value);
 
 impl<'de> Deserialize<'de> for StrictValue {

@@ -209,7 +209,7 @@ async fn a_set_that_cannot_be_used_keeps_the_former_keys() {
             Reply::json(million),
             "answered with more than 1048576 bytes",
         ),
-        (html, "it is no set of keys"),
+        (html, "it is no object of JSON"),
         (Reply::answer(302, &location, ""), "which is not followed"),
         (
             Reply::answer(301, "location: /keys2\r\n", ""),
