@@ -30,4 +30,5 @@ pub mod suspects;
 pub mod switches;
 pub mod trace;
 pub mod trouble;
+pub mod well_known;
 pub mod words;

@@ -7,8 +7,10 @@
 pub mod display;
 pub mod events;
 pub mod framing;
+pub mod keys;
 pub mod names;
 pub mod references;
+pub mod tokens;
 
 /// An input. Its first bytes define the limit, and the pieces in which the rest is read.
 struct Input<'a> {

@@ -41,3 +41,13 @@ fn references() {
 fn names() {
     replay("names", fuzz::names::check);
 }
+
+#[test]
+fn tokens() {
+    replay("tokens", fuzz::tokens::check);
+}
+
+#[test]
+fn keys() {
+    replay("keys", fuzz::keys::check);
+}

@@ -1,37 +1,26 @@
 //! The URLs of metadata documents, in the order in which they are tried, and the checks of the documents
 //! (specification 2026-07-28, "Authorization Server Discovery"; RFC 9728; RFC 8414; OpenID Connect Discovery 1.0).
 
+use mainstay_core::well_known::{issuer_metadata_paths, resource_metadata_path};
 use oauth2::url::{Host, Url};
 use serde::{Deserialize, Serialize};
 
 use crate::scopes::{OFFLINE_ACCESS, Scopes};
 
-const RESOURCE_PATH: &str = "/.well-known/oauth-protected-resource";
-const OAUTH_PATH: &str = "/.well-known/oauth-authorization-server";
-const OPENID_PATH: &str = "/.well-known/openid-configuration";
-
 /// The URLs of a server's own metadata if its challenge names none: below its path, then at its root.
 pub fn resource_metadata_urls(server: &Url) -> Vec<Url> {
-    let path = server.path().trim_end_matches('/');
-    let mut urls = Vec::new();
-    if !path.is_empty() {
-        urls.push(at_path(server, &format!("{RESOURCE_PATH}{path}")));
+    let at_root = at_path(server, &resource_metadata_path(""));
+    let below_path = at_path(server, &resource_metadata_path(server.path()));
+    if below_path == at_root {
+        return vec![at_root];
     }
-    urls.push(at_path(server, RESOURCE_PATH));
-    urls
+    vec![below_path, at_root]
 }
 
 /// The URLs of an authorization server's metadata.
 pub fn issuer_metadata_urls(issuer: &Url) -> Vec<Url> {
-    let path = issuer.path().trim_end_matches('/');
-    if path.is_empty() {
-        return vec![at_path(issuer, OAUTH_PATH), at_path(issuer, OPENID_PATH)];
-    }
-    vec![
-        at_path(issuer, &format!("{OAUTH_PATH}{path}")),
-        at_path(issuer, &format!("{OPENID_PATH}{path}")),
-        at_path(issuer, &format!("{path}{OPENID_PATH}")),
-    ]
+    let paths = issuer_metadata_paths(issuer.path());
+    paths.iter().map(|path| at_path(issuer, path)).collect()
 }
 
 /// Returns the URL with another path, without query and fragment.

@@ -67,6 +67,7 @@ impl Web for WebClient {
                 max_bytes: MAX_ANSWER,
                 time_limit: TIME_LIMIT,
                 only_public,
+                follows_redirects: true,
             });
             let answered = sent.await.map(|answer| {
                 let mut response = answer.response;

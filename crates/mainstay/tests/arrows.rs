@@ -13,7 +13,7 @@ use serde_json::Value;
 const PACKAGES: &str = "
     mainstay-bench      -> mainstay-api mainstay-core mainstay-journal mainstay-journal-store fake-server
     chaos               -> fake-server
-    fuzz                -> mainstay-config mainstay-core mainstay-platform mainstay-transport
+    fuzz                -> mainstay-config mainstay-core mainstay-issuers mainstay-platform mainstay-transport
 
     mainstay            -> mainstay-api mainstay-client-files mainstay-command-line mainstay-commands mainstay-config mainstay-core mainstay-doors mainstay-doorway mainstay-front mainstay-gateway mainstay-install mainstay-journal mainstay-journal-store mainstay-login mainstay-page mainstay-platform mainstay-rest mainstay-terminal mainstay-testkit mainstay-tokens mainstay-transport fake-server
     mainstay-terminal   -> mainstay-api mainstay-command-line mainstay-core mainstay-platform
@@ -26,6 +26,7 @@ const PACKAGES: &str = "
     mainstay-doorway    -> mainstay-api mainstay-config mainstay-core mainstay-gateway mainstay-journal mainstay-platform mainstay-tokens mainstay-transport
     mainstay-gateway    -> mainstay-config mainstay-core mainstay-journal mainstay-platform mainstay-transport
     mainstay-login      -> mainstay-core mainstay-platform mainstay-transport
+    mainstay-issuers    -> mainstay-core mainstay-testkit mainstay-transport
     mainstay-transport  -> mainstay-config mainstay-core mainstay-platform mainstay-testkit
     mainstay-journal-store -> mainstay-core mainstay-journal mainstay-platform mainstay-testkit
     mainstay-journal    -> mainstay-core mainstay-platform

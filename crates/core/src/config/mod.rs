@@ -5,6 +5,7 @@ mod alerts;
 pub mod defaults;
 mod error;
 mod glob;
+mod issuers;
 mod journal;
 mod listener;
 mod network;
@@ -22,6 +23,10 @@ use crate::{access::AccessPolicy, ids::ServerName, words::words};
 pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};
 pub use glob::Glob;
+pub use issuers::{
+    IntrospectionSettings, IssuerFault, MAX_ISSUERS, MAX_LEEWAY, MAX_REQUIRED_SCOPES,
+    SignatureAlgorithm, TrustedIssuer, check_issuers, is_secure_url,
+};
 pub use journal::{Durability, Journal, Payloads, Redact, redact_pattern};
 pub use listener::{AddressRange, InvalidRange, ListenerTls};
 pub use network::{NetworkSettings, ProxyChoice};

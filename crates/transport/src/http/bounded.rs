@@ -29,10 +29,12 @@ pub struct BoundedRequest<'a> {
     pub time_limit: Duration,
     /// True if the request must not reach a private address, even after a redirect.
     pub only_public: bool,
+    /// True if the redirects of a GET are followed. Else a redirect is an error.
+    pub follows_redirects: bool,
 }
 
-/// The answer to a bounded request. The headers are those that logins read: `Content-Type`, `Retry-After`,
-/// `WWW-Authenticate` and `Date`.
+/// The answer to a bounded request. The headers are those that its senders read: `Cache-Control`, `Content-Type`,
+/// `Retry-After`, `WWW-Authenticate` and `Date`.
 #[derive(Debug)]
 pub struct BoundedAnswer {
     /// The URL that has answered, after all redirects, without user and query.
@@ -65,8 +67,8 @@ pub enum BoundedError {
     Private { url: String, address: IpAddr },
 }
 
-/// Sends a request. Follows the redirects of a GET, but never from HTTPS to HTTP. A redirect of a request
-/// with a body is returned as the answer.
+/// Sends a request. Follows the redirects of a GET if the request says so, but never from HTTPS to HTTP. A
+/// redirect of a request with a body is returned as the answer.
 pub async fn send_bounded(request: BoundedRequest<'_>) -> Result<BoundedAnswer, BoundedError> {
     let limit = request.time_limit;
     let url = urls::place(request.request.uri());
@@ -80,6 +82,7 @@ async fn follow(request: BoundedRequest<'_>) -> Result<BoundedAnswer, BoundedErr
         network,
         max_bytes,
         only_public,
+        follows_redirects,
         time_limit: _,
     } = request;
     let (parts, body) = request.into_parts();
@@ -120,7 +123,8 @@ async fn follow(request: BoundedRequest<'_>) -> Result<BoundedAnswer, BoundedErr
         if let (true, 301 | 302 | 303 | 307 | 308, Some(location)) =
             (is_get, status, response.head.get("location"))
         {
-            let next = resolve(&uri, location).filter(|next| keeps_encryption(&uri, next));
+            let next = resolve(&uri, location)
+                .filter(|next| follows_redirects && keeps_encryption(&uri, next));
             uri = next.ok_or_else(|| BoundedError::Redirect {
                 url,
                 target: location.chars().take(200).collect(),
@@ -128,7 +132,13 @@ async fn follow(request: BoundedRequest<'_>) -> Result<BoundedAnswer, BoundedErr
             continue;
         }
         let mut answer = Response::builder().status(status);
-        for name in ["content-type", "retry-after", "www-authenticate", "date"] {
+        for name in [
+            "cache-control",
+            "content-type",
+            "retry-after",
+            "www-authenticate",
+            "date",
+        ] {
             for value in response.head.all(name) {
                 answer = answer.header(name, value);
             }

@@ -61,6 +61,7 @@ pub async fn download(request: DownloadRequest<'_>) -> Result<Bytes, DownloadErr
         max_bytes: request.bytes,
         time_limit: request.time,
         only_public: false,
+        follows_redirects: true,
     });
     let answer = answer.await?;
     let status = answer.response.status().as_u16();
