@@ -181,6 +181,104 @@ async fn a_changed_rule_holds_at_once_for_what_is_open() {
     client.call("writer__count", json!({})).await;
 }
 
+/// Names that a server may take for a refused item, in a spelling that no rule names.
+#[tokio::test]
+async fn no_spelling_leads_around_a_rule() {
+    let world = World::new(&json!({
+        "default": "allow",
+        "rules": [
+            {"servers": ["reader"], "tools": ["echo"], "prompts": ["greet"], "allow": false},
+            {"who": ["paths"], "servers": ["reader"], "resources": ["fake://public/*"]},
+            {"who": ["paths"], "servers": ["reader"], "allow": false},
+            {"servers": ["writer"], "tools": ["count"], "allow": false},
+        ],
+    }))
+    .await;
+    let token = world.token("ci");
+    let client = world.client("/servers/reader/mcp", &token).await;
+    let modern = world.modern("/servers/reader/mcp", &token);
+    let count = world.reader.received().len();
+    for (method, params) in [
+        (
+            "tools/call",
+            json!({"name": "ECHO", "arguments": {"text": "hi"}}),
+        ),
+        (
+            "tools/call",
+            json!({"name": "echo ", "arguments": {"text": "hi"}}),
+        ),
+        ("prompts/get", json!({"name": "Greet"})),
+        ("vendor/wipe", json!({"name": "echo"})),
+    ] {
+        let error = client.error(method, params.clone()).await;
+        assert!(
+            [-32602, -32601].contains(&error["code"].as_i64().expect("a code")),
+            "{error}"
+        );
+        modern.error(method, params).await;
+    }
+    assert_eq!(
+        world.reader.received().len(),
+        count,
+        "the server is not asked"
+    );
+    client.call("count", json!({})).await;
+    // Without rules everything goes to the server.
+    let operator = world.client("/servers/reader/mcp", TOKEN).await;
+    operator.error("vendor/wipe", json!({})).await;
+    assert_eq!(world.reader.count("vendor/wipe"), 1);
+
+    let token = world.token("paths");
+    for path in ["/servers/reader/mcp", "/mcp"] {
+        let client = world.client(path, &token).await;
+        let count = world.reader.count("resources/read");
+        for uri in [
+            "fake://text",
+            "fake://public/../text",
+            "fake://public/%2e%2e/text",
+            "fake://public/..%2Ftext",
+            "fake://public/..\\text",
+            "fake://%70rivate/text",
+        ] {
+            client.error("resources/read", json!({"uri": uri})).await;
+        }
+        assert_eq!(world.reader.count("resources/read"), count, "{path}");
+    }
+}
+
+/// A bare name of several servers is answered without those that the client may not see.
+#[tokio::test]
+async fn an_ambiguous_name_names_no_hidden_server() {
+    let world = World::new(&json!({
+        "rules": [{"who": ["one"], "servers": ["reader"]}, {"who": ["both"]}],
+    }))
+    .await;
+    let client = world.client("/mcp", &world.token("both")).await;
+    let error = client
+        .error("tools/call", json!({"name": "echo"}))
+        .await
+        .to_string();
+    assert!(
+        error.contains("reader__echo") && error.contains("writer__echo"),
+        "{error}"
+    );
+    let client = world.client("/mcp", &world.token("one")).await;
+    client.assert_echo("echo").await;
+    let nobody = world.client("/mcp", &world.token("nobody")).await;
+    let error = nobody
+        .error("tools/call", json!({"name": "echo"}))
+        .await
+        .to_string();
+    assert!(
+        !error.contains("reader") && !error.contains("writer"),
+        "{error}"
+    );
+    assert_eq!(
+        (world.reader.runs("echo"), world.writer.runs("echo")),
+        (1, 0)
+    );
+}
+
 #[tokio::test]
 async fn a_file_with_a_bad_rule_changes_nothing() {
     let world = World::new(&json!({"rules": [{"servers": ["reader"]}]})).await;

@@ -214,8 +214,11 @@ async fn private_address(uri: &Uri) -> Option<IpAddr> {
 /// True if this URI's host has private addresses alone. A name that has a public address, too, may
 /// belong to anybody.
 pub async fn is_in_private_network(uri: &Uri) -> bool {
-    let addresses = addresses(uri).await.unwrap_or_default();
-    !addresses.is_empty() && !addresses.into_iter().any(is_public)
+    are_all_private(&addresses(uri).await.unwrap_or_default())
+}
+
+fn are_all_private(addresses: &[IpAddr]) -> bool {
+    !addresses.is_empty() && !addresses.iter().any(|address| is_public(*address))
 }
 
 /// The addresses of a URI's host. `None` if it cannot be resolved.
@@ -229,6 +232,24 @@ async fn addresses(uri: &Uri) -> Option<Vec<IpAddr>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_with_a_public_address_is_in_no_private_network() {
+        for (addresses, is_private) in [
+            (&[][..], false),
+            (&["127.0.0.1"], true),
+            (&["10.0.0.1", "fd00::1"], true),
+            (&["203.0.114.9", "127.0.0.1"], false),
+            (&["127.0.0.1", "203.0.114.9"], false),
+            (&["2606:4700::1"], false),
+        ] {
+            let addresses: Vec<IpAddr> = addresses
+                .iter()
+                .map(|address| address.parse().expect("an address"))
+                .collect();
+            assert_eq!(are_all_private(&addresses), is_private, "{addresses:?}");
+        }
+    }
 
     /// The check of the connection itself: an earlier lookup may have returned another address.
     #[tokio::test]
