@@ -58,10 +58,14 @@ fn shell(script: &str) -> Receiver {
 }
 
 fn lost(events: &EventRing) {
+    lost_because(events, "gone");
+}
+
+fn lost_because(events: &EventRing, reason: &str) {
     let name = ServerName::new("fs").expect("a name");
     let kind = EventKind::ServerDisconnected {
         was_intentional: false,
-        reason: Some("gone".to_owned()),
+        reason: Some(reason.to_owned()),
     };
     events.publish(Some(&name), kind);
 }
@@ -205,6 +209,23 @@ async fn a_command_gets_the_alert_on_stdin_and_in_its_environment() {
              MAINSTAY_ALERT_TEXT=server fs has been down for 0 s: gone"
         )
     );
+    within(alerts.stop()).await;
+}
+
+/// A server may write a NUL into its reason. No variable of the environment can contain one.
+#[tokio::test]
+async fn a_command_is_started_whatever_the_reason_contains() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("told");
+    let script = format!(
+        "printenv MAINSTAY_ALERT_TEXT > {0}.new; mv {0}.new {0}",
+        file.display()
+    );
+    let events = EventRing::default();
+    let alerts = Alerts::start(&[alert(shell(&script))], &events);
+    lost_because(&events, "boom\0x");
+    let output = until(|| std::fs::read_to_string(&file).ok()).await;
+    assert!(output.ends_with("boom\u{fffd}x\n"), "{output:?}");
     within(alerts.stop()).await;
 }
 

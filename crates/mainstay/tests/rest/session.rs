@@ -39,6 +39,19 @@ fn assert_refused(answer: &crate::browser::BrowserAnswer, expected: (u16, &str),
     );
 }
 
+/// A stranger cannot fill the memory with bodies.
+#[tokio::test]
+async fn a_sign_in_has_a_short_body() {
+    let (_folder, world) = world();
+    let mut browser = world.browser();
+    let code = "x".repeat(16 << 10);
+    let answer = browser.sign_in(&json!({"code": code})).await;
+    assert_refused(&answer, (413, "request_too_large"), "a long body");
+    let code = world.code().await;
+    let answer = browser.sign_in(&json!({"code": code})).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+}
+
 #[tokio::test]
 async fn a_browser_signs_in_works_and_signs_out() {
     let (_folder, world) = world();
