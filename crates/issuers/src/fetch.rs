@@ -10,7 +10,7 @@ use mainstay_core::{
     config::{IntrospectionSettings, TrustedIssuer, is_secure_url},
     well_known::issuer_metadata_paths,
 };
-use mainstay_transport::{BoundedError, BoundedRequest, private_address, send_bounded};
+use mainstay_transport::{BoundedError, BoundedRequest, is_in_private_network, send_bounded};
 use serde::Deserialize;
 
 use crate::{
@@ -313,7 +313,7 @@ impl IssuerClient {
         match named_by {
             NamedBy::Configuration => false,
             NamedBy::Metadata => match self.settings.issuer.parse() {
-                Ok(issuer) => private_address(&issuer).await.is_none(),
+                Ok(issuer) => !is_in_private_network(&issuer).await,
                 Err(_) => true,
             },
         }

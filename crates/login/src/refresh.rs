@@ -58,11 +58,14 @@ impl LoginKeeper {
         let is_saved = state.save_failure.is_none();
         let change = match (stored, before) {
             (Some(stored), Some(before)) => {
-                let is_new = stored.tokens.access != before.tokens.access || stored.ended.is_some();
+                // A machine tries by itself, whatever has ended before.
+                let has_ended = server.grant() == Grant::Person
+                    && stored.ended.is_some()
+                    && before.ended.is_none();
+                let is_new = stored.tokens.access != before.tokens.access || has_ended;
                 if !is_saved || !is_new {
                     return false;
                 }
-                let has_ended = stored.ended.is_some() && before.ended.is_none();
                 state.upkeep.replace(stored);
                 has_ended.then_some(LoginChangeKind::Ended)
             }

@@ -244,6 +244,14 @@ impl LoginUpkeep {
         AfterRefusal::Denied(reason)
     }
 
+    /// True if the authorization server does not accept the client of the configuration, such as a secret that was
+    /// replaced. The login lasts, and the settings may be corrected.
+    fn is_about_settings(&self, error: &GrantError) -> bool {
+        let login = self.login.as_ref();
+        let is_configured = login.is_some_and(|login| login.registered_for.is_none());
+        self.grant == Grant::Person && is_configured && error.is_client_unknown()
+    }
+
     /// Handles the answer to a refresh: the login with its new tokens. `jitter` is from 0 to 1.
     pub fn handle_refresh(
         &mut self,
@@ -262,7 +270,7 @@ impl LoginUpkeep {
                 self.login = Some(login);
                 AfterRefresh::Save
             }
-            Err(error) if error.is_transient() => {
+            Err(error) if error.is_transient() || self.is_about_settings(&error) => {
                 let doubled = FIRST_PAUSE.saturating_mul(1 << self.failures.min(16));
                 let pause = doubled
                     .min(LONGEST_PAUSE)
@@ -366,6 +374,27 @@ mod tests {
             code: "invalid_grant".to_owned(),
             description: None,
         }
+    }
+
+    /// The secret of a configured client may be wrong for a while. A client that Mainstay registered itself is gone.
+    #[test]
+    fn an_unknown_client_ends_no_login_if_the_configuration_names_it() {
+        let unknown = || GrantError::Refused {
+            code: "invalid_client".to_owned(),
+            description: None,
+        };
+        let mut configured = upkeep(Some(100), Some("r"));
+        let after = configured.handle_refresh(Err(unknown()), at(100), 0.0);
+        assert!(matches!(after, AfterRefresh::Retry(_)), "{after:?}");
+        assert_eq!(configured.end(), None);
+        let mut registered = login(tokens("one", 0, Some(100), Some("r")));
+        registered.registered_for = Some("http://127.0.0.1:1/callback".to_owned());
+        let mut registered = LoginUpkeep::new(Grant::Person, Some(registered));
+        let after = registered.handle_refresh(Err(unknown()), at(100), 0.0);
+        assert!(matches!(after, AfterRefresh::Ended(_)), "{after:?}");
+        let mut machine = LoginUpkeep::new(Grant::ClientCredentials, None);
+        let after = machine.handle_refresh(Err(unknown()), at(100), 0.0);
+        assert!(matches!(after, AfterRefresh::Ended(_)), "{after:?}");
     }
 
     fn challenge(header: &str) -> Challenge {

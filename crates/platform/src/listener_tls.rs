@@ -159,9 +159,8 @@ impl TlsTexts {
         };
         let bad = |fault| unusable(CERTIFICATE_KEY, certificate, fault);
         let first = chain.first().map(|first| CertificateFacts::read(first));
-        let facts = match first {
-            Some(Ok(facts)) => facts,
-            _ => return Err(bad(TlsFault::BadCertificate)),
+        let Some(Ok(facts)) = first else {
+            return Err(bad(TlsFault::BadCertificate));
         };
         let (key_key, key_path) = match key {
             Some(path) => (PRIVATE_KEY_KEY, path),

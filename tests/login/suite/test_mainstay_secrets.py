@@ -139,6 +139,8 @@ class SecretsTest(MainstayTest):
                 records = get("GET", "/api/call-records?limit=1000")["calls"]
                 cids = {record[key] for record in records for key in ("arguments_cid", "result_cid") if key in record}
                 return [f"/api/objects/{cid}" for cid in cids]
+            case "/api/access/explain":
+                return [f"{route}?principal=anonymous&server={it['name']}" for it in get("GET", "/api/servers")["servers"]]
             case "/api/config/history/{version}":
                 return [f"/api/config/history/{it['version']}" for it in get("GET", "/api/config/history")["versions"]]
         if "{name}" in route:

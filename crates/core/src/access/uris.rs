@@ -7,14 +7,12 @@
 /// may take its URIs for paths of files.
 pub(super) fn simple_uri(uri: &str) -> Option<String> {
     let decoded = decode(uri).replace('\\', "/");
-    let (start, path) = match decoded.find("://") {
-        Some(index) => {
-            let authority = &decoded[index + 3..];
-            let end = authority.find('/').unwrap_or(authority.len());
-            decoded.split_at(index + 3 + end)
-        }
-        None => decoded.split_at(decoded.find(':').map_or(0, |index| index + 1)),
-    };
+    // The authority counts as a segment: a server may take it for the first folder.
+    let start_length = decoded
+        .find("://")
+        .map(|index| index + "://".len())
+        .or_else(|| decoded.find(':').map(|index| index + 1));
+    let (start, path) = decoded.split_at(start_length.unwrap_or_default());
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/').filter(|segment| !segment.is_empty()) {
         match segment {
@@ -83,6 +81,8 @@ mod tests {
             ("file:///public//a", Some("file:///public/a")),
             ("file:///../../etc/passwd", Some("file:///etc/passwd")),
             ("file:///a/..", Some("file:///")),
+            ("notes://public/../secret", Some("notes://secret")),
+            ("notes://../public/a", Some("notes://public/a")),
             ("notes:a/../b", Some("notes:b")),
             ("https://h/100%", None),
             ("https://h/%zz%4", None),

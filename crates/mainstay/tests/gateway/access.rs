@@ -238,7 +238,7 @@ async fn no_spelling_leads_around_a_rule() {
             "fake://public/%2e%2e/text",
             "fake://public/..%2Ftext",
             "fake://public/..\\text",
-            "fake://%70rivate/text",
+            "fake://%74ext",
         ] {
             client.error("resources/read", json!({"uri": uri})).await;
         }

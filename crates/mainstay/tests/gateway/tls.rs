@@ -58,11 +58,11 @@ fn impatient() -> Pauses {
 }
 
 impl World {
-    async fn new() -> Self {
-        Self::start(&parse(r#"{"mcpServers": {}}"#), false, Pauses::default()).await
+    fn new() -> Self {
+        Self::start(&parse(r#"{"mcpServers": {}}"#), false, Pauses::default())
     }
 
-    async fn start(config: &Config, demands_certificates: bool, pauses: Pauses) -> Self {
+    fn start(config: &Config, demands_certificates: bool, pauses: Pauses) -> Self {
         let authority = Authority::new("corp");
         let folder = tempfile::tempdir().expect("a folder");
         let [certificate, key] = authority.issue(&["localhost"]).write(folder.path());
@@ -256,8 +256,8 @@ impl Client {
     async fn read_until(&mut self, words: &str) {
         let reading = async {
             loop {
-                if let Some((_, behind)) = self.unread.split_once(words) {
-                    self.unread = behind.to_owned();
+                if let Some(start) = self.unread.find(words) {
+                    self.unread.drain(..start + words.len());
                     return;
                 }
                 let mut piece = [0; 4096];
@@ -289,7 +289,7 @@ fn bearer(token: &str) -> String {
 
 #[tokio::test]
 async fn both_versions_are_spoken_and_http_1_1_is_chosen() {
-    let world = World::new().await;
+    let world = World::new();
     for version in VERSIONS {
         let mut settings = world.trusting(version);
         settings.protocols = &["h2", "http/1.1"];
@@ -314,7 +314,7 @@ async fn both_versions_are_spoken_and_http_1_1_is_chosen() {
 #[tokio::test]
 async fn a_client_needs_a_certificate_of_the_authority() {
     let config = parse(r#"{"mcpServers": {}}"#);
-    let world = World::start(&config, true, Pauses::default()).await;
+    let world = World::start(&config, true, Pauses::default());
     for version in VERSIONS {
         let mut settings = world.trusting(version);
         assert_eq!(settings.status(world.port).await, None, "{version:?}");
@@ -331,7 +331,7 @@ async fn a_client_needs_a_certificate_of_the_authority() {
 
 #[tokio::test]
 async fn a_plain_request_is_told_to_use_https() {
-    let world = World::new().await;
+    let world = World::new();
     for request in [
         "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n".to_owned(),
         format!(
@@ -366,7 +366,7 @@ async fn a_plain_request_is_told_to_use_https() {
 
 #[tokio::test]
 async fn a_new_certificate_is_taken_while_streams_go_on() {
-    let world = World::start(&parse(r#"{"mcpServers": {}}"#), false, impatient()).await;
+    let world = World::start(&parse(r#"{"mcpServers": {}}"#), false, impatient());
     let mut stream = world.connect().await;
     let old = stream.certificate();
     stream
@@ -385,7 +385,7 @@ async fn a_new_certificate_is_taken_while_streams_go_on() {
 
 #[tokio::test]
 async fn unusable_files_leave_the_old_certificate_in_use() {
-    let world = World::start(&parse(r#"{"mcpServers": {}}"#), false, impatient()).await;
+    let world = World::start(&parse(r#"{"mcpServers": {}}"#), false, impatient());
     let mut stream = world.connect().await;
     let old = stream.certificate();
     stream
@@ -427,7 +427,7 @@ async fn unusable_files_leave_the_old_certificate_in_use() {
 
 #[tokio::test]
 async fn a_silent_client_is_left() {
-    let world = World::start(&parse(r#"{"mcpServers": {}}"#), false, impatient()).await;
+    let world = World::start(&parse(r#"{"mcpServers": {}}"#), false, impatient());
     // A client that says nothing, one that begins a handshake, and one that makes no request.
     for beginning in [&b""[..], b"\x16\x03\x01"] {
         let mut stream = TcpStream::connect(("127.0.0.1", world.port))
@@ -451,7 +451,7 @@ async fn a_silent_client_is_left() {
 async fn large_answers_arrive_whole_and_unread_ones_are_given_up() {
     let backend = Backend::http().await;
     let config = parse(&config(&[("x", &backend)], json!({})).to_string());
-    let world = World::start(&config, false, impatient()).await;
+    let world = World::start(&config, false, impatient());
     let mut client = world.connect().await;
     let session = client.initialize().await;
     let bytes = 8 * 1024 * 1024;
@@ -485,7 +485,7 @@ async fn large_answers_arrive_whole_and_unread_ones_are_given_up() {
 async fn a_half_closed_client_gets_its_answer() {
     let backend = Backend::http().await;
     let config = parse(&config(&[("x", &backend)], json!({})).to_string());
-    let world = World::start(&config, false, Pauses::default()).await;
+    let world = World::start(&config, false, Pauses::default());
     for version in VERSIONS {
         let mut client = world
             .trusting(version)
@@ -516,7 +516,7 @@ async fn a_half_closed_client_gets_its_answer() {
 
 #[tokio::test]
 async fn a_removed_token_ends_its_streams() {
-    let world = World::new().await;
+    let world = World::new();
     let (token, _) = world.tokens.add("laptop", None).expect("added");
     let token = bearer(token.expose());
     let mut client = world.connect().await;
@@ -570,7 +570,7 @@ async fn command_status(world: &World, request: &str, headers: &str) -> String {
 #[tokio::test]
 async fn the_listener_for_commands_always_demands_a_token() {
     let config = parse(r#"{"mcpServers": {}, "http": {"requireToken": false}}"#);
-    let world = World::start(&config, true, Pauses::default()).await;
+    let world = World::start(&config, true, Pauses::default());
     for path in ["POST /mcp", "GET /api/servers", "GET /metrics"] {
         assert_eq!(command_status(&world, path, "").await, "401", "{path}");
         let status = command_status(&world, path, &bearer(TOKEN)).await;
@@ -583,7 +583,7 @@ async fn the_listener_for_commands_always_demands_a_token() {
 /// A page over HTTPS has a cookie that is never sent in the clear.
 #[tokio::test]
 async fn the_cookie_of_the_page_is_secure() {
-    let world = World::new().await;
+    let world = World::new();
     let mut client = world.connect().await;
     let body = json!({"token": TOKEN}).to_string();
     let (status, answer) = client
@@ -614,7 +614,7 @@ async fn refused_certificates_are_logged_in_words() {
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     let config = parse(r#"{"mcpServers": {}}"#);
-    let world = World::start(&config, true, Pauses::default()).await;
+    let world = World::start(&config, true, Pauses::default());
     let mut settings = world.trusting(&TLS13);
     settings.status(world.port).await;
     settings.identity = Some(Authority::new("elsewhere").issue(&["me"]));

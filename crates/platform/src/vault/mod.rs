@@ -234,9 +234,16 @@ impl Vault {
             if path.extension().is_none_or(|extension| extension != ENTRY) {
                 continue;
             }
-            // Another process may remove the entry at any time.
-            let Some(entry) = read_entry(&path)? else {
-                continue;
+            let entry = match read_entry(&path) {
+                Ok(Some(entry)) => entry,
+                // Another process may remove the entry at any time.
+                Ok(None) => continue,
+                // A damaged entry must not hide the others. It cannot say its name.
+                Err(error @ VaultError::Sealed(_)) => {
+                    tracing::warn!(%error, "an entry of the vault is left out");
+                    continue;
+                }
+                Err(error) => return Err(error),
             };
             if let Ok(written) = fs::metadata(&path).and_then(|metadata| metadata.modified()) {
                 entries.push((entry.name, written));

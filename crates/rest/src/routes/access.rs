@@ -40,7 +40,7 @@ post(api::SESSION_DOWNLOADS, sign_in::make_ticket).summary("Make an address that
 get(api::ACCESS, access::overview).summary("The rules of access, and which servers each client sees")
         .answers::<api::AccessOverview>(),
 get(api::EXPLAIN_ACCESS, access::explain).summary("Whether a client may use a server or an item, and the rule that decides")
-        .query_needed("principal", "The name of a token, `anonymous` or `operator`", &json!({"type": "string"}))
+        .query_needed("principal", "The name of a token, `anonymous` or `operator`", &json!({"type": "string", "pattern": "^(client:)?[a-zA-Z0-9._-]{1,64}$"}))
         .query("profile", "The profile at whose endpoint the client asks. Without it, the endpoint of the server itself", &json!({"type": "string"}))
         .query_needed("server", "The server", &json!({"type": "string"}))
         .query("tool", "A tool, by the server's own name", &json!({"type": "string"}))
