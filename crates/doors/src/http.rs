@@ -348,13 +348,16 @@ impl HttpServer {
     ) -> Response<ResponseBody> {
         let mut address = client.address;
         let mut is_tls = self.tls.is_some();
+        // A page that rebinds its name to a trusted address can write the proxy's headers, but not `Host`.
+        let mut checked = self.guard.check(request.uri(), request.headers());
         if client.is_proxy {
             address = forwarded::visitor(&self.trusted_proxies, address, request.headers());
             is_tls = forwarded::is_https(request.headers()).unwrap_or(is_tls);
             forwarded::restore_host(request.headers_mut());
+            checked = checked.and_then(|()| self.guard.check(request.uri(), request.headers()));
         }
         let endpoint = self.endpoint(request.uri().path());
-        if let Err(violation) = self.guard.check(request.uri(), request.headers()) {
+        if let Err(violation) = checked {
             let (status, code) = match violation {
                 Forbidden::Malformed => (StatusCode::BAD_REQUEST, "invalid_request"),
                 Forbidden::Host | Forbidden::Origin => (StatusCode::FORBIDDEN, "forbidden"),

@@ -9,10 +9,18 @@ use mainstay_core::{
     principal::{ClientName, Principal},
 };
 
+/// The limits of one client's token.
+#[derive(Clone, Debug)]
+pub enum ClientLimits {
+    /// There is no such token, or it was removed while a request was under way. It opens nothing.
+    NoToken,
+    Unlimited,
+    Limited(Arc<TokenLimits>),
+}
+
 /// Knows the limits of clients' tokens.
 pub trait TokenLimitSource: fmt::Debug + Send + Sync {
-    /// The limits of the client's token. `None` if the token has no limits.
-    fn limits_of(&self, client: &ClientName) -> Option<Arc<TokenLimits>>;
+    fn limits_of(&self, client: &ClientName) -> ClientLimits;
 }
 
 /// Decides who may use what. A change takes effect at the next request.
@@ -44,10 +52,12 @@ impl AccessControl {
         self.policy.store(policy);
     }
 
-    pub fn limits_of(&self, principal: &Principal) -> Option<Arc<TokenLimits>> {
-        match principal {
-            Principal::Client(name) => self.token_limits.as_ref()?.limits_of(name),
-            Principal::Anonymous | Principal::Operator => None,
+    pub fn limits_of(&self, principal: &Principal) -> ClientLimits {
+        match (principal, &self.token_limits) {
+            (Principal::Client(name), Some(source)) => source.limits_of(name),
+            (Principal::Client(_) | Principal::Anonymous | Principal::Operator, _) => {
+                ClientLimits::Unlimited
+            }
         }
     }
 
@@ -59,27 +69,38 @@ impl AccessControl {
         profile: Option<&ProfileName>,
     ) -> Option<PrincipalAccess> {
         let policy = self.policy.load();
-        let limits = self.limits_of(principal);
+        let limits = match self.limits_of(principal) {
+            ClientLimits::NoToken => return Some(PrincipalAccess::nothing()),
+            ClientLimits::Unlimited => None,
+            ClientLimits::Limited(limits) => Some(limits),
+        };
         let profile = profile.map(ProfileName::as_str);
         PrincipalAccess::new(policy.as_ref(), limits.as_deref(), principal, profile)
     }
 
-    /// Like [`AccessControl::access_of`], also for a principal that may use everything.
+    /// Like [`AccessControl::access_of`], also for a principal that may use everything, and for a
+    /// client whose token is still to be made.
     pub fn explained_access_of(
         &self,
         principal: &Principal,
         profile: Option<&ProfileName>,
     ) -> PrincipalAccess {
         let policy = self.policy.load();
-        let limits = self.limits_of(principal);
+        let limits = match self.limits_of(principal) {
+            ClientLimits::NoToken | ClientLimits::Unlimited => None,
+            ClientLimits::Limited(limits) => Some(limits),
+        };
         let profile = profile.map(ProfileName::as_str);
         PrincipalAccess::explained(policy.as_ref(), limits.as_deref(), principal, profile)
     }
 
     /// True if a principal may use the endpoint of this profile, or of single servers (`None`).
     pub fn opens(&self, principal: &Principal, profile: Option<&ProfileName>) -> bool {
-        let limits = self.limits_of(principal);
-        limits.is_none_or(|limits| limits.opens(profile))
+        match self.limits_of(principal) {
+            ClientLimits::NoToken => false,
+            ClientLimits::Unlimited => true,
+            ClientLimits::Limited(limits) => limits.opens(profile),
+        }
     }
 
     /// True if no rule and no limit of its token restricts a principal.
@@ -99,5 +120,41 @@ impl AccessControl {
             && self
                 .access_of(principal, profile)
                 .is_none_or(|access| access.allows_server(server.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Limits(ClientLimits);
+
+    impl TokenLimitSource for Limits {
+        fn limits_of(&self, _: &ClientName) -> ClientLimits {
+            self.0.clone()
+        }
+    }
+
+    /// A request that is under way when its token is removed must not lose its limits.
+    #[test]
+    fn a_removed_token_opens_nothing() {
+        let server = ServerName::new("fs").expect("a name");
+        let client = Principal::Client(ClientName::new("ci").expect("a name"));
+        for (limits, is_open) in [
+            (ClientLimits::NoToken, false),
+            (ClientLimits::Unlimited, true),
+            (ClientLimits::Limited(Arc::default()), true),
+        ] {
+            let access = AccessControl::new(None, Some(Arc::new(Limits(limits.clone()))));
+            assert_eq!(access.opens(&client, None), is_open, "{limits:?}");
+            assert_eq!(access.is_unlimited(&client), is_open, "{limits:?}");
+            assert_eq!(access.allows_server(&client, None, &server), is_open);
+            let allows = access
+                .access_of(&client, None)
+                .is_none_or(|access| access.allows_server("fs"));
+            assert_eq!(allows, is_open, "{limits:?}");
+            assert!(access.opens(&Principal::Operator, None));
+        }
     }
 }

@@ -44,7 +44,7 @@ pub mod trial;
 mod view;
 
 pub use self::{
-    access::{AccessControl, TokenLimitSource},
+    access::{AccessControl, ClientLimits, TokenLimitSource},
     ask::{ask, refused, resource_not_found},
     credential_sources::{CredentialSources, OfferedLogin, Offering},
     gateway::{DRAIN_LIMIT, Gateway, SERVERS_LIMIT, SessionCount},

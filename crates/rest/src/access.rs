@@ -9,6 +9,7 @@ use mainstay_core::{
     ids::ProfileName,
     principal::{ClientName, Principal},
 };
+use mainstay_gateway::ClientLimits;
 use mainstay_tokens::ClientToken;
 use serde::Deserialize;
 
@@ -123,7 +124,8 @@ pub async fn explain(
         | DecisionReason::Operator
         | DecisionReason::Default
         | DecisionReason::TokenReadOnly
-        | DecisionReason::TokenProfiles => None,
+        | DecisionReason::TokenProfiles
+        | DecisionReason::UnclearUri => None,
     };
     Ok(Json(api::AccessExplanation {
         allowed: decision.is_allowed,
@@ -140,7 +142,11 @@ fn decide(
     decide: impl FnOnce(&PrincipalAccess) -> Decision,
 ) -> Decision {
     let access = &door.gateway.access;
-    if !access.opens(principal, profile) {
+    let is_closed = match access.limits_of(principal) {
+        ClientLimits::Limited(limits) => !limits.opens(profile),
+        ClientLimits::Unlimited | ClientLimits::NoToken => false,
+    };
+    if is_closed {
         return Decision {
             is_allowed: false,
             reason: DecisionReason::TokenProfiles,

@@ -84,7 +84,7 @@ pub struct Pass {
 pub struct Book {
     pub control: Fingerprint,
     clients: Vec<ClientToken>,
-    /// The limits of tokens. Tokens without limits are absent.
+    /// The limits of each token.
     limits: HashMap<ClientName, Arc<TokenLimits>>,
     /// Oldest first.
     pub sessions: Vec<BrowserSession>,
@@ -92,8 +92,9 @@ pub struct Book {
 
 impl Book {
     pub fn new(control: Fingerprint, clients: Vec<ClientToken>) -> Self {
-        let limited = clients.iter().filter(|client| !client.limits.is_nothing());
-        let limits = limited.map(|client| (client.name.clone(), Arc::clone(&client.limits)));
+        let limits = clients
+            .iter()
+            .map(|client| (client.name.clone(), Arc::clone(&client.limits)));
         Self {
             control,
             limits: limits.collect(),
@@ -106,7 +107,7 @@ impl Book {
         &self.clients
     }
 
-    /// The limits of a client's token. `None` if the token has no limits.
+    /// The limits of a client's token. `None` if there is no token of this name.
     pub fn limits_of(&self, client: &ClientName) -> Option<&Arc<TokenLimits>> {
         self.limits.get(client)
     }
@@ -154,10 +155,8 @@ impl Book {
             expires_at: lifetime.map(|lifetime| now + lifetime),
             limits: Arc::new(limits),
         };
-        if !client.limits.is_nothing() {
-            let limits = Arc::clone(&client.limits);
-            self.limits.insert(client.name.clone(), limits);
-        }
+        let limits = Arc::clone(&client.limits);
+        self.limits.insert(client.name.clone(), limits);
         self.clients.push(client.clone());
         Ok(client)
     }
@@ -357,7 +356,11 @@ mod tests {
             book.limits_of(&name("a")).map(|limits| &**limits),
             Some(&limits)
         );
-        assert_eq!(book.limits_of(&name("free")), None);
+        assert!(
+            book.limits_of(&name("free"))
+                .is_some_and(|limits| limits.is_nothing())
+        );
+        assert_eq!(book.limits_of(&name("nobody")), None);
         assert!(book.bearer(b"mst_secret", now).is_some());
         assert!(book.bearer(b"mst_secret", now + HOUR).is_none());
         let text = String::from_utf8(json).expect("UTF-8");

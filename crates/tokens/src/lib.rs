@@ -159,7 +159,7 @@ impl Tokens {
         !self.0.book.load().clients().is_empty()
     }
 
-    /// The limits of a client's token. `None` if the token has no limits.
+    /// The limits of a client's token. `None` if there is no token of this name.
     pub fn limits_of(&self, client: &ClientName) -> Option<Arc<TokenLimits>> {
         self.0.book.load().limits_of(client).cloned()
     }

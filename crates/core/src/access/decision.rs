@@ -6,7 +6,7 @@ use super::{
     effect::ToolEffect,
     limits::TokenLimits,
     policy::{AccessPolicy, AccessRule},
-    uris::simple_uri,
+    uris::other_forms,
 };
 use crate::{catalog::ListKind, principal::Principal};
 
@@ -57,6 +57,8 @@ pub enum DecisionReason {
     TokenReadOnly,
     /// The token does not open this endpoint.
     TokenProfiles,
+    /// Parsers of URIs do not agree on this URI.
+    UnclearUri,
 }
 
 impl fmt::Display for DecisionReason {
@@ -78,6 +80,9 @@ impl fmt::Display for DecisionReason {
                 f.write_str("the token allows only tools that their servers mark as read-only")
             }
             Self::TokenProfiles => f.write_str("the token does not open this endpoint"),
+            Self::UnclearUri => f.write_str(
+                "the URI has control characters or spaces at its ends, or is encoded too often",
+            ),
         }
     }
 }
@@ -97,6 +102,16 @@ impl PrincipalAccess {
         }
         let access = Self::explained(policy, limits, principal, profile);
         (!access.allows_everything()).then_some(access)
+    }
+
+    /// The access of a principal whose token does not exist any more.
+    pub fn nothing() -> Self {
+        Self {
+            policy: Some(Arc::new(AccessPolicy::default())),
+            rules: Box::default(),
+            is_read_only: false,
+            is_operator: false,
+        }
     }
 
     /// Like [`PrincipalAccess::new`], also for a principal that may use everything.
@@ -164,16 +179,15 @@ impl PrincipalAccess {
         }
     }
 
-    /// True if the principal may use the item. For a resource, the rules must allow its URI as it is
-    /// and in its simplest form, because a server may resolve `..` and percent-encoding.
+    /// True if the principal may use the item. For a resource, the rules must allow each form in
+    /// which a server may take its URI.
     pub fn allows_item(&self, question: &ItemQuestion<'_>) -> bool {
+        if question.kind != ListKind::Resources {
+            return self.allows_text(question);
+        }
+        let allows = |form: &String| self.allows_text(&question.about(form));
         self.allows_text(question)
-            && simplified(question).is_none_or(|simple| {
-                self.allows_text(&ItemQuestion {
-                    original: &simple,
-                    ..*question
-                })
-            })
+            && other_forms(question.original).is_some_and(|forms| forms.iter().all(allows))
     }
 
     fn allows_text(&self, question: &ItemQuestion<'_>) -> bool {
@@ -194,14 +208,25 @@ impl PrincipalAccess {
 
     /// The decision about an item, with its reason.
     pub fn decide(&self, question: &ItemQuestion<'_>) -> Decision {
-        if let Some(simple) = simplified(question)
-            && self.allows_text(question)
-        {
-            return self.decide(&ItemQuestion {
-                original: &simple,
-                ..*question
-            });
+        if question.kind != ListKind::Resources || self.is_operator {
+            return self.decide_text(question);
         }
+        let Some(forms) = other_forms(question.original) else {
+            return Decision {
+                is_allowed: false,
+                reason: DecisionReason::UnclearUri,
+            };
+        };
+        let refused = forms
+            .iter()
+            .find(|form| !self.allows_text(&question.about(form)));
+        match refused {
+            Some(form) if self.allows_text(question) => self.decide_text(&question.about(form)),
+            _ => self.decide_text(question),
+        }
+    }
+
+    fn decide_text(&self, question: &ItemQuestion<'_>) -> Decision {
         let is_allowed = self.is_operator || self.allows_text(question);
         let rule = self.deciding_rule(question);
         let reason = match rule {
@@ -219,11 +244,10 @@ impl PrincipalAccess {
     }
 }
 
-/// The simplest form of a resource's URI, if it has another form. `None` for other items.
-fn simplified(question: &ItemQuestion<'_>) -> Option<String> {
-    match question.kind {
-        ListKind::Resources => simple_uri(question.original),
-        ListKind::Tools | ListKind::Prompts | ListKind::Templates => None,
+impl<'a> ItemQuestion<'a> {
+    /// The same question about another text.
+    fn about(self, original: &'a str) -> Self {
+        Self { original, ..self }
     }
 }
 

@@ -1,18 +1,43 @@
-//! The simplest form of a URI, for comparisons with patterns.
+//! The forms of a URI that are compared with patterns.
 
-/// Returns the URI with its percent-encoding decoded, with `/` for `\\`, and without `.`, `..` and
-/// empty segments in its path (RFC 3986, 6.2.2). Returns `None` if the URI has this form already.
+/// Maximum number of times that a URI is decoded. A URI that still changes then is refused.
+const MAX_DECODINGS: usize = 4;
+
+/// Returns the forms in which a server may take this URI, besides the URI itself: with its
+/// percent-encoding decoded, with `/` for `\\`, and without `.`, `..` and empty segments (RFC 3986,
+/// 6.2.2). One form takes the query and the fragment for a part of the path, one does not. Returns
+/// `None` if the URI has characters that parsers of URIs drop, or if it is encoded too often.
 ///
-/// The form is not a URI that a server understands. It is stricter than RFC 3986, because a server
-/// may take its URIs for paths of files.
-pub(super) fn simple_uri(uri: &str) -> Option<String> {
-    let decoded = decode(uri).replace('\\', "/");
-    // The authority counts as a segment: a server may take it for the first folder.
-    let start_length = decoded
-        .find("://")
-        .map(|index| index + "://".len())
-        .or_else(|| decoded.find(':').map(|index| index + 1));
-    let (start, path) = decoded.split_at(start_length.unwrap_or_default());
+/// The forms are not URIs that a server understands. They are stricter than RFC 3986, because a
+/// server may take its URIs for paths of files.
+pub(super) fn other_forms(uri: &str) -> Option<Vec<String>> {
+    let mut decoded = uri.to_owned();
+    for _ in 0..MAX_DECODINGS {
+        let again = decode(&decoded);
+        if again == decoded {
+            break;
+        }
+        decoded = again;
+    }
+    let is_unclear = decode(&decoded) != decoded
+        || decoded.trim() != decoded
+        || decoded.chars().any(char::is_control);
+    if is_unclear {
+        return None;
+    }
+    let decoded = decoded.replace('\\', "/");
+    let path_length = decoded.find(['?', '#']).unwrap_or(decoded.len());
+    let (path, rest) = decoded.split_at(path_length);
+    let mut forms = vec![simplified(&decoded), simplified(path) + rest];
+    forms.dedup();
+    forms.retain(|form| form != uri);
+    Some(forms)
+}
+
+/// Removes `.`, `..` and empty segments. The authority counts as a segment, because a server may
+/// take it for the first folder.
+fn simplified(uri: &str) -> String {
+    let (start, path) = uri.split_at(start_length(uri));
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/').filter(|segment| !segment.is_empty()) {
         match segment {
@@ -24,13 +49,28 @@ pub(super) fn simple_uri(uri: &str) -> Option<String> {
         }
     }
     let slash = |is_there: bool| if is_there { "/" } else { "" };
-    let simple = format!(
+    format!(
         "{start}{}{}{}",
         slash(path.starts_with('/')),
         segments.join("/"),
         slash(path.ends_with('/') && !segments.is_empty())
-    );
-    (simple != uri).then_some(simple)
+    )
+}
+
+/// The length of the scheme with its `:` or `://` (RFC 3986, 3.1). 0 without a scheme.
+fn start_length(uri: &str) -> usize {
+    let Some((scheme, rest)) = uri.split_once(':') else {
+        return 0;
+    };
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    match (is_scheme, rest.starts_with("//")) {
+        (false, _) => 0,
+        (true, false) => scheme.len() + ":".len(),
+        (true, true) => scheme.len() + "://".len(),
+    }
 }
 
 /// Decodes the percent-encoding once. Bytes that are not UTF-8 become U+FFFD.
@@ -63,33 +103,60 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uri_is_simplified_as_a_server_may_do_it() {
-        for (uri, simple) in [
-            ("file:///public/a.txt", None),
-            ("fake://text", None),
-            ("fake://item/1?q=a b", None),
-            ("https://h/a/", None),
-            ("mail:inbox", None),
-            ("plain", None),
-            ("", None),
-            ("file:///public/../secret", Some("file:///secret")),
-            ("file:///public/%2e%2E/secret", Some("file:///secret")),
-            ("file:///public/..%2fsecret", Some("file:///secret")),
-            ("file:///public/..\\secret", Some("file:///secret")),
-            ("file:///%73ecret/key", Some("file:///secret/key")),
-            ("file:///public/./a", Some("file:///public/a")),
-            ("file:///public//a", Some("file:///public/a")),
-            ("file:///../../etc/passwd", Some("file:///etc/passwd")),
-            ("file:///a/..", Some("file:///")),
-            ("notes://public/../secret", Some("notes://secret")),
-            ("notes://../public/a", Some("notes://public/a")),
-            ("notes:a/../b", Some("notes:b")),
-            ("https://h/100%", None),
-            ("https://h/%zz%4", None),
-            ("https://h/%ff", Some("https://h/\u{fffd}")),
-            ("https://h/\u{e9}%c3%a9", Some("https://h/\u{e9}\u{e9}")),
+    fn a_uri_has_the_forms_in_which_a_server_may_take_it() {
+        for (uri, forms) in [
+            ("file:///public/a.txt", &[][..]),
+            ("fake://text", &[]),
+            ("fake://item/1?q=a b#c", &[]),
+            ("https://h/a/", &[]),
+            ("mail:inbox", &[]),
+            ("plain", &[]),
+            ("", &[]),
+            ("file:///public/../secret", &["file:///secret"]),
+            ("file:///public/%2e%2E/secret", &["file:///secret"]),
+            ("file:///public/%252e%252e/secret", &["file:///secret"]),
+            ("file:///public/..%2fsecret", &["file:///secret"]),
+            ("file:///public/..\\secret", &["file:///secret"]),
+            ("file:///%73ecret/key", &["file:///secret/key"]),
+            ("file:///public/./a", &["file:///public/a"]),
+            ("file:///public//a", &["file:///public/a"]),
+            ("file:///../../etc/passwd", &["file:///etc/passwd"]),
+            ("file:///a/..", &["file:///"]),
+            ("file:///a/public/..?x", &["file:///a?x"]),
+            ("file:///a/public/..#x", &["file:///a#x"]),
+            ("file:///a?x=/../b", &["file:///b"]),
+            ("notes:a/../b", &["notes:b"]),
+            ("notes://public/../secret", &["notes://secret"]),
+            ("notes://../public/a", &["notes://public/a"]),
+            (
+                "notes:public/../secret?://",
+                &["notes:secret?:/", "notes:secret?://"],
+            ),
+            ("https://h/100%", &[]),
+            ("https://h/%zz%4", &[]),
+            ("https://h/%ff", &["https://h/\u{fffd}"]),
+            ("https://h/\u{e9}%c3%a9", &["https://h/\u{e9}\u{e9}"]),
         ] {
-            assert_eq!(simple_uri(uri).as_deref(), simple, "{uri}");
+            let found = other_forms(uri).unwrap_or_else(|| panic!("{uri}"));
+            assert_eq!(found, forms, "{uri}");
+        }
+    }
+
+    #[test]
+    fn an_unclear_uri_has_no_forms() {
+        let often = format!("file:///a/%{}2e", "25".repeat(MAX_DECODINGS));
+        let endless = format!("file:///%{}", "25".repeat(20_000));
+        for uri in [
+            "file:///public/.\t./secret",
+            "file:///public/.\n./secret",
+            "file:///public/.%09./secret",
+            " file:///public/a",
+            "file:///public/a ",
+            "file:///public/a%00",
+            &often,
+            &endless,
+        ] {
+            assert_eq!(other_forms(uri), None, "{uri}");
         }
     }
 }

@@ -239,6 +239,8 @@ async fn no_spelling_leads_around_a_rule() {
             "fake://public/..%2Ftext",
             "fake://public/..\\text",
             "fake://%74ext",
+            "fake://public/.\t./text",
+            "fake://public/..?x",
         ] {
             client.error("resources/read", json!({"uri": uri})).await;
         }

@@ -132,14 +132,23 @@ pub async fn answer(upstream: Upstream, context: RequestContext<'_>) -> RpcReply
     match answer {
         Ok(answer) => {
             let reply = RpcReply::answer(id, &answer);
-            let is_hidden = |kind, original: &str, item: &str| {
+            let is_hidden = |kind, original: Option<&str>, item: &str| {
                 let effect = ToolEffect::from_tool(item);
-                view.hides_listed(kind, &server.name, original, effect)
+                original.map_or(view.is_restricted(), |original| {
+                    view.hides_listed(kind, &server.name, original, effect)
+                })
             };
             let text = edited_kind
                 .and_then(|kind| edited(&answer.frame, id, kind, is_hidden, cuts_results));
             match text {
                 Some(text) => reply.edited(text),
+                None if edited_kind.is_some()
+                    && view.is_restricted()
+                    && answer.frame.result().is_some() =>
+                {
+                    let reason = "the list of the server cannot be read";
+                    RpcReply::error(id, code::INTERNAL_ERROR, reason)
+                }
                 None => reply,
             }
         }
@@ -254,7 +263,7 @@ fn edited(
     answer: &Frame,
     id: &str,
     kind: ListKind,
-    is_hidden: impl Fn(ListKind, &str, &str) -> bool,
+    is_hidden: impl Fn(ListKind, Option<&str>, &str) -> bool,
     cuts_results: bool,
 ) -> Option<String> {
     let MessageKind::Response { id: span, body, .. } = answer.envelope().kind else {
@@ -265,7 +274,7 @@ fn edited(
         .into_iter()
         .filter(|item| {
             let original = message::text_member(item, kind.key());
-            !original.is_some_and(|original| is_hidden(kind, &original, item))
+            !is_hidden(kind, original.as_deref(), item)
         })
         .map(|item| {
             if cuts_results && kind == ListKind::Tools {
