@@ -85,18 +85,14 @@ pub async fn explain(
         Some(name) => Some(door.gateway.registry.profile(name)?.name.clone()),
         None => None,
     };
-    let mut items = [
+    let items = [
         (ListKind::Tools, question.tool),
         (ListKind::Prompts, question.prompt),
         (ListKind::Resources, question.resource),
-    ]
-    .into_iter()
-    .filter_map(|(kind, name)| Some((kind, name?)));
-    let item = items.next();
-    if items.next().is_some() {
-        let reason = "one of \"tool\", \"prompt\" and \"resource\" at most";
-        return Err(Refusal::Malformed(reason.to_owned()));
-    }
+    ];
+    let item = items
+        .into_iter()
+        .find_map(|(kind, name)| Some((kind, name?)));
     let effect = item
         .as_ref()
         .filter(|(kind, _)| *kind == ListKind::Tools)

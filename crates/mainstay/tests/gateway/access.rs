@@ -500,10 +500,6 @@ async fn rest_tells_who_may_use_what_and_why() {
             "profile_not_found",
         ),
         ("principal=a:b&server=reader", "invalid_request"),
-        (
-            "principal=ci&server=reader&tool=a&prompt=b",
-            "invalid_request",
-        ),
     ] {
         let (_, answer) = rest.try_get(&format!("/api/access/explain?{query}")).await;
         assert_eq!(answer["error"], error, "{query}: {answer}");
