@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use arc_swap::ArcSwapOption;
 use mainstay_core::{
-    access::{AccessPolicy, PrincipalAccess, TokenLimits},
+    access::{AccessPolicy, Decision, DecisionReason, PrincipalAccess, TokenLimits},
     ids::{ProfileName, ServerName},
     principal::{ClientName, Principal},
 };
@@ -20,6 +20,8 @@ pub enum ClientLimits {
 
 /// Knows the limits of clients' tokens.
 pub trait TokenLimitSource: fmt::Debug + Send + Sync {
+    /// The limits of the token of this name. Asked at each request of the client, so it must not
+    /// block.
     fn limits_of(&self, client: &ClientName) -> ClientLimits;
 }
 
@@ -48,11 +50,13 @@ impl AccessControl {
         self.policy.load_full()
     }
 
+    /// Replaces the rules. `None` allows everything.
     pub fn set_policy(&self, policy: Option<Arc<AccessPolicy>>) {
         self.policy.store(policy);
     }
 
-    pub fn limits_of(&self, principal: &Principal) -> ClientLimits {
+    /// The limits of a principal's token. Only clients have some.
+    fn limits_of(&self, principal: &Principal) -> ClientLimits {
         match (principal, &self.token_limits) {
             (Principal::Client(name), Some(source)) => source.limits_of(name),
             (Principal::Client(_) | Principal::Anonymous | Principal::Operator, _) => {
@@ -78,20 +82,33 @@ impl AccessControl {
         PrincipalAccess::new(policy.as_ref(), limits.as_deref(), principal, profile)
     }
 
-    /// Like [`AccessControl::access_of`], also for a principal that may use everything, and for a
-    /// client whose token is still to be made.
-    pub fn explained_access_of(
+    /// Explains a decision at the endpoint of a profile, or of a single server (`profile` is `None`).
+    /// Also explains what a client may use whose token is still to be made. `decide` is asked unless
+    /// the limits of the token decide.
+    pub fn explain(
         &self,
         principal: &Principal,
         profile: Option<&ProfileName>,
-    ) -> PrincipalAccess {
+        decide: impl FnOnce(&PrincipalAccess) -> Decision,
+    ) -> Decision {
         let policy = self.policy.load();
         let limits = match self.limits_of(principal) {
             ClientLimits::NoToken | ClientLimits::Unlimited => None,
             ClientLimits::Limited(limits) => Some(limits),
         };
+        if limits.as_ref().is_some_and(|limits| !limits.opens(profile)) {
+            return Decision {
+                is_allowed: false,
+                reason: DecisionReason::TokenProfiles,
+            };
+        }
         let profile = profile.map(ProfileName::as_str);
-        PrincipalAccess::explained(policy.as_ref(), limits.as_deref(), principal, profile)
+        decide(&PrincipalAccess::explained(
+            policy.as_ref(),
+            limits.as_deref(),
+            principal,
+            profile,
+        ))
     }
 
     /// True if a principal may use the endpoint of this profile, or of single servers (`None`).

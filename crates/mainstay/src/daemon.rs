@@ -251,7 +251,7 @@ impl Daemon {
             mcp: Arc::clone(&door.mcp),
             rest: door.rest.clone(),
             guard: Guard::new(commands.address, &[], &[]),
-            // Whoever has no certificate, or no token, must not come in this way.
+            // This listener asks for no certificate. So it demands a token, whatever the settings say.
             authenticator: Authenticator::new(tokens, Some(true), true),
             connections: Arc::clone(&door.connections),
             unread: Arc::clone(&door.unread),

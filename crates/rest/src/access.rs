@@ -4,12 +4,10 @@ use axum::{Json, extract::State};
 use mainstay_api as api;
 use mainstay_config::access_value;
 use mainstay_core::{
-    access::{Decision, DecisionReason, ItemQuestion, PrincipalAccess, ToolEffect},
+    access::{ItemQuestion, ToolEffect},
     catalog::ListKind,
-    ids::ProfileName,
     principal::{ClientName, Principal},
 };
-use mainstay_gateway::ClientLimits;
 use mainstay_tokens::ClientToken;
 use serde::Deserialize;
 
@@ -103,7 +101,8 @@ pub async fn explain(
                 .and_then(|catalog| catalog.item(*kind, name));
             tool.map_or_else(ToolEffect::default, |tool| tool.effect)
         });
-    let decision = decide(&door, &principal, profile.as_ref(), |access| match &item {
+    let access = &door.gateway.access;
+    let decision = access.explain(&principal, profile.as_ref(), |access| match &item {
         Some((kind, original)) => access.decide(&ItemQuestion {
             kind: *kind,
             server: server.name.as_str(),
@@ -112,44 +111,12 @@ pub async fn explain(
         }),
         None => access.decide_server(server.name.as_str()),
     });
-    let rule = match &decision.reason {
-        DecisionReason::Rule(name)
-        | DecisionReason::RuleReadOnly(name)
-        | DecisionReason::RuleDestructive(name) => Some(name.clone()),
-        DecisionReason::NoRules
-        | DecisionReason::Operator
-        | DecisionReason::Default
-        | DecisionReason::TokenReadOnly
-        | DecisionReason::TokenProfiles
-        | DecisionReason::UnclearUri => None,
-    };
     Ok(Json(api::AccessExplanation {
         allowed: decision.is_allowed,
         reason: decision.reason.to_string(),
-        rule,
+        rule: decision.reason.rule().map(str::to_owned),
         effect: effect.map(|effect| effect.as_str().to_owned()),
     }))
-}
-
-fn decide(
-    door: &RestDoor,
-    principal: &Principal,
-    profile: Option<&ProfileName>,
-    decide: impl FnOnce(&PrincipalAccess) -> Decision,
-) -> Decision {
-    let access = &door.gateway.access;
-    let is_closed = match access.limits_of(principal) {
-        ClientLimits::Limited(limits) => !limits.opens(profile),
-        ClientLimits::Unlimited | ClientLimits::NoToken => false,
-    };
-    if is_closed {
-        return Decision {
-            is_allowed: false,
-            reason: DecisionReason::TokenProfiles,
-        };
-    }
-    let rules = access.explained_access_of(principal, profile);
-    decide(&rules)
 }
 
 /// Reads the name of a token, `client:NAME`, `anonymous` or `operator`.

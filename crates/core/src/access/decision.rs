@@ -61,6 +61,21 @@ pub enum DecisionReason {
     UnclearUri,
 }
 
+impl DecisionReason {
+    /// The name of the rule that decides, if one does.
+    pub fn rule(&self) -> Option<&str> {
+        match self {
+            Self::Rule(name) | Self::RuleReadOnly(name) | Self::RuleDestructive(name) => Some(name),
+            Self::NoRules
+            | Self::Operator
+            | Self::Default
+            | Self::TokenReadOnly
+            | Self::TokenProfiles
+            | Self::UnclearUri => None,
+        }
+    }
+}
+
 impl fmt::Display for DecisionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -353,7 +353,7 @@ async fn a_plain_request_is_told_to_use_https() {
             "{answer}"
         );
     }
-    // What is neither gets no answer.
+    // Bytes that are neither TLS nor HTTP get no answer.
     let mut stream = TcpStream::connect(("127.0.0.1", world.port))
         .await
         .expect("connected");
